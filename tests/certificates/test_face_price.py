@@ -1,0 +1,113 @@
+"""What prices leave of pulls, with enclosures: against the price itself, and with radii that can be seen."""
+
+import numpy as np
+import pytest
+import scipy.optimize as so
+
+from formulations.face_penalty import FacePenalty
+from polyopt.certificates.face_price import (
+    cut_sizes,
+    held_by_groups,
+    left_squares,
+    price_of,
+    priced_bound,
+    root,
+    sign_residuals,
+)
+from polyopt.certificates.rounding import Ball
+
+K, M = 2, 5
+PENALTIES = [
+    FacePenalty.of(M, l1=0.4),
+    FacePenalty.of(M, signs={0: 1, 3: -1}),
+    FacePenalty.of(M, l1=0.3, signs={1: -1}),
+    FacePenalty.of(M, group=0.6),
+    FacePenalty.of(M, l1=0.2, group=0.5, groups=[[0, 2], [1, 3]], signs={2: 1}),
+]
+
+
+def drawn(seed, rad):
+    """An enclosure of pulls, and some of the pulls in it."""
+    rng = np.random.default_rng(seed)
+    pulls = Ball(rng.normal(size=(M + 1, K)), np.full((M + 1, K), rad))
+    shares = rng.choice([-1.0, 1.0, 0.3], (60, M + 1, K))
+    return pulls, pulls.mid + shares * pulls.rad
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_left_of_pulls_encloses_that_of_each_of_them_and_not_much_more(penalty, seed):
+    for rad in (0.0, 0.05):
+        pulls, members = drawn(seed, rad)
+        found, sizes = left_squares(penalty, pulls), cut_sizes(penalty, pulls[:-1])
+        for V in members:
+            left = penalty.shrunk(V.T)
+            assert found.lower <= (left**2).sum() <= found.upper
+            cut = np.abs(penalty.cut(V.T)[:, :-1]).T
+            assert ((sizes.lower <= cut + 1e-300) & (cut <= sizes.upper)).all()
+        assert found.rad <= 20.0 * rad + 1e-12
+        assert (sizes.rad <= rad * (1.0 + 1e-9) + 1e-12).all()
+    pulls, _ = drawn(seed, 0.0)
+    assert found.mid == pytest.approx((penalty.shrunk(pulls.mid.T) ** 2).sum(), rel=0.5)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_what_groups_hold_is_within_their_price_and_the_best_for_pulls_at_0(penalty, rng):
+    V = rng.normal(size=(K, M + 1))
+    for W in (np.zeros((K, M + 1)), penalty.allowed(rng.normal(size=(K, M + 1)))):
+        held = held_by_groups(penalty, V, W)
+        lengths = penalty.lengths(held)
+        assert (lengths <= penalty.group).all()
+        exact = Ball(V.T.copy(), np.zeros((M + 1, K)))
+        each = left_squares(penalty, exact, held)
+        assert each.mid.shape == (K,)
+        assert each.mid.sum() >= (penalty.shrunk(V) ** 2).sum() * (1.0 - 1e-9)
+        if not W.any():  # without faces in use q is the best there is
+            assert each.mid.sum() == pytest.approx((penalty.shrunk(V) ** 2).sum(), rel=1e-9)
+        elif penalty.group:  # and with them it lies along them
+            along = penalty.lengths(W[:, :-1])[penalty.groups]
+            assert held == pytest.approx(penalty.group * W[:, :-1] / along, rel=1e-9)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_the_price_is_enclosed(penalty, rng):
+    W = rng.normal(size=(K, M + 1))
+    found = price_of(penalty, W)
+    assert found.lower <= penalty.value(W) <= found.upper
+    assert found.rad <= 1e-12
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_the_bound_is_that_of_the_tangent_by_another_minimiser(penalty, rng):
+    W, P, ridge, loss = penalty.allowed(rng.normal(size=(K, M + 1))), rng.normal(size=(K, M + 1)), 0.7, 9.0
+
+    def tangent(u):
+        U = penalty.allowed(u.reshape(K, M + 1))
+        return loss - (P * (U - W)).sum() + 0.5 * ridge * (U**2).sum() + penalty.value(U)
+
+    found = priced_bound(penalty, Ball(loss), Ball(P.T.copy(), np.zeros((M + 1, K))), W, ridge)
+    best = tangent((penalty.shrunk(P) / ridge).ravel())
+    assert found.lower <= best * (1.0 + 1e-14)
+    assert found.mid == pytest.approx(best, rel=1e-12)
+    tried = so.minimize(tangent, np.zeros(K * (M + 1)), method="Powell").fun
+    assert tried >= found.lower
+    low = priced_bound(penalty, Ball(-50.0), Ball(P.T.copy(), np.zeros((M + 1, K))), W, ridge)
+    assert (low.mid, low.rad) == (0.0, 0.0)  # what costs nothing less than nothing
+    wide = priced_bound(penalty, Ball(loss, 0.5), Ball(P.T.copy(), np.full((M + 1, K), 0.01)), W, ridge)
+    assert wide.lower < found.lower - 0.5
+
+
+def test_signs_that_are_not_kept_are_a_residual_relative_to_the_largest_weight():
+    penalty, asked = FacePenalty.of(2, signs={0: 1}), np.array([[-3.0, 2.0, 6.0]])
+    (one,) = sign_residuals(penalty, asked, penalty.allowed(asked))
+    assert (one.value, one.relative, one.worst) == (3.0, 0.5, 0)
+    assert sign_residuals(FacePenalty.of(2, l1=1.0), asked, asked) == []
+
+
+@pytest.mark.parametrize("rad", [0.0, 0.1])
+def test_roots_are_between_those_of_the_ends(rad):
+    squares = Ball(np.array([0.0, 0.05, 2.0, 1e300]), np.array([rad, rad, rad, 0.0]))
+    found = root(squares)
+    assert (found.lower <= np.sqrt(np.maximum(squares.lower, 0.0))).all()
+    assert (found.upper >= np.sqrt(squares.upper)).all()
+    assert (found.rad <= np.sqrt(2.0 * rad) / 2.0 * (1.0 + 1e-9) + 1e-15 * (1.0 + found.mid)).all()
