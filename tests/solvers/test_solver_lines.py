@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from formulations.face_penalty import FacePenalty
 from formulations.samples import two_blobs
@@ -10,6 +12,8 @@ from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.hard_margin_loss.cuts import Cuts
+from polyopt.solvers.orthant import step_within
+from polyopt.solvers.smooth_whole import SmoothWhole
 
 
 def test_what_dual_averaging_measures_is_the_objective_with_the_price():
@@ -63,3 +67,62 @@ def test_a_cut_is_broken_by_what_is_missing_to_one():
     assert cuts.add(np.array([0, 1]), 4.0) == first
     assert cuts.values.tolist() == [4.0, 8.0]
     assert cuts.matrix.toarray().tolist() == [[1, 1, 0, 0, 0], [0, 1, 1, 0, 1]]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_step_that_leaves_no_orthant_is_newton_s_among_what_has_not_come_to_0(seed):
+    rng = np.random.default_rng(seed)
+    A, down, at = rng.normal(size=(8, 6)), rng.normal(size=6) * 5.0, rng.normal(size=6)
+    H, signs = A.T @ A + 0.1 * np.eye(6), np.where(rng.random(6) < 0.7, np.sign(at), 0.0)
+    step = step_within(H, down, at, signs)
+    end = at + step
+    assert (signs * end >= 0.0).all()
+    stopped = end == 0.0
+    assert (H @ step - down)[~stopped] == pytest.approx(0.0, abs=1e-9)
+    assert 0.5 * step @ H @ step - down @ step <= 0.0
+    free = step_within(H, down, at, np.zeros(6))
+    assert free == pytest.approx(np.linalg.solve(H, down))
+    if not stopped.any():
+        assert step == pytest.approx(free)
+
+
+def test_an_entry_that_comes_to_0_first_ends_the_first_leg():
+    """With nothing that ties entries to each other, each goes its own way as far as it may."""
+    H, at, signs = np.diag([1.0, 2.0, 4.0]), np.array([1.0, -1.0, 3.0]), np.array([1.0, -1.0, 1.0])
+    assert step_within(H, np.array([-5.0, 1.0, -4.0]), at, signs) == pytest.approx(
+        [-1.0, 0.5, -1.0], rel=1e-12
+    )
+    assert step_within(H, np.array([-5.0, 9.0, -4.0]), at, signs) == pytest.approx(
+        [-1.0, 1.0, -1.0], rel=1e-12
+    )
+    assert step_within(H, np.array([-5.0, 9.0, -4.0]), at, 0.0 * signs) == pytest.approx(
+        [-5.0, 4.5, -1.0], rel=1e-12
+    )
+
+
+def test_the_best_scale_and_bias_of_whole_numbers_under_a_smooth_loss(rng):
+    X, y = two_blobs(n=30, m=3, seed=6)
+    c, ridge = rng.uniform(0.5, 2.0, 30), 0.4
+
+    def loss(f):
+        p = expit(-y * f)
+        return float(c @ np.logaddexp(0.0, -y * f)), -c * y * p, c * p * (1.0 - p)
+
+    face, numbers = SmoothWhole(X, loss, ridge, 3), np.array([2.0, 0.0, -1.0])
+    outputs, length = X @ numbers, float(numbers @ numbers)
+    scale, bias, pulls, cost = face.fitted(outputs, length)
+
+    def whole(v):
+        return loss(v[0] * outputs + v[1])[0] + 0.5 * ridge * (v[0] ** 2 * length + v[1] ** 2)
+
+    best = minimize(whole, np.zeros(2), tol=1e-12)
+    assert (scale, bias) == pytest.approx(best.x, abs=1e-5)
+    assert cost == pytest.approx(whole([scale, bias]), rel=1e-12)
+    assert cost <= best.fun * (1.0 + 1e-12)
+    assert pulls == pytest.approx(-loss(scale * outputs + bias)[1])
+    alone = minimize(
+        lambda v: loss(v[0] * outputs)[0] + 0.5 * ridge * v[0] ** 2 * length, np.zeros(1), tol=1e-12
+    )
+    assert face.scaled(outputs, length) == pytest.approx(alone.x[0], abs=1e-5)
+    assert face.cost(outputs, 7.0) == pytest.approx(loss(outputs)[0] + 0.5 * ridge * 7.0)
+    assert face.fitted(0.0 * outputs, 0.0)[0] == 0.0  # no numbers, and a bias alone
