@@ -8,9 +8,11 @@ import pytest
 from polyopt.certificates.claims.exact import to_digits
 from polyopt.certificates.claims.repair import shares_of
 from polyopt.certificates.face_box import FaceBox
+from polyopt.certificates.hinge_residuals import balance_residual, stationarity
 from polyopt.certificates.residual import Residual, residual
 from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_metric import left_by_spread
+from polyopt.certificates.tally import Tally, together
 
 
 @pytest.mark.parametrize("lengths", [[3.0, 1.0], [1.0, 1.0, 1.0], [5e-300, 0.0, 1.0], [2.0**-60, 7.0]])
@@ -68,3 +70,38 @@ def test_a_box_of_faces_is_broken_by_more_than_the_tolerance_of_its_radius():
     assert FaceBox.around(W, 3.0, 1e-9).notes[0].startswith("The box")
     assert FaceBox.around(W, 4.0, 1e-9).notes == []
     assert "box" in FaceBox.around(W, 2.0, 1e-9).notes[0]
+
+
+@pytest.mark.parametrize("values", [
+    [1.0, 3.0, 3.0, -2.0, 0.5], [-1.0, -2.0, -0.0, -3.0, -4.0], [1.0, np.nan, 9.0, np.nan, 2.0],
+    [1.0, 9.0, 3.0, np.nan, 2.0],
+])  # fmt: skip
+def test_a_tally_of_parts_is_the_residual_of_the_whole(values):
+    whole = np.array(values)
+    for ends in ([5], [2, 5], [1, 2, 3, 4, 5]):
+        tallies, begin = [], 0
+        for end in ends:
+            part = Tally(end - begin, sums={"s": float(end)}, least={"t": 7.0 - end})
+            part.note("sign", "alpha", whole[begin:end])
+            tallies.append(part)
+            begin = end
+        found = together(tallies)
+        assert found.n == 5
+        assert found.sums == {"s": float(sum(ends))}
+        assert found.least == {"t": 2.0}
+        for scale in (2.0, 0.0):
+            one, other = found.residual("sign", "alpha", scale), residual("sign", "alpha", whole, scale)
+            assert str(one) == str(other)  # NaN is not equal to itself
+
+
+def test_a_gradient_is_relative_to_the_largest_of_what_it_is_made_of():
+    for gradient, pulled, terms, unit, value, scale in (
+        ([3.0, 0.0], [1.0, 0.0], 1.0, 1.0, 1.0, 3.0), ([0.0, 1.0], [0.0, -4.0], 1.0, 1.0, 1.0, 4.0),
+        ([0.0], [1e-9], 5.0, 0.0, 1.0, 5e-8), ([0.0], [1e-9], 0.0, 3.0, 8.0, 1.2e-3),
+    ):  # fmt: skip
+        (found,) = stationarity(np.array(gradient), np.array(pulled), terms, unit, value)
+        most = np.abs(np.subtract(gradient, pulled)).max()
+        assert (found.value, found.relative) == pytest.approx((most, most / scale))
+    assert stationarity(np.zeros(0), np.zeros(0), 1.0, 1.0, 1.0) == []
+    assert balance_residual(-3.0, 4.0).relative == 0.75
+    assert balance_residual(-3.0, 0.0).relative == balance_residual(-3.0, 0.0).value == 3.0

@@ -89,15 +89,12 @@ def test_a_step_that_leaves_no_orthant_is_newton_s_among_what_has_not_come_to_0(
 def test_an_entry_that_comes_to_0_first_ends_the_first_leg():
     """With nothing that ties entries to each other, each goes its own way as far as it may."""
     H, at, signs = np.diag([1.0, 2.0, 4.0]), np.array([1.0, -1.0, 3.0]), np.array([1.0, -1.0, 1.0])
-    assert step_within(H, np.array([-5.0, 1.0, -4.0]), at, signs) == pytest.approx(
-        [-1.0, 0.5, -1.0], rel=1e-12
-    )
-    assert step_within(H, np.array([-5.0, 9.0, -4.0]), at, signs) == pytest.approx(
-        [-1.0, 1.0, -1.0], rel=1e-12
-    )
-    assert step_within(H, np.array([-5.0, 9.0, -4.0]), at, 0.0 * signs) == pytest.approx(
-        [-5.0, 4.5, -1.0], rel=1e-12
-    )
+    for down, kept, step in (
+        ([-5.0, 1.0, -4.0], signs, [-1.0, 0.5, -1.0]),
+        ([-5.0, 9.0, -4.0], signs, [-1.0, 1.0, -1.0]),
+        ([-5.0, 9.0, -4.0], 0.0 * signs, [-5.0, 4.5, -1.0]),
+    ):
+        assert step_within(H, np.array(down), at, kept) == pytest.approx(step, rel=1e-12)
 
 
 def test_the_best_scale_and_bias_of_whole_numbers_under_a_smooth_loss(rng):
