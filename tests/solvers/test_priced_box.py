@@ -1,0 +1,163 @@
+"""The parts of the bound on a face in a box at prices, by their formulas; kernels as Python runs them."""
+
+import numpy as np
+import pytest
+
+from polyopt.solvers.cpm import priced_box
+from polyopt.solvers.cpm.face import Samples
+from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
+
+N, D, INSIDE = 12, 3, 4
+
+
+def drawn(seed, size=0.6):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(N, D))
+    C = rng.uniform(0.3, 3.0, N)
+    C[INSIDE + 1] = 0.0
+    data = Samples(A, (A**2).sum(axis=1), C, INSIDE)
+    box = face_box_for(data)
+    box.low[:] = rng.normal(size=D) - size * rng.random(D)
+    box.high[:] = box.low + size * rng.uniform(0.2, 1.0, D)
+    box.up[:] = rng.uniform(0.0, 1.0, N) * C
+    return rng, data, box, rng.uniform(0.1, 2.0, N - INSIDE)
+
+
+def term(data, prices, i, r):
+    paid = data.C[i] * np.maximum(1.0 - r, 0.0)
+    return paid if i < data.inside else np.minimum(paid, prices[i - data.inside])
+
+
+@pytest.mark.parametrize("size", [0.1, 0.6, 3.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_lines_are_under_their_terms_and_meet_them_where_they_can(seed, size):
+    _, data, box, prices = drawn(seed, size)
+    before = box.up.copy()
+    count = priced_box._set_up.py_func(data, prices, box)
+    ends = np.stack([data.A * box.low, data.A * box.high])
+    assert box.least == pytest.approx(ends.min(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
+    assert box.most == pytest.approx(ends.max(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
+    assert (box.least <= ends.min(axis=0).sum(axis=1)).all()
+    assert (box.most >= ends.max(axis=0).sum(axis=1)).all()
+    moving = set(box.open[:count].tolist())
+    for i in range(N):
+        r = np.linspace(box.least[i], box.most[i], 41)
+        own, far = term(data, prices, i, r), 1e-11 * (1.0 + data.C[i])
+        line = box.up[i] * (1.0 - r) + box.shift[i]
+        assert (line <= own + 1e-15 * data.C[i]).all()
+        if i in moving:  # up to its largest value the multiplier may be anything, and the margin is inside
+            assert box.shift[i] == 0.0
+            assert box.up[i] == min(before[i], box.cap[i])
+            assert box.least[i] < 1.0 <= box.most[i]
+            assert (box.cap[i] * (1.0 - r) <= own + 1e-15 * data.C[i]).all()
+            assert box.cap[i] * (1.0 - r[0]) == pytest.approx(own[0], rel=1e-12)
+        else:  # the line is known: it meets the term at both ends
+            assert line[[0, -1]] == pytest.approx(own[[0, -1]], abs=far)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fine_sweeps_come_to_the_optimum_of_the_envelopes(seed):
+    _, data, box, prices = drawn(seed)
+    goal = price_of(data, prices, (box.low + box.high) / 2)
+    for _ in range(3):  # a cycle must gain a share of what is missing: the nearer the goal, the less
+        bound = priced_box._bound(data, prices, box, goal, 0.0)
+        r = data.A @ box.w
+        moving = (box.least < 1.0) & (box.most >= 1.0) & (data.C > 0.0)
+        lines = np.where(moving, box.cap * np.maximum(1.0 - r, 0.0), box.up * (1.0 - r) + box.shift)
+        value = box.w @ box.w + lines.sum()  # of the envelopes at w: the bound is their least
+        goal = value + 1e-9
+    assert bound <= value
+    assert bound == pytest.approx(value, rel=1e-6)
+    assert box.v == pytest.approx(data.A.T @ box.up)
+    assert box.w == pytest.approx(np.clip(0.5 * box.v, box.low, box.high))
+    computed, off = priced_box._value.py_func(data, box)
+    exact = (box.up + box.shift).sum() + box.w @ (box.w - box.v)
+    assert computed == pytest.approx(exact, rel=1e-14)
+    assert computed - off == pytest.approx(bound, rel=1e-15)
+    reach = np.maximum(np.abs(box.low), np.abs(box.high))
+    terms = (box.up + np.abs(box.shift)).sum() + np.abs(box.w) @ (np.abs(box.w) + np.abs(box.v))
+    size = 2 * (N + 6) * (box.up @ np.abs(data.A) @ reach) + (2 * N + 2 * D + 8) * terms
+    assert off == pytest.approx(1.02 * priced_box.UNIT * size, rel=1e-9, abs=0.0)
+
+
+def test_a_sweep_is_the_exact_step_on_each_multiplier_where_all_coefficients_move():
+    _, data, box, prices = drawn(1, 3.0)
+    box.low[:], box.high[:] = -100.0, 100.0  # the face is never at the end of the box
+    count = priced_box._set_up.py_func(data, np.full_like(prices, 1e9), box)
+    priced_box._pull.py_func(data, box)
+    up = box.up.copy()
+    for i in box.open[:count]:
+        w = 0.5 * data.A.T @ up
+        up[i] = np.clip(up[i] + 2.0 * (1.0 - data.A[i] @ w) / data.q[i], 0.0, box.cap[i])
+    priced_box._sweep.py_func(data, box, count)
+    assert box.up == pytest.approx(up)
+    assert box.v == pytest.approx(data.A.T @ up)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sweep_never_lowers_the_bound(seed):
+    _, data, box, prices = drawn(seed, 2.0)
+    count = priced_box._set_up.py_func(data, prices, box)
+    priced_box._pull.py_func(data, box)
+    last = priced_box._value.py_func(data, box)[0]
+    for _ in range(5):
+        priced_box._sweep.py_func(data, box, count)
+        assert ((box.up >= 0.0) & (box.up <= box.cap + 1e-15)).all()
+        value = priced_box._value.py_func(data, box)[0]
+        assert value >= last - 1e-12 * abs(last)
+        last = value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_left_out_is_what_lies_farther_from_half_the_pull_than_the_rest_allows(seed):
+    _, data, box, prices = drawn(seed, 4.0)
+    proven = priced_box._bound(data, prices, box, np.inf, 0.03)
+    low, high, half = box.low.copy(), box.high.copy(), 0.5 * box.v
+    goal = proven + 0.05
+    radius = np.sqrt(0.05 + (box.w - half) ** 2)
+    least = priced_box._shrink.py_func(data, box, goal, proven)
+    wanted = np.maximum(low, half - radius), np.minimum(high, half + radius)
+    assert box.low == pytest.approx(wanted[0], abs=1e-9)
+    assert box.high == pytest.approx(wanted[1], abs=1e-9)
+    assert (box.low <= wanted[0]).all()
+    assert (box.high >= wanted[1]).all()
+    assert least == pytest.approx(((wanted[1] - wanted[0]) / (high - low)).min(), abs=1e-9)
+    assert least < 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_coefficient_to_cut_has_the_largest_part_in_what_envelopes_lose(seed):
+    _, data, box, prices = drawn(seed, 1.5)
+    priced_box._bound(data, prices, box, np.inf, 0.03)
+    j, total = priced_box._branch.py_func(data, prices, box)
+    parts, lost = np.zeros(D), 0.0
+    for i in range(INSIDE, N):
+        r = float(data.A[i] @ box.w)
+        line = box.shift[i] + box.up[i] * (1.0 - r)
+        if box.least[i] < 1.0 <= box.most[i]:
+            line = box.cap[i] * max(1.0 - r, 0.0)
+        gap = max(float(term(data, prices, i, r)) - line, 0.0)
+        spread = np.abs(data.A[i]) * (box.high - box.low)
+        parts, lost = parts + gap * spread / spread.sum(), lost + gap
+    assert total == pytest.approx(lost, rel=1e-9)
+    assert parts[j] == pytest.approx(parts.max(), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_box_is_cut_within_its_middle_half_and_a_point_is_not(seed):
+    _, data, box, prices = drawn(seed, 1.5)
+    codes = np.full(N, 128, dtype=np.uint8)
+    bound, cost, j, at = examine_face_box(data, prices, box, codes, 1e6)
+    width = box.high[j] - box.low[j]
+    assert at == np.clip(box.w[j], box.low[j] + 0.25 * width, box.high[j] - 0.25 * width)
+    assert bound <= cost
+    assert cost <= price_of(data, prices, box.w) * (1.0 + 1e-12)
+    assert codes[INSIDE + 1] == 0  # it costs nothing
+    assert (np.abs(codes - 255 * np.minimum(box.up / np.where(data.C > 0, data.C, 1.0), 1.0)) <= 1.0).all()
+    box.high[:] = box.low
+    assert examine_face_box(data, prices, box, codes, 1e6)[2] == -1
+    exact = price_of(data, prices, box.low)
+    r = data.A @ box.low
+    paid = [float(term(data, prices, i, r[i])) for i in range(N)]
+    assert exact == pytest.approx(box.low @ box.low + sum(paid))
+    assert examine_face_box(data, prices, box, codes, 1e6)[0] == pytest.approx(exact, rel=1e-9)
