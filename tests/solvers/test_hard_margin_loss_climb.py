@@ -1,0 +1,95 @@
+"""Climbs of the hard-margin loss: what proves how they ended, from the samples."""
+
+import numpy as np
+import pytest
+
+from formulations.hard_margin_loss_data import as_hard_margin_loss_data
+from polyopt.solvers.hard_margin_loss.climb import ABOVE, MET, RAY, _direction, _solve
+from polyopt.solvers.hard_margin_loss.meeting import Samples
+
+
+def drawn(seed, n=24, m=3, apart=2.0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 3, 1.0, -1.0)
+    X = rng.normal(size=(n, m)) + apart * y[:, None] * np.eye(m)[0]
+    return X, y, Samples(as_hard_margin_loss_data(X, y, np.ones(n)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 3e7])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_climb_ends_with_the_shortest_w_or_with_what_proves_that_none_is_short_enough(seed, scale):
+    X, y, _ = drawn(seed, apart=(0.7, 1.5)[seed % 2])
+    data = as_hard_margin_loss_data(scale * X, y, np.ones(24))
+    samples, ends = Samples(data), set()
+    for turn in range(6):
+        kept = np.random.default_rng(turn).random(24) < (0.3, 0.6, 1.0)[turn % 3]
+        for limit in (np.inf, 0.3 / scale**2):
+            found = samples.meet(kept, limit)
+            ends.add(found.status)
+            at, alpha = found.active, found.alpha
+            assert kept[at].all()
+            assert (np.diff(at) > 0).all()
+            assert (alpha > 0.0).all()
+            w = (alpha * y[at]) @ data.X[at]
+            size = np.abs(alpha).sum() * scale
+            assert alpha @ y[at] == pytest.approx(0.0, abs=1e-9 * max(np.abs(alpha).sum(), 1e-300))
+            if found.status == MET:
+                assert found.is_met
+                w, b = samples.hyperplane(found)
+                margins = y * (data.X @ w + b)
+                assert margins[kept].min() >= 1.0 - 1e-7
+                assert margins[at] == pytest.approx(1.0, abs=1e-7)
+                assert found.value == pytest.approx(0.5 * w @ w, rel=1e-7, abs=0.0)
+                assert found.value == pytest.approx(0.5 * alpha.sum(), rel=1e-7, abs=0.0)  # no duality gap
+            elif found.status == RAY:
+                assert found.value == np.inf
+                assert w == pytest.approx(0.0, abs=1e-7 * size)
+                assert len(at) <= 5
+            elif found.status == ABOVE:
+                assert found.value >= limit
+                assert alpha.sum() - 0.5 * w @ w == pytest.approx(found.value, rel=1e-7, abs=0.0)
+    assert ABOVE in ends or RAY in ends or seed == 7  # whose samples are all far apart
+
+
+def test_a_class_alone_is_met_by_a_bias():
+    _, y, samples = drawn(0)
+    for sign in (1.0, -1.0):
+        found = samples.meet(y == sign)
+        assert (found.status, found.value, len(found.active)) == (MET, 0.0, 0)
+        w, b = samples.hyperplane(found)
+        assert not w.any()
+        assert b == sign
+
+
+def test_two_samples_at_one_place_of_different_classes_are_a_ray():
+    X = np.array([[1.0, 2.0], [1.0, 2.0], [5.0, 0.0]])
+    samples = Samples(as_hard_margin_loss_data(X, np.array([1.0, -1.0, 1.0]), np.ones(3)))
+    found = samples.meet(np.ones(3, dtype=bool))
+    assert (found.status, found.active.tolist()) == (RAY, [0, 1])
+    assert found.alpha[0] == found.alpha[1]
+
+
+def test_a_direction_keeps_what_is_active_on_its_margins():
+    rng = np.random.default_rng(2)
+    y = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
+    rows = y[:, None] * rng.normal(size=(5, 4))
+    Q, active = rows @ rows.T, np.array([3, 0, 2, 0])
+    system, move = np.empty((5, 5)), np.empty(5)
+    assert _direction.py_func(Q, y, active, 3, 4, system, move)
+    at = active[:3]
+    rise = Q[:, 4] + Q[:, at] @ move[:3] + y * move[3]
+    assert rise[at] == pytest.approx(0.0, abs=1e-10)
+    assert y[4] + y[at] @ move[:3] == pytest.approx(0.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_elimination_is_that_of_a_library_and_a_pivot_of_0_is_told(seed):
+    rng = np.random.default_rng(seed)
+    A, right = rng.normal(size=(6, 6)), rng.normal(size=6)
+    A[0, 0] = 0.0
+    system, move = A.copy(), right.copy()
+    assert _solve.py_func(system, move, 4)
+    assert move[:4] == pytest.approx(np.linalg.solve(A[:4, :4], right[:4]))
+    assert move[4:].tolist() == right[4:].tolist()
+    A[:, 1] = 0.0
+    assert not _solve.py_func(A, right, 6)
