@@ -25,7 +25,7 @@ ENTRIES = catalogue()
 
 
 def makers():
-    """Every public function of the package that returns a program, as (module, name), but what families share."""
+    """Every public function of the package that makes a program, as (module, name), but what families share."""
     found = []
     for info in pkgutil.iter_modules(formulations.__path__):
         if info.name == "whole_rows":
