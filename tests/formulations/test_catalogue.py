@@ -25,10 +25,10 @@ ENTRIES = catalogue()
 
 
 def makers():
-    """Every public function of the package that makes a program, as (module, name), but what families share."""
+    """Every public function of the package that makes a program, as (module, name)."""
     found = []
     for info in pkgutil.iter_modules(formulations.__path__):
-        if info.name == "whole_rows":
+        if info.name == "whole_rows":  # what families share
             continue
         module = import_module(f"formulations.{info.name}")
         for name in getattr(module, "__all__", ()):

@@ -1,0 +1,146 @@
+"""The parts of the bound on faces in a box, by their formulas; the kernels as Python runs them."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from polyopt.solvers.cpm import box_bound
+from polyopt.solvers.cpm.box_bound import bound_box, box_for
+from polyopt.solvers.cpm.face import UNIT, Samples
+
+N, D, K, INSIDE = 11, 2, 3, 5
+
+
+def drawn(seed, size=0.7):
+    rng = np.random.default_rng(seed)
+    A, C = rng.normal(size=(N, D)), rng.uniform(0.3, 2.0, N)
+    data = Samples(A, (A**2).sum(axis=1), C, INSIDE)
+    box = box_for(data, K)
+    box.low[:] = rng.normal(size=(K, D)) * 0.7 - size / 2
+    box.high[:] = box.low + size * rng.uniform(0.3, 1.0, (K, D))
+    box.up[:INSIDE] = rng.uniform(0.0, 1.0, (INSIDE, K)) * C[:INSIDE, None]
+    box.up[INSIDE:, 0] = rng.uniform(0.0, 1.0, N - INSIDE) * C[INSIDE:]
+    box.W[:] = box.low + rng.uniform(0.0, 1.0, (K, D)) * (box.high - box.low)
+    return rng, data, box
+
+
+def prepared(seed, size=0.7):
+    rng, data, box = drawn(seed, size)
+    box_bound._ranges.py_func(data, box)
+    box_bound._fix_negatives.py_func(data, box)
+    box_bound._envelopes.py_func(data, box)
+    box_bound._pulls.py_func(data, box)
+    return rng, data, box
+
+
+def weights(box):
+    """The multiplier of each sample at each face: α, or β λ."""
+    return np.vstack([box.up[:INSIDE], box.up[INSIDE:, :1] * box.share])
+
+
+def cost(data, W):
+    s = data.A @ W.T  # of negatives the rows have their sign
+    inside = np.maximum(0.0, 1.0 - s[:INSIDE]).sum(axis=1)
+    outside = np.maximum(0.0, 1.0 - s[INSIDE:].max(axis=1))
+    return (W**2).sum() + data.C[:INSIDE] @ inside + data.C[INSIDE:] @ outside
+
+
+@pytest.mark.parametrize("size", [0.1, 0.7, 3.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_ends_of_scores_and_negatives_that_are_at_no_kink(seed, size):
+    _, data, box = drawn(seed, size)
+    box_bound._ranges.py_func(data, box)
+    before = box.up.copy()
+    box_bound._fix_negatives.py_func(data, box)
+    corners = [data.A @ np.where(at, box.high, box.low).T for at in product((False, True), repeat=D)]
+    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+    assert (box.least <= low[INSIDE:]).all()
+    assert (box.most >= high[INSIDE:]).all()
+    assert box.least == pytest.approx(low[INSIDE:], abs=1e-14)
+    assert box.most == pytest.approx(high[INSIDE:], abs=1e-14)
+    pays, never = high[:INSIDE] <= 1.0, low[:INSIDE] >= 1.0
+    assert box.open[:INSIDE].tolist() == (~pays & ~never).tolist()
+    caps = np.repeat(data.C[:INSIDE, None], K, axis=1)
+    wanted = np.where(pays, caps, np.where(never, 0.0, before[:INSIDE]))
+    assert box.up[:INSIDE].tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_envelope_is_above_the_largest_score_and_the_lowest_there_is_at_the_faces(seed):
+    _, data, box = drawn(seed, 1.5)
+    box_bound._ranges.py_func(data, box)
+    W = box.W.copy()
+    box_bound._envelopes.py_func(data, box)
+    for p in range(N - INSIDE):
+        s, low, high = data.A[INSIDE + p] @ W.T, box.least[p], box.most[p]
+        if low.max() >= 1.0:
+            assert (box.up[INSIDE + p, 0], box.offset[p], box.share[p].any()) == (0.0, 1.0, False)
+            continue
+        lam, c = box.share[p], box.offset[p]
+        assert ((lam >= 0.0) & (lam <= 1.0)).all()
+        for at in product((0.0, 1.0), repeat=K):
+            corner = low + np.array(at) * (high - low)
+            assert corner.max() <= c + lam @ corner + 1e-300
+        # min over λ of max_k [high − λ (high − low)] + Σ λ (s − low), as a linear program
+        best = linprog(
+            np.append(s - low, 1.0), A_ub=np.column_stack([-np.diag(high - low), -np.ones(K)]), b_ub=-high,
+            bounds=[(0.0, 1.0)] * K + [(None, None)],
+        ).fun  # fmt: skip
+        assert c + lam @ s == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pulls_faces_value_and_error_are_those_of_the_theorem(seed):
+    _, data, box = prepared(seed)
+    own = weights(box)
+    assert box.V == pytest.approx(own.T @ data.A)
+    assert box.W == pytest.approx(np.clip(0.5 * box.V, box.low, box.high))
+    paid = box.up[:INSIDE].sum() + box.up[INSIDE:, 0] @ (1.0 - box.offset)
+    value = paid + (box.W * (box.W - box.V)).sum()
+    assert box_bound._value.py_func(box, INSIDE) == pytest.approx(value)
+    reach = np.maximum(np.abs(box.low), np.abs(box.high))
+    off = (own @ reach * np.abs(data.A)).sum()
+    terms = box.up[:INSIDE].sum() + box.up[INSIDE:, 0] @ (1.0 + np.abs(box.offset))
+    terms += (np.abs(box.W) * (np.abs(box.W) + np.abs(box.V))).sum()
+    size = 2.0 * (N + 6) * off + (N * K + 2 * K * D + 8) * terms
+    assert box_bound._error.py_func(data, box) == pytest.approx(1.02 * UNIT * size, rel=1e-9, abs=0.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sweep_raises_the_bound_to_where_no_multiplier_alone_can_by_much(seed):
+    _, data, box = prepared(seed)
+    last = box_bound._value.py_func(box, INSIDE)
+    for _ in range(80):
+        box_bound._sweep.py_func(data, box)
+        value = box_bound._value.py_func(box, INSIDE)
+        assert value >= last - 1e-12
+        last = value
+    assert ((box.up >= 0.0) & (box.up <= data.C[:, None])).all()
+    assert box.V == pytest.approx(weights(box).T @ data.A)
+    slopes = 1.0 - data.A[:INSIDE] @ box.W.T
+    own, cap = box.up[:INSIDE], data.C[:INSIDE, None]
+    free = box.open[:INSIDE] & (own > 1e-6) & (own < cap - 1e-6)
+    assert slopes[free] == pytest.approx(0.0, abs=1e-2)
+    assert (slopes[box.open[:INSIDE] & (own == 0.0)] <= 1e-2).all()
+    of_positives = 1.0 - box.offset - (box.share * (data.A[INSIDE:] @ box.W.T)).sum(axis=1)
+    beta = box.up[INSIDE:, 0]
+    free = (beta > 1e-6) & (beta < data.C[INSIDE:] - 1e-6)
+    assert of_positives[free] == pytest.approx(0.0, abs=1e-2)
+    assert (of_positives[beta == 0.0] <= 1e-2).all()
+    assert (of_positives[beta == data.C[INSIDE:]] >= -1e-2).all()
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_faces_in_the_box_cost_less_and_in_a_point_the_bound_is_the_cost(seed, fine):
+    rng, data, box = drawn(seed)
+    bound = bound_box(data, box, 1e3, fine)
+    for _ in range(60):
+        W = box.low + rng.choice([0.0, 0.5, 1.0, rng.random()], (K, D)) * (box.high - box.low)
+        assert cost(data, W) >= bound
+    box.high[:] = box.low
+    exact = cost(data, box.low)
+    assert bound_box(data, box, exact * (1.0 + 1e-9), True) == pytest.approx(exact, rel=1e-6)
+    assert bound_box(data, box, exact, True) <= exact
