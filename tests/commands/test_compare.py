@@ -49,7 +49,7 @@ def comparison():
 
 @pytest.fixture(scope="module")
 def small():
-    return compare(blobs(32), [LONG])
+    return compare(blobs(24), [LONG])
 
 
 def pairs_of(comparison):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
+from helpers.cases import in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
@@ -339,7 +339,7 @@ def scored(draw):
     return scale * (np.array(grid) + place), np.array(second), np.array(weights)
 
 
-@settings(max_examples=few(15, 60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(scored(), st.sampled_from(["sigmoid", "isotonic"]))
 def test_a_curve_rises_passes_one_half_at_zero_and_has_no_units(samples, how):
     scores, second, weights = samples

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import few
 from helpers.conventions import broken_conventions
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,7 +47,7 @@ def test_few_numbers_and_piles_stay_as_they_are():
     assert np.array_equal(made.transform(X)[:, :3], X[:, :3])
 
 
-@settings(max_examples=few(10, 40), deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(hnp.arrays(float, st.integers(1, 60), elements=st.floats(-1e300, 1e300)))
 def test_any_column_becomes_a_rising_function_of_itself(column):
     made = PiecewisePower().fit(column[:, None])
