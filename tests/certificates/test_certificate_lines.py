@@ -8,11 +8,13 @@ import pytest
 from polyopt.certificates.claims.exact import to_digits
 from polyopt.certificates.claims.repair import shares_of
 from polyopt.certificates.face_box import FaceBox
+from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge_residuals import balance_residual, stationarity
 from polyopt.certificates.residual import Residual, residual
 from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_metric import left_by_spread
 from polyopt.certificates.tally import Tally, together
+from polyopt.kernels import MatrixGram
 
 
 @pytest.mark.parametrize("lengths", [[3.0, 1.0], [1.0, 1.0, 1.0], [5e-300, 0.0, 1.0], [2.0**-60, 7.0]])
@@ -105,3 +107,9 @@ def test_a_gradient_is_relative_to_the_largest_of_what_it_is_made_of():
     assert stationarity(np.zeros(0), np.zeros(0), 1.0, 1.0, 1.0) == []
     assert balance_residual(-3.0, 4.0).relative == 0.75
     assert balance_residual(-3.0, 0.0).relative == balance_residual(-3.0, 0.0).value == 3.0
+
+
+def test_a_square_that_rounding_makes_negative_is_0_with_an_error_of_its_size():
+    energy = KernelGeometry(MatrixGram(np.array([[-1e-13, 0.0], [0.0, -1e-13]])), 1e-12).energy(np.ones(2))
+    assert energy.mid == 0.0
+    assert 2e-13 <= energy.rad <= 1e-11

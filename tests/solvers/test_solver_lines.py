@@ -1,17 +1,24 @@
 """Why single lines of solvers are as they are."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from formulations.face_penalty import FacePenalty
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
+from formulations.solution import Status
 from polyopt.kernels import MatrixGram
 from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.hard_margin_loss.cuts import Cuts
+from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.solvers.interior_point.system import Regulariser
+from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.orthant import step_within
 from polyopt.solvers.smooth_whole import SmoothWhole
 
@@ -123,3 +130,22 @@ def test_the_best_scale_and_bias_of_whole_numbers_under_a_smooth_loss(rng):
     assert face.scaled(outputs, length) == pytest.approx(alone.x[0], abs=1e-5)
     assert face.cost(outputs, 7.0) == pytest.approx(loss(outputs)[0] + 0.5 * ridge * 7.0)
     assert face.fitted(0.0 * outputs, 0.0)[0] == 0.0  # no numbers, and a bias alone
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_the_unit_of_a_regulariser_is_the_root_of_its_largest_variance(size):
+    assert Regulariser(2).unit == 1.0
+    assert Regulariser(2, size * np.diag([1.0, 4.0])).unit == pytest.approx(2.0 * np.sqrt(size))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_an_interior_point_makes_no_more_iterations_than_are_allowed(most):
+    X, y = two_blobs(n=40, m=2, seed=0)
+    found = solve_interior_point(X, hinge_families(y, 1.0), max_iter=most)
+    assert (found.status, found.iterations) == (Status.ITERATION_LIMIT, most)
+
+
+def test_a_sample_without_weight_has_no_probability_and_no_warning():
+    given = SimpleNamespace(c=np.array([0.0, 2.0, 4.0]))
+    with np.errstate(all="raise"):
+        assert FaceLoss.probabilities(given, np.array([0.0, 1.0, 4.0])).tolist() == [0.0, 0.5, 1.0]

@@ -1,0 +1,22 @@
+"""Why single lines of the conditions of optimality are as they are."""
+
+import numpy as np
+import pytest
+
+from formulations import svm
+from formulations.optimality import conditions
+from formulations.samples import two_blobs
+
+
+@pytest.mark.parametrize("C", [1e-5, 1.0, 1e5])
+def test_signs_are_relative_to_the_largest_multiplier_however_small_all_are(C):
+    X, y = two_blobs(n=20, m=2, seed=0)
+    program = svm.primal(X, y, C)
+    found = program.solve()
+    duals = {row.name: np.array(found.duals[row.name]) for row in program.rows}
+    largest = max(np.abs(mu).max() for mu in duals.values())
+    duals["margin"][0] = -0.01 * largest
+    (sign,) = (each for each in conditions(program, found.primal, duals).parts
+               if (each.kind, each.row) == ("sign", "margin"))  # fmt: skip
+    assert sign.scale == pytest.approx(largest)
+    assert sign.relative == pytest.approx(0.01)
