@@ -1,5 +1,6 @@
 """Why single lines of solvers are as they are."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,9 @@ from polyopt.solvers.hard_margin_loss.cuts import Cuts
 from polyopt.solvers.interior_point import solve_interior_point
 from polyopt.solvers.interior_point.system import Regulariser
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
+from polyopt.solvers.one_norm import solve_one_norm
 from polyopt.solvers.orthant import step_within
+from polyopt.solvers.osqp_dual import solve_osqp_dual
 from polyopt.solvers.smooth_whole import SmoothWhole
 
 
@@ -149,3 +152,21 @@ def test_a_sample_without_weight_has_no_probability_and_no_warning():
     given = SimpleNamespace(c=np.array([0.0, 2.0, 4.0]))
     with np.errstate(all="raise"):
         assert FaceLoss.probabilities(given, np.array([0.0, 1.0, 4.0])).tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("solve", [
+    lambda X, y: solve_one_norm(X @ X.T, y, np.ones(40), np.ones(40)),
+    lambda X, y: solve_osqp_dual(X @ X.T, y, 1.0, B=2.0),
+    lambda X, y: solve_interior_point(X, hinge_families(y, 1.0)),
+    lambda X, y: solve_priced_sgd(X, y, np.ones(40), 2, FacePenalty.of(2, l1=0.3), max_iter=2),
+])  # fmt: skip
+def test_seconds_that_are_told_are_no_more_than_have_passed(solve):
+    X, y = two_blobs(n=40, m=2, seed=0)
+    solve(X, y)  # what is compiled or imported at first is nobody's
+    started = time.perf_counter()
+    found = solve(X, y)
+    passed = time.perf_counter() - started
+    assert found.build_time >= 0.0
+    assert found.solve_time >= 0.0
+    assert found.build_time + found.solve_time <= passed
+    assert found.iterations > 0
