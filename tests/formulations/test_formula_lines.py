@@ -5,7 +5,7 @@ import pytest
 
 from formulations import svm
 from formulations.optimality import conditions
-from formulations.samples import two_blobs
+from formulations.samples import separated_clusters, two_blobs
 
 
 @pytest.mark.parametrize("C", [1e-5, 1.0, 1e5])
@@ -20,3 +20,9 @@ def test_signs_are_relative_to_the_largest_multiplier_however_small_all_are(C):
                if (each.kind, each.row) == ("sign", "margin"))  # fmt: skip
     assert sign.scale == pytest.approx(largest)
     assert sign.relative == pytest.approx(0.01)
+
+
+def test_samples_around_a_core_know_their_cluster_and_the_core_has_none():
+    _, y, cluster = separated_clusters(n=9, seed=1)
+    assert cluster[y < 0].tolist() == [-1] * (y < 0).sum()
+    assert sorted(set(cluster[y > 0])) == [0, 1, 2]
