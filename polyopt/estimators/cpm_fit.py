@@ -75,6 +75,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
         self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
     ) -> None:
         self._check_sizes(X, weights, self.C)
+        self._advise_scaling(X)
         begin = self._beginning
         self._side, self.solver_ = side, self._pick_solver(X) if begin is None else "exact"
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights

@@ -128,6 +128,7 @@ class PolytopeUnion(FaceClassifier):
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         self._check_sizes(X, weights, self.C)
+        self._advise_scaling(X)
         self._forget()
         costs = self.C * weights
         solution, self._side = solve_cpm_union(X, y, costs, self._settings(), self._seed())

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyopt.answers.form import Form
 from polyopt.answers.placed import Placed, PlacedMatrix
+from polyopt.estimators.advice import advise_scaling
 from polyopt.estimators.calibrated import CalibratedClassifier
 from polyopt.estimators.explained import Explained
 from polyopt.estimators.face_scores import scores_at
@@ -82,6 +83,7 @@ class FaceClassifier(Explained, CalibratedClassifier):
     _stream: object = None  # what partial_fit keeps between two chunks
     _polytope: tuple[Any, Polytope] | None = None  # the faces it was made of, and itself
     _typical: tuple[Any, Any] | None = None  # of a copy without data: mean and spread of each feature
+    _wide: ClassVar[float] = 1e6  # ratio of the features' spreads at which scaling is advised
     _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
@@ -133,6 +135,11 @@ class FaceClassifier(Explained, CalibratedClassifier):
         largest = float(max(entries.max(initial=0), -float(entries.min(initial=0))))
         with np.errstate(over="ignore"):
             check_sizes(largest, float(np.sum(C * weights)))
+
+    def _advise_scaling(self, X: Any) -> None:
+        """Say so where features lie far away, or their spreads are not alike."""
+        names = getattr(self, "feature_names_in_", None)
+        advise_scaling(X, type(self).__name__, wide=self._wide, names=names, frames=1)
 
     # -- ties ----------------------------------------------------------------------------------
 

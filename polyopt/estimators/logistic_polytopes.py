@@ -145,6 +145,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         from polyopt.outer.logistic_polytopes import solve_logistic_polytopes
 
         self._check_sizes(X, weights)
+        self._advise_scaling(X)
         self._forget()
         problem = self._problem(X, y, weights)
         self.solver_ = "newton" if self.solver == "auto" else self.solver

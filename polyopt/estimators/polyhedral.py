@@ -8,10 +8,10 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polyhedral import scores
+from polyopt.estimators.advice import WIDE
 from polyopt.estimators.calibrated import CalibratedClassifier
 from polyopt.estimators.calibration import draw_agreeing
 from polyopt.estimators.declaration import estimator
@@ -38,8 +38,6 @@ SHARED: dict[str, list[Any]] = {
     "inside_label": "no_validation",  # type: ignore[dict-item]
 }
 """Constraints of the parameters that all of them have."""
-
-_WIDE = 1e4  # ratio of the features' spreads, or distance of one from 1, at which scaling is advised
 
 
 @estimator
@@ -84,6 +82,7 @@ class PolyhedralClassifier(FaceClassifier):
     verbose: bool | int = False
 
     _outward: ClassVar[float] = -1.0
+    _wide: ClassVar[float] = WIDE
 
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -117,7 +116,7 @@ class PolyhedralClassifier(FaceClassifier):
         self._forget()
         self._side, self.solver_ = self._chosen_side(), self._pick_solver(X)
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
-        _advise_scaling(X, type(self).__name__)
+        self._advise_scaling(X)
         self._show(self._solve(X, self._y, weights, self._seed()))
         self._assignment = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
@@ -150,24 +149,6 @@ class PolyhedralClassifier(FaceClassifier):
         frame.insert(4, "label", labels[(self._y[place] > 0).astype(int)])
         frame.insert(len(frame.columns) - 1, "output", output)
         return frame
-
-
-def _advise_scaling(X: Any, name: str) -> None:
-    """Warn where the features' spreads are such that steps, penalties and boxes treat them unequally."""
-    if sp.issparse(X):
-        second = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-        spread = np.sqrt(second)
-    else:
-        with np.errstate(over="ignore"):
-            spread = X.std(axis=0)
-    spread = spread[spread > 0]
-    if len(spread) and (spread.max() > _WIDE * min(spread.min(), 1.0) or spread.min() < 1.0 / _WIDE):
-        warnings.warn(
-            f"{name}: the features' spreads are from {spread.min():.3g} to {spread.max():.3g}, and its steps "
-            "and penalties treat all alike; scale them to unit variance first (StandardScaler)",
-            UserWarning,
-            stacklevel=4,
-        )
 
 
 class Probabilities(CalibratedClassifier):

@@ -18,9 +18,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from formulations import mixture, polyhedral
-from polyopt import PCSLP, PLUME, SPLA1, Claim, ConvexPolytopeMachine, Polyceptron, datasets
+from polyopt import (
+    PCSLP,
+    PLUME,
+    SPLA1,
+    Claim,
+    ConvexPolytopeMachine,
+    LogisticPolytopes,
+    Polyceptron,
+    PolytopeUnion,
+    datasets,
+)
 from polyopt.datasets import make_polytope
-from polyopt.estimators.polyhedral import _advise_scaling
+from polyopt.estimators.advice import advise_scaling
 from polyopt.estimators.votes import couple_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -454,7 +464,31 @@ def test_scaling_is_advised_where_spreads_are_ten_thousand_apart_or_from_one(for
     for spreads in SPREADS:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            _advise_scaling(form(np.array([[-1.0], [1.0]] * 4) * spreads), "PLUME")
+            advise_scaling(form(np.array([[-1.0], [1.0]] * 4) * spreads), "PLUME")
         advised[spreads] = [str(each.message).partition(" from ")[0] for each in told]
     text = "PLUME: the features' spreads are"
     assert advised == {spreads: [text] * wide for spreads, wide in SPREADS.items()}
+
+
+@pytest.mark.parametrize("machine", [
+    ConvexPolytopeMachine(n_faces=1, solver="dual"), PolytopeUnion(n_init=1), LogisticPolytopes((0, 1)),
+    SPLA1(n_faces=1), PLUME(n_faces=1), Polyceptron(n_faces=1, solver="highs"), PCSLP(n_faces=1),
+], ids=lambda machine: type(machine).__name__)  # fmt: skip
+def test_a_feature_that_lies_far_away_is_named_and_a_constant_one_is_not(machine):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    X[:, 0] += y
+    frame = pd.DataFrame(
+        np.column_stack([X + [1e8, 0.0], np.full(30, 1e8 / 3.0)]), columns=["year", "b", "c"]
+    )
+    for samples, texts in (
+        (frame, ["feature 'year' lies around 1e+08 with a spread of"]),
+        (frame.assign(year=X[:, 0] + 900.0), []),
+        (frame.assign(year=1e12 * X[:, 0]), ["the features' spreads are from"]),
+    ):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            clone(machine).fit(samples, y)
+        own = [str(each.message).partition(": ")[2] for each in told if each.category is UserWarning]
+        assert len(own) == len(texts), own
+        assert all(said.startswith(text) for said, text in zip(own, texts, strict=True)), own

@@ -117,7 +117,8 @@ class FaceLoss:
         """Those in which features have spread 1 around 0; sparse samples stay where they are."""
         if self.known_units is not None:
             return self.known_units
-        scaler = StandardScaler(with_mean=not is_sparse(self.X)).fit(self.X, sample_weight=self.c)
+        with np.errstate(invalid="ignore"):  # a variance that rounding makes negative is that of a constant
+            scaler = StandardScaler(with_mean=not is_sparse(self.X)).fit(self.X, sample_weight=self.c)
         middle = np.zeros(self.X.shape[1]) if is_sparse(self.X) else scaler.mean_
         return Units(np.append(scaler.scale_, 1.0), middle)
 
