@@ -479,7 +479,7 @@ def test_a_feature_that_lies_far_away_is_named_and_a_constant_one_is_not(machine
     X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
     X[:, 0] += y
     frame = pd.DataFrame(
-        np.column_stack([X + [1e8, 0.0], np.full(30, 1e8 / 3.0)]), columns=["year", "b", "c"]
+        np.column_stack([X + np.array([1e8, 0.0]), np.full(30, 1e8 / 3.0)]), columns=["year", "b", "c"]
     )
     for samples, texts in (
         (frame, ["feature 'year' lies around 1e+08 with a spread of"]),
