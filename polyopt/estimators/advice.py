@@ -6,12 +6,15 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
+
+from formulations.matrices import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
 
 __all__ = ["WIDE", "advise_scaling"]
 
@@ -21,7 +24,7 @@ _FAR = 1e3  # distance from 0 in spreads, at which it is advised to take the mea
 
 
 def advise_scaling(
-    X: Any, name: str, *, wide: float = WIDE, names: Sequence[object] | None = None, frames: int = 0
+    X: Matrix, name: str, *, wide: float = WIDE, names: Sequence[object] | None = None, frames: int = 0
 ) -> None:
     """Warn of features that steps, penalties and boxes treat unequally, or that biases hardly reach.
 
@@ -42,7 +45,7 @@ def advise_scaling(
         Frames more between the user and this.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if sp.issparse(X):
+        if is_sparse(X):
             middle, spread = None, np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
         else:
             middle, spread = np.abs(X.mean(axis=0)), np.asarray(X.std(axis=0))
