@@ -125,6 +125,8 @@ def _weights(subject: Subject, w: Array) -> tuple[tuple[str, float], ...]:
         own = list(column.places)
         weight = float(scaled[own[0]] if column.texts is None else np.ptp(scaled[own]))
         found.append((column.name, weight))
+        if column.gap is not None:
+            found.append((f"{column.name}=(missing)", float(scaled[column.gap])))
     return tuple(sorted((pair for pair in found if pair[1]), key=lambda pair: -abs(pair[1])))
 
 

@@ -30,23 +30,30 @@ class Column:
     name : str
         Its name.
     places : tuple of int
-        The features that it has become: itself, or an indicator for each of its texts.
+        The features that it has become: itself, or an indicator for each of its texts; and the mark of a gap.
     texts : tuple of str or None
         The texts; None for a number.
+    gap : int, optional
+        Of a number, the feature that is 1 where it is missing, if there is one.
     """
 
     name: str
     places: tuple[int, ...]
     texts: tuple[str, ...] | None = None
+    gap: int | None = None
 
     def value(self, x: Array) -> float | str:
-        """What the column has in a sample; ``(none)`` for a text that the fit did not see.
+        """What the column has in a sample.
+
+        ``(none)`` is a text that the fit did not see, ``(missing)`` a number that is not there.
 
         Parameters
         ----------
         x : ndarray of shape (m,)
             The sample's features.
         """
+        if self.gap is not None and x[self.gap]:
+            return "(missing)"
         if self.texts is None:
             return float(x[self.places[0]])
         own = x[list(self.places)]

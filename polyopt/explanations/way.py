@@ -106,7 +106,10 @@ def way_out(
     """
     low, high = (None, None) if bounds is None else bounds
     groups = [column.places for column in subject.columns if column.texts is not None]
-    question = Question.of(x, spread=subject.spread, low=low, high=high, held=held, groups=groups)
+    gaps = [(column.places[0], column.gap) for column in subject.columns if column.gap is not None]
+    question = Question.of(
+        x, spread=subject.spread, low=low, high=high, held=held, groups=groups, gaps=gaps
+    )  # fmt: skip
     region = subject.other_side(bool(subject.scores(x[None])[0] > 0.0))
     found = nearest(question, region)
     if found.point is None:
@@ -145,6 +148,7 @@ def _alone(question: Question, region: Any, column: Column) -> float | str | Non
     own = Question.of(
         question.x, spread=question.spread, low=question.low, high=question.high, held=held,
         groups=[places for places in question.groups if not held[places].any()],
+        gaps=[pair for pair in question.gaps if not held[pair].any()],
     )  # fmt: skip
     found = nearest(own, region)
     return None if found.point is None else column.value(found.point)

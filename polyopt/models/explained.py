@@ -76,7 +76,7 @@ def _columns(model: Model, names: tuple[str, ...]) -> tuple[Column, ...]:
 
 
 def _columns_of_table(step: Columns, names: tuple[str, ...]) -> tuple[Column, ...]:
-    """Numbers as they are, the mark of a gap as a text of its own, and all texts of a column together."""
+    """Numbers with the mark of their gaps, and all texts of a column together."""
     found = []
     for k, (name, is_text) in enumerate(zip(step.column_names, step.is_text_, strict=True)):
         places = np.flatnonzero(step.groups_ == k).tolist()
@@ -84,7 +84,7 @@ def _columns_of_table(step: Columns, names: tuple[str, ...]) -> tuple[Column, ..
             texts = tuple(names[j].removeprefix(f"{name}=") for j in places)
             found.append(Column(name, tuple(places), texts))
         else:
-            found += [Column(names[j], (j,), ("yes",) if j != places[0] else None) for j in places]
+            found.append(Column(name, tuple(places), gap=places[1] if len(places) > 1 else None))
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 A node has made some of the region's choices (:mod:`polyopt.polytope.region`). Its bound is the distance to
 what it has chosen so far, which is a projection, and the first node taken up that leaves nothing open is the
 answer. Features that stand for a column of texts, one of which is 1, are a choice as well: among the texts.
+So is a number that is missing: it stays so, at what fills the gap, or it becomes known, and the mark goes.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Question:
         The features that may not move.
     groups : tuple of ndarray of int
         Features of which one is 1 and the others are 0, each group by itself.
+    gaps : tuple of ndarray of int, shape (2,)
+        A number that is missing and the mark of its gap, each pair by itself.
     """
 
     x: Array
@@ -57,31 +60,44 @@ class Question:
     high: Array
     held: NDArray[np.bool_]
     groups: tuple[NDArray[np.intp], ...] = ()
+    gaps: tuple[NDArray[np.intp], ...] = ()
 
     @classmethod
     def of(
         cls, x: ArrayLike, *, spread: ArrayLike | None = None, low: ArrayLike | None = None,
         high: ArrayLike | None = None, held: ArrayLike | None = None,
-        groups: Sequence[ArrayLike] = (),
+        groups: Sequence[ArrayLike] = (), gaps: Sequence[ArrayLike] = (),
     ) -> Self:  # fmt: skip
-        """The same with what is left out filled in: spreads of 1, no bounds, nothing held."""
+        """The same with what is left out filled in: spreads of 1, no bounds, nothing held.
+
+        A number that is known stays known: of the pairs of `gaps` those are kept whose mark is set.
+        """
         point = real_array("x", x)
         m = len(point)
         ends = [
             np.array(np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m))
             for end, value in ((low, -np.inf), (high, np.inf))
         ]
-        fixed = np.zeros(m, dtype=bool) if held is None else np.asarray(held)
+        fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
         unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
         own = []
         for places in (np.asarray(group, dtype=np.intp) for group in groups):
             if fixed[places].any():  # a text that may not change
-                fixed = fixed.copy()
                 fixed[places] = True
                 continue
             ends[0][places], ends[1][places] = 0.0, 1.0
             own.append(places)
-        return cls(point, unit, ends[0], ends[1], fixed, tuple(own))
+        missing = []
+        for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
+            if not point[pair[1]]:
+                fixed[pair[1]] = True
+                continue
+            if fixed[pair].any():
+                fixed[pair] = True
+                continue
+            ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
+            missing.append(pair)
+        return cls(point, unit, ends[0], ends[1], fixed, tuple(own), tuple(missing))
 
 
 @dataclass(frozen=True)
@@ -162,6 +178,7 @@ class _Node:
     case: int
     chosen: tuple[int, ...]  # row of each choice, -1 where it is open
     texts: tuple[int, ...]  # feature of each group that is 1, -1 where it is open, -2 for none
+    gaps: tuple[int, ...]  # of each missing number: 1 where it stays so, 0 where not, -1 where it is open
 
 
 def nearest(question: Question, region: Region, *, max_nodes: int = _NODES) -> Nearest:
@@ -188,7 +205,8 @@ class _Search:
         self.parts: dict[_Node, Part] = {}  # of all nodes that were not divided
         nothing = Part(question, Rows.together((), len(question.x)), np.zeros(0))
         for number, case in enumerate(region.cases):
-            start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.groups))
+            open_gaps = (-1,) * len(question.gaps)
+            start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.groups), open_gaps)
             self.push(0.0, start, nothing)
 
     def push(self, bound: float, node: _Node, part: Part) -> None:
@@ -241,6 +259,11 @@ class _Search:
         for places, text in zip(q.groups, node.texts, strict=True):
             if text != -1:
                 low[places] = high[places] = (places == text) * 1.0
+        for pair, stays in zip(q.gaps, node.gaps, strict=True):
+            if stays >= 0:
+                low[pair[1]] = high[pair[1]] = stays
+            if stays == 1:
+                low[pair[0]] = high[pair[0]] = q.x[pair[0]]
         q = replace(q, low=low, high=high)
         found = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
         is_empty = found.status is Status.INFEASIBLE
@@ -286,6 +309,12 @@ class _Search:
                 for text in texts:
                     own = (*node.texts[:number], text, *node.texts[number + 1 :])
                     yield 0.0, replace(node, texts=own), None
+                return
+        for number, pair in enumerate(q.gaps):
+            if node.gaps[number] == -1 and z[pair[1]] and (z[pair] != q.x[pair]).any():
+                for stays in (0, 1):
+                    gaps = (*node.gaps[:number], stays, *node.gaps[number + 1 :])
+                    yield 0.0, replace(node, gaps=gaps), None
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:

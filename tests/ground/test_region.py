@@ -130,3 +130,36 @@ def test_a_region_without_points_is_told():
     assert found.point is None
     everything = (np.zeros((1, 1)), np.array([-1.0]))  # no row can be broken
     assert nearest(Question.of([0.0]), Region.outside([everything])).status is Status.INFEASIBLE
+
+
+def test_a_missing_number_stays_missing_or_becomes_known_and_a_known_one_stays_known():
+    """Against both choices by themselves: the number at what fills its gap, or its mark taken away."""
+    rng, stayed = np.random.default_rng(12), 0
+    for _ in range(30):
+        W, b = rng.normal(size=(3, 5)), rng.normal(size=3) - 1.0
+        W[:, 1] -= 1.0  # the mark is worth much
+        region, gaps = Region.outside([(W, b)]), [(0, 1), (2, 3)]
+        x = np.array([0.3, 1.0, -0.2, 0.0, rng.normal()])
+        held = rng.random(5) < 0.2
+        found = nearest(Question.of(x, held=held, gaps=gaps), region)
+        fixed = held | np.array([False, True, False, True, False])  # the mark of what is known
+        choices = [fixed | np.array([True, True, False, False, False])]
+        if not held[:2].any():
+            choices.append(fixed)
+        distances = []
+        for place, own in enumerate(choices):
+            start = x - place * np.eye(5)[1]
+            z = nearest(Question.of(start, held=own), region).point
+            if z is not None:
+                distances.append(float(np.linalg.norm(z - x)))
+        if not distances:
+            assert found.status is Status.INFEASIBLE
+            continue
+        assert found.distance == pytest.approx(min(distances), abs=1e-9)
+        assert found.point[3] == 0.0
+        assert found.point[1] in (0.0, 1.0)
+        if found.point[1] == 1.0:
+            assert found.point[0] == x[0]
+            stayed += 1
+        assert certify_nearest(found).claim is Claim.OPTIMAL
+    assert 5 < stayed < 28
