@@ -68,7 +68,7 @@ __all__ = ["MACHINE", "solve_cpm_rounds"]
 MACHINE = "local steps of the Convex Polytope Machine"
 """What a checkpoint of them is of."""
 
-_SPARING = 1.5  # passes grow by this factor between two measurements, which cost about as much as two
+_SPARING = 1.5  # passes grow by this factor between two measurements, each of which costs about as much
 _AGREEING = 3  # measurements that must agree for a run to have settled
 _SHORT = 1.5  # times the steps taken before, up to which the rest of a pass is a round
 _STARTS = 3  # of the pilot
@@ -125,7 +125,7 @@ def solve_cpm_rounds(
         ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are rounds.
         ``history`` has one record per round, the start's first: the passes so far, the estimate of the
         objective that the steps gave on their way, and the objective of the better of average and last
-        iterate where it was measured (at the start, after 1, 2, 3, 4, 6, 9, ... passes, and at the end; else
+        iterate where it was measured (at the start, after 1, 2, 3, 5, 8, ... passes, and at the end; else
         nan). The objective is inf where the time was over before anything was measured.
 
     Raises
