@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,12 +21,13 @@ from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
+from polyopt.outer.cpm import first, prepared
 from polyopt.outer.cpm import optimum as module
-from polyopt.outer.cpm import prepared
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane
+from polyopt.solvers.cpm.tree import Best
 
 
 def face_value(X, y, costs):
@@ -123,6 +123,38 @@ def test_scales(scale):
     X, y, _ = clusters(12, 2, 3, widen=1.5)
     X = X * scale
     assert_proven(solve_cpm_global(X, y, 2.0, 2), X, y, 2.0, brute_force(X, y, 2.0, 2))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_features_far_from_zero_are_proven_too(seed):
+    """Coordinates do not get there: the nodes at which they fail are solved by an interior point."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(8, 2)) + rng.choice([-300.0, 2000.0], 2)
+    y, C = np.where(np.arange(8) < 4, 1.0, -1.0), np.full(8, 10.0)
+    programs: dict[tuple[int, ...], float] = {}
+
+    def face(own):
+        key = tuple(own)
+        if key not in programs:
+            costs = np.where((y < 0) | np.isin(np.arange(8), own), C, 0.0)
+            programs[key] = cpm.face(X, y, costs).solve().objective
+        return programs[key]
+
+    best = min(
+        sum(face(np.flatnonzero(np.array(z) == k)) for k in range(2))
+        for z in itertools.product(range(2), repeat=4)
+    )
+    found = solve_cpm_global(X, y, C, 2)
+    assert found.status is Status.OPTIMAL
+    assert found.bound <= best * (1 + 1e-8)
+    assert found.objective == pytest.approx(best, rel=3e-6)
+
+
+def test_few_positives_among_many_samples_are_bounded():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(510, 2))
+    found = solve_cpm_global(X, np.where(np.arange(510) < 4, 1.0, -1.0), 1.0, 2, max_nodes=4)
+    assert found.bound > 0.5 * found.objective
 
 
 def test_weight_is_repetition_and_order_and_sparsity_make_no_difference(rng):
@@ -387,13 +419,12 @@ def test_of_several_starts_the_best_is_the_incumbent(monkeypatch):
         W[:] = J
         return J
 
-    monkeypatch.setattr(module, "settle", settled)
-    best = SimpleNamespace(W=np.zeros((2, 3)), limits=np.array([np.inf, np.inf, 0.0]))
-    search = SimpleNamespace(best=best, data=SimpleNamespace(C=np.ones(4)), precision=1e-9)
-    for least in (3.0, 1.0, 1.0):
-        module._Search._settle(search, np.zeros(4))
-        assert best.limits.tolist() == [least, np.inf, 0.0]
-        assert (best.W == least).all()
+    monkeypatch.setattr(first, "settle", settled)
+    best = Best(np.zeros((2, 3)), np.array([np.inf, np.inf, 0.0]))
+    data = Samples(np.ones((4, 3)), np.full(4, 3.0), np.ones(4), 2)
+    first.begin(data, best, 1e-9, None, 1, Clock(), np.random.default_rng(0))
+    assert best.limits.tolist() == [1.0, np.inf, 0.0]
+    assert (best.W == 1.0).all()
 
 
 # -- limits --------------------------------------------------------------------------------

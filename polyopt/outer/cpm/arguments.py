@@ -21,28 +21,34 @@ MOST_SAMPLES = 500  # beyond, no search through assignments would end
 _MOST_PRICED, _MOST_FEATURES = 20_000, 4  # of samples and features, with which prices and boxes do
 
 
-def takes_prices(shape: tuple[int, ...], n_faces: int) -> bool:
+def takes_prices(
+    y: Vector, C: Vector, m: int, n_faces: int, bounds: str = "best", loss: str = "sum", margin: str = "total"
+) -> bool:
     """Whether faces are few-dimensional enough to be bounded one by one, at prices of the positives.
 
     Parameters
     ----------
-    shape : tuple of int
-        Samples and features.
-    n_faces : int
-        K.
+    y, C : ndarray of shape (n,)
+        Labels, and costs: both classes must have a sample that costs something.
+    m : int
+        Features.
+    n_faces, bounds, loss, margin
+        As of :func:`polyopt.outer.cpm.optimum.solve_cpm_global`.
     """
-    return n_faces > 1 and shape[1] <= _MOST_FEATURES and shape[0] <= _MOST_PRICED
+    plain = bounds == "best" and (loss, margin) == ("sum", "total")
+    few = n_faces > 1 and m <= _MOST_FEATURES and len(y) <= _MOST_PRICED
+    return plain and few and len(np.unique(y[C > 0])) > 1
 
 
 def check_arguments(
-    shape: tuple[int, ...], n_faces: int, tol: float, bounds: str, loss: str, margin: str
+    y: Vector, C: Vector, m: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str
 ) -> None:
     """Raise ValueError for what makes no program.
 
     Parameters
     ----------
-    shape : tuple of int
-        Samples and features.
+    y, C, m
+        As of :func:`takes_prices`.
     n_faces, tol, bounds, loss, margin
         As of :func:`polyopt.outer.cpm.optimum.solve_cpm_global`.
     """
@@ -51,10 +57,9 @@ def check_arguments(
     one_of("bounds", bounds, ("best", "additive", "plain"))
     check_loss(loss)
     check_margin(margin)
-    priced = bounds == "best" and (loss, margin) == ("sum", "total") and takes_prices(shape, n_faces)
-    if shape[0] > MOST_SAMPLES and not priced:
+    if len(y) > MOST_SAMPLES and not takes_prices(y, C, m, n_faces, bounds, loss, margin):
         raise ValueError(
-            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {shape[0]}: bound it by "
+            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {len(y)}: bound it by "
             "groups (loss='sum' with margin='total'), or use alternating minimisation from many starts"
         )
 

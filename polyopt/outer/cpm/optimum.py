@@ -19,12 +19,14 @@ from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, takes_prices
 from polyopt.outer.cpm.boxes import BoxSearch
+from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.outer.cpm.prepared import best_order, merge, unmerge
 from polyopt.outer.cpm.prices import PriceSearch
+from polyopt.outer.cpm.refined import refine
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import Moves, moves_for
-from polyopt.solvers.cpm.face import Samples, settle
+from polyopt.solvers.cpm.face import Samples
 from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
 from polyopt.watch import tell
 
@@ -45,6 +47,9 @@ _BYTES = 256 * 2**20  # for open nodes
 _BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
 _FEW = 3**8  # assignments that need no prices
+# Work for partial assignments before the prices, of samples times positives times faces for each, if it
+# is enough for so many of them: what is small is proven by them at once.
+_QUICK, _WORTH = 300_000, 100
 _ALONE, _BOXES = 200, 20  # partial assignments before the first boxes, and boxes for each one beyond
 _MORE = 8  # times as many boxes where they are ahead
 
@@ -111,19 +116,21 @@ def solve_cpm_global(
 
     """
     X, y = as_data(X, y)
-    check_arguments(X.shape, n_faces, tol, bounds, loss, margin)
-    costs, X = as_costs(C, len(y)), dense(X)
+    costs = as_costs(C, len(y))
+    program = (y, costs, X.shape[1], n_faces)
+    check_arguments(*program, tol, bounds, loss, margin)
+    X, priced = dense(X), takes_prices(*program, bounds, loss, margin)
     first = None if start is None else as_faces("start", start, (n_faces, X.shape[1] + 1))
     clock, additive = Clock(time_limit), bounds != "plain"
     if (loss, margin) != ("sum", "total"):
         from polyopt.outer.cpm.coupled import search_coupled
 
-        program = (X, y, costs, n_faces, loss, margin)
-        return search_coupled(*program, tol, clock, seed, max_nodes, first, additive)
+        coupled = (X, y, costs, n_faces, loss, margin)
+        return search_coupled(*coupled, tol, clock, seed, max_nodes, first, additive)
     search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
-    search.takes_boxes = bounds == "best" and takes_prices(X.shape, n_faces)
+    search.takes_prices = priced
     kind = f"{'additive' if additive else bounds} bound"
-    kind = "prices" if search.is_large else f"prices, {kind} and boxes" if search.takes_boxes else kind
+    kind = "prices" if search.is_large else f"prices, {kind} and boxes" if priced else kind
     return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {kind}")
 
 
@@ -149,9 +156,10 @@ class _Search:
     tol: float
     clock: Clock
     rng: np.random.Generator
-    takes_boxes: bool = False
+    takes_prices: bool = False  # and boxes
     boxes: BoxSearch | None = None
     prices: PriceSearch | None = None
+    node: Node | None = None
     history: list[dict[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -171,29 +179,37 @@ class _Search:
         """Search until the gap is closed or a limit is reached."""
         try:
             self._start(first)
-            if self._takes_prices:
+            if self.takes_prices and (self.is_large or self.n_faces**self.npos > _FEW):
+                quick = 0 if self.is_large else _QUICK // (len(self.data.C) * self.npos * self.n_faces)
+                if quick >= _WORTH:
+                    nodes = quick if max_nodes is None else min(quick, max_nodes)
+                    status = self._explore(self._prepared(additive), nodes, additive)
+                    if status is not Status.ITERATION_LIMIT or nodes == max_nodes:
+                        return status
                 self.prices = PriceSearch(self.data, self.best, self.tol, self.rng)
                 if self._priced(self.prices, max_nodes):
                     return self._record(Status.OPTIMAL)
             if self.is_large:
                 return self._record(self._limit(max_nodes) or Status.BOUNDED)
-            self.moves: Moves = moves_for(self.npos, len(self.data.C), self.data.A.shape[1], self.n_faces)
-            order = np.arange(self.npos)
-            if additive:
-                order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
-                self._put_in_order(rows)
-            if self.takes_boxes and self.npos:
+            node = self._prepared(additive)
+            if self.takes_prices:
                 self.boxes = BoxSearch(self.data, self.best, self.tol)
-            return self._explore(node_for(self.data, self.n_faces, order), max_nodes, additive)
+            return self._explore(node, max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
             return self._record(Status.INTERRUPTED)
 
-    @property
-    def _takes_prices(self) -> bool:
-        """Whether there is more than the tree looks through at once."""
-        return self.takes_boxes and self.npos < len(self.data.C) and self.n_faces**self.npos > _FEW
+    def _prepared(self, additive: bool) -> Node:
+        """The room for nodes, after the samples were put in a good order."""
+        if self.node is None:
+            self.moves: Moves = moves_for(self.npos, len(self.data.C), self.data.A.shape[1], self.n_faces)
+            order = np.arange(self.npos)
+            if additive:
+                order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
+                self._put_in_order(rows)
+            self.node = node_for(self.data, self.n_faces, order)
+        return self.node
 
     def _priced(self, prices: PriceSearch, max_nodes: int | None) -> bool:
         """Rounds of prices, until they bring nothing more; whether they close the gap."""
@@ -253,6 +269,9 @@ class _Search:
         self.nodes += 1
         node.allowed[:], node.alpha[:] = one.allowed, one.alpha
         bound, base, branch, used = examine(self.data, best, node, moves, one.bound, self.tol, additive)
+        exact = branch < 0 and bound < best.limits[0] * (1.0 - self.tol)
+        if exact:  # coordinates did not get that far
+            bound, base, branch = refine(self.data, best, node, bound, used, self.clock)
         if branch < 0:
             best.limits[1] = min(best.limits[1], bound)
             return []
@@ -260,7 +279,7 @@ class _Search:
         for k in np.flatnonzero(node.allowed[branch, :used]):
             allowed, alpha, least = node.allowed.copy(), node.alpha.copy(), bound
             allowed[branch] = np.arange(self.n_faces) == k
-            if additive:
+            if additive and not exact:  # the moves are those of the multipliers before
                 alpha[k] += moves.delta[branch, k]
                 least = max(bound, base + moves.gain[branch, k])
             self.made += 1
@@ -298,27 +317,8 @@ class _Search:
         return float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]) - error)
 
     def _start(self, first: Vector | None) -> None:
-        """An incumbent: from the faces given, or from random ones, each by alternating."""
-        points = self.data.A[self.data.inside :]
-        if first is not None:
-            self._settle((points @ first.T).argmax(axis=1))
-            return
-        middle = points[:, :-1].mean(axis=0) if self.npos else np.zeros(points.shape[1] - 1)
-        scale = points[:, :-1].std(axis=0) if self.npos else np.ones_like(middle)
-        centred = (points[:, :-1] - middle) / np.where(scale > 0, scale, 1.0)
-        self._settle(np.zeros(self.npos, dtype=np.int64))
-        beginning = self.clock.part(_BEGINNING)
-        for _ in range((_FEWER if self.is_large else _STARTS) if self.n_faces > 1 else 0):
-            self._settle((centred @ self.rng.normal(size=(centred.shape[1], self.n_faces))).argmax(axis=1))
-            self._settle(self.rng.integers(0, self.n_faces, self.npos))
-            if beginning.is_over:
-                return
-
-    def _settle(self, assignment: NDArray[np.int64]) -> None:
-        W = np.zeros_like(self.best.W)
-        J = settle(self.data, assignment.astype(np.int64), W, self.precision * self.data.C.sum())
-        if self.best.limits[0] > J:
-            self.best.limits[0], self.best.W[:] = J, W
+        starts = _FEWER if self.is_large else _STARTS
+        begin(self.data, self.best, self.precision, first, starts, self.clock.part(_BEGINNING), self.rng)
 
     def solution(self, status: Status, solver: str) -> Solution:
         """The incumbent, its faces solved as exactly as double precision allows."""

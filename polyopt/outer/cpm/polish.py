@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["polished_face"]
+__all__ = ["face_cost", "polished_face"]
 
 _POLISH = 100_000  # sweeps
 _GRACE = 0.2  # seconds past a limit that a face may take
@@ -45,7 +45,7 @@ def polished_face(
     caps_of(data, face, k, caps)
     climb(data, np.zeros_like(a), caps, a, w, _POLISH, np.inf, 1e-15 * data.C.sum())
     hyperplane(data, a, w)
-    value = _cost(data, caps, w)
+    value = face_cost(data, caps, w)
     if caps.any() and value - dual_value(a, w) > little:
         # Badly scaled data, on which coordinates are slow and an interior point is not. Its multipliers
         # come with its hyperplane, as each must fit the other, unless they prove less.
@@ -53,7 +53,7 @@ def polished_face(
         left = clock.left
         limit = None if left is None else max(left, _GRACE)
         found = cpm.face(data.A[:, :-1] * signs[:, None], signs, caps).solve(time_limit=limit)
-        if found.primal and _cost(data, caps, found["w"]) < value:
+        if found.primal and face_cost(data, caps, found["w"]) < value:
             w = found["w"]
             exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)
             hyperplane(data, exact, implied)
@@ -62,5 +62,6 @@ def polished_face(
     return a, w
 
 
-def _cost(data: Samples, costs: Vector, w: Vector) -> float:
+def face_cost(data: Samples, costs: Vector, w: Vector) -> float:
+    """What a face costs by itself, for the `costs` (n,) of those it answers for."""
     return float(w @ w + costs @ np.maximum(0.0, 1.0 - data.A @ w))

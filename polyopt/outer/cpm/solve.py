@@ -138,10 +138,10 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     from polyopt.outer.cpm.optimum import solve_cpm_global
 
     program = (as_floats(X, settings.feature_scale), y, C, settings.n_faces)
-    plain = settings.loss == "sum" and settings.margin == "total"
-    priced = takes_prices(X.shape, settings.n_faces) and len(np.unique(y)) > 1
-    is_large = plain and len(y) > MOST_SAMPLES and not priced
-    if settings.group_size is not None or is_large:
+    what = (settings.loss, settings.margin)
+    priced = takes_prices(y, C, X.shape[1], settings.n_faces, "best", *what)
+    is_large = len(y) > MOST_SAMPLES and not priced
+    if settings.group_size is not None or (is_large and what == ("sum", "total")):
         from polyopt.outer.cpm.groups import solve_cpm_groups
 
         return solve_cpm_groups(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Best", "Node", "examine", "node_for"]
+__all__ = ["Best", "Node", "examine", "largest", "node_for", "paying"]
 
 # A node's faces are solved coarsely, and finely where that leaves nothing to branch on: sweeps at most, and
 # the least gain for which another is made, a share of the distance to the incumbent.
@@ -117,14 +117,14 @@ def examine(
         cut = best.limits[0] * (1.0 - tol)
         if bound >= cut:
             return bound, base, -1, used
-        order = _paying(data, node, used)
+        order = paying(data, node, used)
         if len(order) == 0:
             if fine:
                 return bound, base, -1, used
             fine = True  # the incumbent is all but found: close the gap, or find who pays after all
             continue
         if not additive:
-            return bound, base, _largest(node.cost, np.zeros_like(node.cost), order), used
+            return bound, base, largest(node.cost, np.zeros_like(node.cost), order), used
         verdict = _try_moves(data, best, node, moves, order, used, opens, base, error, cut)
         if verdict == _CLOSED:
             return np.inf, base, -1, used
@@ -143,7 +143,7 @@ def examine(
         if verdict == _ASSIGNED:
             continue
         # What a branch adds for certain is the cost of one move, of which the bound has a part already.
-        return bound, base, _largest(node.cost, moves.added, order), used
+        return bound, base, largest(node.cost, moves.added, order), used
 
 
 @njit(cache=True)
@@ -211,8 +211,8 @@ def _keep(best: Best, W: Vector, J: float) -> None:
 
 
 @njit(cache=True)
-def _paying(data: Samples, node: Node, used: int) -> NDArray[Any]:
-    """Positives not assigned that pay on every face allowed: only they can raise the bound."""
+def paying(data: Samples, node: Node, used: int) -> NDArray[Any]:
+    """Positives not assigned that pay on every face allowed, with their cost: only they raise the bound."""
     order, count = np.empty(len(node.face), np.int64), 0
     for p in node.order:
         if node.face[p] >= 0:
@@ -232,7 +232,7 @@ def _paying(data: Samples, node: Node, used: int) -> NDArray[Any]:
 
 
 @njit(cache=True)
-def _largest(cost: Vector, added: Vector, order: NDArray[Any]) -> int:
+def largest(cost: Vector, added: Vector, order: NDArray[Any]) -> int:
     """Of the positives in `order` the first of those with the largest cost over what is added."""
     chosen = order[0]
     for p in order:

@@ -1,0 +1,64 @@
+"""The first incumbent of the search for the Convex Polytope Machine's global optimum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polyopt.solvers.cpm.face import settle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.cpm.face import Samples
+    from polyopt.solvers.cpm.tree import Best
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["begin"]
+
+
+def begin(
+    data: Samples, best: Best, precision: float, first: Vector | None, starts: int, clock: Clock,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Alternate from the faces given, or from random ones, and keep the best that comes of it.
+
+    Parameters
+    ----------
+    data, best
+        As of :func:`polyopt.solvers.cpm.tree.examine`.
+    precision : float
+        Of all costs: that of alternating.
+    first : ndarray of shape (K, d), optional
+        Faces to begin from.
+    starts : int
+        By default: that many from random directions, and as many at random.
+    clock : Clock
+        When there is to be no other start.
+    rng : Generator
+        Of the starts.
+    """
+    n_faces, points = len(best.W), data.A[data.inside :]
+    if first is not None:
+        _keep(data, best, precision, (points @ first.T).argmax(axis=1))
+        return
+    some = len(points) > 0
+    middle = points[:, :-1].mean(axis=0) if some else np.zeros(points.shape[1] - 1)
+    scale = points[:, :-1].std(axis=0) if some else np.ones_like(middle)
+    centred = (points[:, :-1] - middle) / np.where(scale > 0, scale, 1.0)
+    _keep(data, best, precision, np.zeros(len(points), dtype=np.int64))
+    for _ in range(starts if n_faces > 1 else 0):
+        _keep(data, best, precision, (centred @ rng.normal(size=(centred.shape[1], n_faces))).argmax(axis=1))
+        _keep(data, best, precision, rng.integers(0, n_faces, len(points)))
+        if clock.is_over:
+            return
+
+
+def _keep(data: Samples, best: Best, precision: float, assignment: NDArray[np.int64]) -> None:
+    W = np.zeros_like(best.W)
+    J = settle(data, assignment.astype(np.int64), W, precision * data.C.sum())
+    if best.limits[0] > J:
+        best.limits[0], best.W[:] = J, W
