@@ -67,8 +67,11 @@ _SEARCHED = (
     "The bound is that of this package's own branch and bound over all assignments, each of its bounds "
     "lowered by the rounding of its evaluation; it is not computed anew here."
 )
-
-
+_PRICED = (
+    "The bound is one at prices of the positives (duals['price'] of the solution): K times the least cost of "
+    "one face at these prices, bounded over boxes of its coefficients, less what the prices count too often, "
+    "and lowered by its rounding; it is not computed anew here."
+)
 _GROUPED = (
     "The bound is the mean of bounds on {count} groups of samples with costs times {count}, each by this "
     "package's own branch and bound over all assignments and lowered by its rounding; they are not computed "
@@ -192,7 +195,7 @@ def certify_cpm_search(
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment(loss, margin)
-    bound, note = float(found.bound or 0.0), _SEARCHED
+    bound, note = float(found.bound or 0.0), _PRICED if "price" in found.duals else _SEARCHED
     if "group_bound" in found.duals:
         groups = found.duals["group_bound"]
         bound, note = min(bound, bound_of_groups(groups)), _GROUPED.format(count=len(groups))

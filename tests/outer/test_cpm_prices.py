@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from formulations.solution import Status
+from polyopt import ConvexPolytopeMachine
 from polyopt.outer.cpm import optimum
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
@@ -90,11 +91,41 @@ def test_overlapping_samples_are_proven_by_prices_alone():
     assert found.status is Status.OPTIMAL
     assert found.objective - found.bound <= 1e-6 * found.objective
     assert found.history[-1]["open"] == 1.0  # no assignment was looked into
+    # The prices that prove it are told, and no face costs less at them than the bound says.
+    price = found.duals["price"]
+    assert (price[y < 0] == 0).all()
+    total = price.sum()
+    least = (found.bound - total) / 3 + total
+    for w in [*found["W"], *rng.normal(size=(200, 3)), np.zeros(3), np.array([0.0, 0.0, -1.0])]:
+        hinge = 0.5 * np.maximum(1.0 - y * (X @ w[:-1] + w[-1]), 0.0)
+        assert w @ w + np.where(y > 0, np.minimum(hinge, price), hinge).sum() >= least * (1 - 1e-9)
+
+
+def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(optimum, "_QUICK", 0)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 2))
+    y = np.where((X**2).sum(axis=1) > 1.2, 1, -1)
+    mixed = np.where(rng.random(100) < 0.3, -y, y)
+    for is_saved in (True, False):
+        apart, labels = (np.where(y[:, None] > 0, 3.0 * X, X), y) if is_saved else (X, mixed)
+        machine = ConvexPolytopeMachine(3, C=0.5, solver="global", random_state=0).fit(apart, labels)
+        certificate = machine.certificate(tol=1e-5)
+        assert certificate.is_optimal
+        assert "price" in machine.solution_.duals
+        assert "bound is one at prices" in certificate.note
+        if is_saved:
+            certificate.save(tmp_path / "claim.json")
+            assert (tmp_path / "claim.json").exists()
+        else:
+            with pytest.raises(ValueError, match="at prices of the positives"):
+                certificate.save(tmp_path / "no.json")
 
 
 @pytest.mark.parametrize("seed", few([0, 3], range(8)))
 def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed, monkeypatch):
     monkeypatch.setattr(optimum, "_FEW", 1)
+    monkeypatch.setattr(optimum, "_QUICK", 0)
     _, X, y, C, K, _ = given_data(seed, 6)
     both = solve_cpm_global(X, y, C, K, tol=1e-5)
     alone = solve_cpm_global(X, y, C, K, tol=1e-8, bounds="additive")

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["MOST_SAMPLES", "as_faces", "check_arguments", "takes_prices"]
 
 MOST_SAMPLES = 500  # beyond, no search through assignments would end
-_MOST_PRICED, _MOST_FEATURES = 20_000, 4  # of samples and features, with which prices and boxes do
+# Of samples and features, with which prices and boxes do. 20,000 samples of two features take 0.6 GB, and a
+# bound within 8 % takes two minutes; with 10,000 there is one within 4 % then.
+_MOST_PRICED, _MOST_FEATURES = 20_000, 4
 
 
 def takes_prices(

@@ -25,6 +25,7 @@ from formulations.matrices import dense
 from formulations.polytope import lift
 from polyopt.certificates.claims.faces import state_choice
 from polyopt.certificates.claims.statement import Evidence, numeral, without_form
+from polyopt.outer.cpm.arguments import MOST_SAMPLES
 from polyopt.solvers.cpm.bound import moves_for, try_move
 from polyopt.solvers.cpm.face import UNIT, Samples, caps_of, climb, dual_error, dual_value, hyperplane
 
@@ -52,6 +53,12 @@ _NO_GROUPS = (
     "a bound from groups of samples has no claim to be saved: the checker knows one tree over all "
     "assignments, not one for each group"
 )
+_NO_PRICES = (
+    "this bound has no claim to be saved: it is one at prices of the positives (duals['price'] of the "
+    "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
+    "The checker knows trees over assignments, of which one that proves as much would be too large"
+)
+_FEWER = 1_000  # nodes that branch, where prices proved the bound: mostly there are millions, or some dozens
 _BITS = 30  # of a cap: the grid of its multipliers
 
 
@@ -70,22 +77,29 @@ def evidence_of(
     -------
     tuple of Evidence
         One; none where the faces are coupled, for which there is no such tree. That of a bound by groups of
-        samples says why it has no file.
+        samples says why it has no file, and so does that of a bound at prices which no tree of 1,000 nodes
+        proves.
     """
     if "group_bound" in found.duals:
         return without_form(_NO_GROUPS)
     if (loss, margin) != ("sum", "total"):
         return ()
     goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))
-    return (Evidence(cache(partial(_state, dense(X), y, C, found["W"], goal))),)
+    if "price" in found.duals and len(y) > MOST_SAMPLES:
+        return without_form(_NO_PRICES)
+    most = _FEWER if "price" in found.duals else _MOST
+    return (Evidence(cache(partial(_state, dense(X), y, C, found["W"], goal, most))),)
 
 
-def _state(X: Vector, y: Vector, C: Vector, W: Vector, goal: float) -> Statement:
-    return state_choice(X, y, W, C, *prove_by_leaves(X, y, C, len(W), goal))
+def _state(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, most: int) -> Statement:
+    tree, proven = prove_by_leaves(X, y, C, len(W), goal, most)
+    if most == _FEWER and proven < goal:
+        raise ValueError(_NO_PRICES)
+    return state_choice(X, y, W, C, tree, proven)
 
 
 def prove_by_leaves(
-    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float
+    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, most: int = _MOST
 ) -> tuple[dict[str, Any], float]:
     """A tree as in the file, and what its leaves prove.
 
@@ -99,9 +113,11 @@ def prove_by_leaves(
         K.
     goal : float
         What is to be proven. Less is, where it is above the optimum or the tree would be too large.
+    most : int
+        Nodes that branch.
     """
     tree = _Tree(X, y, C, n_faces, goal)
-    return tree.root, tree.grow()
+    return tree.root, tree.grow(most)
 
 
 @dataclass(order=True, frozen=True)
@@ -133,12 +149,12 @@ class _Tree:
         self.proven = np.inf  # the least bound of what is not looked into any more
         self.made = self.nodes = 0
 
-    def grow(self) -> float:
+    def grow(self, most: int) -> float:
         """Branch until all leaves prove the goal, or as much as one of them can."""
         nobody, nothing = np.full(self.npos, -1), np.zeros((self.n_faces, len(self.data.C)))
         self._open(self.root, nobody, nothing.copy(), nothing, list(range(self.n_faces)))
         while self.heap and self.heap[0].bound < self.proven:
-            if self.nodes >= _MOST or len(self.heap) >= self.room:
+            if self.nodes >= most or len(self.heap) >= self.room:
                 break
             self._branch(heappop(self.heap))
         return float(min([self.proven, *(one.bound for one in self.heap)]))

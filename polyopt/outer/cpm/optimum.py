@@ -47,8 +47,7 @@ _BYTES = 256 * 2**20  # for open nodes
 _BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
 _FEW = 3**8  # assignments that need no prices
-# Work for partial assignments before the prices, of samples times positives times faces for each, if it
-# is enough for so many of them: what is small is proven by them at once.
+# Samples times positives times faces times nodes before prices, and nodes that are worth it.
 _QUICK, _WORTH = 300_000, 100
 _ALONE, _BOXES = 200, 20  # partial assignments before the first boxes, and boxes for each one beyond
 _MORE = 8  # times as many boxes where they are ahead
@@ -104,10 +103,11 @@ def solve_cpm_global(
     -------
     Solution
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
-        assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below: it is
-        lowered by running error bounds. ``OPTIMAL`` if the two are within `tol`; a limit, or Ctrl-C, keeps
-        the best point and the bound reached. ``iterations`` counts nodes, and rounds of prices; ``history``
-        has a record for each fifth of a second. Open nodes have 256 MiB; beyond, the search is depth first.
+        assignment, and, where they prove the bound, price (n,); ``objective`` at the point; ``bound``, which
+        no assignment's optimum is below: it is lowered by running error bounds. ``OPTIMAL`` if the two are
+        within `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts
+        nodes, and rounds of prices; ``history`` has a record for each fifth of a second. Open nodes have
+        256 MiB; beyond, the search is depth first.
 
     Raises
     ------
@@ -178,7 +178,8 @@ class _Search:
     def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
-            self._start(first)
+            starts, time = _FEWER if self.is_large else _STARTS, self.clock.part(_BEGINNING)
+            begin(self.data, self.best, self.precision, first, starts, time, self.rng)
             if self.takes_prices and (self.is_large or self.n_faces**self.npos > _FEW):
                 quick = 0 if self.is_large else _QUICK // (len(self.data.C) * self.npos * self.n_faces)
                 if quick >= _WORTH:
@@ -207,7 +208,9 @@ class _Search:
             order = np.arange(self.npos)
             if additive:
                 order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
-                self._put_in_order(rows)
+                given = self.data
+                self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
+                self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)
             self.node = node_for(self.data, self.n_faces, order)
         return self.node
 
@@ -223,11 +226,6 @@ class _Search:
         if max_nodes is not None and self.nodes >= max_nodes:
             return Status.ITERATION_LIMIT
         return Status.TIME_LIMIT if self.clock.is_over else None
-
-    def _put_in_order(self, rows: NDArray[np.int64]) -> None:
-        given = self.data
-        self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
-        self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)
 
     def _explore(self, node: Node, max_nodes: int | None, additive: bool) -> Status:
         """Best bound first; where there is no more room, depth first, which needs little."""
@@ -305,7 +303,7 @@ class _Search:
         for other in (self.boxes, self.prices):
             if other is not None:
                 least = max(least, min(other.bound, float(self.best.limits[0])))
-        # Costs of equal samples were added up, which scales them, and the optimum, by no more than this.
+        # Costs of equal samples were added up, which scales the optimum by no more than this.
         scaled = 2.0 * gamma(len(self.y) + 4) * abs(least)
         self.proven = max(self.proven, float(np.nextafter(least - scaled, -np.inf)))
         return self.proven
@@ -316,9 +314,12 @@ class _Search:
         cost, cut, error = self.best.limits
         return float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]) - error)
 
-    def _start(self, first: Vector | None) -> None:
-        starts = _FEWER if self.is_large else _STARTS
-        begin(self.data, self.best, self.precision, first, starts, self.clock.part(_BEGINNING), self.rng)
+    def _prices_told(self) -> dict[str, Vector]:
+        """The prices, if it is they that prove the bound."""
+        others = max(self._least(), 0.0 if self.boxes is None else self.boxes.bound)
+        if self.prices is None or self.prices.bound <= others:
+            return {}
+        return {"price": unmerge(self.prices.of_samples, self.data.C, self.merged, self.C)[:, 0]}
 
     def solution(self, status: Status, solver: str) -> Solution:
         """The incumbent, its faces solved as exactly as double precision allows."""
@@ -331,8 +332,7 @@ class _Search:
         if value > self.best.limits[0]:
             W, value = self.best.W.copy(), objective(self.X, self.y, self.best.W, self.C)
         assignment = natural_assignment(self.X, self.y, W)
-        kept = self.merged >= 0
-        assigned = kept & (self.y > 0)
+        assigned = (self.merged >= 0) & (self.y > 0)
         assignment[assigned] = face[self.merged[assigned] - self.data.inside]
         bound = min(self._bound(), value)
         if status is Status.OPTIMAL and value - bound > self.tol * value:
@@ -340,7 +340,7 @@ class _Search:
         return Solution(
             status=status,
             primal={"W": W, "assignment": assignment},
-            duals={"margin": alpha},
+            duals={"margin": alpha, **self._prices_told()},
             objective=value,
             bound=bound,
             solver=solver,

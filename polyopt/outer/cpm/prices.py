@@ -107,7 +107,9 @@ class PriceSearch:
     Attributes
     ----------
     bound : float
-        What is proven.
+        What is proven,
+    prices : ndarray of shape (npos,)
+        at these λ.
     boxes, rounds : int
         What it took.
     is_done : bool
@@ -121,6 +123,7 @@ class PriceSearch:
         self.box = face_box_for(data)
         self.room = _BYTES // (len(data.C) + 16 * data.A.shape[1] + 400)
         self.bound, self.boxes, self.rounds, self.is_done = 0.0, 0, 0, False
+        self.prices = np.zeros(self.npos)
         self._polished, self.idle = np.inf, 0
         self.off = _SHARE * float(best.limits[0]) / self.n_faces  # how far off the least face may be
         self._begin()
@@ -143,6 +146,11 @@ class PriceSearch:
         self.master.add(w, float(w @ w + paid[:inside].sum()), paid[inside:])
 
     @property
+    def of_samples(self) -> Vector:
+        """The prices as a column for all samples (n, 1), 0 at the negatives."""
+        return np.concatenate([np.zeros(self.data.inside), self.prices])[:, None]
+
+    @property
     def is_closed(self) -> bool:
         """Whether the gap is closed."""
         best = float(self.best.limits[0])
@@ -163,8 +171,9 @@ class PriceSearch:
             price_of(self.data, prices, w) for w in self.master.W
         )  # μ + Σ λ, but for the gap of the prices
         least, faces, is_whole = self._least(prices, known, off, clock)
-        already = self.bound
-        self.bound = max(self.bound, bound_at_prices(prices, least, self.n_faces))
+        already, proven = self.bound, bound_at_prices(prices, least, self.n_faces)
+        if proven > self.bound:
+            self.bound, self.prices = proven, prices
         before = len(self.master.W)
         for w in faces:
             better = priced_face(self.data, prices, self._answers(w, prices))[0]
