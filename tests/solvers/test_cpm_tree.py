@@ -21,12 +21,12 @@ from polyopt.solvers.cpm.tree import (
     _assign,
     _forbid,
     _forbid_jointly,
-    _largest,
-    _paying,
     _solve_faces,
     _try_incumbent,
     _try_moves,
+    largest,
     node_for,
+    paying,
 )
 
 
@@ -77,13 +77,13 @@ def test_only_positives_that_pay_on_every_face_are_ordered_and_the_dearest_is_br
     node.face[:] = np.where(rng.random(NPOS) < 0.3, 0, -1)
     used = 3
     node.allowed[:, 0] |= ~node.allowed[:, :used].any(axis=1)
-    order = _paying(data, node, used)
+    order = paying(data, node, used)
     hinges = np.where(node.allowed, 1.0 - data.A[INSIDE:] @ node.W.T, np.inf)[:, :used].min(axis=1)
     assert order.tolist() == [p for p in node.order if node.face[p] < 0 and hinges[p] > 0]
     assert node.cost[order] == pytest.approx((data.C[INSIDE:] * hinges)[order])
     cost, added = rng.integers(0, 4, NPOS).astype(float), rng.integers(0, 3, NPOS).astype(float)
     if len(order):
-        assert _largest(cost, added, order) == order[(cost - added)[order].argmax()]
+        assert largest(cost, added, order) == order[(cost - added)[order].argmax()]
 
 
 @pytest.mark.parametrize("used", [2, 3, FACES])
@@ -141,7 +141,7 @@ def examined(monkeypatch):
         answers = {
             "_solve_faces": [(2.0, 0.125)] * 9,
             "_try_incumbent": [None] * 9,
-            "_paying": [np.array(order, dtype=int) for order in paying],
+            "paying": [np.array(order, dtype=int) for order in paying],
             "_try_moves": list(moved),
             "add_up": [total] * 9,
             "_forbid_jointly": list(jointly),
@@ -165,7 +165,7 @@ def examined(monkeypatch):
 def test_a_node_that_leaves_nothing_to_branch_on_is_solved_finely(examined):
     found, told, limits = examined(paying=[(), ()])
     assert found == (2.0, 2.0, -1, 1)
-    assert [call[0] for call in told] == ["_solve_faces", "_paying"] * 2
+    assert [call[0] for call in told] == ["_solve_faces", "paying"] * 2
     assert told[0][1] == pytest.approx(1e-4 * (3.6 - 1.0) / FACES)
     assert told[2][1] == pytest.approx(1e-7 * (3.6 - 2.0) / FACES)
     assert limits == [4.0, np.inf, 0.25]

@@ -87,19 +87,19 @@ def evidence_of(
     goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))
     if "price" in found.duals and len(y) > MOST_SAMPLES:
         return without_form(_NO_PRICES)
-    most = _FEWER if "price" in found.duals else _MOST
+    most = _FEWER if "price" in found.duals else None
     return (Evidence(cache(partial(_state, dense(X), y, C, found["W"], goal, most))),)
 
 
-def _state(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, most: int) -> Statement:
+def _state(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, most: int | None) -> Statement:
     tree, proven = prove_by_leaves(X, y, C, len(W), goal, most)
-    if most == _FEWER and proven < goal:
+    if most is not None and proven < goal:
         raise ValueError(_NO_PRICES)
     return state_choice(X, y, W, C, tree, proven)
 
 
 def prove_by_leaves(
-    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, most: int = _MOST
+    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, most: int | None = None
 ) -> tuple[dict[str, Any], float]:
     """A tree as in the file, and what its leaves prove.
 
@@ -113,11 +113,11 @@ def prove_by_leaves(
         K.
     goal : float
         What is to be proven. Less is, where it is above the optimum or the tree would be too large.
-    most : int
-        Nodes that branch.
+    most : int, optional
+        Nodes that branch, by default 20,000.
     """
     tree = _Tree(X, y, C, n_faces, goal)
-    return tree.root, tree.grow(most)
+    return tree.root, tree.grow(_MOST if most is None else most)
 
 
 @dataclass(order=True, frozen=True)
