@@ -91,12 +91,11 @@ class Question:
         for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
             if not point[pair[1]]:
                 fixed[pair[1]] = True
-                continue
-            if fixed[pair].any():
+            elif fixed[pair].any():
                 fixed[pair] = True
-                continue
-            ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
-            missing.append(pair)
+            else:
+                ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
+                missing.append(pair)
         return cls(point, unit, ends[0], ends[1], fixed, tuple(own), tuple(missing))
 
 
