@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.solution import Status
-from polyopt.polytope.nearest import Nearest, Question, nearest
+from polyopt.polytope.nearest import Nearest, nearest
+from polyopt.polytope.question import Question
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -7,6 +7,7 @@ halfspaces   linear programs over them: is the set empty, how wide, which faces 
 vertices     corners and volume
 projection   the nearest point of it; active_set is the method
 region       what is made of polytopes: outsides, unions, differences
+question     what is asked of it: a sample, its units, and what may move
 nearest      the nearest point of a region
 rules        the faces as sentences, and what they leave out
 forms        the faces for other programs
