@@ -304,6 +304,14 @@ def test_what_is_printed_is_not_mixed_with_a_file_on_standard_output(tmp_path):
         assert f"{command[-1]}: standard output has what is printed" in refused(*command, "-")
 
 
+def test_without_onnx_no_graph_is_written_and_what_to_install_is_said(tmp_path, monkeypatch):
+    table, model = small_table(tmp_path), tmp_path / "m.skops"
+    worked("fit", table, *FAST, "--out", model)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert "polyopt[onnx]" in refused("export", model, "--out", tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
 def test_a_graph_may_go_to_standard_output(tmp_path):
     pytest.importorskip("onnx")
     table, model = small_table(tmp_path), tmp_path / "m.skops"
