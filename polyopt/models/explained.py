@@ -9,18 +9,78 @@ import numpy as np
 from formulations.matrices import is_sparse
 from polyopt.datasets import columns_of_features
 from polyopt.estimators.columns import Columns
+from polyopt.explanations import explain_model, explain_sample
 from polyopt.explanations.subject import Column, Subject, columns_of
 from polyopt.models.rules import Rules
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Array, Matrix
+    from polyopt.explanations import ModelExplanation, SampleExplanation
     from polyopt.models.model import Model
 
-__all__ = ["features_of_table", "subject_of"]
+__all__ = ["explain_row", "explain_table", "features_of_table", "subject_of"]
 
 _CELLS = 50_000_000  # of a sparse table that is made dense
+
+
+def explain_row(
+    model: Model, X: Matrix, row: int, *, held: Sequence[str] = (), within_data: bool = False, top: int = 5
+) -> SampleExplanation:
+    """Why a row of a table has its label, and the nearest point that has another, in the table's columns.
+
+    Parameters
+    ----------
+    model : Model
+        A machine with faces, of two classes, and the steps before it.
+    X : array_like, frame or CSR matrix of shape (n, columns)
+        Rows as the model reads them: the fidelity is counted on them.
+    row : int
+        The number of the row, from 0.
+    held : sequence of str
+        Columns that may not change.
+    within_data : bool
+        Whether no column leaves the range that it has in X.
+    top : int
+        Columns that are shown.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`subject_of`; a row or a column that is not there.
+    """
+    subject, features = subject_of(model), features_of_table(model, X)
+    if not 0 <= row < len(features):
+        raise ValueError(
+            f"row must be one of the {len(features)} rows of the data, counted from 0; got {row}"
+        )
+    bounds = (features.min(axis=0), features.max(axis=0)) if within_data else None
+    return explain_sample(subject, features[row], held=held, bounds=bounds, top=top, data=features)
+
+
+def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: int = 8) -> ModelExplanation:
+    """Which columns of a table count, and what each face catches in it that no other does.
+
+    Parameters
+    ----------
+    model : Model
+        A machine with faces, of two classes, and the steps before it.
+    X : array_like, frame or CSR matrix of shape (n, columns)
+        Rows as the model reads them.
+    y : array_like of shape (n,), optional
+        Their labels.
+    top : int
+        Columns that are shown.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`subject_of`; labels of another number.
+    """
+    return explain_model(subject_of(model), features_of_table(model, X), y, top=top)
 
 
 def subject_of(model: Model) -> Subject:

@@ -21,6 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import estimator_checks
 
 from polyopt import SPLA1, Columns, ConvexPolytopeMachine, Model, load_model, save_model
+from polyopt.models.explained import explain_row, explain_table
 from polyopt.models.rules import Rules
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -225,6 +226,23 @@ def test_rules_are_in_the_columns_units_and_names(models):
             polytope = columns.in_units(machine.polytope_)
             inside = polytope.contains(columns.readable(frame))
             assert np.array_equal(inside, model.predict(frame) == machine.inside_label_)
+
+
+def test_rows_are_explained_in_the_columns_of_the_table(models):
+    """The nearest point is a row that a table may have, and has the other label."""
+    frame, y = people(200, gaps=True)
+    row = int(np.flatnonzero(frame["age"].isna())[0])
+    for model in models:
+        found = explain_row(model, frame, row, held=["job"])
+        assert found.label == model.predict(frame)[row]
+        assert {change.column for change in found.way.changes} <= {"age", "paid", "zip"}
+        told = str(explain_table(model, frame, y))
+        assert "age" in told
+        assert "(missing)" not in told
+        with pytest.raises(ValueError, match="row must be one of the 200 rows"):
+            explain_row(model, frame, 200)
+        with pytest.raises(ValueError, match="height"):
+            explain_row(model, frame, 0, held=["height"])
 
 
 def test_files_graphs_and_code_give_the_model_s_labels(models, tmp_path):
