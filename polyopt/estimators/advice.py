@@ -12,15 +12,14 @@ from formulations.matrices import is_sparse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
 
 __all__ = ["WIDE", "advise_scaling"]
 
 WIDE = 1e4
 """Ratio of spreads, or distance of one from 1, at which scaling is advised."""
 _FAR = 1e3  # distance from 0 in spreads, at which it is advised to take the mean away
+_ENTRIES = 1 << 18  # of samples, measured at once
 
 
 def advise_scaling(
@@ -45,11 +44,7 @@ def advise_scaling(
         Frames more between the user and this.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if is_sparse(X):
-            middle, spread = None, np.sqrt(np.asarray(X.multiply(X).mean(axis=0)).ravel())
-        else:
-            middle, spread = np.abs(X.mean(axis=0)), np.asarray(X.std(axis=0))
-            spread[X.max(axis=0) == X.min(axis=0)] = 0.0  # whatever rounding makes of it
+        middle, spread = _measured(X)
     told = [] if middle is None else [_of_offsets(middle, spread, names)]
     spread = spread[spread > 0]
     if len(spread) and (spread.max() > wide * min(spread.min(), 1.0) or spread.min() < 1.0 / wide):
@@ -61,9 +56,22 @@ def advise_scaling(
         warnings.warn(f"{name}: {text}", UserWarning, stacklevel=4 + frames)
 
 
-def _of_offsets(middle: NDArray[Any], spread: NDArray[Any], names: Sequence[object] | None) -> str:
+def _measured(X: Any) -> tuple[Array | None, Array]:
+    """Mean and spread (m,) of each feature, in double precision and without a copy of dense samples."""
+    if is_sparse(X):
+        own = X.astype(np.float64)  # bytes have no squares
+        return None, np.sqrt(np.asarray(own.multiply(own).mean(axis=0)).ravel())
+    n, m = X.shape
+    middle, squares, rows = X.mean(axis=0, dtype=np.float64), np.zeros(m), max(1, _ENTRIES // max(m, 1))
+    for first in range(0, n, rows):
+        squares += ((X[first : first + rows] - middle) ** 2).sum(axis=0)
+    squares[X.max(axis=0) == X.min(axis=0)] = 0.0  # whatever rounding makes of it
+    return middle, np.sqrt(squares / n)
+
+
+def _of_offsets(middle: Array, spread: Array, names: Sequence[object] | None) -> str:
     """The sentence of the feature that is farthest away; empty where none is far."""
-    far = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0)
+    far = np.divide(np.abs(middle), spread, out=np.zeros_like(middle), where=spread > 0)
     if not len(far) or not far.max() > _FAR:
         return ""
     j = int(far.argmax())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -492,3 +493,21 @@ def test_a_feature_that_lies_far_away_is_named_and_a_constant_one_is_not(machine
         own = [str(each.message).partition(": ")[2] for each in told if each.category is UserWarning]
         assert len(own) == len(texts), own
         assert all(said.startswith(text) for said, text in zip(own, texts, strict=True)), own
+
+
+def test_what_is_advised_is_measured_in_double_precision_with_signs_and_in_little_memory():
+    rng = np.random.default_rng(0)
+    single = (0.9 * rng.normal(size=(200_000, 1)) - 1000.0).astype(np.float32)
+    with pytest.warns(UserWarning, match=r"feature 0 lies around -1e\+03 with a spread of 0\.(89|9)"):
+        advise_scaling(single, "CPM")
+    # In bytes the square of 16 is 0.
+    with pytest.warns(UserWarning, match="spreads are from 16 to 16"):
+        advise_scaling(sp.csr_array(np.full((3, 1), 16, dtype=np.uint8)), "CPM", wide=0.1)
+    many = np.zeros((20_000, 200), dtype=np.uint8)
+    many[::2] = 1
+    tracemalloc.start()
+    try:
+        advise_scaling(many, "CPM")
+        assert tracemalloc.get_traced_memory()[1] < 2**23  # as doubles the samples take 32 MB
+    finally:
+        tracemalloc.stop()
