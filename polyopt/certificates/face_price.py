@@ -125,8 +125,10 @@ def held_of_sums(penalty: FacePenalty, cut: Vector) -> Vector:
 
     Of each pull as much as of the others, or all of it, τ long together: q_kj = ± min(|cut_kj|, θ).
     """
-    q = cut.copy()
-    for group in np.flatnonzero(penalty.lengths(cut) > penalty.group):
+    lengths = penalty.lengths(cut)
+    # Of a group that comes up to τ rounding does not tell whether it is longer.
+    q = np.where(lengths[penalty.groups] > _WITHIN * penalty.group, _WITHIN, 1.0) * cut
+    for group in np.flatnonzero(lengths > penalty.group):
         own = penalty.groups == group
         sizes = np.sort(np.abs(cut[:, own]), axis=None)
         whole = np.concatenate([[0.0], np.cumsum(sizes**2)[:-1]])  # squares of the smaller ones

@@ -1,5 +1,7 @@
 """What prices leave of pulls, with enclosures: against the price itself, and with radii that can be seen."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.optimize as so
@@ -8,6 +10,7 @@ from formulations.face_penalty import FacePenalty
 from polyopt.certificates.face_price import (
     cut_sizes,
     held_by_groups,
+    held_of_sums,
     left_squares,
     price_of,
     priced_bound,
@@ -111,3 +114,26 @@ def test_roots_are_between_those_of_the_ends(rad):
     assert (found.lower <= np.sqrt(np.maximum(squares.lower, 0.0))).all()
     assert (found.upper >= np.sqrt(squares.upper)).all()
     assert (found.rad <= np.sqrt(2.0 * rad) / 2.0 * (1.0 + 1e-9) + 1e-15 * (1.0 + found.mid)).all()
+
+
+def test_what_is_held_of_sums_is_the_most_that_a_length_allows_and_never_longer():
+    rng = np.random.default_rng(0)
+    for penalty in (FacePenalty.of(M, group=1.5, groups=[range(M)]), FacePenalty.of(M, group=0.6)):
+        for scale in (0.1, 1.0, 10.0):
+            cut = scale * rng.normal(size=(K, M))
+            q = held_of_sums(penalty, cut)
+            others = rng.normal(size=(200, K, M))
+            for other in [penalty.shrunk(np.pad(cut, ((0, 0), (0, 1))))[:, :-1] - cut, *others]:
+                longest = np.maximum(penalty.lengths(other), 1e-300)[penalty.groups]
+                other *= penalty.group / longest
+                assert np.abs(cut - q).sum() <= np.abs(cut - other).sum() + 1e-9
+    # In floating point n ones are as long as the root of n, which may be rounded down.
+    down = 0
+    for n in range(2, 40):
+        for scale in (1.0, 3.0, 1.0 / 3.0):
+            cut = np.full((1, n), scale)
+            penalty = FacePenalty.of(n, group=float(np.sqrt(np.sum(cut**2))), groups=[range(n)])
+            tau = Fraction(penalty.group)
+            down += n * Fraction(scale) ** 2 > tau**2
+            assert sum(Fraction(v) ** 2 for v in held_of_sums(penalty, cut).ravel().tolist()) <= tau**2
+    assert down > 10
