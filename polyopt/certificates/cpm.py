@@ -64,8 +64,9 @@ _LARGE = 500_000  # entries of X above which the bound is sought one multiplier 
 _COARSE = 1e-4  # gap at which such a search ends where the weights have a price
 _STATED = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
 _SEARCHED = (
-    "The bound is that of this package's own branch and bound over all assignments, each of its bounds "
-    "lowered by the rounding of its evaluation; it is not computed anew here."
+    "The bound is that of this package's own branch and bound over all assignments, or over boxes of the "
+    "faces' coefficients, each of its bounds lowered by the rounding of its evaluation; it is not computed "
+    "anew here."
 )
 _PRICED = (
     "The bound is one at prices of the positives (duals['price'] of the solution): K times the least cost of "
@@ -74,8 +75,8 @@ _PRICED = (
 )
 _GROUPED = (
     "The bound is the mean of bounds on {count} groups of samples with costs times {count}, each by this "
-    "package's own branch and bound over all assignments and lowered by its rounding; they are not computed "
-    "anew here."
+    "package's own branch and bound over all assignments, or at prices of the positives, and lowered by its "
+    "rounding; they are not computed anew here."
 )
 
 
