@@ -56,6 +56,11 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_report_header(config):
+    """Workers do not tell what they leave out."""
+    return None if config.getoption("every_case") else "few cases of each test; all of them with --every-case"
+
+
 # The order of the tests: two workers have a half each, and what one of them compiles serves both. The second
 # begins with certificates and formulations, which compile little; what both want, the first has by then.
 # The files of formulas and claims that fit hinge machines come late, with the polyhedral ones.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from formulations.polytope import Loss
     from formulations.program import Program
     from polyopt.certificates.cpm_point import Margin
-    from polyopt.outer.cpm.problem import Engine, status_by_gap
+    from polyopt.outer.cpm.problem import Engine
 
     Assignment = NDArray[np.int64]
 
