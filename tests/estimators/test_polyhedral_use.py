@@ -497,7 +497,7 @@ def test_a_feature_that_lies_far_away_is_named_and_a_constant_one_is_not(machine
 
 def test_what_is_advised_is_measured_in_double_precision_with_signs_and_in_little_memory():
     rng = np.random.default_rng(0)
-    single = (0.9 * rng.normal(size=(200_000, 2)) - 1000.0).astype(np.float32)  # by rows: numpy adds in turn
+    single = (0.9 * rng.normal(size=(400_000, 2)) - 1000.0).astype(np.float32)  # by rows: numpy adds in turn
     with pytest.warns(UserWarning, match=r"feature \d lies around -1e\+03 with a spread of 0\.(89|9)"):
         advise_scaling(single, "CPM")
     # In bytes the square of 16 is 0.
