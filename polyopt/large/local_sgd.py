@@ -54,6 +54,7 @@ from polyopt.solvers.interior_point.crew import total
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
@@ -145,7 +146,7 @@ def solve_cpm_rounds(
     rounds = _Rounds(
         hands, recipe, facts, n_faces, Shards([p.n for p in facts.parts], n_shards, seed), scale, seed, clock
     )
-    about = rounds.about(n_pilot, W, steps)
+    about = {} if checkpoint is None and resume is None else rounds.about(n_pilot, W, steps)
     save = None if checkpoint is None else files.Saver(checkpoint, [], about)
     status = Status.TIME_LIMIT
     try:
@@ -184,14 +185,17 @@ class _Rounds:
 
     def about(self, n_pilot: int, start: Vector | None, steps: int) -> dict[str, Any]:
         """What a checkpoint must be of, to be gone on from."""
-        begun = b"" if start is None else start.tobytes() + str(steps).encode()
-        digest = sha256(repr(self.facts.parts).encode() + begun).hexdigest()[:16]
+        paid = self._paid([files.probe(self.n_faces, self.facts.m + 1)])
+        assert paid is not None
+        known = repr(self.facts.parts).encode() + paid.tobytes()
+        begun = None if start is None else sha256(start.tobytes() + str(steps).encode()).hexdigest()[:16]
         return {
             "machine": MACHINE,
             "samples": self.facts.n, "features": self.facts.m, "blocks": len(self.facts.parts),
             "C": self.recipe.C, "factors": repr(self.recipe.factors), "faces": self.n_faces,
             "shards": len(self.shards.blocks), "pilot": n_pilot, "scale": self.scale, "seed": self.seed,
-            "digest": digest,
+            "start": begun,
+            "digest": sha256(known).hexdigest()[:16],
         }  # fmt: skip
 
     def begin(self, n_pilot: int, start: Vector | None, steps: int) -> bool:
@@ -286,11 +290,10 @@ class _Rounds:
         if not state.history:
             self._record(math.nan)
         found = [state.point.W, *([state.point.A] if state.point.weight else [])]
-        given = [(self.recipe, self.scale, found) if part.n else None for part in self.facts.parts]
-        paid = each_block(self.hands, _losses, given, self._is_over)
+        paid = self._paid(found, self._is_over)
         if paid is None:
             return False
-        values = [float((W**2).sum() + loss) for W, loss in zip(found, total(paid), strict=True)]
+        values = [float((W**2).sum() + loss) for W, loss in zip(found, paid, strict=True)]
         value = min(values)
         state.history[-1]["objective"] = value
         if counts and state.rounds:
@@ -298,6 +301,12 @@ class _Rounds:
         if value < state.reached:
             state.best, state.reached = found[values.index(value)], value
         return True
+
+    def _paid(self, found: list[Vector], is_over: Callable[[], bool] | None = None) -> Vector | None:
+        """The losses of all samples at some faces; None where time is over before."""
+        given = [(self.recipe, self.scale, found) if part.n else None for part in self.facts.parts]
+        paid = each_block(self.hands, _losses, given, is_over)
+        return None if paid is None else np.asarray(total(paid))
 
 
 def _visit(

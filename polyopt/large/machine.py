@@ -13,6 +13,7 @@ from polyopt.estimators.parameters import shared
 from polyopt.large import checkpoint as files
 from polyopt.large.base import BlockClassifier
 from polyopt.large.parts import Recipe
+from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.driver import solve_problem
 from polyopt.solvers.interior_point.problem import Problem, state
 from polyopt.watch import listener
@@ -80,7 +81,8 @@ class LargeMachine(BlockClassifier):
         crew = hands.crew(recipe)
         D = None if self._D is None else float(getattr(self, self._D))
         problem = state(crew, 1, D)
-        about = self._about(problem, recipe)
+        is_kept = checkpoint is not None or resume is not None
+        about = self._about(problem, recipe) if is_kept else {}
         known = None
         if resume is not None:
             crew.log[:], known = files.load(resume, about)
@@ -107,15 +109,18 @@ class LargeMachine(BlockClassifier):
 
     def _about(self, problem: Problem, recipe: Recipe) -> dict[str, Any]:
         """What a checkpoint must be of, to be gone on from."""
+        facts, crew = problem.facts, problem.crew
+        paid = float(total(crew.ask("costs_at", files.probe(facts.m + 1), 1.0)))
+        known = problem.shift.tobytes() + facts.costs.hex().encode() + paid.hex().encode()
         return {
             "machine": self._title,
-            "samples": problem.facts.n,
-            "features": problem.facts.m,
-            "blocks": problem.crew.count,
+            "samples": facts.n,
+            "features": facts.m,
+            "blocks": crew.count,
             "C": recipe.C,
             "B": repr(recipe.B),
             "D": None if self._D is None else float(getattr(self, self._D)),
-            "digest": sha256(problem.shift.tobytes() + problem.facts.costs.hex().encode()).hexdigest()[:16],
+            "digest": sha256(known).hexdigest()[:16],
         }
 
     def _scores(self, X: Any) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from formulations.arguments import real_array, whole, within
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
+from polyopt.certificates.tally import together
 from polyopt.estimators.faces import check_sizes
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.large import checkpoint as files
@@ -213,16 +214,18 @@ class ConvexPolytopeMachine(BlockClassifier):
         crew = hands.crew(recipe)
         sizes = sizes_of(crew)
         check_sizes(sizes.largest, sizes.costs)
-        about = self._about(crew, recipe, sizes)
+        is_kept = checkpoint is not None or resume is not None
+        about = self._about(crew, recipe, sizes) if is_kept else {}
         saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, max(self.tol, _TOLERANCE))
         rounds = Rounds(hands, recipe, crew, limits, clock, saver)
         start = None
-        if resume is not None and files.machine_of(resume) != MACHINE:
+        steps = self._beginning is None and self.n_faces > 1  # a single face has one assignment
+        if resume is not None and not (steps and files.machine_of(resume) == MACHINE):
             held = rounds.recall(*files.load(resume, about))
         elif self._beginning is not None:
             held = self._beginning
-        elif self.n_faces == 1:  # which has one assignment
+        elif not steps:
             held = np.zeros((1, self.n_features_in_ + 1))
         else:
             start = self._local_steps(hands, recipe, clock, checkpoint, resume)
@@ -249,7 +252,9 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     def _about(self, crew: Crew, recipe: FacesRecipe, sizes: Sizes) -> dict[str, Any]:
         """What a checkpoint must be of, to be gone on from."""
-        known = sizes.features.tobytes() + sizes.costs.hex().encode()
+        met = together(crew.ask("weigh", None, files.probe(1, len(sizes.features) + 1)))
+        paid = float(met.sums["inside"]) - 2.0 * float(met.sums["best"])
+        known = sizes.features.tobytes() + sizes.costs.hex().encode() + paid.hex().encode()
         return {
             "machine": _NAME,
             "faces": self.n_faces,

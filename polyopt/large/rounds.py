@@ -7,7 +7,7 @@ move where they pay no more, so no round ends above the one before it, but for w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "Rounds"]
 
 _STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)
+_SAME = 1e-9  # of its value, to which the proofs of faces are to add up
+_TORN = (
+    "The faces' programs were not of one assignment, as where processors of several kinds round differently: "
+    "nothing is proven of them together."
+)
 _SETTLED = (
     "Alternation ended with a round that lowered the objective by no more than {share:g} of it; some "
     "positives would pay less by another face."
@@ -176,6 +181,8 @@ class Rounds:
         notes = [_SETTLED.format(share=self._limits.fall)] if settled and not best.is_fixed else []
         assignment = best.met.residual("stationarity", "assignment", 1.0)
         proof = certify_faces(best.halves, assignment, self._limits.proof, notes)
+        if abs(proof.primal_value - best.value) > 2.0 * proof.rounding + _SAME * abs(best.value):
+            proof = replace(proof, claim=Claim.NONE, note=_TORN)
         found = Solution(
             status=status or short or fine,
             primal={"W": best.faces, "held": best.held},

@@ -123,7 +123,7 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(D, data, tmp_path):
         assert machine.n_iter_ == whole.n_iter_
     with pytest.raises(ValueError, match="of another fit: C was"):
         machine.set_params(C=2.0).fit(source, resume=path)
-    with pytest.raises(ValueError, match="of another fit: digest was"):
+    with pytest.raises(ValueError, match="of another fit: its samples, labels or weights"):
         machine.set_params(C=1.0).fit(large.Arrays(X + 1.0, y, weights, rows=30), resume=path)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="is no checkpoint"):

@@ -215,7 +215,7 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(stop, data, start, t
     assert bits(machine().fit(source, resume=path)) == wanted
     with pytest.raises(ValueError, match="of another fit: C was"):
         machine(C=2.0).fit(source, resume=path)
-    with pytest.raises(ValueError, match="of another fit: digest was"):
+    with pytest.raises(ValueError, match="of another fit: its samples, labels or weights"):
         machine().fit(large.Arrays(X + 1.0, y, weights, rows=50), resume=path)
 
 
