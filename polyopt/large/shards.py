@@ -26,6 +26,7 @@ __all__ = ["Facts", "Part", "Shards", "draw", "each_block", "row_order", "survey
 
 # What a random order is for.
 _BLOCKS, _ROWS, _SHARES, _DRAWN = range(4)
+_MOST = 10**9  # numpy draws without replacement from fewer
 
 
 class Part(NamedTuple):
@@ -153,8 +154,8 @@ def draw(
         counts = np.array([getattr(part, name) for part in facts.parts])
         all_ = int(counts.sum())
         some = min(all_, max(round(size * all_ / facts.n), size // 10, 1))
-        shares.append(rng.multivariate_hypergeometric(counts, some, method="marginals"))
-        factors.append(all_ / some)
+        shares.append(_share(rng, counts, some))
+        factors.append(all_ / int(shares[-1].sum()))
     takes = list(zip(*(share.tolist() for share in shares), strict=True))
     found = each_block(hands, _draw, [(recipe, seed, take) if sum(take) else None for take in takes], is_over)
     if found is None:
@@ -164,6 +165,14 @@ def draw(
     weights = np.concatenate([each.weights for each in found])
     X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
     return Sides(X, outside, weights * np.where(outside, factors[1], factors[0]))
+
+
+def _share(rng: np.random.Generator, counts: NDArray[np.int64], some: int) -> NDArray[np.int64]:
+    """How many of `some` samples, drawn without replacement, are of each block."""
+    if counts.sum() < _MOST:
+        return rng.multivariate_hypergeometric(counts, some, method="marginals")
+    # Of so many, drawing with replacement differs by next to nothing; it may be a few less in small blocks.
+    return np.minimum(rng.multinomial(some, counts / counts.sum()), counts)
 
 
 def _draw(_: None, samples: Samples, number: int, recipe: Recipe, seed: int, take: tuple[int, int]) -> Sides:

@@ -15,7 +15,7 @@ from formulations import cpm
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine, large, threads
-from polyopt.large import local_sgd
+from polyopt.large import local_sgd, shards
 from polyopt.large.held import Here
 from polyopt.large.local_sgd import solve_cpm_rounds
 from polyopt.large.parts import Recipe
@@ -170,6 +170,16 @@ def test_a_pass_visits_every_row_once(counts, n_shards, cuts):
                 taken += high - low
             assert taken <= last - first  # no shard takes more steps than the longest
         assert all(sorted(rows) == list(range(counts[number])) for number, rows in seen.items())
+
+
+def test_a_pilot_is_drawn_from_more_samples_than_numpy_draws_from():
+    """From 1e9 on; no block gives more than it has, and shares are those of the blocks."""
+    rng, counts = np.random.default_rng(0), np.array([0, 3, 6 * 10**9, 3 * 10**9])
+    takes = shards._share(rng, counts, 20_000)
+    assert (takes <= counts).all()
+    assert takes[0] == 0
+    assert takes[2] / takes.sum() == pytest.approx(2 / 3, abs=0.02)
+    assert shards._share(rng, np.array([1, 2]), 3).tolist() == [1, 2]
 
 
 def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
