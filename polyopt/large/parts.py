@@ -123,8 +123,13 @@ def look(samples: Samples, number: int) -> Looked:
         length = len(y) if other == "y" else len(weights)
         return _wrong(f"{other} has {length} entries in {where}, and X has {shape[0]} rows")
     y = np.asarray(y)
+    for name, each in (("y", y), ("sample_weight", weights)):
+        if each is not None and np.ndim(each) != 1:
+            return _wrong(f"{name} has {np.ndim(each)} dimensions in {where}, and needs one")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         return _wrong(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
+    if y.dtype == object and (missing := np.array([_is_missing(label) for label in y], bool)).any():
+        return _wrong(f"y has no label in {where}, row {_first(missing)}")
     weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
     if not (np.isfinite(weights) & (weights >= 0)).all():
         row = _first(~(np.isfinite(weights) & (weights >= 0)))
@@ -141,6 +146,11 @@ def look(samples: Samples, number: int) -> Looked:
 
 def _wrong(problem: str) -> Looked:
     return Looked(0, np.zeros(0), np.zeros(0), False, problem)
+
+
+def _is_missing(label: object) -> bool:
+    """Whether a label is None, NaN or pandas' NA, which is not even unlike itself."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def _first(which: NDArray[np.bool_]) -> int:

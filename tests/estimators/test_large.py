@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.cases import in_turn
@@ -164,6 +165,10 @@ def parts(**changes):
     return large.Generated(make, 5)
 
 
+def labels(*given):
+    return lambda _: np.array(given, dtype=object)
+
+
 def with_nan(array):
     array = np.array(array, dtype=float)
     array.ravel()[5 if array.ndim == 2 else 2] = np.nan
@@ -176,6 +181,10 @@ def with_nan(array):
         (parts(X=with_nan), "X has NaN or an infinite value in partition 3, row 2, feature 1"),
         (parts(X=lambda X: sp.csr_array(with_nan(X))), "in partition 3, row 2, feature 1"),
         (parts(y=with_nan), "y has NaN or an infinite value in partition 3, row 2"),
+        (parts(y=lambda y: y[:, None]), "y has 2 dimensions in partition 3, and needs one"),
+        (parts(y=labels("a", None, "b", "a", "b")), "y has no label in partition 3, row 1"),
+        (parts(y=labels("a", "a", "b", pd.NA, "b")), "y has no label in partition 3, row 3"),
+        (parts(weights=lambda _: np.ones((5, 1))), "sample_weight has 2 dimensions in partition 3"),
         (parts(y=lambda y: y[:4]), "y has 4 entries in partition 3, and X has 5 rows"),
         (parts(weights=lambda _: np.array([1, 1, -1, 1, 1])), "in partition 3, row 2, it is -1.0"),
         (parts(X=lambda X: X[:, :1]), r"some with \[1, 2\]"),
