@@ -58,7 +58,7 @@ class Team:
     def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
         crew = Workers(self._client, self.parts, recipe)
-        self._crews.append(crew)
+        self._crews = [*(each for each in self._crews if not each.is_closed), crew]
         return crew
 
     def walk(
@@ -102,10 +102,14 @@ class Workers(Crew):
         self._parts = dict(enumerate(parts))
         self._homes: dict[int, str] = {}
         self._threads: dict[str, int] = {}
-        self._looked, self._failures, self._is_closed = -_NEWS, 0, False
+        self._looked, self._failures, self.is_closed = -_NEWS, 0, False
         self._through = dict.fromkeys(self._parts, 0)  # how much of the log a block at home has been through
         # Whoever has no sample of the two classes answers None, and is left out.
-        found = self._all(Change("facts"))
+        try:
+            found = self._all(Change("facts"))
+        except BaseException:  # nobody else knows of these blocks yet
+            self.close()
+            raise
         self._numbers = [number for number in self._parts if found[number] is not None]
 
     @property
@@ -119,9 +123,9 @@ class Workers(Crew):
 
     def close(self) -> None:
         """Have the workers let go of the blocks."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         with suppress(Exception):  # whoever is gone has let go
             self._client.run(forget, self._fit, on_error="ignore")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
@@ -60,6 +61,7 @@ class _OnDask(BlockClassifier):
         """
         if not is_collection(X):
             return super().decision_function(X)
+        check_is_fitted(self)
         width = () if len(self.pairs_) == 1 else (len(self.classes_),)
         return mapped(X, super().decision_function, width, np.dtype(float))
 
@@ -73,6 +75,7 @@ class _OnDask(BlockClassifier):
         """
         if not is_collection(X):
             return super().predict(X)
+        check_is_fitted(self)
         return mapped(X, super().predict, (), self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -85,11 +88,17 @@ class _OnDask(BlockClassifier):
         """
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
-        hits = (self.predict(X) == getattr(y, "values", y)).astype(float)
+        hits = (self.predict(X) == _column(y)).astype(float)
         if sample_weight is None:
             return float(hits.mean().compute())
-        weights = getattr(sample_weight, "values", sample_weight)
+        weights = _column(sample_weight)
         return float(((hits * weights).sum() / weights.sum()).compute())
+
+
+def _column(values: Any) -> Any:
+    """Labels or weights (n,), of a series, an array, or one column of either."""
+    values = getattr(values, "values", values)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 class SVM(_OnDask, machines.SVM):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from asyncio import run_coroutine_threadsafe
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -129,5 +130,5 @@ def _gathered(client: Client, ended: dict[int, Future], is_over: Callable[[], bo
             if is_over is not None and is_over():
                 coming.cancel()
                 return {}
-        except (OSError, ValueError):
+        except (OSError, ValueError, CancelledError):
             return {}

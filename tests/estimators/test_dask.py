@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from formulations.samples import two_blobs
 from formulations.solution import Status
@@ -129,7 +130,10 @@ def test_answers_are_lazy_and_those_of_one_machine(client, data):
     assert scores.chunks == (dX.chunks[0],)
     assert np.array_equal(scores.compute(), machine.decision_function(X))
     assert np.array_equal(labels.compute(), machine.predict(X))
-    assert machine.score(dX, dy, dw) == pytest.approx(machine.score(X, y, weights))
+    for columns in ((dy, dw), (dy[:, None], dw[:, None])):
+        assert machine.score(dX, *columns) == pytest.approx(machine.score(X, y, weights))
+    with pytest.raises(NotFittedError):
+        SVM().predict(dX)
     many = SVM().fit(dX, da.where(dX[:, 0] > 1.0, "other", dy))
     assert many.decision_function(dX).shape == (len(X), 3)
     assert np.array_equal(many.predict(dX).compute(), many.predict(X))
