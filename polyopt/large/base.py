@@ -72,8 +72,8 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             A file to be written after every iteration, some vectors of the size of w for each of them. One
             that cannot be written in the midst of a fit, on a full disk, is a warning.
         resume : str or Path, optional
-            A checkpoint to go on from, of the same machine and blocks. It ends with the same bits. Both are
-            for two classes.
+            A checkpoint to go on from, of the same machine, blocks, labels and weights. It ends with the same
+            bits. Both are for two classes.
 
         Returns
         -------

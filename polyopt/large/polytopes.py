@@ -84,7 +84,7 @@ class ConvexPolytopeMachine(BlockClassifier):
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
     random_state : int, RandomState instance or None, default=0
-        Seed of the pilot and of the local steps.
+        Seed of the pilot and of the local steps, which only go on from a checkpoint with the same number.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 

@@ -5,7 +5,8 @@ Algorithm 1's, 1/(λ(t+1)), with t counted by each run for itself; so S runs of 
 steps of one run do, with a noise that the mean divides by S. The runs begin each round at the same point.
 
 Weighted by the samples that they visit, the mean of the runs' iterates is one sequence. Its average with
-weights t⁴ (Stich's theorem has (a + t)²) is the mean of the runs' averages, as these are linear.
+weights t⁴ (Stich's theorem has (a + t)²) is the mean of the runs' averages, as these are linear, where all
+runs take as many steps. Where they have unequal numbers of samples it is so nearly; no proof rests on it.
 
 References
 ----------
