@@ -49,8 +49,8 @@ _RECORD = 0.2  # seconds between records of the history
 _FEW = 3**8  # assignments that need no prices
 # Samples times positives times faces times nodes before prices, and nodes that are worth it.
 _QUICK, _WORTH = 300_000, 100
-_ALONE, _BOXES = 200, 20  # partial assignments before the first boxes, and boxes for each one beyond
-_MORE = 8  # times as many boxes where they are ahead
+_ALONE, _BOXES = 200, 4  # partial assignments before the first boxes, and boxes for each one beyond
+_MORE = 40  # times as many boxes where they are ahead of assignments and prices
 
 
 def solve_cpm_global(
@@ -252,7 +252,8 @@ class _Search:
 
     def _boxes_are_done(self, boxes: BoxSearch) -> bool:
         """Look into the next boxes, more of them where they are ahead; whether none is left."""
-        for _ in range(_BOXES * _MORE if boxes.bound > self._least() else _BOXES):
+        others = max(self._least(), 0.0 if self.prices is None else self.prices.bound)
+        for _ in range(_BOXES * _MORE if boxes.bound > others else _BOXES):
             if boxes.is_done or self.clock.is_over:
                 break
             boxes.look()
