@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["certify_pc_slp", "certify_polyceptron"]
+__all__ = ["certify_pc_slp", "certify_polyceptron", "gains_elsewhere", "hinges_of"]
 
 _OTHERS = "Another assignment may have a lower optimum."
 _ZERO = "The value is 0, which bounds every assignment."
@@ -116,7 +116,7 @@ def certify_polyceptron(
     K = len(box.W)
     given = checked_vector("u", u, (len(y), K))
     s = scores(X, box.W)
-    hinges = _hinges(X, y, box.W)
+    hinges = hinges_of(X, y, box.W)
     hinge = hinges.mid
     chosen = _assignment(y, s, assignment, given, tol * costs)
     caps = costs[:, None] * belonging(y, chosen, K, "all")
@@ -131,7 +131,7 @@ def certify_polyceptron(
         asks = _any(value) and not large
         M = _solved(X, y, costs, caps, box.radius, penalty, chosen) if asks else np.zeros_like(caps)
     bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box, penalty)
-    residuals = _assignment_residual(y, hinge, chosen)
+    residuals = gains_elsewhere(y, hinge, chosen)
     if penalty is not None:
         residuals += sign_residuals(penalty, asked, penalty.allowed(asked))
     if given is not None:
@@ -203,7 +203,7 @@ def certify_pc_slp(
     weights = _class_shares(y, costs)
     shares = np.maximum(weights.lower, 0.0)  # what multipliers may add up to
     s = scores(X, box.W)
-    hinges = _hinges(X, y, box.W)
+    hinges = hinges_of(X, y, box.W)
     hinge = hinges.mid
     chosen = _assignment(y, s, assignment, None, shares)
     own = np.where(positive[:, None], 1.0, belonging(y, chosen, K))
@@ -234,7 +234,7 @@ def certify_pc_slp(
         return within_shared_caps(np.maximum(M, 0.0), shares)
 
     bound = bound_of(X, y, M, (M > 0) & (M.sum(axis=1) < shares)[:, None], clip, box)
-    residuals = _assignment_residual(y, hinge, chosen)
+    residuals = gains_elsewhere(y, hinge, chosen)
     if u is not None:
         unused = (weights.mid - M.sum(axis=1))[:, None]
         scale = max(float(value.mid), float(bound.mid)) or 2.0
@@ -256,8 +256,16 @@ def _state_pc_slp(X: Matrix, y: Vector, costs: Vector, box: FaceBox, own: Vector
     return state_faces("PC-SLP", X, y, box.W, _size(box), shares, own, M, pays="worst")
 
 
-def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
-    """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
+def hinges_of(X: Matrix, y: Vector, W: Vector) -> Ball:
+    """[1 − y_i W_k·x̃_i]_+, shape (n, K).
+
+    Parameters
+    ----------
+    X, y
+        Samples (n, m) and labels (n,).
+    W : ndarray of shape (K, m+1)
+        Faces.
+    """
     return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
 
@@ -286,8 +294,18 @@ def _assignment(
     return check_assignment(-y, s.shape[1], assignment, "negative")
 
 
-def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
-    """By how much a negative's hinge would fall at its best face; nothing to choose with one face."""
+def gains_elsewhere(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
+    """By how much a negative's hinge would fall at its best face; nothing to choose with one face.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+    hinge : ndarray of shape (n, K)
+        The hinges.
+    chosen : ndarray of int, shape (n,)
+        The face of each negative.
+    """
     if hinge.shape[1] == 1:
         return []
     own = np.take_along_axis(hinge, np.maximum(chosen, 0)[:, None], axis=1)[:, 0]

@@ -47,7 +47,7 @@ class SubsetTree:
         Points, the bias last (of several faces m counts the features of all, and their biases are last),
     eps : ndarray of shape (nodes,)
         and their ε, positive: α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1). With a smooth loss, whose slope at
-        w has the multipliers, it is not used.
+        w has the multipliers, or where w are multipliers themselves, it is not used.
     """
 
     feature: NDArray[np.int64]
@@ -61,7 +61,7 @@ class SubsetTree:
         return np.column_stack([self.feature, self.without, self.within, self.eps, self.w]).astype(float)
 
     @classmethod
-    def of(cls, name: str, table: ArrayLike, m: int, n_faces: int = 1) -> Self:
+    def of(cls, name: str, table: ArrayLike, m: int, n_faces: int = 1, width: int | None = None) -> Self:
         """The tree of such an array, checked.
 
         Parameters
@@ -74,6 +74,8 @@ class SubsetTree:
             Features.
         n_faces : int
             K, whose biases there are.
+        width : int, optional
+            The numbers of a point, where it is not of these weights and biases: multipliers.
 
         Raises
         ------
@@ -81,7 +83,7 @@ class SubsetTree:
             Another shape, numbers that are not finite, or nodes that are no tree of these features.
         """
         found = real_array(name, table)
-        columns = m + n_faces + _LEAD
+        columns = (m + n_faces if width is None else width) + _LEAD
         if found.ndim != 2 or len(found) < 1 or found.shape[1] != columns:
             raise ValueError(f"{name} must have {columns} columns and a row at least, not {found.shape}")
         whole, number, eps = found[:, :3], np.arange(len(found)), found[:, 3]

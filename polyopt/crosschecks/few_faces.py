@@ -13,12 +13,14 @@ from formulations import (
     plume_integer,
     plume_subset,
     polyceptron_integer,
+    polyceptron_subset,
     spla1_integer,
     spla1_subset,
 )
 from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
 from formulations.tangents import Logistic, Square, least_by_curves
+from polyopt.certificates.polyceptron_subset import bounds_of_faces
 from polyopt.certificates.smooth_tree import bound_of_few_faces
 from polyopt.certificates.spla1_subset import CellLoss
 from polyopt.crosschecks.registry import Registry
@@ -26,6 +28,7 @@ from polyopt.outer.cpm.subset import search_subset
 from polyopt.outer.plume import PlumeProblem
 from polyopt.outer.plume_few import FewPlume
 from polyopt.outer.polyceptron import ExactPolyceptron
+from polyopt.outer.polyceptron_few import FewPolyceptron
 from polyopt.outer.polyceptron_whole import PolyceptronRounding
 from polyopt.outer.spla1 import LogisticCells
 from polyopt.outer.whole_faces import round_smooth_faces
@@ -160,3 +163,22 @@ def whole_numbers_of_a_polyceptron(seed: int) -> Pair:
     program = polyceptron_integer.mixed_integer(X, y, found.scale, 2, C)
     least = program.solve("HIGHS", mip_rel_gap=1e-9).objective
     return (machine.value(found.w[None, :]), least), (least, machine.value(W))
+
+
+@CHECKS.add("X138", 1e-6)
+def few_features_of_a_polyceptron(seed: int) -> Pair:
+    """The exact Polyceptron, one face of at most s features: our branch and bound = HiGHS's integer program.
+
+    Both the value and what the tree's multipliers prove are compared, in a box that holds the face.
+
+    Source: formulations.polyceptron_subset; derived.
+    """
+    X, y, C = _sample(seed)
+    y, radius = np.where(np.arange(len(y)) % 5 == 0, -y, y), 0.7
+    machine = FewPolyceptron(X, y, C, 1, _FEW, radius)
+    ((search, _),) = machine.searches(np.zeros((1, _FEATURES + 1)), Clock(None), 1000)
+    assert search.best is not None
+    (proven,) = bounds_of_faces(X, y, C[:, None], _FEW, radius, [search.tree.table()])
+    program = polyceptron_subset.mixed_integer(X, y, _FEW, C, radius)
+    least = program.solve("HIGHS", mip_rel_gap=1e-9).objective
+    return (search.best.objective, proven), (least, least)

@@ -13,7 +13,9 @@ from formulations.arguments import at_least
 from formulations.polyhedral import best_scale, margin_error, pull
 from formulations.solution import Solution, Status
 from polyopt.certificates.face_price import held_of_sums
+from polyopt.estimators.cpm_independent import trees_of
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.few_features import FEW
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
@@ -39,6 +41,11 @@ _UNPRICED = (
     "l1, group and signs need solver='highs' or 'exact', not {}: the criterion of the batch and the online "
     "variant is homogeneous, so that with any price W = 0 is its least, and no answer of theirs is proven"
 )
+_ONE = (
+    "max_features={!r} and integers={!r} do not go together here: leave out one of them, or choose SPLA1 or "
+    "PLUME, which take both"
+)
+_NODES, _NUMBERS = 1000, 4_000_000  # nodes of a search, and numbers in its tree
 
 
 @estimator
@@ -58,7 +65,13 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     so that with any price W = 0 is its least; and of faces that were only put back to their signs step by
     step nothing could be proven.
 
-    ``integers`` too is of the exact variant, with "highs" (:mod:`formulations.polyceptron_integer`).
+    ``integers`` and ``max_features`` too are of the exact variant, with "highs"
+    (:mod:`formulations.polyceptron_integer`, :mod:`formulations.polyceptron_subset`). With ``max_features``
+    each face is the best of all with so few features for the assignment that the faces end with, proven by
+    branch and bound over linear programs. There is no norm, so that in a wide box a bound rises only as
+    features are left out. It is for 20 or 30 features; beyond, the gap is often left open, the status says so
+    (a limit), and the certificate says how much. A ``radius`` that is not much larger than the weights
+    tightens it.
 
     ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
     the faces that it leaves means nothing.
@@ -86,6 +99,10 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         goes on to `max_iter`.
     radius : float, default=1e4
         Largest absolute value of an entry of W and b ("highs", "exact"; a bound of the certificate for all).
+    max_features : int, optional
+        s: each face has at most s features, whichever are best for it, and the other weights are exact zeros.
+        At most 1,000 nodes a face prove it. With "highs", a finite `radius`, and without prices, signs and
+        `integers`.
     n_init : int, default=10
         Random starts, of which the one with the least margin error is kept.
     max_iter : int, default=1000
@@ -116,6 +133,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     pocket: bool = True
     patience: int | None = 200
     radius: float = 1e4
+    max_features: int | None = None
     max_iter: int = 1000
     class_weight: ClassWeight = None
 
@@ -123,6 +141,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         **SHARED,
         **PRICED,
         **WHOLE,
+        **FEW,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
         **shared("step", "radius", optional=["patience"]),
         "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
@@ -138,9 +157,17 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
             raise ValueError(_UNPRICED.format(f"solver={self.solver!r}"))
         if self.group > 0.0 and self.solver == "highs":
             raise ValueError("group needs solver='exact', not 'highs': it leaves no linear program")
-        if self.integers is None:
-            return
-        asked = f"integers={self.integers!r}"
+        for name in ("integers", "max_features"):
+            if getattr(self, name) is not None:
+                self._check_choice(f"{name}={getattr(self, name)!r}")
+        if self.max_features is not None and self.integers is not None:
+            raise ValueError(_ONE.format(self.max_features, self.integers))
+        if self.max_features is not None and np.isinf(self.radius):
+            raise ValueError(
+                f"max_features={self.max_features!r} needs a finite radius, which alone bounds the weights"
+            )
+
+    def _check_choice(self, asked: str) -> None:
         if self._is_priced:
             raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
         if self.solver not in ("auto", "highs"):
@@ -151,11 +178,13 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
             return self.solver
         if self.group > 0.0:
             return "exact"
-        return "highs" if self._is_priced or self.integers else "batch"
+        return "highs" if self._is_priced or self.integers or self.max_features else "batch"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
             return self._make_passes(X, y, c, seed)
+        if self.max_features is not None:
+            return self._solve_few(X, y, c, seed)
         from polyopt.outer.polyceptron import ExactPolyceptron
         from polyopt.outer.rounds import Stage
 
@@ -168,6 +197,22 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
             left = None if self.time_limit is None else max(self.time_limit - found.solve_time, 0.0)
             found = round_faces(PolyceptronRounding(problem, self.integers), found, left)
+        self._tell_if_empty(found["W"])
+        return found
+
+    def _solve_few(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+        from polyopt.outer.polyceptron_few import FewPolyceptron, solve_few_polyceptron
+
+        assert self.max_features is not None
+        problem = FewPolyceptron(X, y, c, self.n_faces, self.max_features, self.radius, seed)
+        found = solve_few_polyceptron(
+            problem,
+            max_nodes=max(1, min(_NODES, _NUMBERS // len(y))),
+            n_init=self.n_init if self.n_faces > 1 else 1,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            n_jobs=self.n_jobs,
+        )
         self._tell_if_empty(found["W"])
         return found
 
@@ -201,6 +246,14 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     def _certify(self, W: Array, tol: float) -> Certificate:
         if self._asked["integers"] is not None:
             return self._certify_numbers(tol)
+        if self._asked["max_features"] is not None:
+            from polyopt.certificates.polyceptron_subset import certify_polyceptron_subset
+
+            return certify_polyceptron_subset(
+                self._X, self._y, W,
+                max_features=self._asked["max_features"], C=self._costs, radius=self._asked["radius"],
+                trees=trees_of(self.solution_), tol=tol,
+            )  # fmt: skip
         from polyopt.certificates.polyhedral_lp import certify_polyceptron
 
         u = self.solution_.duals.get("margin")
@@ -241,6 +294,10 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     def _refused_of_streams(self) -> str:
         if self.integers is not None:
             return f"partial_fit has no whole numbers: leave out integers={self.integers!r}, or call fit"
+        if self.max_features is not None:
+            return (
+                f"partial_fit chooses no features: leave out max_features={self.max_features!r}, or call fit"
+            )
         return _UNPRICED.format("partial_fit") if self._is_priced else ""
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:

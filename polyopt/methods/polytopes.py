@@ -102,8 +102,8 @@ ENTRIES = (
     ),
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
-        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {}, ("priced_faces",),
-        ("polyceptron_sparse", "polyceptron_integer"),
+        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
+        ("priced_faces", "few_faces"), ("polyceptron_sparse", "polyceptron_subset", "polyceptron_integer"),
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),

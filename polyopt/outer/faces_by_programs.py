@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,7 +77,7 @@ class FacesByPrograms(DescentProblem):
         The engine or the radius is not of those allowed.
     """
 
-    _own = ("_last", "_models", "_program")
+    _own: ClassVar[tuple[str, ...]] = ("_last", "_models", "_program")
     _last: Solution | None = None
     _models: Sequence[PersistentLP] = ()
     _program: Program | None = None

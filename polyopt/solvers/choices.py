@@ -18,7 +18,7 @@ __all__ = ["Choices", "Fitted", "Proof", "Relaxed", "most_of"]
 
 
 class Proof(NamedTuple):
-    """A point on a path, w (m+K,) and ε, and the bound that its multipliers have."""
+    """A point on a path, w (m+K,) and ε, and the bound that its multipliers have; or w are multipliers."""
 
     w: Vector
     eps: float

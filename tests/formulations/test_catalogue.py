@@ -82,7 +82,7 @@ def test_names_are_unique_and_partners_are_there():
     alone = {entry.name for entry in ENTRIES if not entry.partner}
     integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
     integer |= {f"{m}_{w}.mixed_integer" for m in ("spla1", "plume") for w in ("subset", "integer")}
-    integer.add("polyceptron_integer.mixed_integer")
+    integer |= {f"polyceptron_{w}.mixed_integer" for w in ("subset", "integer")}
     integer |= {
         "cpm_subset.mixed_integer",
         "cpm_integer.mixed_integer",

@@ -1,4 +1,4 @@
-"""Cells of SPLA1 and M-steps of PLUME with few features: printed as computed, bounds on every choice."""
+"""Faces of few features and of whole numbers: printed as computed, bounds on every choice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from formulations import mixture, plume, plume_integer, plume_subset, spla1, spla1_integer, spla1_subset
+from formulations import (
+    mixture,
+    plume,
+    plume_integer,
+    plume_subset,
+    polyceptron,
+    polyceptron_subset,
+    spla1,
+    spla1_integer,
+    spla1_subset,
+)
 from formulations.printed import misprints
 from formulations.samples import two_blobs
 
@@ -28,6 +38,9 @@ def test_what_is_printed_is_what_is_computed(data):
         spla1_subset.mixed_integer(X, y, S, C, RIDGE),
         spla1_subset.relaxation(X, y, S, C, RIDGE, np.eye(4)[1]),
         spla1_subset.relaxation_dual(X, y, S, C, RIDGE, np.eye(4)[1]),
+        polyceptron_subset.mixed_integer(X, y, S, C, 0.5),
+        polyceptron_subset.relaxation(X, y, S, C, 0.5, np.eye(4)[1]),
+        polyceptron_subset.relaxation_dual(X, y, S, C, 0.5, np.eye(4)[1]),
         plume_subset.mixed_integer(X, y, R, GAMMA, S, C, RIDGE),
         plume_subset.relaxation(X, y, R, GAMMA, S, C, RIDGE, np.eye(4)[:2]),
         plume_subset.relaxation_dual(X, y, R, GAMMA, S, C, RIDGE, np.eye(4)[:2]),
@@ -50,6 +63,29 @@ def test_the_relaxed_cell_is_a_bound_on_every_choice_and_attains_a_given_one(dat
         given = np.isin(np.arange(4), chosen).astype(float)
         alone = spla1_subset.relaxation(X, y, S, C, RIDGE, given).solve().objective
         assert alone == pytest.approx(costs[chosen], rel=1e-8)
+
+
+@pytest.mark.parametrize("radius", [0.2, 100.0])
+def test_a_polyceptron_of_few_features_is_the_best_of_all_choices(data, radius):
+    X, y, C, _ = data
+    y = np.where(np.arange(len(y)) % 4 == 0, -y, y)
+    costs = {
+        chosen: polyceptron.cell(X[:, list(chosen)], y, C, radius=radius).solve().objective
+        for chosen in combinations(range(4), S)
+    }
+    found = polyceptron_subset.mixed_integer(X, y, S, C, radius).solve(mip_rel_gap=1e-9).objective
+    assert found == pytest.approx(min(costs.values()), rel=1e-6)
+    values = []
+    for given in (None, np.eye(4)[3]):
+        relaxed = polyceptron_subset.relaxation(X, y, S, C, radius, given).solve().objective
+        dual = polyceptron_subset.relaxation_dual(X, y, S, C, radius, given).solve().objective
+        least = min(cost for chosen, cost in costs.items() if given is None or 3 in chosen)
+        assert relaxed <= least * (1 + 1e-9)
+        assert dual == pytest.approx(relaxed, rel=1e-8)
+        values.append(relaxed)
+    whole = polyceptron.cell(X, y, C, radius=radius).solve().objective
+    # A wide box leaves the relaxation that of all features; a narrow one does not.
+    assert (values[0] > whole * 1.01) == (radius < 1.0)
 
 
 def test_the_relaxed_mixture_is_a_bound_on_every_choice(data):

@@ -232,7 +232,7 @@ class SubsetSearch:
         """A further node of the tree that is kept; -1 where it is kept no more."""
         if not self._tree and not is_root:
             return -1
-        if len(self._tree) * (self.face.m + self.face.n_faces) > _ENTRIES:
+        if len(self._tree) * len(proof.w) > _ENTRIES:
             self._tree, self._points = [], self._points[:1]
             return -1
         self._tree.append([-1, -1, -1])
