@@ -110,7 +110,8 @@ _LETTERS = {
     "yᵢ": CELL_LETTERS["yᵢ"],
     "Cᵢ": "the price of sample $i$'s slack, 0 where it is not in this face's program",
     "R": CELL_LETTERS["R"],
-    **FEW_LETTERS,
+    "s": FEW_LETTERS["s"],
+    "gⱼ": FEW_LETTERS["gⱼ"],
 }
 _SOURCE = "Manwani & Sastry (2011), eq. (4), with a margin, a box and at most s features"
 _TITLE = "Polyceptron, one cell, a face of few features"
@@ -283,7 +284,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 def singles(seed: int = 0) -> list[Program]:
     """The exact program, which has no dual, on random data."""
     X, y = two_blobs(n=20, m=5, seed=seed)
-    return [mixed_integer(X, y, 2, np.where(y > 0, 1.0, 0.7), 2.0)]
+    return [mixed_integer(X, y, 2, np.where(y > 0, 1.0, 0.7), 1.5)]
 
 
 if __name__ == "__main__":
