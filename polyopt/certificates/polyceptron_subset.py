@@ -30,7 +30,7 @@ from polyopt.certificates.cpm_subset import FEW
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.face_multipliers import balanced
 from polyopt.certificates.given import checked_faces
-from polyopt.certificates.polyhedral_lp import gains_elsewhere, hinges_of
+from polyopt.certificates.polyhedral_lp import LARGE, TRIVIAL, gains_elsewhere, hinges_of
 from polyopt.certificates.rounding import UNIT, Ball
 from polyopt.certificates.smooth_tree import kept_features
 from polyopt.certificates.subset_tree import SubsetTree, nodes_of, proven_by
@@ -78,7 +78,7 @@ def bounds_of_faces(
         R, finite.
     trees : sequence of array_like or None
         For each face the table of a :class:`polyopt.certificates.subset_tree.SubsetTree` whose points are
-        multipliers (n,); without, the root alone, whose linear program is solved.
+        multipliers (n,); without, the root alone, whose linear program is solved unless the data are large.
 
     Raises
     ------
@@ -96,8 +96,9 @@ def bounds_of_faces(
             tree = SubsetTree.of(f"trees[{k}]", trees[k], m, width=n)
             tree = replace(tree, w=tree.w[:, own])
         else:
-            none = np.array([-1])
-            tree = SubsetTree(none, none, none, _root(X[own], y[own], cap, s, radius)[None, :], np.ones(1))
+            none, large = np.array([-1]), n * m * K > LARGE
+            u = np.zeros(len(own)) if large else _root(X[own], y[own], cap, s, radius)
+            tree = SubsetTree(none, none, none, u[None, :], np.ones(1))
         nodes, bounds = nodes_of(tree, m), np.full(len(tree.eps), -np.inf)
         for number, inside, out in nodes:
             bounds[number] = _bound(X[own], y[own], cap, tree.w[number], s, radius, inside, out)
@@ -209,6 +210,7 @@ def certify_polyceptron_subset(
             _ZERO if is_zero else _ROOT if trees is None else _TREES,
             "" if single or is_zero else _OTHERS,
             _HELD if box.side.any() and not is_zero else "",
+            TRIVIAL if trees is None and not zero and X.shape[0] * X.shape[1] * K > LARGE else "",
         ],
     )
     return replace(certificate, evidence=without_form(FEW))

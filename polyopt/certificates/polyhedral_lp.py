@@ -50,12 +50,13 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["certify_pc_slp", "certify_polyceptron", "gains_elsewhere", "hinges_of"]
+__all__ = ["LARGE", "TRIVIAL", "certify_pc_slp", "certify_polyceptron", "gains_elsewhere", "hinges_of"]
 
 _OTHERS = "Another assignment may have a lower optimum."
 _ZERO = "The value is 0, which bounds every assignment."
-_TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
-_LARGE = 2_000_000  # entries of X, times faces, beyond that
+TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
+LARGE = 2_000_000
+"""Entries of X, times faces, beyond which no program is solved for a bound."""
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -125,7 +126,7 @@ def certify_polyceptron(
     is_priced = penalty is not None and penalty.l1 + penalty.group > 0.0
     if penalty is not None and is_priced and box.W[:, :-1].any():  # else it is 0, and not nearly so
         value = value + price_of(penalty, box.W)
-    large = given is None and X.shape[0] * X.shape[1] * K > _LARGE
+    large = given is None and X.shape[0] * X.shape[1] * K > LARGE
     M = given
     if M is None:
         asks = _any(value) and not large
@@ -137,7 +138,7 @@ def certify_polyceptron(
     if given is not None:
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
         residuals += conditions(X, y, M, caps - M, hinge, box, scale, penalty)
-    notes, name = [_TRIVIAL] if large else [], "the exact Polyceptron"
+    notes, name = [TRIVIAL] if large else [], "the exact Polyceptron"
     name += "" if penalty is None else ", with a price on the weights"
     made = partial(state_faces, name, X, y, box.W, priced(_size(box), penalty), costs.tolist(), caps, M)
     return _certificate(name, value, bound, residuals, box, tol, notes, made)
@@ -223,7 +224,7 @@ def certify_pc_slp(
     # A sample pays once: a positive for its worst face, a negative for its own.
     misses = hinges.signed(own).max(axis=1)
     paid, value = misses.mid, misses.dot(weights) if _any(misses.signed(costs > 0)) else Ball(0.0)
-    large = u is None and X.shape[0] * X.shape[1] * K > _LARGE
+    large = u is None and X.shape[0] * X.shape[1] * K > LARGE
     inside, outside = checked_vector("u", u, (n, K)), checked_vector("q", q, (n,))
     if inside is not None and outside is not None:
         M = at_faces(inside, outside)
@@ -240,7 +241,7 @@ def certify_pc_slp(
         scale = max(float(value.mid), float(bound.mid)) or 2.0
         residuals += conditions(X, y, M, unused, paid[:, None], box, scale)
     made = partial(_state_pc_slp, X, y, costs, box, own, M)
-    return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [], made)
+    return _certificate("PC-SLP", value, bound, residuals, box, tol, [TRIVIAL] if large else [], made)
 
 
 def _size(box: FaceBox) -> dict[str, Any]:

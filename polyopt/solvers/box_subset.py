@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BoxSubset", "FeatureLP"]
 
+_ENDS = (Status.OPTIMAL, Status.TIME_LIMIT)
+_NOTHING = 1e-10  # of a score: what a weight of less can move
 _ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _NEAR = 1e-6  # of a margin of 1, which a solver's tolerance misses
 
@@ -51,8 +53,8 @@ class _Point(NamedTuple):
 class FeatureLP:
     """The dual of a face's linear program with features in, out and free, kept in HiGHS.
 
-    Columns are u (n), s⁺ and s⁻ (m+1 each), λ, μ and ν (m each), and r (m), which lets a feature that is out
-    pull as it likes; rows are the balance of each entry of w, and for each feature s⁺ + s⁻ ≤ λ + μ − ν + r.
+    Columns are u (n), s⁺ and s⁻ (m+1 each), λ, μ and ν (m each), and r (m), which takes whatever a feature
+    that is out pulls; rows are the balance of each entry of w, and for each feature s⁺ + s⁻ ≤ λ + μ − ν.
 
     Parameters
     ----------
@@ -77,17 +79,15 @@ class FeatureLP:
         one, each = sp.eye_array(m + 1, format="csc"), sp.eye_array(m, format="csc")
         held = sp.eye_array(m, m + 1, format="csc")  # no bias is chosen
         shares = sp.csc_array(-units[:m, None])
-        balance = [signed, -one, one, sp.csc_array((m + 1, 1 + 3 * m))]
-        links = [sp.csc_array((m, n)), held, held, shares, -each, each, -each]
+        balance = [signed, -one, one, sp.csc_array((m + 1, 1 + 2 * m)), -held.T]
+        links = [sp.csc_array((m, n)), held, held, shares, -each, each, sp.csc_array((m, m))]
         A = sp.vstack([sp.hstack(balance), sp.hstack(links)], format="csc")
         bias = np.zeros(m + 1)
         bias[-1] = radius
         own = self.box[:m]
         cost = np.concatenate([-np.ones(n), bias, bias, [s * radius], own, -own, np.zeros(m)])
         rows = np.concatenate([np.zeros(m + 1), np.full(m, -np.inf)])
-        self._upper = np.full(A.shape[1], np.inf)
-        self._n = n
-        self.model = PersistentLP(cost, A, rows, np.zeros(2 * m + 1), 0.0, self._upper)
+        self.model = PersistentLP(cost, A, rows, np.zeros(2 * m + 1), 0.0, np.inf)
 
     def solve(self, costs: Vector, inside: Bits, out: Bits, clock: Clock) -> _Point:
         """The best multipliers of a node, and the face of its relaxation.
@@ -101,17 +101,24 @@ class FeatureLP:
         clock : Clock
             When to stop.
         """
-        n, m, unit = self._n, self.m, float(costs.max()) or 1.0
+        n, m, unit = len(costs), self.m, float(costs.max()) or 1.0
         is_choice = int(inside.sum()) < self.s < int((~out).sum())
-        upper, first = self._upper.copy(), n + 2 * (m + 1)
-        upper[:n] = costs / unit
-        upper[first] = np.inf if is_choice else 0.0
-        upper[first + 1 + m : first + 1 + 2 * m] = np.where(inside & is_choice, np.inf, 0.0)
-        upper[first + 1 + 2 * m :] = np.where(out, np.inf, 0.0)
-        found = self.model.solve(upper=upper, time_limit=clock.left)
+
+        def free(where: Bits | bool, count: int = 1) -> Vector:
+            return np.where(where, np.full(count, np.inf), 0.0)
+
+        kept, taken = free(np.append(~out, True), m + 1), free(out, m)
+        upper = np.concatenate(
+            [costs / unit, kept, kept, free(is_choice), free(True, m), free(inside & is_choice, m), taken]
+        )
+        lower = np.concatenate([np.zeros(len(upper) - m), -taken])
+        found = self.model.solve(lower, upper, time_limit=clock.left)
+        if found.status not in _ENDS:  # a verdict that cannot be, as 0 is feasible and the bound is finite
+            self.model.forget()
+            found = self.model.solve(lower, upper, time_limit=clock.left)
         u = np.clip(np.nan_to_num(found.x[:n]), 0.0, upper[:n]) * unit
         w = np.clip(np.nan_to_num(found.duals[: m + 1]), -self.box, self.box)
-        w[:m][out] = 0.0
+        w[:m][out | (np.abs(w[:m]) <= _NOTHING * np.minimum(1.0, self.box[:m]))] = 0.0
         solved = found.status is Status.OPTIMAL
         return _Point(w, u, -found.objective * unit if solved else -np.inf, solved)
 

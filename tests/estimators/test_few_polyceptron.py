@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.utils import estimator_checks
@@ -73,6 +73,15 @@ def test_it_is_the_best_of_all_choices(seed, radius):
     least = of_all_choices(machine._X, machine._y, machine._costs, machine.assignment_, 2, 2, radius)
     assert machine.solution_.objective == pytest.approx(sum(least), rel=1e-7)
     assert machine.certificate().dual_value == pytest.approx(sum(least), rel=1e-6)
+
+
+@in_turn("seed", few((0, 3), range(10)))
+def test_every_tree_closes_on_ten_sets(seed):
+    X, y = corner(seed, n=60, m=5)
+    for radius in (1e4, 0.7):
+        machine = Polyceptron(2, max_features=2, radius=radius, n_init=2, random_state=0).fit(X, y)
+        assert machine.certificate().claim in (Claim.STATIONARY, Claim.OPTIMAL)
+        assert machine.solution_.status is Status.CONVERGED
 
 
 def test_perturbed_points_fail_and_the_root_alone_proves_less(fitted):
