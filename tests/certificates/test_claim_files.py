@@ -265,9 +265,10 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
     found = program.solve()
     with pytest.raises(ValueError, match="no bound"):
         polyopt.certify_program(program, found.primal, found.duals).save(tmp_path / "c.json")
-    few = polyopt.ConvexPolytopeMachine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="searches over their features"):
-        few.certificate().save(tmp_path / "c.json")
+    for machine in (polyopt.ConvexPolytopeMachine, polyopt.Polyceptron):
+        few = machine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
+        with pytest.raises(ValueError, match="searches over their features"):
+            few.certificate().save(tmp_path / "c.json")
     separate = polyopt.certify_cpm_hard(X, np.where(X[:, 0] > 0, 1, -1), W=[[1.0, 0.0, 0.0, 0.0]])
     with pytest.raises(ValueError, match="directions"):
         separate.save(tmp_path / "c.json")

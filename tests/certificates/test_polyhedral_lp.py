@@ -144,11 +144,11 @@ def test_data_too_large_for_the_programs_have_no_bound_but_zero(certify, monkeyp
     """Entries of the data times faces are counted; multipliers that are given are evaluated at any size."""
     X, y = two_blobs(n=12, m=2)
     W = np.full((2, 3), 0.1)
-    monkeypatch.setattr(polyhedral_lp, "_LARGE", 12 * 2 * 2)
+    monkeypatch.setattr(polyhedral_lp, "LARGE", 12 * 2 * 2)
     small = certify(X, y, W, radius=1.0)
     assert small.dual_value > 0
     assert "too large" not in small.note
-    monkeypatch.setattr(polyhedral_lp, "_LARGE", 12 * 2 * 2 - 1)
+    monkeypatch.setattr(polyhedral_lp, "LARGE", 12 * 2 * 2 - 1)
     large = certify(X, y, W, radius=1.0)
     assert large.dual_value == 0.0
     assert "too large" in large.note
