@@ -113,7 +113,6 @@ def solve_cpm_global(
     ------
     ValueError
         More samples than that, or arguments that make no program.
-
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
