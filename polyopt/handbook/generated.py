@@ -25,7 +25,7 @@ MODULES = (
     "formulations.mixture", "formulations.polyhedral", "formulations.rademacher", "formulations.samples",
     "polyopt.baselines", "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
     "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab", "polyopt.large",
-    "polyopt.lab.widget",
+    "polyopt.lab.widget", "polyopt.models.explained",
     "polyopt.lecture", "polyopt.methods", "polyopt.plots", "polyopt.polytope", "polyopt.report",
     "polyopt.verify", *(["polyopt.dask"] if find_spec("distributed") else []),
 )  # fmt: skip
