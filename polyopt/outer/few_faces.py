@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["FewFaces", "Part", "SmoothParts", "solve_few_faces"]
+__all__ = ["EXACT", "SHORT", "FewFaces", "Part", "SmoothParts", "ended", "largest_weights", "solve_few_faces"]
 
 _ROUNDS = 20  # with branch and bound at most
 _FIRST = 5  # steps of each machine that comes first
 _SHARE = 0.5  # of the time, for the rounds from many starts
-_TOL = 1e-6  # relative gap of a search that is exact, as certificates have it by default
+EXACT = 1e-6  # relative gap of a search that is exact, as certificates have it by default
 _CLOSE = 1e-15  # the same of the faces of the features that are chosen
-_SHORT = (Status.TIME_LIMIT, Status.INTERRUPTED)
+SHORT = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,24 @@ class SmoothParts(DescentProblem, ABC):
         return W
 
 
+def largest_weights(W: Vector, s: int, units: Vector | float = 1.0) -> Vector:
+    """Faces with their s largest weights alone, of ties the first.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m+1)
+        Faces, biases last.
+    s : int
+        Features at most, of each face.
+    units : ndarray of shape (m,) or float
+        What a weight is divided by before it is compared.
+    """
+    kept = W.copy()
+    order = np.argsort(-np.abs(W[:, :-1]) / units, axis=1, kind="stable")
+    np.put_along_axis(kept, order[:, s:], 0.0, axis=1)
+    return kept
+
+
 class FewFaces(DescentProblem):
     """Steps of a machine with at most s features a face.
 
@@ -92,7 +110,9 @@ class FewFaces(DescentProblem):
         Of the patterns that searches draw.
     """
 
-    def __init__(self, machine: SmoothParts, s: int, *, max_nodes: int = 0, tol: float = _TOL, seed: int = 0):
+    def __init__(
+        self, machine: SmoothParts, s: int, *, max_nodes: int = 0, tol: float = EXACT, seed: int = 0
+    ):
         self.machine, self.s, self.max_nodes, self.tol, self.seed = machine, s, max_nodes, tol, seed
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
@@ -101,10 +121,7 @@ class FewFaces(DescentProblem):
 
     def kept(self, W: Vector) -> Vector:
         """The faces with their s largest weights alone."""
-        W = W.copy()
-        order = np.argsort(-np.abs(W[:, :-1]), axis=1, kind="stable")
-        np.put_along_axis(W, order[:, self.s :], 0.0, axis=1)
-        return W
+        return largest_weights(W, self.s)
 
     def value(self, W: Vector) -> float:
         """The machine's objective."""
@@ -131,7 +148,7 @@ class FewFaces(DescentProblem):
                 duals[f"tree_{number}"] = search.tree.table()
             bound, nodes, statuses = bound + search.bound, nodes + search.nodes, [*statuses, status]
         following = self.machine.polished(following)
-        short = next((status for status in statuses if status in _SHORT), Status.OPTIMAL)
+        short = next((status for status in statuses if status in SHORT), Status.OPTIMAL)
         return Solution(
             short, {"W": following}, duals, self.value(following), bound if self.max_nodes else None,
             "branch and bound over features" if self.max_nodes else "swaps of features", nodes,
@@ -149,7 +166,7 @@ class FewFaces(DescentProblem):
 
 def solve_few_faces(
     machine: SmoothParts, s: int, *, softer: Sequence[SmoothParts] = (), max_nodes: int = 1000,
-    n_init: int = 10, max_iter: int = 100, tol: float = _TOL, patience: int = 1,
+    n_init: int = 10, max_iter: int = 100, tol: float = EXACT, patience: int = 1,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
 ) -> Solution:  # fmt: skip
     """Steps from many starts, and the best end proven as far as the nodes go.
@@ -187,7 +204,7 @@ def solve_few_faces(
         return first
     best, history = first, list(first.history)
     status, made = Status.ITERATION_LIMIT, first.iterations
-    proving = FewFaces(machine, s, max_nodes=max_nodes, tol=_TOL, seed=seed)
+    proving = FewFaces(machine, s, max_nodes=max_nodes, tol=EXACT, seed=seed)
     try:
         for _ in range(_ROUNDS):
             found = proving.step(best["W"], clock.left)
@@ -196,12 +213,12 @@ def solve_few_faces(
             if not is_lower:
                 # The trees are of what these faces fix.
                 best = replace(best, duals=found.duals, bound=found.bound)
-                status = found.status if found.status in _SHORT else _ended(best, first.status)
+                status = found.status if found.status in SHORT else ended(best, first.status)
                 break
             best = replace(found, duals={}, bound=None)
             record = {"start": -1.0, "step": float(made), "seconds": clock.seconds}
             history.append({**record, "objective": best.objective, **proving.record(best["W"])})
-            if found.status in _SHORT:
+            if found.status in SHORT:
                 status = found.status
                 break
     except KeyboardInterrupt:
@@ -212,8 +229,16 @@ def solve_few_faces(
     )  # fmt: skip
 
 
-def _ended(best: Solution, before: Status) -> Status:
-    """CONVERGED where the gap is closed, or what ended the starts."""
-    if best.bound is None or best.objective - best.bound > 2.0 * _TOL * abs(best.objective):
+def ended(best: Solution, before: Status) -> Status:
+    """How a search for few features ended: CONVERGED where the gap is closed, or what ended the starts.
+
+    Parameters
+    ----------
+    best : Solution
+        The best end, with its bound.
+    before : Status
+        What ended the rounds from many starts.
+    """
+    if best.bound is None or best.objective - best.bound > 2.0 * EXACT * abs(best.objective):
         return Status.ITERATION_LIMIT
     return Status.CONVERGED if before is Status.ITERATION_LIMIT else before

@@ -19,6 +19,7 @@ from formulations.solution import Solution, Status
 from polyopt.certificates.polyceptron_subset import bounds_of_faces
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.outer.cpm.subset_tree import SubsetSearch
+from polyopt.outer.few_faces import EXACT, SHORT, ended, largest_weights
 from polyopt.outer.polyceptron import ExactPolyceptron
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.box_subset import BoxSubset, FeatureLP
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FewPolyceptron", "solve_few_polyceptron"]
 
-_EXACT = 1e-6  # relative gap of a search that is exact, as certificates have it by default
 _SHARE = 0.5  # of the time, for the rounds from many starts
 _ROUNDS = 20  # with branch and bound at most
 _GAIN = 1e-7  # relative fall of the objective that counts as one
-_SHORT = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 class FewPolyceptron(ExactPolyceptron):
@@ -61,10 +60,7 @@ class FewPolyceptron(ExactPolyceptron):
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces, whose largest weights are kept, in the units of their features."""
-        W = super().start(rng, time_limit)
-        order = np.argsort(-np.abs(W[:, :-1]) / self._units[:-1], axis=1, kind="stable")
-        np.put_along_axis(W, order[:, self.s :], 0.0, axis=1)
-        return W
+        return largest_weights(super().start(rng, time_limit), self.s, self._units[:-1])
 
     def record(self, W: Vector) -> dict[str, float]:
         """The number of faces that some negative is at, and the weights in use."""
@@ -94,19 +90,30 @@ class FewPolyceptron(ExactPolyceptron):
                 FeatureLP(self.X, self.y, self.s, self.radius, self._units) for _ in range(self.n_faces)
             ]
             self._models = [program.model for program in self._linear]
-        costs = self.c[:, None] * belonging(self.y, assignment, self.n_faces, "all")
+        costs = self.caps(assignment)
         found = list[tuple[SubsetSearch, Status]]()
         for k, program in enumerate(self._linear):
             left = None if clock.left is None else clock.left / (self.n_faces - k)
             face = BoxSubset(program, costs[:, k], Clock(left))
             own = np.flatnonzero(W[k, :-1])
             search, status = search_subset(
-                face, tol=_EXACT, max_nodes=max_nodes, time_limit=left, features=own, seed=self.seed
+                face, tol=EXACT, max_nodes=max_nodes, time_limit=left, features=own, seed=self.seed
             )
             if status is Status.INTERRUPTED:
                 raise KeyboardInterrupt  # of the whole run, which keeps its best faces
             found.append((search, status))
         return found
+
+    def caps(self, assignment: Assignment) -> Vector:
+        """What each sample's slack costs at each face (n, K), 0 where it is not in the face's program.
+
+        Parameters
+        ----------
+        assignment : ndarray of int, shape (n,)
+            The face of each negative.
+        """
+        costs: Vector = self.c[:, None] * belonging(self.y, assignment, self.n_faces, "all")
+        return costs
 
     def faces_of(self, searches: list[tuple[SubsetSearch, Status]]) -> tuple[Vector, Vector]:
         """The best faces (K, m+1) of searches, and their multipliers (n, K).
@@ -172,13 +179,13 @@ def solve_few_polyceptron(
             if problem.value(faces) < (1.0 - _GAIN) * best.objective:
                 best = run_rounds(problem, faces, max_iter=max_iter, time_limit=clock.left)
                 history += [{"start": -1.0, **record} for record in best.history]
-                if best.status in _SHORT:
+                if best.status in SHORT:
                     status = best.status
                     break
                 continue
             best = _proven(problem, best, searches)
-            short = next((ended for _, ended in searches if ended in _SHORT), None)
-            status = short or _ended(best, first.status)
+            short = next((status for _, status in searches if status in SHORT), None)
+            status = short or ended(best, first.status)
             break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
@@ -191,16 +198,8 @@ def solve_few_polyceptron(
 def _proven(problem: FewPolyceptron, best: Solution, searches: list[tuple[SubsetSearch, Status]]) -> Solution:
     """The best end with the trees of its assignment, and what these prove."""
     trees = [search.tree.table() for search, _ in searches]
-    members = belonging(problem.y, problem.assignment(best["W"]), problem.n_faces, "all")
-    caps = problem.c[:, None] * members
+    caps = problem.caps(problem.assignment(best["W"]))
     bound = sum(bounds_of_faces(problem.X, problem.y, caps, problem.s, problem.radius, trees))
     _, u = problem.faces_of(searches)
     named = {f"tree_{k}": tree for k, tree in enumerate(trees)}
     return replace(best, duals={"margin": u, **named}, bound=min(bound, best.objective))
-
-
-def _ended(best: Solution, before: Status) -> Status:
-    """CONVERGED where the gap is closed, or what ended the starts."""
-    if best.bound is None or best.objective - best.bound > 2.0 * _EXACT * abs(best.objective):
-        return Status.ITERATION_LIMIT
-    return Status.CONVERGED if before is Status.ITERATION_LIMIT else before
