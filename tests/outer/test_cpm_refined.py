@@ -1,0 +1,106 @@
+"""A node of branch and bound solved by an interior point: against each face's program, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations import cpm
+from formulations.polytope import objective
+from polyopt.outer.cpm import refined
+from polyopt.outer.cpm.refined import refine
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.face import Samples
+from polyopt.solvers.cpm.tree import Best, node_for
+
+
+def begun(assigned, seed=0, away=500.0):
+    """Four positives behind four negatives, far from 0, and a node at which positives have these faces."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(8, 2)) + away, np.repeat([-1.0, 1.0], 4)
+    A = cpm.lift(X) * y[:, None]
+    data = Samples(A, (A * A).sum(axis=1), np.full(8, 10.0), 4)
+    node = node_for(data, 2, np.arange(4))
+    node.face[:] = assigned
+    for k in range(2):
+        node.caps[k] = np.r_[np.full(4, 10.0), np.where(node.face == k, 10.0, 0.0)]
+    return X, y, data, node, Best(np.zeros((2, 3)), np.array([np.inf, np.inf, 0.0]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_assigned_the_bound_is_the_faces_optimum_and_the_point_costs_what_is_said(seed):
+    X, y, data, node, best = begun([0, 0, 1, 1], seed)
+    bound, base, branch = refine(data, best, node, 0.0, 2, Clock(None))
+    optimum = sum(cpm.face(X, y, costs).solve().objective for costs in node.caps)
+    assert bound == base == pytest.approx(optimum, rel=1e-6)
+    assert branch == -1  # no positive is left
+    assert ((node.alpha >= 0.0) & (node.alpha <= node.caps)).all()
+    cost, _, error = best.limits
+    assert cost == pytest.approx(objective(X, y, best.W, data.C), rel=1e-9)
+    assert cost <= optimum * (1.0 + 1e-6)  # less, where a positive pays less on the other face
+    assert base - error <= optimum * (1.0 + 1e-8)
+    assert 0.0 < error < 1e-3 * optimum
+
+
+def test_what_is_known_of_a_node_and_of_the_incumbent_is_not_lost():
+    _, _, data, node, best = begun([0, 0, 1, 1])
+    best.limits[:] = 1e-3, np.inf, 7.0  # no point can be so cheap
+    bound, base, _ = refine(data, best, node, 1e6, 2, Clock(None))
+    assert bound == 1e6 > base
+    assert best.limits.tolist() == [1e-3, np.inf, 7.0]
+    assert not best.W.any()
+
+
+def test_a_face_that_is_not_offered_is_like_the_last_that_is():
+    _, _, data, node, best = begun([0, 0, 0, 0])
+    node.caps[1] = node.caps[0]
+    bound, _, _ = refine(data, best, node, 0.0, 1, Clock(None))
+    assert np.array_equal(node.W[0], node.W[1])
+    one = cpm.face(
+        data.A[:, :2] * np.repeat([-1.0, 1.0], 4)[:, None], np.repeat([-1.0, 1.0], 4), node.caps[0]
+    )
+    assert bound == pytest.approx(2.0 * one.solve().objective, rel=1e-6)
+
+
+def test_the_positive_to_branch_on_is_the_dearest_that_is_left():
+    """Faces of negatives alone have positives left at their full cost, which is what the bound lacks."""
+    _, _, data, node, best = begun([-1, -1, -1, -1], away=0.0)
+    data.C[4:] = 10.0, 40.0, 20.0, 30.0
+    bound, _, branch = refine(data, best, node, 0.0, 2, Clock(None))
+    hinges = data.C[4:, None] * np.maximum(1.0 - data.A[4:] @ node.W.T, 0.0)
+    assert branch == int(hinges.min(axis=1).argmax())
+    assert bound < best.limits[0]
+
+
+def test_positives_that_are_not_what_a_bound_lacks_are_no_reason_to_branch(monkeypatch):
+    """Nobody solved the faces: the gap is theirs, whatever a positive that pays next to nothing is given."""
+    _, _, data, node, best = begun([0, 0, 1, -1], away=0.0)
+    data.C[7] = 1e-9
+    monkeypatch.setattr(refined, "solve_explicit_face", lambda *_: None)
+    assert refine(data, best, node, 0.0, 2, Clock(None)) == (0.0, 0.0, -1)
+    data.C[7] = 1e9
+    assert refine(data, best, node, 0.0, 2, Clock(None))[2] == 3
+
+
+def test_a_positive_that_is_all_that_a_bound_lacks_is_branched_on():
+    _, _, data, node, best = begun([0, 0, 1, -1], away=0.0)
+    _, base, branch = refine(data, best, node, 0.0, 2, Clock(None))
+    assert base > 0.5 * best.limits[0]
+    assert branch == 3
+
+
+def test_multipliers_beyond_their_caps_are_not_believed(monkeypatch):
+    _, _, data, node, best = begun([0, 0, 1, 1], away=0.0)
+    optimum = refine(data, best, node, 0.0, 2, Clock(None))[0]
+    usual = refined.solve_explicit_face
+
+    def boastful(A, signs, costs, limit):
+        found = usual(A, signs, costs, limit)
+        return replace(found, duals={"margin": 1.001 * found.duals["margin"]})
+
+    monkeypatch.setattr(refined, "solve_explicit_face", boastful)
+    node.alpha[:] = 0.0
+    assert refine(data, best, node, 0.0, 2, Clock(None))[0] <= optimum * (1.0 + 1e-9)
+    assert ((node.alpha >= 0.0) & (node.alpha <= node.caps)).all()
