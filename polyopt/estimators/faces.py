@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polyopt.graphs import Graph
     from polyopt.polytope import Polytope
 
-__all__ = ["FaceClassifier", "check_sizes"]
+__all__ = ["FaceClassifier", "check_sizes", "inside_place", "refuse_inside_label"]
 
 _LARGEST = 1e100  # entries of X and costs beyond which squares and products may leave double precision
 
@@ -47,6 +47,41 @@ def check_sizes(largest: float, costs: float) -> None:
         raise ValueError(
             f"sample_weight, times the class's weight and C, must add up to at most {_LARGEST:g}, not "
             f"{costs:.3g}: products leave double precision. Divide the weights by their mean"
+        )
+
+
+def inside_place(label: object, classes: NDArray[Any]) -> int:
+    """The place of the class inside, among two classes.
+
+    Parameters
+    ----------
+    label : object
+        What is asked for as ``inside_label``.
+    classes : ndarray of shape (2,)
+        The labels.
+    """
+    matches = [each == label for each in classes]
+    if not any(matches):
+        raise ValueError(f"inside_label must be one of {classes.tolist()}, not {label!r}")
+    return int(matches[1])
+
+
+def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> None:
+    """Refuse a class inside where there are more than two classes.
+
+    Parameters
+    ----------
+    label : object
+        What is asked for as ``inside_label``; None is no class.
+    count : int
+        How many classes there are.
+    inside : {"earlier", "later"}
+        Which class of a pair is inside.
+    """
+    if label is not None:
+        raise ValueError(
+            f"inside_label={label!r} needs two classes, but there are {count}; "
+            f"leave it None: of each pair, the {inside} class is inside"
         )
 
 
@@ -96,20 +131,12 @@ class FaceClassifier(Explained, CalibratedClassifier):
         """+1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is."""
         if self.inside_label is None:
             return 1.0
-        matches = [label == self.inside_label for label in self.classes_]
-        if not any(matches):
-            raise ValueError(
-                f"inside_label must be one of {self.classes_.tolist()}, not {self.inside_label!r}"
-            )
-        return -self._outward if matches[1] else self._outward
+        return -self._outward if inside_place(self.inside_label, self.classes_) else self._outward
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        if self.inside_label is not None:
-            inside = "earlier" if self._outward > 0 else "later"
-            raise ValueError(
-                f"inside_label={self.inside_label!r} needs two classes, but there are {len(self.classes_)}; "
-                f"leave it None: of each pair, the {inside} class is inside"
-            )
+        refuse_inside_label(
+            self.inside_label, len(self.classes_), "earlier" if self._outward > 0 else "later"
+        )
         return super()._for_pairs(X, weights)
 
     def _label(self, outside: bool) -> Any:

@@ -13,7 +13,7 @@ from formulations.arguments import real_array, whole, within
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.certificates.tally import together
-from polyopt.estimators.faces import check_sizes
+from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.large import checkpoint as files
 from polyopt.large.base import BlockClassifier
@@ -189,19 +189,9 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     def _is_flipped(self, pairs: int) -> bool:
         """Whether ``classes_[1]`` is inside."""
-        if self.inside_label is None:
-            return False
         if pairs > 1:
-            raise ValueError(
-                f"inside_label={self.inside_label!r} needs two classes, but there are {len(self.classes_)}; "
-                "leave it None: of each pair, the earlier class is inside"
-            )
-        matches = [label == self.inside_label for label in self.classes_]
-        if not any(matches):
-            raise ValueError(
-                f"inside_label must be one of {self.classes_.tolist()}, not {self.inside_label!r}"
-            )
-        return matches[1]
+            refuse_inside_label(self.inside_label, len(self.classes_))
+        return self.inside_label is not None and inside_place(self.inside_label, self.classes_) == 1
 
     def _fit_pair(
         self, number: int, hands: Hands, factors: tuple[float, float], clock: Clock, checkpoint: Any,

@@ -319,6 +319,7 @@ def with_nan(k):
     [
         ({}, large.Generated(with_nan, 5), {}, "in partition 3, row 7, feature 2"),
         ({"inside_label": "no"}, None, {}, r"inside_label must be one of \['in', 'out'\]"),
+        ({}, large.Arrays(ball(40)[0], np.arange(40) % 3), {}, "needs two classes, but there are 3"),
         ({}, None, {"faces": np.ones((2, 4))}, r"of shape \(3, 4\), not \(2, 4\)"),
         ({}, None, {"faces": np.full((3, 4), np.nan)}, "faces"),
         ({}, large.Arrays(1e150 * ball(40)[0], ball(40)[1]), {}, "X must have entries of at most 1e"),
