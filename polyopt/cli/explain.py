@@ -95,9 +95,7 @@ def _read(
 def _explain_row(
     subject: Subject, X: Array, row: int, hold: list[str], within: bool, top: int
 ) -> SampleExplanation:
-    import numpy as np
-
-    from polyopt.explanations import explain_sample
+    from polyopt.models.explained import explain_features
 
     if row >= len(X):
         raise ValueError(f"--row {row}: the data have {len(X)} rows, counted from 0")
@@ -107,5 +105,4 @@ def _explain_row(
             shown = ", ".join(visible(each) for each in names[:8])
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             raise ValueError(f"--hold {visible(name)}: no such column; there are {shown}{more}")
-    bounds = (np.min(X, axis=0), np.max(X, axis=0)) if within else None
-    return explain_sample(subject, X[row], held=hold, bounds=bounds, top=top, data=X)
+    return explain_features(subject, X, row, held=hold, within_data=within, top=top)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polyopt.explanations import ModelExplanation, SampleExplanation
     from polyopt.models.model import Model
 
-__all__ = ["explain_row", "explain_table", "features_of_table", "subject_of"]
+__all__ = ["explain_features", "explain_row", "explain_table", "features_of_table", "subject_of"]
 
 _CELLS = 50_000_000  # of a sparse table that is made dense
 
@@ -57,6 +57,23 @@ def explain_row(
         raise ValueError(
             f"row must be one of the {len(features)} rows of the data, counted from 0; got {row}"
         )
+    return explain_features(subject, features, row, held=held, within_data=within_data, top=top)
+
+
+def explain_features(
+    subject: Subject, features: Array, row: int, *, held: Sequence[str], within_data: bool, top: int
+) -> SampleExplanation:
+    """The same of what :func:`subject_of` and :func:`features_of_table` give.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+    features : ndarray of shape (n, m)
+        The rows.
+    row, held, within_data, top
+        As of :func:`explain_row`; the row is there.
+    """
     bounds = (features.min(axis=0), features.max(axis=0)) if within_data else None
     return explain_sample(subject, features[row], held=held, bounds=bounds, top=top, data=features)
 

@@ -236,6 +236,9 @@ def test_rows_are_explained_in_the_columns_of_the_table(models):
         found = explain_row(model, frame, row, held=["job"])
         assert found.label == model.predict(frame)[row]
         assert {change.column for change in found.way.changes} <= {"age", "paid", "zip"}
+        alone, texts = frame[frame["age"].notna()].iloc[:1], ["job", "paid"]
+        assert explain_row(model, alone, 0, held=texts).way.found.point is not None
+        assert explain_row(model, alone, 0, held=texts, within_data=True).way.found.point is None
         told = str(explain_table(model, frame, y))
         assert "age" in told
         assert "(missing)" not in told
