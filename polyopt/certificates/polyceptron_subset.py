@@ -30,7 +30,7 @@ from polyopt.certificates.cpm_subset import FEW
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.face_multipliers import balanced
 from polyopt.certificates.given import checked_faces
-from polyopt.certificates.polyhedral_lp import LARGE, TRIVIAL, gains_elsewhere, hinges_of
+from polyopt.certificates.polyhedral_lp import LARGE, OTHERS, TRIVIAL, ZERO, gains_elsewhere, hinges_of
 from polyopt.certificates.rounding import UNIT, Ball
 from polyopt.certificates.smooth_tree import kept_features
 from polyopt.certificates.subset_tree import SubsetTree, nodes_of, proven_by
@@ -54,9 +54,6 @@ _ROOT = (
     "The bound of each face is that of the root alone: in a wide box that is the linear program of all "
     "features."
 )
-_ZERO = "The value is 0, which bounds every assignment."
-_OTHERS = "Another assignment may have a lower optimum."
-_HELD = "The box holds a face: raise radius or scale the features."
 _NOTHING = 1e-7  # of the terms of a pull: what is left of them is a solver's tolerance
 
 
@@ -207,9 +204,9 @@ def certify_polyceptron_subset(
         reached=Claim.OPTIMAL if single or is_zero else Claim.STATIONARY,
         scope=name if single or is_zero else "the program for this assignment with so few features",
         notes=[
-            _ZERO if is_zero else _ROOT if trees is None else _TREES,
-            "" if single or is_zero else _OTHERS,
-            _HELD if box.side.any() and not is_zero else "",
+            ZERO if is_zero else _ROOT if trees is None else _TREES,
+            "" if single or is_zero else OTHERS,
+            *([] if is_zero else box.notes),
             TRIVIAL if trees is None and not zero and X.shape[0] * X.shape[1] * K > LARGE else "",
         ],
     )

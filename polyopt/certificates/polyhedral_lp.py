@@ -50,10 +50,13 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["LARGE", "TRIVIAL", "certify_pc_slp", "certify_polyceptron", "gains_elsewhere", "hinges_of"]
+__all__ = [
+    "LARGE", "OTHERS", "TRIVIAL", "ZERO", "certify_pc_slp", "certify_polyceptron", "gains_elsewhere",
+    "hinges_of",
+]  # fmt: skip
 
-_OTHERS = "Another assignment may have a lower optimum."
-_ZERO = "The value is 0, which bounds every assignment."
+OTHERS = "Another assignment may have a lower optimum."
+ZERO = "The value is 0, which bounds every assignment."
 TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
 LARGE = 2_000_000
 """Entries of X, times faces, beyond which no program is solved for a bound."""
@@ -338,6 +341,6 @@ def _certificate(
         feasible=not box.broken,
         reached=Claim.OPTIMAL if single or zero else Claim.STATIONARY,
         scope=name if single or zero else "the fixed-assignment program",
-        notes=[_ZERO] if zero else ["" if single else _OTHERS, *box.notes, *notes],
+        notes=[ZERO] if zero else ["" if single else OTHERS, *box.notes, *notes],
     )
     return replace(certificate, evidence=(Evidence(made),))

@@ -92,7 +92,9 @@ def test_perturbed_points_fail_and_the_root_alone_proves_less(fitted):
     for wrong in (moved, swapped):
         assert certify(fitted, W=wrong, assignment=fitted.assignment_).claim is Claim.SUBOPTIMAL_BY
     assert certify(fitted, W=more).claim is Claim.NONE
-    assert certify(fitted, radius=0.1).claim is Claim.NONE
+    outside = certify(fitted, radius=0.1)
+    assert outside.claim is Claim.NONE
+    assert "The faces break their box" in outside.note
     root, best = certify(fitted, trees=None), certify(fitted)
     assert "root alone" in root.note
     assert 0.0 < root.dual_value < best.dual_value
