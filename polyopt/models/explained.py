@@ -43,7 +43,7 @@ def explain_row(
     held : sequence of str
         Columns that may not change.
     within_data : bool
-        Whether no column leaves the range that it has in X.
+        Whether no number leaves the range that it has in X. Texts may be any that the fit knew.
     top : int
         Columns that are shown.
 

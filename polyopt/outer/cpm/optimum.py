@@ -49,7 +49,7 @@ _RECORD = 0.2  # seconds between records of the history
 _FEW = 3**8  # assignments that need no prices
 # Samples times positives times faces times nodes before prices, and nodes that are worth it.
 _QUICK, _WORTH = 300_000, 100
-_ALONE, _BOXES = 200, 4  # partial assignments before the first boxes, and boxes for each one beyond
+_ALONE, _BOXES = 200, 4  # nodes before boxes, and boxes for each beyond; 20 were slower on four small sets
 _MORE = 40  # times as many boxes where they are ahead of assignments and prices
 
 
