@@ -12,8 +12,11 @@ import numpy as np
 
 from polyopt.check import check as checker
 from polyopt.exercises.exercise import Find, Number
+from polyopt.exercises.texts import words_of
 
 __all__ = ["certificate_1", "certificate_2", "certificate_3", "claim"]
+
+_WORDS = words_of("certificates")
 
 _X = np.array([[-2.0], [-1.0], [0.5], [0.0], [1.0], [3.0]])
 _Y = np.array([-1, -1, -1, 1, 1, 1])
@@ -49,21 +52,7 @@ def _refusal(changed: Any) -> str | None:
     return None
 
 
-certificate_1 = Number(
-    title="A gap",
-    task=(
-        "A point is worth 5.2, and multipliers prove that nothing is below 5.0. By how much is the "
-        "point above the optimum at most?"
-    ),
-    hint="The optimum is between the two.",
-    solution=0.2,
-    why="Weak duality: bound ≤ optimum ≤ value, so value − optimum ≤ value − bound.",
-    mistakes=(
-        (0.0, "That is not known."),
-        (5.0, "That is the bound."),
-        (10.2, "The difference, not the sum."),
-    ),
-)
+certificate_1 = Number(**_WORDS["certificate_1"])
 
 
 def _judge_broken(changed: Any) -> str | None:
@@ -94,14 +83,8 @@ def _with(path: tuple[Any, ...], value: Any) -> Any:
 
 
 certificate_2 = Find(
-    title="Break a certificate",
-    task=(
-        "Take polyopt.exercises.certificates.claim(), a dict, and change its multipliers alone so that "
-        "the checker refuses it. Give the changed claim."
-    ),
-    hint="claim()['multipliers']['rows']['margin'] has a list for each face. What do zeros prove?",
+    **_WORDS["certificate_2"],
     solution=_broken,
-    why="Multipliers of 0 keep all their rules, and prove 0: less than is claimed.",
     judge=lambda changed: _judge_broken(changed() if callable(changed) else changed),
     mistakes=(
         (claim, "Nothing is changed."),
@@ -123,14 +106,8 @@ def _judge_true(changed: Any) -> str | None:
 
 
 certificate_3 = Find(
-    title="Change it, and let it be true",
-    task=(
-        "Change a number of polyopt.exercises.certificates.claim() so that another true claim comes of it, "
-        "which the checker proves. Give the changed claim."
-    ),
-    hint="A claim says at most, at least, at most. Which way may each number go?",
+    **_WORDS["certificate_3"],
     solution=lambda: _with(("claim", "gap"), 1),
-    why="A claim that says less is true where one that says more is.",
     judge=lambda changed: _judge_true(changed() if callable(changed) else changed),
     mistakes=(
         (claim, "Nothing is changed."),

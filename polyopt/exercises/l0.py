@@ -8,8 +8,11 @@ import numpy as np
 
 from formulations import one_norm
 from polyopt.exercises.exercise import Find, Formula, Number, whole
+from polyopt.exercises.texts import words_of
 
 __all__ = ["l0_1", "l0_2", "l0_3", "l0_4", "l0_5"]
+
+_WORDS = words_of("l0")
 
 _X = np.array([-2.0, -1.5, 1.5, 2.0])
 _Y = np.array([1.0, -1.0, -1.0, 1.0])
@@ -21,40 +24,9 @@ def _program(make: Any) -> Any:
     return make(X @ X.T, y, 1.5)
 
 
-l0_1 = Formula(
-    title="The one-norm machine",
-    task=(
-        "It expands the score as Σⱼ Kᵢⱼ yⱼ αⱼ + b, with αⱼ ≥ 0, and pays for the sum of the αⱼ "
-        "instead of a norm of w, "
-        "and Cᵢ for each slack. What does it minimise?"
-    ),
-    hint="Nothing is squared.",
-    solution="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
-    why="It is a linear program, whose vertices have many αⱼ of exactly 0.",
-    program=lambda: _program(one_norm.primal),
-    mistakes=(
-        ("½ Σⱼ αⱼ² + Σᵢ Cᵢ ξᵢ", "A square makes small weights cheap, and leaves none at 0."),
-        ("Σⱼ αⱼ − Σᵢ Cᵢ ξᵢ", "Slack costs; it does not pay."),
-        ("Σᵢ Cᵢ ξᵢ", "Then nothing keeps the expansion short."),
-    ),
-)
+l0_1 = Formula(**_WORDS["l0_1"], program=lambda: _program(one_norm.primal))
 
-l0_2 = Formula(
-    title="Its dual",
-    task=(
-        "The one-norm machine of l0_1, with caps αⱼ ≤ Cⱼ: the multipliers of its margin rows are uᵢ, "
-        "those of the caps sⱼ. What does the dual maximise?"
-    ),
-    hint="A linear program's dual has the right sides for its objective.",
-    solution="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
-    why="The margins ask for 1, and the caps hold αⱼ at Cⱼ.",
-    program=lambda: _program(one_norm.dual),
-    mistakes=(
-        ("Σᵢ uᵢ", "The caps are lost."),
-        ("Σᵢ uᵢ + Σⱼ Cⱼ sⱼ", "What holds αⱼ back takes from the bound."),
-        ("Σᵢ Cᵢ uᵢ − Σⱼ sⱼ", "The costs belong to the caps; the margins ask for 1."),
-    ),
-)
+l0_2 = Formula(**_WORDS["l0_2"], program=lambda: _program(one_norm.dual))
 
 
 def _judge_pattern(pattern: Any) -> str | None:
@@ -74,52 +46,8 @@ def _judge_pattern(pattern: Any) -> str | None:
     return None if found.status == 0 else "No α on these samples brings all four beyond their margins."
 
 
-l0_3 = Find(
-    title="A pattern of two",
-    task=(
-        "With the kernel (1 + xz)² and the samples data['X'], data['y'], two samples j with αⱼ > 0 "
-        "are enough to bring all four "
-        "beyond their margins. Give their places, counted from 0."
-    ),
-    hint="The score must be high at both ends and low in the middle: a square, with its bottom near 0.",
-    solution=[0, 3],
-    why="(1 − 2x)² + (1 + 2x)² = 2 + 8x² is even; b brings it down in the middle.",
-    data={"X": _X, "y": _Y},
-    judge=_judge_pattern,
-    mistakes=(([0], "Lopsided."), ([2], "Lopsided, too."), ([0, 1, 2, 3], "More than two.")),
-)
+l0_3 = Find(**_WORDS["l0_3"], data={"X": _X, "y": _Y}, judge=_judge_pattern)
 
-l0_4 = Number(
-    title="A step of the cross-entropy method",
-    task=(
-        "Four patterns over three samples were drawn: 110, 100, 011, 111, and cost 2, 1, 4, 3. The "
-        "better half is the "
-        "elite. The probabilities were ½ each; the step's smoothing takes 0.8 of the elite's "
-        "shares and 0.2 of what "
-        "was. What are the three probabilities now?"
-    ),
-    hint="The elite are 110 and 100: the shares of 1 in it are 1, ½ and 0.",
-    solution=[0.9, 0.5, 0.1],
-    why="0.8 · (1, ½, 0) + 0.2 · (½, ½, ½). Smoothing keeps the probabilities off 0 and 1.",
-    mistakes=(
-        ([1.0, 0.5, 0.0], "The smoothing is lost."),
-        ([0.6, 0.5, 0.4], "0.8 is the share of the elite, not of what was."),
-        ([0.7, 0.7, 0.5], "The shares are those of the elite, not of all patterns."),
-    ),
-)
+l0_4 = Number(**_WORDS["l0_4"])
 
-l0_5 = Number(
-    title="How many patterns",
-    task=(
-        "Of 20 samples at most 3 are to be support vectors. How many patterns are there, the empty "
-        "one included?"
-    ),
-    hint="Choose 0, 1, 2 or 3 of 20.",
-    solution=1351.0,
-    why="1 + 20 + 190 + 1140. Branch and bound looks at few of them, and its tree proves the rest.",
-    mistakes=(
-        (1140.0, "Those of exactly 3; fewer are allowed."),
-        (8000.0, "The order does not count, and no sample twice."),
-        (1350.0, "The empty pattern is one, too."),
-    ),
-)
+l0_5 = Number(**_WORDS["l0_5"])

@@ -1,0 +1,34 @@
+"""What exercises say, from ``words/<chapter>.toml``: they can be edited, or translated, without code."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+__all__ = ["words_of"]
+
+
+def words_of(chapter: str) -> dict[str, dict[str, Any]]:
+    """What the exercises of a chapter say: their title, task, hint, solution, why and mistakes, by name.
+
+    A line break inside of a text is a space, and an empty line a new paragraph.
+
+    Parameters
+    ----------
+    chapter : str
+        A key of :data:`polyopt.exercises.CHAPTERS`.
+    """
+    read = (files("polyopt.exercises") / "words" / f"{chapter}.toml").read_text(encoding="utf-8")
+    return {name: _said(entry) for name, entry in tomllib.loads(read).items()}
+
+
+def _said(entry: dict[str, Any]) -> dict[str, Any]:
+    said = {part: _paragraphs(value) if isinstance(value, str) else value for part, value in entry.items()}
+    if "mistakes" in said:
+        said["mistakes"] = tuple((answer, why) for answer, why in said["mistakes"])
+    return said
+
+
+def _paragraphs(text: str) -> str:
+    return "\n".join(" ".join(part.split()) for part in text.split("\n\n"))
