@@ -26,7 +26,7 @@ def words_of(chapter: str) -> dict[str, dict[str, Any]]:
 def _said(entry: dict[str, Any]) -> dict[str, Any]:
     said = {part: _paragraphs(value) if isinstance(value, str) else value for part, value in entry.items()}
     if "mistakes" in said:
-        said["mistakes"] = tuple((answer, why) for answer, why in said["mistakes"])
+        said["mistakes"] = tuple(tuple(pair) for pair in said["mistakes"])
     return said
 
 
