@@ -71,7 +71,10 @@ def run(smoke: bool = False, quick: bool = False, kept: bool = False) -> pd.Data
     _compile(models)
     if smoke:
         few = {name: make for name, make in models.items() if name != "EBM"}
-        return by_model(pd.DataFrame(computed(None, few, _SMOKE, range(1))), missing)
+        rows = pd.DataFrame(computed(None, few, _SMOKE, range(1)))
+        if rows["failed"].any():  # a long run goes on where a model fails, and its table tells
+            raise RuntimeError("; ".join(rows["model"] + ": " + rows["failed"]))
+        return by_model(rows, missing)
     if quick:
         return by_model(pd.DataFrame(computed(None, models, _QUICK, range(2))), missing)
     table = pd.DataFrame(computed(KEPT, models, list(SETS), range(SPLITS)))

@@ -236,7 +236,7 @@ def _rbf(kind: str, seed: int) -> Any:
     return _prepared(kind, KernelMachine(seed))
 
 
-class KernelMachine(ClassifierMixin, BaseEstimator):
+class KernelMachine(_ByModel):
     """An RBF SVM: C and γ by cross-validated AUROC, on a part of large data; probabilities by Platt's curve.
 
     Parameters

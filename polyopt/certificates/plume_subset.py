@@ -17,19 +17,13 @@ import numpy as np
 from formulations import mixture
 from formulations.arguments import positive, tolerance, whole
 from formulations.recovery import as_costs, as_data
+from polyopt.certificates import smooth_tree
 from polyopt.certificates.certificate import Certificate, Claim, conclude
 from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.cpm_subset import FEW
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.plume import loss_and_slope
 from polyopt.certificates.rounding import Ball
-from polyopt.certificates.smooth_tree import (
-    ROOT,
-    TREES,
-    bound_of_few_faces,
-    kept_features,
-    stationarity_of_few,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -87,14 +81,14 @@ def certify_plume_subset(
     certificate = conclude(
         f"PLUME with at most {s} features a face",
         value + (0.5 * rho) * Ball(W).square_sum(),
-        Ball(bound_of_few_faces(loss, W, s, rho, tree)),
-        [stationarity_of_few(W, rho * W - pulls.mid.T, scale)],
+        Ball(smooth_tree.bound_of_few_faces(loss, W, s, rho, tree)),
+        [smooth_tree.stationarity_of_few(W, rho * W - pulls.mid.T, scale)],
         tol,
-        feasible=kept_features(W, s),
+        feasible=smooth_tree.kept_features(W, s),
         reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope="PLUME with so few features"
         if single
         else "the M-step at these responsibilities with so few features",
-        notes=[ROOT if tree is None else TREES, "" if single else _OTHERS],
+        notes=[smooth_tree.ROOT if tree is None else smooth_tree.TREES, "" if single else _OTHERS],
     )
     return replace(certificate, evidence=without_form(FEW))

@@ -17,18 +17,12 @@ from formulations.arguments import positive, tolerance, whole
 from formulations.polyhedral import belonging, check_positives, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
+from polyopt.certificates import smooth_tree
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
 from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.cpm_subset import FEW
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import Ball, product, transposed_product
-from polyopt.certificates.smooth_tree import (
-    ROOT,
-    TREES,
-    bound_of_few_faces,
-    kept_features,
-    stationarity_of_few,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +94,7 @@ def bounds_of_cells(
         own = np.flatnonzero(weights[:, k])
         loss = CellLoss(X[own], y[own], weights[own, k : k + 1])
         tree = None if trees is None else trees[k]
-        found.append(bound_of_few_faces(loss, W[k : k + 1], s, ridge, tree, f"trees[{k}]"))
+        found.append(smooth_tree.bound_of_few_faces(loss, W[k : k + 1], s, ridge, tree, f"trees[{k}]"))
     return found
 
 
@@ -146,7 +140,7 @@ def certify_spla1_subset(
     loss, pulls = CellLoss(X, y, weights)(W)
     # The terms that cancel at the optimum, not what is left of them.
     scale = float(pull(abs(X), weights * expit(-y[:, None] * outputs)).max()) or 1.0
-    residuals = [stationarity_of_few(W, rho * W - pulls.mid.T, scale)]
+    residuals = [smooth_tree.stationarity_of_few(W, rho * W - pulls.mid.T, scale)]
     single = least == 1
     if not single:
         # A positive in every program has no cell; the others pay less at the face with the least score.
@@ -159,11 +153,11 @@ def certify_spla1_subset(
         Ball(np.array(bounds_of_cells(X, y, weights, W, s, rho, trees))).sum(),
         residuals,
         tol,
-        feasible=kept_features(W, s),
+        feasible=smooth_tree.kept_features(W, s),
         reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope="SPLA1 with so few features" if single else "the program for fixed cells with so few features",
         notes=[
-            ROOT if trees is None else TREES,
+            smooth_tree.ROOT if trees is None else smooth_tree.TREES,
             "" if single else _OTHERS,
             "" if members.any(axis=0).all() else _EMPTY,
         ],

@@ -232,10 +232,6 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
     def _decides_by_model(self) -> bool:
         return bool(self._asked["decision"] == "posterior")
 
-    def _show(self, solution: Solution) -> None:
-        super()._show(solution)
-        self._take_numbers(solution)
-
     def _certify(self, W: Array, tol: float) -> Certificate:
         if self._asked["integers"] is not None:
             return certify_plume_integer(

@@ -239,10 +239,6 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
         return best_of(run, self.n_init, time_limit=self.time_limit, n_jobs=self.n_jobs)
 
-    def _show(self, solution: Solution) -> None:
-        super()._show(solution)
-        self._take_numbers(solution)
-
     def _certify(self, W: Array, tol: float) -> Certificate:
         if self._asked["integers"] is not None:
             return self._certify_numbers(tol)

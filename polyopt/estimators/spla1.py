@@ -144,10 +144,6 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
         self._tell_if_empty(W)
         return replace(found, primal={**found.primal, "W": W})
 
-    def _show(self, solution: Solution) -> None:
-        super()._show(solution)
-        self._take_numbers(solution)
-
     def _certify(self, W: Array, tol: float) -> Certificate:
         if self._asked["integers"] is not None:
             return certify_spla1_integer(

@@ -53,6 +53,10 @@ class WholeNumbers(NumberedFaces):
     _: KW_ONLY
     integers: int | None = None
 
+    def _show(self, solution: Solution) -> None:
+        super()._show(solution)
+        self._take_numbers(solution)
+
 
 @estimator
 class WholeFaces(WholeNumbers, FewFeatures):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from importlib import resources
 from string import Template
@@ -63,11 +61,10 @@ def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str
     second = [place for place, slide in enumerate(slides) if place > 1 and slide.title != slides[1].title]
     at = second[0] if second else len(parts)
     parts[at:at] = [_picture(picture) for picture in pictures]
-    script = _part("slides.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    return Template(_part("slides.html")).substitute(
-        title=re.sub(r"<[^>]*>", "", slides[0].title), style=frame.part("style.css") + _part("slides.css"),
-        slides=held("\n".join(parts)), script=script, digest=digest,
+    return frame.page(
+        re.sub(r"<[^>]*>", "", slides[0].title),
+        Template(_part("slides.html")).substitute(slides=held("\n".join(parts))).rstrip(),
+        style=frame.part("style.css") + _part("slides.css"), script=_part("slides.js"),
     )  # fmt: skip
 
 

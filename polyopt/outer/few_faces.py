@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["EXACT", "SHORT", "FewFaces", "Part", "SmoothParts", "ended", "largest_weights", "solve_few_faces"]
+__all__ = [
+    "EXACT", "SHORT", "FewFaces", "Part", "SmoothParts", "ended", "largest_weights", "solve_few_faces",
+    "told",
+]  # fmt: skip
 
 _ROUNDS = 20  # with branch and bound at most
 _FIRST = 5  # steps of each machine that comes first
@@ -223,8 +226,32 @@ def solve_few_faces(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    return told(best, first, status, "steps", made, clock, history)
+
+
+def told(
+    best: Solution, first: Solution, status: Status, by: str, made: int, clock: Clock,
+    history: Sequence[dict[str, float]],
+) -> Solution:  # fmt: skip
+    """The best point of a search for few features, with how it was found.
+
+    Parameters
+    ----------
+    best, first : Solution
+        The best point, and what the starts ended with.
+    status : Status
+        How the search ended.
+    by : str
+        What solves between the trees.
+    made : int
+        Steps, or nodes, of the search.
+    clock : Clock
+        Started with it.
+    history : sequence of dict
+        Its records.
+    """
     return replace(
-        best, status=status, solver="steps, branch and bound over features", iterations=made,
+        best, status=status, solver=f"{by}, branch and bound over features", iterations=made,
         solve_time=clock.seconds, history=tuple(history), runs=first.runs,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from formulations.solution import Solution, Status
 from polyopt.certificates.polyceptron_subset import bounds_of_faces
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.outer.cpm.subset_tree import SubsetSearch
-from polyopt.outer.few_faces import EXACT, SHORT, ended, largest_weights
+from polyopt.outer.few_faces import EXACT, SHORT, ended, largest_weights, told
 from polyopt.outer.polyceptron import ExactPolyceptron
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.box_subset import BoxSubset, FeatureLP
@@ -189,10 +189,7 @@ def solve_few_polyceptron(
             break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    return replace(
-        best, status=status, solver="linear programs, branch and bound over features", iterations=made,
-        solve_time=clock.seconds, history=tuple(history), runs=first.runs,
-    )  # fmt: skip
+    return told(best, first, status, "linear programs", made, clock, history)
 
 
 def _proven(problem: FewPolyceptron, best: Solution, searches: list[tuple[SubsetSearch, Status]]) -> Solution:

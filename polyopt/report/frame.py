@@ -15,7 +15,7 @@ from polyopt.text import escape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Contents", "cells_table", "framed", "part", "scrolling"]
+__all__ = ["Contents", "cells_table", "framed", "page", "part", "scrolling"]
 
 _SHORT = 20  # letters, up to which headings stand beside each other on a phone
 
@@ -100,13 +100,28 @@ def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str
     wide : bool
         Whether it is printed across.
     """
-    script = part("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     across = "@page { size: landscape; }\n" if wide else ""
-    return Template(part("frame.html")).substitute(
-        title=escape(title), style=part("style.css") + across + style, body=body,
-        script=script, digest=digest, version=escape(polyopt.__version__),
+    footer = f"<footer>polyopt {escape(polyopt.__version__)}</footer>"
+    return page(
+        escape(title), f"<main>\n{body}\n{footer}\n</main>",
+        style=part("style.css") + across + style, script=part("page.js"),
     )  # fmt: skip
+
+
+def page(title: str, body: str, *, style: str, script: str) -> str:
+    """A file that may load nothing and run nothing but `script`.
+
+    Parameters
+    ----------
+    title, body : str
+        As HTML.
+    style, script : str
+        All of its CSS, and of its JavaScript.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return Template(part("frame.html")).substitute(
+        title=title, style=style, body=body, script=script, digest=digest
+    )
 
 
 def cells_table(

@@ -26,6 +26,7 @@ from benchmarks.helpers.interpretable_ours import OURS
 from benchmarks.helpers.interpretable_rivals import (
     LIMIT,
     RIVALS,
+    KernelMachine,
     Rival,
     SparseLogistic,
     preparation,
@@ -98,7 +99,6 @@ def test_a_model_without_a_rule_is_named():
 def test_the_small_lasso_keeps_to_its_size_and_the_other_need_not(samples):
     small, large = SparseLogistic(limit=4).fit(*samples), SparseLogistic().fit(*samples)
     assert numbers_of(small) <= 4 < numbers_of(large)
-    assert small.predict_proba(samples[0]).shape == (150, 2)
 
 
 def test_gaps_and_unseen_levels_are_prepared():
@@ -110,6 +110,17 @@ def test_gaps_and_unseen_levels_are_prepared():
     assert columns[1, 0] == 0.0  # the median of 1 and 3
     other = pd.DataFrame({"age": [2.0], "sex": pd.Categorical(["other"])})
     assert mixed.transform(other)[0, 1:].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "own", [KernelMachine(), SparseLogistic(limit=4)], ids=lambda own: type(own).__name__
+)
+def test_a_machine_of_the_benchmarks_own_has_labels_and_probabilities(samples, own):
+    X, y = samples
+    odds = own.fit(X, y).predict_proba(X)
+    assert odds.shape == (150, 2)
+    assert np.mean(odds.argmax(axis=1) == own.predict(X)) > 0.9  # Platt's curve may cross a half elsewhere
+    assert own.score(X, y) > 0.8
 
 
 @pytest.mark.cases(1)
