@@ -22,7 +22,7 @@ from formulations.polytope import lift
 from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.certificate import Residual, residual
 from polyopt.certificates.face_price import held_of_sums, left_sum
-from polyopt.certificates.rounding import Ball
+from polyopt.certificates.rounding import UNIT, Ball
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector
     from polyopt.certificates.face_box import FaceBox
 
-__all__ = ["balanced", "bound_of", "conditions"]
+__all__ = ["balanced", "bound_of", "conditions", "repaired"]
 
 _NEAR = 1e-6  # relative to λ: an imbalance so little beyond it is a solver's tolerance, not the box's doing
 _NEAR_GROUPS = 1e-3  # the same of a group, whose program is solved by an interior point
 _LESS = 1.0 - 1e-12  # times what comes up to λ: not beyond it, whatever its rounding
+_REPAIRS = 20  # rounds of repair
 
 
 def bound_of(
     X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: Callable[[Vector], Vector], box: FaceBox,
     penalty: FacePenalty | None = None,
 ) -> Ball:  # fmt: skip
-    """The best dual value at the multipliers made feasible, as they are, balanced or shrunk; at least 0.
+    """The best dual value at the multipliers made feasible: as they are, balanced, repaired, shrunk, or 0.
 
     Parameters
     ----------
@@ -65,8 +66,10 @@ def bound_of(
     tried = [feasible, clip(balanced(X, y, feasible, free, box, penalty))]
     if penalty is not None and penalty.group > 0.0:
         tried += [_shorter(X, y, each, penalty) for each in tried]
-    elif penalty is not None and penalty.l1 > 0.0:
-        tried.append(_shrunk(X, y, tried[-1], penalty))
+    elif penalty is not None:
+        tried.append(repaired(X, y, feasible, free, clip, box, penalty))
+        if penalty.l1 > 0.0:
+            tried += [_shrunk(X, y, each, penalty) for each in tried[1:]]
     for candidate in tried:
         off = careful_transposed_product(lifted, y[:, None] * candidate)
         found = Ball(candidate).sum() - box.radius * _lost(off, penalty)
@@ -112,7 +115,7 @@ def balanced(
     a price the imbalance of a weight in use is to be λ, and that of one at zero not beyond it; with a price
     of groups biases alone are balanced. Arguments as of :func:`bound_of`.
     """
-    M, off = M.copy(), pull(X, y[:, None] * M)
+    off = pull(X, y[:, None] * M)
     needed, wrong = box.side == 0, off
     if penalty is not None and penalty.group > 0.0:
         needed[:, :-1] = False
@@ -121,6 +124,41 @@ def balanced(
         wrong = cut.copy()
         wrong[:, :-1] = np.where(W != 0, off[:, :-1] - penalty.l1 * np.sign(W), cut[:, :-1])
         needed[:, :-1] &= (W != 0) | (cut[:, :-1] != 0)
+    return _moved(X, y, M, free, needed, wrong)
+
+
+def repaired(
+    X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: Callable[[Vector], Vector], box: FaceBox,
+    penalty: FacePenalty,
+) -> Vector:  # fmt: skip
+    """Multipliers moved until no imbalance is beyond λ, if the free ones allow.
+
+    What weights are in use does not count: one that is zero but for a solver's tolerance would ask for more
+    than the free ones can give. Each round moves them as little as brings the imbalances that are beyond λ,
+    and those that were so in a round before, to λ, and that of the bias to 0; those that come to a cap are
+    free no more. Arguments as of :func:`bound_of`; M keeps within its caps.
+    """
+    free, sides = free.copy(), np.zeros((M.shape[1], X.shape[1] + 1))
+    up, down = (np.append(side, 0.0) for side in penalty.thresholds)
+    sides[:, -1] = 1.0
+    for _ in range(_REPAIRS):
+        off = pull(X, y[:, None] * M)
+        cut = np.where(box.side == 0, penalty.cut(off), 0.0)
+        if (np.abs(cut) <= 4.0 * UNIT * pull(abs(X), M)).all():
+            break
+        sides = np.where(cut != 0.0, np.sign(cut), sides)
+        ends = _LESS * np.where(sides > 0.0, up, -down)
+        asked = _moved(X, y, M, free, (sides != 0.0) & (box.side == 0), off - ends)
+        M = clip(asked)
+        free &= asked == M
+    return M
+
+
+def _moved(
+    X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], needed: NDArray[np.bool_], wrong: Vector
+) -> Vector:
+    """The multipliers nearest to M, of which the free ones take what is wrong (K, m+1) off needed entries."""
+    M = M.copy()
     for k, rows in enumerate(needed):
         at = np.flatnonzero(free[:, k])
         if at.size and rows.any():

@@ -10,8 +10,9 @@ With a price on the weights (:mod:`formulations.spla1_sparse`) the bound is that
 
 Every face pays its ridge. A face whose cell is empty has its optimum at 0; without it the same machine has a
 lower value. The problem is not convex over the cells, and there is no bound on it here: the certificate is
-of the program for the cells that the faces have. That program's value need not be above the problem's, as h
-is a minimum and the loss of a positive in its cell is no upper bound.
+of the program for the cells that the faces have, or for those that are given, which faces were fitted to. It
+says where these differ. That program's value need not be above the problem's, as h is a minimum and the loss
+of a positive in its cell is no upper bound.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from scipy.special import expit
 
 from formulations.arguments import positive, tolerance, whole
-from formulations.polyhedral import belonging, check_positives, pull, scores
+from formulations.polyhedral import belonging, check_positives, hard_loss, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
@@ -45,6 +46,11 @@ __all__ = ["certify_spla1"]
 
 _EMPTY = "A face has no samples in its cell: without it the value is lower by its ridge."
 _OTHERS = "Other cells may have a lower optimum."
+_MOVED = (
+    "The cells are those given, of a fitted machine those that its faces were fitted to: {count} of {n} "
+    "samples have a lower score at another face, by up to {worst:.3g}, so this is no fixed point. With every "
+    "sample in the cell of its least score the loss is {loss:.6g}."
+)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -64,7 +70,7 @@ def certify_spla1(
     positives : {"cell", "all"}
         Whether the positives are in the program of their cell, or in those of all faces.
     assignment : array_like of int, shape (n,), optional
-        The cell of each sample; by default the one of W.
+        The cell of each sample, such as the one that W was fitted to; by default that of W.
     n_faces : int, optional
         How many faces there might be, at least those of W: a machine that uses one of three is no optimum
         among those with three. By default as many as W has.
@@ -77,7 +83,7 @@ def certify_spla1(
     Certificate
         ``stationary`` if every face is optimal for its cell and every sample is in the cell that W gives
         it; ``optimal`` for one face of one, which has one cell; else ``suboptimal_by``, within the fixed
-        cells.
+        cells. Its note says how many samples are not in their cell.
 
     Raises
     ------
@@ -103,7 +109,12 @@ def certify_spla1(
     cell = np.take_along_axis(s, chosen[:, None], axis=1)[:, 0]
     moves = np.where(members.sum(axis=1) > 1, 0.0, cell - s.min(axis=1))
     size = float(np.abs(s).max()) or 1.0
-    single = least == 1
+    single, scope, notes = least == 1, "the program for fixed cells", [_OTHERS]
+    if (moved := moves > tol * size).any():
+        scope = "the program for the cells given"
+        loss = hard_loss(X, y, W, costs, rho, positives) + (0.0 if penalty is None else penalty.value(W))
+        told = {"count": int(moved.sum()), "n": len(y), "worst": float(moves.max()), "loss": loss}
+        notes.append(_MOVED.format(**told))
     if not single:
         residuals.append(residual("stationarity", "cells", moves, size))
     certificate = conclude(
@@ -113,8 +124,8 @@ def certify_spla1(
         residuals,
         tol,
         reached=Claim.OPTIMAL if single else Claim.STATIONARY,
-        scope="SPLA1" if single else "the program for fixed cells",
-        notes=["" if single else _OTHERS, "" if members.any(axis=0).all() else _EMPTY],
+        scope="SPLA1" if single else scope,
+        notes=[*([] if single else notes), "" if members.any(axis=0).all() else _EMPTY],
     )
     stated = partial(_statement, X, y, W, costs, members, rho, penalty)
     return replace(certificate, evidence=(Evidence(stated),))

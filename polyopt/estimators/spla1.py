@@ -23,6 +23,7 @@ from polyopt.estimators.whole_faces import WHOLE, WholeFaces
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
     from formulations.matrices import Array
     from formulations.polyhedral import Positives
@@ -55,14 +56,16 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
     Parameters
     ----------
     n_faces : int, default=3
-        K, the faces at most: one that ends without samples in its cell is left out, as it changes no
-        training sample's score and would cost its ridge.
+        K, the faces at most: one that no sample is fitted by is left out, as it changes no training
+        sample's score and would cost its ridge.
     ridge : float, default=0.1
         ρ, positive.
     positives : {"cell", "all"}, default="cell"
         Whether a sample inside is fitted by the face of its cell, as in the paper, or by every face. The
-        paper's alternation may raise its loss, and the best faces on the way are kept; the other
-        descends, and ends at a fixed point that ``certificate()`` calls stationary.
+        paper's alternation may raise its loss, and need not settle: the best faces that it fitted on the way
+        are kept, and ``certificate()`` proves them for the cells that they were fitted to, and says how many
+        samples are in another cell then. The other descends, and ends at a fixed point that it calls
+        stationary.
     solver : {"auto", "newton", "bfgs", "exact"}, default="auto"
         How a cell's regression is solved: Newton's method, BFGS as in the paper, or the explicit program
         of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS. With a price or signs
@@ -79,7 +82,7 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
     Attributes
     ----------
     W_, b_ : ndarray of shape (K, m), (K,)
-        The faces that have samples in their cells, `n_faces` or fewer (binary problems).
+        The faces that samples were fitted by, `n_faces` or fewer (binary problems).
     duals_ : pandas.DataFrame
         One row per sample and face that fits it: its pull u, in input order; and with a price or signs rows
         for each face and feature: what ``upper``, ``lower``, ``group`` and ``sign`` hold against its weight.
@@ -140,9 +143,15 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
                 **self._few_settings(problem),
             )  # fmt: skip
         found = self._round(problem, found, seed)
-        W = problem.without_empty(found["W"])
-        self._tell_if_empty(W)
-        return replace(found, primal={**found.primal, "W": W})
+        if "assignment" not in found.primal:  # else they are those that a step fitted
+            found = replace(found, primal={**found.primal, "W": problem.without_empty(found["W"])})
+        self._tell_if_empty(found["W"])
+        return found
+
+    @property
+    def _fitted_cells(self) -> NDArray[np.int64]:
+        """The cell of each sample that the faces were fitted to, where that is known; else that of W."""
+        return np.asarray(self.solution_.primal.get("assignment", self.assignment_))
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         if self._asked["integers"] is not None:
@@ -161,18 +170,18 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
         return certify_spla1(
             self._X, self._y, W,
             ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
-            n_faces=self._asked["n_faces"], penalty=self._price(), tol=tol,
+            assignment=self._fitted_cells, n_faces=self._asked["n_faces"], penalty=self._price(), tol=tol,
         )  # fmt: skip
 
     def _binary_duals(self) -> pd.DataFrame:
         W = self.solution_["W"]
-        members = belonging(self._y, self.assignment_, len(W), self._asked["positives"])
+        members = belonging(self._y, self._fitted_cells, len(W), self._asked["positives"])
         away = expit(-self._y[:, None] * scores(self._X, W))
         pulls = self._costs[:, None] * members * away * self._y[:, None]
         return self._with_prices(super()._binary_duals(), pull(self._X, pulls))
 
     def _multipliers(self) -> dict[str, Any]:
-        members = belonging(self._y, self.assignment_, len(self.W_), self._asked["positives"])
+        members = belonging(self._y, self._fitted_cells, len(self.W_), self._asked["positives"])
         place, face = np.nonzero(members)
         z = self._y[place] * scores(self._X, self.solution_["W"])[place, face]
         share = expit(-z)

@@ -52,8 +52,8 @@ class DescentProblem(Shipped, ABC):
         """Sources of randomness for `count` starts."""
         return generators_of(seed, count)
 
-    def judge(self, state: Faces) -> Round[Faces]:
-        """The faces as a point."""
+    def judge(self, state: Faces) -> Round[Faces] | None:
+        """The faces as a point; None where only faces that a step has made are one."""
         point = Solution(Status.CONVERGED, {"W": state}, {}, self.value(state), None, "start")
         return Round(point, state, self.record(state))
 

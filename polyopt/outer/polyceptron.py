@@ -24,6 +24,8 @@ from polyopt.outer.faces_by_programs import FacesByPrograms, box_columns, worse
 from polyopt.solvers.persistent_lp import PersistentLP
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix
     from formulations.program import Program
@@ -157,6 +159,7 @@ class ExactPolyceptron(FacesByPrograms):
             held = sp.csc_array(-sp.eye_array(A.shape[0], A.shape[0] - 1, format="csc"))  # no bias is held
             A = sp.csc_array(sp.hstack([A, held]))
             up, down = (side * self._units[:-1] / self.c.max() for side in self.penalty.thresholds)
+            self._held = down, up
             cost = np.append(cost, np.zeros(held.shape[1]))
             lower, upper = np.append(lower, -down), np.append(upper, up)
         self._behind = upper[len(self.y) :]
@@ -166,8 +169,16 @@ class ExactPolyceptron(FacesByPrograms):
         model, n, unit = self._models[k], len(self.y), self.c.max()
         upper = np.concatenate([costs / unit, self._behind])
         found = model.solve(upper=upper, time_limit=clock.left)
-        u = np.clip(found.x[:n], 0.0, upper[:n]) * unit
-        return found.status, found.duals * self._units, u, found.iterations
+        u, w = np.clip(found.x[:n], 0.0, upper[:n]) * unit, found.duals * self._units
+        if self.penalty is not None:
+            w[:-1][self._within(found.x)] = 0.0
+        return found.status, w, u, found.iterations
+
+    def _within(self, x: Vector) -> NDArray[np.bool_]:
+        """The features (m,) whose pull is not all of their price, so that they have no weight."""
+        down, up = self._held
+        r, near = x[len(x) - len(up) :], np.maximum(_AT_END * np.minimum(down, up), _UNSEEN)
+        return (r + down > near) & (up - r > near)
 
     def _solve_program(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
         if self._program is None:

@@ -2,7 +2,11 @@
 
 A face whose cell is empty is in nobody's program, and has the least score of no sample: the loss is the same
 without it, and lower by its ridge. So it does not count. It waits, as it may have samples again when the
-others have moved; at the end of a run such faces are left out (:meth:`LogisticCells.without_empty`).
+others have moved; the points of a run are the faces that a step fitted, without those that wait.
+
+The cells that faces were fitted to need not be those that they have then: with a positive in the program of
+its cell alone a run may never settle. So a point says which they were (``assignment``), and its faces are
+proven for them. Random faces were fitted to none, and are no point, however low their loss is.
 
 With a price on the weights (:mod:`formulations.spla1_sparse`) a step solves all faces together, as groups of
 features couple them. With few features a face (:mod:`formulations.spla1_subset`) its regression is one over
@@ -11,6 +15,7 @@ all choices of them (:mod:`polyopt.outer.few_faces`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -22,6 +27,7 @@ from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
 from polyopt.outer.few_faces import Part, SmoothParts
 from polyopt.outer.random_faces import random_faces
+from polyopt.outer.rounds import Round
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import METHODS, Regressions, solve_logistic
 from polyopt.solvers.priced_newton import minimise_priced
@@ -102,13 +108,27 @@ class LogisticCells(SmoothParts):
 
     def value(self, W: Vector) -> float:
         """SPLA1's penalised loss, of the faces that have samples in their programs."""
-        W = self.without_empty(W)
+        return self._loss(self.without_empty(W))
+
+    def _loss(self, W: Vector) -> float:
         price = 0.0 if self.penalty is None else self.penalty.value(W)
         return hard_loss(self.X, self.y, W, self.c, self.ridge, self.positives) + price
 
     def without_empty(self, W: Vector) -> Vector:
         """The faces that have samples in their programs; the others change no sample's cell."""
         return W[self._members(W).any(axis=0)]
+
+    def judge(self, state: Vector) -> None:
+        """None: random faces were fitted to no cells."""
+
+    def round(self, state: Vector, time_limit: float | None) -> Round[Vector]:
+        """A step; its point are the faces that it fitted, without those that wait."""
+        found = self.step(state, time_limit)
+        W, chosen = found["W"], found["assignment"]
+        fitted = (belonging(self.y, chosen, len(W), self.positives) > 0).any(axis=0)
+        kept = {"W": W[fitted], "assignment": (np.cumsum(fitted) - 1)[chosen]}
+        point = replace(found, primal=kept, objective=self._loss(kept["W"]))
+        return Round(point, W, self.record(W))
 
     def _members(self, W: Vector) -> NDArray[np.bool_]:
         return belonging(self.y, cells(self.X, W), len(W), self.positives) > 0
@@ -144,21 +164,32 @@ class LogisticCells(SmoothParts):
         return SmoothSubset(loss, self.X.shape[1], 1, s, ridge=self.ridge)
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
-        """Each face's logistic regression in its cell; a face whose cell is empty stays as it is."""
-        clock = Clock(time_limit)
-        members = self._members(W)
-        if self.penalty is not None:
-            return self._solve_together(self.penalty, W, members, clock)
+        """Each face's logistic regression in its cell; a face whose cell is empty stays as it is.
+
+        ``assignment`` are the cells (n,) that the faces were fitted to.
+        """
+        clock, chosen = Clock(time_limit), cells(self.X, W)
+        members = belonging(self.y, chosen, len(W), self.positives) > 0
+        if self.penalty is None:
+            W, status, how = *self._solve_cells(W, members, clock), ""
+        else:
+            W, status = self._solve_together(self.penalty, W, members, clock)
+            how = ", with a price"
+        primal = {"W": W, "assignment": chosen}
+        return Solution(status, primal, {}, self.value(W), None, f"spla1, {self.engine}{how}")
+
+    def _solve_cells(self, W: Vector, members: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
+        """Each face with samples in its program by itself."""
         W, status = W.copy(), Status.OPTIMAL
         for k in np.flatnonzero(members.any(axis=0)):
             W[k], ended = self._solve_cell(members[:, k], W[k], clock)
             # The iterations within a step are part of the method, and no limit of the run.
             status = ended if ended is Status.TIME_LIMIT else status
-        return Solution(status, {"W": W}, {}, self.value(W), None, f"spla1, {self.engine}")
+        return W, status
 
     def _solve_together(
         self, penalty: FacePenalty, W: Vector, members: NDArray[np.bool_], clock: Clock
-    ) -> Solution:
+    ) -> tuple[Vector, Status]:
         """All faces with samples in their programs, at their price; the others stay as they are."""
         used, W = np.flatnonzero(members.any(axis=0)), W.copy()
         weights = self.c[:, None] * members[:, used]
@@ -172,8 +203,7 @@ class LogisticCells(SmoothParts):
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             W[used], ended = found["W"], found.status
-        status = ended if ended is Status.TIME_LIMIT else Status.OPTIMAL
-        return Solution(status, {"W": W}, {}, self.value(W), None, f"spla1, {self.engine}, with a price")
+        return W, ended if ended is Status.TIME_LIMIT else Status.OPTIMAL
 
     def _solve_priced_program(
         self, penalty: FacePenalty, members: NDArray[np.bool_], clock: Clock

@@ -12,6 +12,9 @@ from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 
+from formulations import spla1_sparse
+from formulations.face_penalty import FacePenalty
+from formulations.polyhedral import hard_loss
 from polyopt import PLUME, SPLA1, Claim, sensitivities
 
 NAMES = ["age", "size", "noise", "red", "green", "blue"]
@@ -47,6 +50,33 @@ def test_a_sparse_fit_is_proven_and_says_what_it_uses(machine, frame):
     assert machine.features_.tolist() == np.flatnonzero(used).tolist()
     assert 0 < machine.n_nonzero_ == np.count_nonzero(machine.W_) < machine.W_.size
     assert machine.score(*frame) > 0.8
+
+
+def test_by_the_paper_s_rule_it_is_proven_for_the_cells_that_its_faces_were_fitted_to():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.minimum(0.6 - X[:, 0], 0.8 - X[:, 1]) + 0.5 * rng.normal(size=60) > 0
+    fitted = SPLA1(3, l1=0.3, n_init=1, random_state=0).fit(X, y)
+    W, cell, signs = fitted.solution_["W"], fitted.solution_["assignment"], np.where(y, 1.0, -1.0)
+    own = np.column_stack([X, np.ones(60)]) @ W.T
+    moved = int((own[np.arange(60), cell] > own.min(axis=1) + 1e-6).sum())
+    assert moved == 17
+    proof = fitted.certificate()
+    assert proof.relative_gap < 1e-9
+    assert proof.claim is Claim.SUBOPTIMAL_BY
+    assert f"{moved} of 60 samples have a lower score at another face" in proof.sentence
+    loss = hard_loss(X, signs, W, ridge=0.1) + 0.3 * np.abs(W[:, :-1]).sum()
+    assert f"the loss is {loss:.6g}." in proof.sentence
+    assert fitted.solution_.objective == pytest.approx(loss)
+    # The explicit program of these cells has that optimum, and the multipliers are of them.
+    penalty = FacePenalty.of(3, l1=0.3)
+    program = spla1_sparse.fixed_cells(X, signs, len(W), cell, np.ones(60), 0.1, penalty=penalty)
+    assert program.solve("CLARABEL").objective == pytest.approx(proof.primal_value, rel=1e-7)
+    rows = fitted.duals_[fitted.duals_["row"] == "margin"]
+    assert rows["face"].tolist() == cell.tolist()
+    pulls = np.zeros((60, len(W)))
+    pulls[np.arange(60), cell] = signs * rows["multiplier"]
+    assert penalty.shrunk(pulls.T @ np.column_stack([X, np.ones(60)])) / 0.1 == pytest.approx(W, abs=1e-6)
 
 
 def test_a_decision_never_rises_with_a_feature_that_may_not(machine):

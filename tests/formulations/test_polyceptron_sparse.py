@@ -18,7 +18,7 @@ from formulations.polyhedral import margin_error, scores
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_polyceptron
 from polyopt.certificates.face_box import FaceBox
-from polyopt.certificates.face_multipliers import balanced, bound_of
+from polyopt.certificates.face_multipliers import balanced, bound_of, repaired
 from polyopt.outer.polyceptron import ExactPolyceptron
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -135,6 +135,7 @@ def test_the_bound_is_that_of_the_best_multipliers_in_rational_numbers(scale):
 
     found = bound_of(X, y, M_, free, clip, box, penalty)
     tried_ = [clip(M_), clip(balanced(X, y, clip(M_), free, box, penalty))]
+    tried_.append(repaired(X, y, clip(M_), free, clip, box, penalty))
     best = max([Fraction(0), *map(exact, tried_)])
     assert Fraction(float(found.lower)) <= best
     assert float(found.mid) == pytest.approx(float(best), rel=1e-9, abs=1e-12)
@@ -150,6 +151,49 @@ def test_a_solver_s_tolerance_beyond_the_price_costs_no_bound():
     W = found.duals["balance"]
     proof = certify_polyceptron(X, y, W, C=c, u=u, penalty=penalty)
     assert found.objective * (1 - 1e-6) <= proof.dual_value <= found.objective * (1 + 1e-9)
+
+
+def test_a_weight_that_is_zero_but_for_a_solver_s_tolerance_costs_no_bound():
+    """It asks for an equation more than the free multipliers can keep; R = 1e4 times the rest is no bound."""
+    X, y, c = ring(seed=3)
+    penalty = FacePenalty.of(M, l1=2.0)
+    one = np.zeros(40, dtype=int)
+    found = polyceptron_sparse.fixed_assignment_dual(X, y, 1, one, c, penalty=penalty).solve("HIGHS")
+    W, caps, rng = found.duals["balance"].copy(), c[:, None], np.random.default_rng(0)
+    none = np.abs(W) < 1e-12
+    assert none.any()
+    W[none] = 1e-11
+    u = np.clip(found["u"], 0.0, caps)
+    free = (u > 1e-9) & (u < caps - 1e-9)
+    u = np.where(free, u + 1e-8 * rng.normal(size=u.shape), u)
+
+    def clip(u):
+        return np.clip(u, 0.0, caps)
+
+    def price_of_imbalance(u):
+        return 1e4 * np.abs(penalty.cut((y[:, None] * u).T @ np.column_stack([X, np.ones(40)]))).sum()
+
+    box = FaceBox.around(W, 1e4, 1e-9)
+    for lost in (u, clip(balanced(X, y, u, free, box, penalty))):
+        assert price_of_imbalance(lost) > 1e-6 * found.objective
+    assert price_of_imbalance(repaired(X, y, u, free, clip, box, penalty)) < 1e-10
+    proof = certify_polyceptron(X, y, W, C=c, u=u, penalty=penalty)
+    assert found.objective * (1 - 1e-7) <= proof.dual_value <= found.objective * (1 + 1e-9)
+
+
+def test_what_the_price_does_not_hold_in_full_has_no_weight():
+    """r strictly between its ends belongs to no weight: a free, a priced and two signed features."""
+    X, y, c = ring()
+    problem = ExactPolyceptron(X, y, c, 1, 1e4, penalty=FacePenalty.of(M, l1=1.0, signs=[0, 1, -1]))
+    problem._models = problem._build()
+    down, up = problem._held
+    ends = np.where(np.isfinite(down), -down, 0.0), np.where(np.isfinite(up), up, 0.0)
+    for r, within in (
+        (ends[1], [False, False, True]),  # the last may hold more on this side
+        (ends[0], [False, True, False]),
+        (ends[0] + 0.5 * up[0], [True, True, True]),
+    ):
+        assert problem._within(np.append(np.ones(7), r)).tolist() == within
 
 
 def test_without_a_price_it_is_the_plain_program(solved):

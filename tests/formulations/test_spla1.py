@@ -309,6 +309,34 @@ def test_the_paper_s_alternation_rises_and_its_best_point_is_kept():
     assert rose >= 6
 
 
+@in_turn("positives", ["cell", "all"])
+def test_the_answer_s_faces_are_the_best_for_the_cells_that_it_says(positives):
+    """Noise in many features: random faces have a lower loss than any that are fitted to cells."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(40, 12)), np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
+    problem = LogisticCells(X, y, np.ones(40), 3, ridge=1e-2, positives=positives)
+    W = problem.start(rng)
+    found = run_rounds(problem, W, max_iter=5, patience=5)
+    assert (problem.value(W) < found.objective) == (positives == "cell")
+    given = {"ridge": 1e-2, "positives": positives}
+    proof = certify_spla1(X, y, found["W"], assignment=found["assignment"], **given)
+    assert proof.relative_gap < 1e-9
+    if positives == "cell":
+        assert certify_spla1(X, y, found["W"], **given).relative_gap > 0.1
+    assert certify_spla1(X, y, 1.01 * found["W"], assignment=found["assignment"], **given).relative_gap > 1e-6
+
+
+def test_a_face_that_waits_is_no_part_of_the_answer():
+    X, y, _ = square(60, 0)
+    W = np.array([[0.0, 0.0, 1e6], [1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]])
+    problem = LogisticCells(X, y, np.ones(60), 3, ridge=RIDGE)
+    made = problem.round(W, None)
+    assert made.following.shape == (3, 3)
+    assert made.point["W"] == pytest.approx(made.following[1:], abs=0)
+    assert made.point["assignment"].tolist() == (polyhedral.cells(X, W) - 1).tolist()
+    assert made.point.objective == pytest.approx(polyhedral.hard_loss(X, y, made.point["W"], ridge=RIDGE))
+
+
 @pytest.mark.parametrize("positives", ["cell", "all"])
 def test_the_engines_agree(positives):
     X, y, rng = square(60, 5)
