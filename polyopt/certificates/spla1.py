@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -36,13 +36,15 @@ from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, transposed_product
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polyhedral import Positives
 
-__all__ = ["certify_spla1"]
+__all__ = ["Cells", "cells_at", "certify_spla1"]
 
 _EMPTY = "A face has no samples in its cell: without it the value is lower by its ridge."
 _OTHERS = "Other cells may have a lower optimum."
@@ -51,6 +53,48 @@ _MOVED = (
     "samples have a lower score at another face, by up to {worst:.3g}, so this is no fixed point. With every "
     "sample in the cell of its least score the loss is {loss:.6g}."
 )
+
+
+class Cells(NamedTuple):
+    """Which samples are in the programs of which faces, and what a certificate says of that."""
+
+    members: Vector  # (n, K), 1 or 0
+    residuals: list[Residual]
+    which: str
+    notes: list[str]
+
+
+def cells_at(
+    X: Matrix, y: Vector, W: Vector, positives: Positives, assignment: ArrayLike | None, single: bool,
+    tol: float, loss: Callable[[], float],
+) -> Cells:  # fmt: skip
+    """The cells given, or those of W, and how many samples are in another cell of W.
+
+    Parameters
+    ----------
+    X, y, W, positives, assignment, tol
+        As of :func:`certify_spla1`, checked but for the assignment.
+    single : bool
+        Whether there can be one face alone.
+    loss : callable
+        The loss with every sample in its cell of W.
+    """
+    s = scores(X, W)
+    chosen: NDArray[np.int64] = np.argmin(s, axis=1)
+    if assignment is not None:
+        chosen = check_assignment(np.ones(len(y)), len(W), assignment, "sample")
+    members = belonging(y, chosen, len(W), positives)
+    empty = "" if members.any(axis=0).all() else _EMPTY
+    if single:
+        return Cells(members, [], "its cell", [empty])
+    # A positive in every program has no cell; the others pay less at the face with the least score.
+    cell = np.take_along_axis(s, chosen[:, None], axis=1)[:, 0]
+    moves, size = np.where(members.sum(axis=1) > 1, 0.0, cell - s.min(axis=1)), float(np.abs(s).max()) or 1.0
+    moved, which, told = moves > tol * size, "fixed cells", ""
+    if moved.any():
+        which, n = "the cells given", len(y)
+        told = _MOVED.format(count=int(moved.sum()), n=n, worst=float(moves.max()), loss=loss())
+    return Cells(members, [residual("stationarity", "cells", moves, size)], which, [_OTHERS, told, empty])
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -97,35 +141,26 @@ def certify_spla1(
     penalty = checked_penalty(penalty, X.shape[1])
     W = W if penalty is None else penalty.allowed(W)
     least = len(W) if n_faces is None else whole("n_faces", n_faces, len(W))
-    costs, s = as_costs(C, len(y)), scores(X, W)
-    chosen: NDArray[np.int64] = np.argmin(s, axis=1)
-    if assignment is not None:
-        chosen = check_assignment(np.ones(len(y)), len(W), assignment, "sample")
-    members = belonging(y, chosen, len(W), positives)
+    costs = as_costs(C, len(y))
+
+    def loss() -> float:
+        price = 0.0 if penalty is None else penalty.value(W)
+        return hard_loss(X, y, W, costs, rho, positives) + price
+
+    cells = cells_at(X, y, W, positives, assignment, least == 1, tol, loss)
+    members = cells.members
     value, bound, residuals = _of_cells(X, y, W, costs[:, None] * members, rho, penalty)
     if penalty is not None:
         residuals += sign_residuals(penalty, asked, W)
-    # A positive in every program has no cell; the others pay less at the face with the least score.
-    cell = np.take_along_axis(s, chosen[:, None], axis=1)[:, 0]
-    moves = np.where(members.sum(axis=1) > 1, 0.0, cell - s.min(axis=1))
-    size = float(np.abs(s).max()) or 1.0
-    single, scope, notes = least == 1, "the program for fixed cells", [_OTHERS]
-    if (moved := moves > tol * size).any():
-        scope = "the program for the cells given"
-        loss = hard_loss(X, y, W, costs, rho, positives) + (0.0 if penalty is None else penalty.value(W))
-        told = {"count": int(moved.sum()), "n": len(y), "worst": float(moves.max()), "loss": loss}
-        notes.append(_MOVED.format(**told))
-    if not single:
-        residuals.append(residual("stationarity", "cells", moves, size))
     certificate = conclude(
         f"SPLA1, positives={positives!r}" + ("" if penalty is None else ", with a price on the weights"),
         value,
         bound,
-        residuals,
+        [*residuals, *cells.residuals],
         tol,
-        reached=Claim.OPTIMAL if single else Claim.STATIONARY,
-        scope="SPLA1" if single else scope,
-        notes=[*([] if single else notes), "" if members.any(axis=0).all() else _EMPTY],
+        reached=Claim.OPTIMAL if least == 1 else Claim.STATIONARY,
+        scope="SPLA1" if least == 1 else f"the program for {cells.which}",
+        notes=cells.notes,
     )
     stated = partial(_statement, X, y, W, costs, members, rho, penalty)
     return replace(certificate, evidence=(Evidence(stated),))

@@ -14,28 +14,26 @@ import numpy as np
 from scipy.special import expit
 
 from formulations.arguments import positive, tolerance, whole
-from formulations.polyhedral import belonging, check_positives, pull, scores
-from formulations.polytope import check_assignment, lift
+from formulations.polyhedral import check_positives, hard_loss, pull, scores
+from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates import smooth_tree
-from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.certificate import Certificate, Claim, conclude
 from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.cpm_subset import FEW
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import Ball, product, transposed_product
+from polyopt.certificates.spla1 import cells_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polyhedral import Positives
 
 __all__ = ["CellLoss", "bounds_of_cells", "certify_spla1_subset"]
-
-_EMPTY = "A face has no samples in its cell: without it the value is lower by its ridge."
-_OTHERS = "Other cells may have a lower optimum."
 
 
 class CellLoss:
@@ -131,35 +129,28 @@ def certify_spla1_subset(
     s, tol, rho = whole("max_features", max_features), tolerance(tol), positive("ridge", ridge)
     W = checked_faces("W", W, None, X.shape[1] + 1)
     least = len(W) if n_faces is None else whole("n_faces", n_faces, len(W))
-    outputs = scores(X, W)
-    chosen: NDArray[np.int64] = np.argmin(outputs, axis=1)
-    if assignment is not None:
-        chosen = check_assignment(np.ones(len(y)), len(W), assignment, "sample")
-    members = belonging(y, chosen, len(W), positives)
-    weights = as_costs(C, len(y))[:, None] * members
+    costs, single = as_costs(C, len(y)), least == 1
+
+    def all_loss() -> float:
+        return hard_loss(X, y, W, costs, rho, positives)
+
+    cells = cells_at(X, y, W, positives, assignment, single, tol, all_loss)
+    weights = costs[:, None] * cells.members
     loss, pulls = CellLoss(X, y, weights)(W)
     # The terms that cancel at the optimum, not what is left of them.
-    scale = float(pull(abs(X), weights * expit(-y[:, None] * outputs)).max()) or 1.0
+    scale = float(pull(abs(X), weights * expit(-y[:, None] * scores(X, W))).max()) or 1.0
     residuals = [smooth_tree.stationarity_of_few(W, rho * W - pulls.mid.T, scale)]
-    single = least == 1
-    if not single:
-        # A positive in every program has no cell; the others pay less at the face with the least score.
-        cell = np.take_along_axis(outputs, chosen[:, None], axis=1)[:, 0]
-        moves = np.where(members.sum(axis=1) > 1, 0.0, cell - outputs.min(axis=1))
-        residuals.append(residual("stationarity", "cells", moves, float(np.abs(outputs).max()) or 1.0))
     certificate = conclude(
         f"SPLA1, positives={positives!r}, with at most {s} features a face",
         loss + (0.5 * rho) * Ball(W).square_sum(),
         Ball(np.array(bounds_of_cells(X, y, weights, W, s, rho, trees))).sum(),
-        residuals,
+        [*residuals, *cells.residuals],
         tol,
         feasible=smooth_tree.kept_features(W, s),
         reached=Claim.OPTIMAL if single else Claim.STATIONARY,
-        scope="SPLA1 with so few features" if single else "the program for fixed cells with so few features",
-        notes=[
-            smooth_tree.ROOT if trees is None else smooth_tree.TREES,
-            "" if single else _OTHERS,
-            "" if members.any(axis=0).all() else _EMPTY,
-        ],
+        scope="SPLA1 with so few features"
+        if single
+        else f"the program for {cells.which} with so few features",
+        notes=[smooth_tree.ROOT if trees is None else smooth_tree.TREES, *cells.notes],
     )
     return replace(certificate, evidence=without_form(FEW))

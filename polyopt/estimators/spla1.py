@@ -143,7 +143,9 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
                 **self._few_settings(problem),
             )  # fmt: skip
         found = self._round(problem, found, seed)
-        if "assignment" not in found.primal:  # else they are those that a step fitted
+        if self.integers is None:
+            found = replace(found, primal=problem.fitted(found.primal))
+        else:
             found = replace(found, primal={**found.primal, "W": problem.without_empty(found["W"])})
         self._tell_if_empty(found["W"])
         return found
@@ -164,8 +166,8 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
             return certify_spla1_subset(
                 self._X, self._y, W,
                 max_features=self._asked["max_features"], ridge=self._asked["ridge"], C=self._costs,
-                positives=self._asked["positives"], n_faces=self._asked["n_faces"],
-                trees=trees_of(self.solution_), tol=tol,
+                positives=self._asked["positives"], assignment=self._fitted_cells,
+                n_faces=self._asked["n_faces"], trees=trees_of(self.solution_), tol=tol,
             )  # fmt: skip
         return certify_spla1(
             self._X, self._y, W,

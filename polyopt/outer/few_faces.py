@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.outer.descent import DescentProblem
-from polyopt.outer.rounds import Stage, run_from_many_starts
+from polyopt.outer.rounds import Round, Stage, run_from_many_starts
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,6 +68,18 @@ class SmoothParts(DescentProblem, ABC):
     @abstractmethod
     def parts(self, W: Vector, s: int) -> list[Part]:
         """The programs of the step at W, with at most s features a face; of other faces there is none."""
+
+    def fixed(self, W: Vector) -> dict[str, NDArray[Any]]:
+        """What W fixes, where faces that are fitted to it are to say so."""
+        return {}
+
+    def holding(self, point: Mapping[str, NDArray[Any]]) -> SmoothParts:
+        """The machine that proves a point: itself, or one that keeps what the point was fitted to."""
+        return self
+
+    def value_for(self, point: Mapping[str, NDArray[Any]]) -> float:
+        """The value of a point in the program that it was fitted to, where that is not the objective."""
+        return self.value(point["W"])
 
     @abstractmethod
     def scored(self, W: Vector, k: int) -> tuple[Integers, ScoreLoss]:
@@ -126,6 +138,10 @@ class FewFaces(DescentProblem):
         """The faces with their s largest weights alone."""
         return largest_weights(W, self.s)
 
+    def judge(self, state: Vector) -> Round[Vector] | None:
+        """The faces as a point, where they are one to the machine."""
+        return None if self.machine.judge(state) is None else super().judge(state)
+
     def value(self, W: Vector) -> float:
         """The machine's objective."""
         return self.machine.value(W)
@@ -136,7 +152,7 @@ class FewFaces(DescentProblem):
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """The best faces found for what W fixes; the multipliers are the search trees, ``tree_0`` and on."""
-        clock, following = Clock(time_limit), W.copy()
+        clock, following, fixed = Clock(time_limit), W.copy(), self.machine.fixed(W)
         bound, nodes = 0.0, 0
         statuses: list[Status] = []
         duals: dict[str, Vector] = {}
@@ -153,7 +169,7 @@ class FewFaces(DescentProblem):
         following = self.machine.polished(following)
         short = next((status for status in statuses if status in SHORT), Status.OPTIMAL)
         return Solution(
-            short, {"W": following}, duals, self.value(following), bound if self.max_nodes else None,
+            short, {"W": following, **fixed}, duals, self.value(following), bound if self.max_nodes else None,
             "branch and bound over features" if self.max_nodes else "swaps of features", nodes,
         )  # fmt: skip
 
@@ -207,6 +223,7 @@ def solve_few_faces(
         return first
     best, history = first, list(first.history)
     status, made = Status.ITERATION_LIMIT, first.iterations
+    machine = machine.holding(best.primal)
     proving = FewFaces(machine, s, max_nodes=max_nodes, tol=EXACT, seed=seed)
     try:
         for _ in range(_ROUNDS):
@@ -215,8 +232,10 @@ def solve_few_faces(
             is_lower = found.objective < best.objective - tol * abs(best.objective)
             if not is_lower:
                 # The trees are of what these faces fix.
-                best = replace(best, duals=found.duals, bound=found.bound)
-                status = found.status if found.status in SHORT else ended(best, first.status)
+                primal = {"W": best["W"], **machine.fixed(best["W"])}
+                best = replace(best, primal=primal, duals=found.duals, bound=found.bound)
+                own = replace(best, objective=machine.value_for(primal))
+                status = found.status if found.status in SHORT else ended(own, first.status)
                 break
             best = replace(found, duals={}, bound=None)
             record = {"start": -1.0, "step": float(made), "seconds": clock.seconds}

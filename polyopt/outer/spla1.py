@@ -15,15 +15,16 @@ all choices of them (:mod:`polyopt.outer.few_faces`).
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import expit
 
 from formulations.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.matrices import dense
-from formulations.polyhedral import belonging, cells, check_positives, hard_loss, pull
+from formulations.polyhedral import belonging, cells, check_positives, hard_loss, pull, scores
 from formulations.solution import Solution, Status
 from polyopt.outer.few_faces import Part, SmoothParts
 from polyopt.outer.random_faces import random_faces
@@ -34,6 +35,8 @@ from polyopt.solvers.priced_newton import minimise_priced
 from polyopt.solvers.smooth_subset import SmoothSubset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from formulations.face_penalty import FacePenalty
@@ -73,6 +76,7 @@ class LogisticCells(SmoothParts):
     """
 
     _program: Program | None = None
+    _held: NDArray[np.int64] | None = None  # cells that parts are of, in place of those of the faces
 
     def __init__(
         self,
@@ -124,14 +128,47 @@ class LogisticCells(SmoothParts):
     def round(self, state: Vector, time_limit: float | None) -> Round[Vector]:
         """A step; its point are the faces that it fitted, without those that wait."""
         found = self.step(state, time_limit)
-        W, chosen = found["W"], found["assignment"]
-        fitted = (belonging(self.y, chosen, len(W), self.positives) > 0).any(axis=0)
-        kept = {"W": W[fitted], "assignment": (np.cumsum(fitted) - 1)[chosen]}
+        kept = self.fitted(found.primal)
         point = replace(found, primal=kept, objective=self._loss(kept["W"]))
-        return Round(point, W, self.record(W))
+        return Round(point, found["W"], self.record(found["W"]))
+
+    def fitted(self, point: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The faces of a point that samples were fitted by, and the cells by their numbers among these.
+
+        Parameters
+        ----------
+        point : mapping
+            ``W`` (K, m+1) and the cells ``assignment`` (n,) that it was fitted to.
+        """
+        W, chosen = point["W"], point["assignment"]
+        own = self._in_programs(chosen, len(W)).any(axis=0)
+        return {"W": W[own], "assignment": (np.cumsum(own) - 1)[chosen]}
+
+    def fixed(self, W: Vector) -> dict[str, NDArray[Any]]:
+        """The cells, as ``assignment`` (n,)."""
+        return {"assignment": cells(self.X, W) if self._held is None else self._held}
+
+    def holding(self, point: Mapping[str, NDArray[Any]]) -> LogisticCells:
+        """The machine whose steps keep the cells of a point, where its own need not settle."""
+        if self.positives == "all":
+            return self
+        other = copy.copy(self)
+        other._held = point["assignment"]
+        return other
+
+    def value_for(self, point: Mapping[str, NDArray[Any]]) -> float:
+        """The penalised loss with every sample in the cells of the point."""
+        members = self._in_programs(point["assignment"], len(point["W"]))
+        W = point["W"][members.any(axis=0)]
+        paid = np.logaddexp(0.0, -self.y[:, None] * scores(self.X, W)) * members[:, members.any(axis=0)]
+        price = 0.0 if self.penalty is None else self.penalty.value(W)
+        return float(self.c @ paid.sum(axis=1) + 0.5 * self.ridge * np.sum(W**2)) + price
 
     def _members(self, W: Vector) -> NDArray[np.bool_]:
-        return belonging(self.y, cells(self.X, W), len(W), self.positives) > 0
+        return self._in_programs(cells(self.X, W), len(W))
+
+    def _in_programs(self, chosen: NDArray[np.int64], n_faces: int) -> NDArray[np.bool_]:
+        return belonging(self.y, chosen, n_faces, self.positives) > 0
 
     def record(self, W: Vector) -> dict[str, float]:
         """The number of faces with samples in their cells."""
@@ -139,7 +176,7 @@ class LogisticCells(SmoothParts):
 
     def parts(self, W: Vector, s: int) -> list[Part]:
         """The logistic regression of each face that has samples, with at most s features."""
-        members = self._members(W)
+        members = self._in_programs(self.fixed(W)["assignment"], len(W))
         return [
             Part(np.array([k]), self._chosen(members[:, k], s)) for k in np.flatnonzero(members.any(axis=0))
         ]
@@ -169,7 +206,7 @@ class LogisticCells(SmoothParts):
         ``assignment`` are the cells (n,) that the faces were fitted to.
         """
         clock, chosen = Clock(time_limit), cells(self.X, W)
-        members = belonging(self.y, chosen, len(W), self.positives) > 0
+        members = self._in_programs(chosen, len(W))
         if self.penalty is None:
             W, status, how = *self._solve_cells(W, members, clock), ""
         else:

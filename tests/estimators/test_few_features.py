@@ -9,11 +9,12 @@ import pytest
 from sklearn.utils import estimator_checks
 
 from formulations.solution import Status
-from polyopt import PLUME, SPLA1, Claim
+from polyopt import PLUME, SPLA1, Claim, certify_spla1
 from polyopt.certificates.plume_subset import certify_plume_subset
 from polyopt.certificates.spla1_subset import certify_spla1_subset
 from polyopt.estimators.cpm_independent import trees_of
 from polyopt.outer import few_faces
+from polyopt.solvers.logistic import solve_logistic
 
 MACHINES = {
     "spla1": lambda **given: SPLA1(**{"n_faces": 2, "positives": "all", "ridge": 0.1} | given),
@@ -58,6 +59,28 @@ def test_the_features_are_found_and_proven(machine, data):
     assert found.primal_value == pytest.approx(machine.solution_.objective, rel=1e-9)
     assert found.dual_value == pytest.approx(machine.solution_.bound, rel=1e-5)
     assert machine.solution_.status is Status.CONVERGED
+
+
+def test_by_the_paper_s_rule_no_choice_is_better_for_the_cells_that_the_faces_were_fitted_to():
+    """Each face against the regressions of its cell on every single feature."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 4))
+    y = np.minimum(0.6 - X[:, 0], 0.8 - X[:, 1]) + 0.5 * rng.normal(size=60) > 0
+    fitted = SPLA1(2, max_features=1, n_init=1, random_state=0).fit(X, y)
+    cell, signs, proof = fitted.solution_["assignment"], np.where(y, 1.0, -1.0), fitted.certificate()
+    moved = int((cell != fitted.assignment_).sum())
+    assert moved > 0
+    assert f"{moved} of 60 samples" in proof.note
+    assert proof.relative_gap < 1e-9
+
+    def least(own, j):
+        one, labels = X[own][:, [j]], signs[own]
+        w = solve_logistic(one, labels, np.ones(len(labels)), np.zeros(2), ridge=0.1)["w"]
+        return certify_spla1(one, labels, w[None], ridge=0.1).dual_value
+
+    best = sum(min(least(cell == k, j) for j in range(4)) for k in range(2))
+    assert proof.primal_value == pytest.approx(best, rel=1e-7)
+    assert fitted.solution_.status is Status.CONVERGED
 
 
 def test_perturbed_points_fail_and_the_root_alone_proves_less(machine, data):
