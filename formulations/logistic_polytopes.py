@@ -76,7 +76,7 @@ Example
 >>> X, y = np.array([[-2.0], [0.0], [2.0]]), np.array([1, -1, 1])  # class -1 is the middle, without faces
 >>> program = lp.fixed_assignment(X, y, lp.Owners(0, 2), [1, 0, 2], C=10.0, ridge=0.1, bias_ridge=0.01)
 >>> solution = program.solve()
->>> solution["w"].ravel().round(2)
+>>> solution["w"].ravel().round(2) + 0.0
 array([ 0.  , -3.57,  3.57])
 """
 
