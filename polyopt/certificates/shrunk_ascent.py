@@ -26,7 +26,7 @@ import scipy.linalg as sl
 
 from formulations.matrices import is_sparse
 from polyopt.certificates.certificate import relative_gap
-from polyopt.certificates.shrunk_centre import LARGEST, central_multipliers
+from polyopt.certificates.shrunk_centre import LARGEST, CentralPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,12 @@ _ENOUGH = 1e-4  # share of the slope's promise that a step must keep
 _DIRECT = 1200  # weights in use up to which a system is factored; above, conjugate gradients
 _PRODUCTS = 60  # of conjugate gradients, at most
 _FEW, _SOME, _MANY = 12, 20, 300  # steps from multipliers that are near, of an interior point, and in the end
+_LONG = 60  # steps of an interior point from nothing; near faces of another program _SOME
 _CLOSE = 1e-8  # relative gap at which steps of this module are better than those of an interior point
 _NEXT = 1e-3  # share of a cap within which a multiplier is next to its bound, at most
 _BLUR = 1e-13  # relative rounding of a pull
+_CHEAP = 60  # features up to which an interior point from faces that are near is tried before those,
+_LOOSE = 1e-6  # for a gap no smaller than this
 _CLOSEST = 1e-12  # and where those end short of their tolerance
 _FINEST = 1e-12  # relative gap to which answers are polished
 _NEAR = 1e-8  # weight of the unit matrix after those
@@ -80,6 +83,8 @@ class ShrunkAscent:
         squares = X.multiply(X).sum() if is_sparse(X) else float(np.einsum("ij,ij->", X, X))
         self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))
         self._weight, self.steps = _FIRST, 0
+        self._path: CentralPath | None = None  # an interior point for these caps
+        self._near: Vector | None = None  # faces near which the next one may begin
         self.begin_from(np.zeros(caps.shape))
 
     # -- values ----------------------------------------------------------------------------------
@@ -108,10 +113,15 @@ class ShrunkAscent:
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def begin_from(self, alpha: ArrayLike, caps: Vector | None = None) -> None:
-        """Take these multipliers (n, K), clipped to the caps, which may be others than before."""
+    def begin_from(self, alpha: ArrayLike, caps: Vector | None = None, near: Vector | None = None) -> None:
+        """Take these multipliers (n, K), clipped to the caps, which may be others than before.
+
+        Faces `near` (K, m+1) that were optimal with them are where an interior point begins.
+        """
         if caps is not None:
-            self.caps = np.ascontiguousarray(caps)
+            self.caps, self._path = np.ascontiguousarray(caps), None
+        if near is not None:
+            self._near, self._path = near, None
         self._take(np.clip(np.asarray(alpha, dtype=float), 0.0, self.caps))
 
     def begin_at(self, W: Vector) -> None:
@@ -164,9 +174,11 @@ class ShrunkAscent:
     def reach(self, tol: float, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Make steps until the relative gap is `tol`, or nothing is gained, or `is_over`; whether it is.
 
-        From multipliers that are near, a few steps do. Otherwise an interior-point method begins anew.
+        From multipliers that are near, a few steps do. Otherwise an interior-point method goes on where it
+        was, begins near the faces of other caps or another price, or anew.
         """
-        if self.alpha.any() and self._steps(tol, _FEW, is_over):
+        first = self.W.shape[1] <= _CHEAP and tol >= _LOOSE and self._near is not None
+        if self.alpha.any() and self._steps(tol, 0 if first else _FEW, is_over):
             return True
         if not self._has_small_systems:
             return self._steps(tol, _MANY, is_over)
@@ -193,7 +205,13 @@ class ShrunkAscent:
     def _begin_centrally(self, enough: float, is_over: Callable[[], bool]) -> None:
         """Take the multipliers of an interior point, if they are better."""
         before, kept = self.dual, self.alpha
-        self._take(central_multipliers(self._X, self._y, self.caps, self._penalty, enough, is_over=is_over))
+        path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._near)
+        fine = path.follow(enough, _LONG if self._near is None else _SOME, is_over)
+        if not fine and self._near is not None and not is_over():
+            path = CentralPath(self._X, self._y, self.caps, self._penalty)
+            fine = path.follow(enough, _LONG, is_over)
+        self._path, self._near = (path, path.near) if fine else (None, None)
+        self._take(path.best)
         if self.dual < before:
             self._take(kept)
         self._weight = _NEAR

@@ -11,6 +11,12 @@ and these products are 0; here they are all brought to one number μ, which fall
 
 A Newton step on the equations is a system in W alone: one factorisation of a matrix of m + 1 rows for each
 face, or of K (m + 1) where groups tie the faces together.
+
+It may begin near faces W that are all but optimal for other caps or another price. Then every product is
+brought to μ at once, and each of the last two lines of equations holds: α_i is the root of
+μ/α − μ/(c_i − α) = y_i W·x̃_i − 1, r that of μ/(λ − r) − μ/(λ + r) = W, and z that of z τ² − ‖W‖²/z = μ.
+Only the first line is left to Newton steps. μ is the mean of F(W) over the products, for what is smaller
+leaves W's neighbourhood by so many short steps that a start from nothing is faster.
 """
 
 from __future__ import annotations
@@ -30,48 +36,34 @@ if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix, Vector
 
-__all__ = ["LARGEST", "central_multipliers"]
+__all__ = ["LARGEST", "CentralPath"]
 
 LARGEST = 1500
 """Rows of a system up to which the method is worth its factorisations."""
-_MOST = 60  # steps
 _SHORT = 0.995  # of the way to the boundary
+_NEAR = 1e-2  # relative gap of faces from which a path for other caps or prices may begin
+_EDGE = 1e-14  # share of a box at which a number counts as within it
 
 
-def central_multipliers(
-    X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, enough: float, most: int = _MOST,
-    is_over: Callable[[], bool] = lambda: False,
-) -> Vector:  # fmt: skip
-    """Multipliers (n, K) within their caps, whose bound is near the optimum.
+class CentralPath:
+    """The variables of the equations; arrays of faces are (K, m+1) or without biases (K, m).
 
     Parameters
     ----------
     X, y, caps, penalty
         As of :class:`polyopt.certificates.shrunk_ascent.ShrunkAscent`.
-    enough : float
-        Relative gap to the faces at hand with which it ends.
-    most : int
-        Steps at most.
-    is_over : callable
-        Whether to end early.
+    near : ndarray of shape (K, m+1), optional
+        Faces to begin near; by default the middle of all boxes.
+
+    Attributes
+    ----------
+    best : ndarray of shape (n, K)
+        Multipliers within their caps, whose bound is the best so far.
+    near : ndarray of shape (K, m+1)
+        The first faces within one per cent of the optimum, or the last ones.
     """
-    path = _Path(X, y, caps, penalty)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for _ in range(most):
-            if path.gap() <= enough or is_over():
-                break
-            try:
-                if not path.step():
-                    break
-            except (np.linalg.LinAlgError, ValueError):  # beyond what doubles can do
-                break
-    return path.best
 
-
-class _Path:
-    """The variables of the equations; arrays of faces are (K, m+1) or without biases (K, m)."""
-
-    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty):
+    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, near: Vector | None = None):
         self.X, self.y, self.penalty = X, y[:, None], penalty
         K, m = caps.shape[1], penalty.n_features
         self.live = caps > 0.0
@@ -96,6 +88,59 @@ class _Path:
         self.best, self.bound, self.value = self.alpha.copy(), -np.inf, np.inf
         self.pairs = 2 * int(self.live.sum()) + int((self.over > 0).sum() + (self.under > 0).sum())
         self.pairs += penalty.n_groups if self.grouped else 0
+        self.near, self._is_near = self.W, False
+        if near is not None:
+            self._centre(near)
+
+    def follow(self, enough: float, most: int, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Go on along the path; whether the faces at hand are within a relative gap of their bound.
+
+        Parameters
+        ----------
+        enough : float
+            That gap, with which it ends.
+        most : int
+            Steps at most.
+        is_over : callable
+            Whether to end early.
+        """
+        gap = np.inf
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(most):
+                gap = self.gap()
+                if not self._is_near:
+                    self.near, self._is_near = self.W, gap <= _NEAR
+                if gap <= enough or is_over():
+                    break
+                try:
+                    if not self.step():
+                        break
+                except (np.linalg.LinAlgError, ValueError):  # beyond what doubles can do
+                    break
+        return gap <= enough
+
+    def _centre(self, W: Vector) -> None:
+        """Begin near some faces: all products are alike, and each pair has the root of its equation."""
+        self.W = W = self.penalty.allowed(W)
+        slope = 1.0 - self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
+        paid = float((self.caps * np.maximum(slope, 0.0))[self.live].sum())
+        mu = float((W**2).sum() + self.penalty.value(W) + paid) / self.pairs
+        if not 0.0 < mu < np.inf:
+            return
+        alpha = _root(slope, self.caps, mu)
+        self.alpha = np.where(self.live, alpha, 0.0)
+        self.s, self.t = mu / alpha, mu / (self.caps - alpha)
+        own, both = W[:, :-1][:, self.priced], np.isfinite(self.up) & np.isfinite(self.down)
+        width = np.where(both, self.up + self.down, 1.0)
+        one = 0.5 * (abs(own) + np.sqrt(own**2 + 4.0 * mu))  # p of features with a sign, where W = 0 has none
+        below = np.where(both, _root(own, width, mu), mu / one)
+        self.r = np.where(np.isinf(self.down), self.up - below, below - self.down)
+        self.over = np.where(np.isinf(self.up), 0.0, mu / np.where(both, width - below, below))
+        self.under = np.where(np.isinf(self.down), 0.0, mu / below)
+        if self.grouped:
+            tau, lengths = self.penalty.group, self.penalty.lengths(W[:, :-1])
+            self.z = (mu + np.sqrt(mu**2 + 4.0 * tau**2 * lengths**2)) / (2.0 * tau**2)
+            self.q = W[:, :-1] / self.z[self.penalty.groups]
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -227,6 +272,12 @@ class _Path:
         below = along + np.sqrt(along**2 + square * room)
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.where(below > 0.0, room / below, np.inf).min(initial=np.inf))
+
+
+def _root(pull: Vector, width: Vector, mu: float) -> Vector:
+    """The a between 0 and the width with μ/(width − a) − μ/a = pull."""
+    share = pull * width / (np.sqrt((pull * width) ** 2 + 4.0 * mu**2) + 2.0 * mu)
+    return np.asarray(width * np.clip(0.5 * (1.0 + share), _EDGE, 1.0 - _EDGE))
 
 
 def _room(values: Vector, change: Vector) -> float:

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from formulations.face_penalty import FacePenalty
 from formulations.samples import two_blobs
 from polyopt.certificates import shrunk_centre
-from polyopt.certificates.shrunk_centre import _Path, central_multipliers
+from polyopt.certificates.shrunk_centre import CentralPath
 
 K, M = 2, 4
 PRICES = {
@@ -24,7 +24,7 @@ def drawn(prices, seed=0):
     rng = np.random.default_rng(seed)
     X, y = two_blobs(n=14, m=M, seed=seed)
     caps = np.where(rng.random((14, K)) < 0.2, 0.0, rng.uniform(0.5, 2.0, (14, K)))
-    path = _Path(X, y, caps, FacePenalty.of(M, **prices))
+    path = CentralPath(X, y, caps, FacePenalty.of(M, **prices))
     path.alpha = np.where(path.live, rng.uniform(0.1, 0.9, caps.shape) * path.caps, 0.0)
     path.W = rng.normal(size=path.W.shape)
     path.s, path.t = rng.uniform(0.5, 2.0, caps.shape), rng.uniform(0.5, 2.0, caps.shape)
@@ -112,20 +112,43 @@ def test_a_step_ends_within_all_bounds_and_the_longest_one_at_one_of_them(prices
 
 
 @pytest.mark.parametrize("prices", PRICES)
+def test_a_path_near_some_faces_begins_with_like_products_and_only_the_faces_equation_open(prices):
+    before = drawn(PRICES[prices], seed=3)
+    caps = np.where(before.live, before.caps, 0.0)
+    near = np.random.default_rng(4).normal(size=before.W.shape)
+    path = CentralPath(before.X, before.y[:, 0], caps, before.penalty, near)
+    state = {name: getattr(path, name) for name in ("W", "alpha", "s", "t", "r", "over", "under", "q", "z")}
+    zero, products = equations(path, state)
+    assert path.W == pytest.approx(before.penalty.allowed(near))
+    every = np.concatenate([part[~np.isnan(part)] for part in products.values()])
+    assert every == pytest.approx(every.mean(), rel=1e-9)
+    assert zero["slopes"] == pytest.approx(0.0, abs=1e-9)
+    both = np.isfinite(path.up) & np.isfinite(path.down)
+    assert zero["prices"][:, both] == pytest.approx(0.0, abs=1e-9)
+    if path.grouped:
+        assert path.z[path.penalty.groups] * path.q == pytest.approx(path.W[:, :-1])
+
+
+@pytest.mark.parametrize("prices", PRICES)
 def test_the_path_ends_with_multipliers_within_their_caps_and_a_closed_gap(prices):
     X, y = two_blobs(n=30, m=M, seed=1)
     caps = np.where(y[:, None] > 0, np.eye(K)[np.arange(30) % K], 1.0)
-    ends = [
-        central_multipliers(form(X), y, caps, FacePenalty.of(M, **PRICES[prices]), 1e-7)
-        for form in (np.array, sp.csr_array)
-    ]
+    penalty = FacePenalty.of(M, **PRICES[prices])
+
+    def end(X, enough, near=None):
+        path = CentralPath(X, y, caps, penalty, near)
+        assert path.follow(enough, 60)
+        return path.best
+
+    ends = [end(form(X), 1e-7) for form in (np.array, sp.csr_array)]
+    ends.append(end(X, 1e-7, np.random.default_rng(0).normal(size=(K, M + 1))))
     for alpha in ends:
         assert ((alpha >= 0.0) & (alpha <= caps)).all()
-        path = _Path(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
+        path = CentralPath(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
         path.alpha = alpha
         path.gap()
-        again = central_multipliers(X, y, caps, FacePenalty.of(M, **PRICES[prices]), 1e-10)
-        best = _Path(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
+        again = end(X, 1e-10)
+        best = CentralPath(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
         best.alpha = again
         best.gap()
         assert path.bound == pytest.approx(best.bound, rel=1e-6)

@@ -150,21 +150,21 @@ def l1_path(
         dearest = _dearest(X, labels, costs[:, None] * answers(labels, K, state), shape, grouped)
         prices = np.geomspace(_SPAN * dearest, dearest, _POINTS).tolist()
     path: Path[L1Point] = Path(_NAME, "price")
-    alpha: Vector | None = None
+    found: Solution | None = None
     with steps(len(prices), "price") as step:
         for price in sorted(map(float, prices)):
             if path and clock.is_over:
                 break
             own = _priced(shape, price, grouped)
-            problem = PricedProblem(X, labels, costs, K, own, engine="dual", tol=tol, begin_with=alpha)
+            problem = PricedProblem(X, labels, costs, K, own, engine="dual", tol=tol, begin_with=found)
             found = run_rounds(problem, state, max_iter=max_iter, time_limit=clock.left)
-            state, alpha = found["assignment"], found.duals["margin"]
+            state = found["assignment"]
             certificate = certify_cpm(
                 X,
                 labels,
                 costs,
                 W=found["W"],
-                alpha=alpha,
+                alpha=found.duals["margin"],
                 assignment=state,
                 penalty=own,
                 tol=certificate_tol,

@@ -65,8 +65,8 @@ class PricedProblem(AlternatingProblem):
         The explicit program, or Newton steps on the dual.
     tol : float
         Relative gap of the fixed-assignment program at the end; of the dual engine only.
-    begin_with : ndarray of shape (n, K), optional
-        Multipliers that the dual engine begins with.
+    begin_with : Solution, optional
+        Whose faces and multipliers the dual engine begins with: of another price, or less near.
     """
 
     _own = ("_program", "_ascent", "_before")
@@ -77,7 +77,7 @@ class PricedProblem(AlternatingProblem):
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, loss: Loss = "sum",
         margin: Margin = "total", *, engine: Engine = "program", tol: float = 1e-3,
-        begin_with: Vector | None = None,
+        begin_with: Solution | None = None,
     ):  # fmt: skip
         if engine == "dual" and (loss, margin) != ("sum", "total"):
             raise ValueError("engine='dual' is for loss='sum' and margin='total'; engine='program' does all")
@@ -140,7 +140,7 @@ class PricedProblem(AlternatingProblem):
         if self.engine == "program" or found.status is not Status.CONVERGED:
             return found
         self.tol, self._ascent, self._before = min(self.tol, _FINE), None, np.inf
-        self._begin_with = found.duals["margin"]
+        self._begin_with = found
         last = run_rounds(self, found["assignment"], max_iter=max_iter, time_limit=time_limit)
         better = last.objective <= found.objective and last.status is not Status.INTERRUPTED
         kept = last if better else found
@@ -160,7 +160,8 @@ class PricedProblem(AlternatingProblem):
         if self._ascent is None:
             self._ascent, self._before = ShrunkAscent(self.X, self.y, caps, self.penalty), np.inf
             if self._begin_with is not None:
-                self._ascent.begin_from(self._begin_with)
+                begin = self._begin_with
+                self._ascent.begin_from(begin.duals["margin"], near=begin["W"])
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, before, tol, steps = self._ascent, self._before, max(self.tol, _ROUGH), self._ascent.steps
