@@ -32,7 +32,10 @@ def explain(
         typer.Option(metavar="NAME", help="A column that may not change; may be given again."),
     ] = None,
     within_data: Annotated[
-        bool, typer.Option("--within-data", help="Let no number leave the range that it has in the data.")
+        bool,
+        typer.Option(
+            "--within-data", help="Let no number leave its range in the data; no text that is not there."
+        ),
     ] = False,
     top: Annotated[
         int | None, typer.Option(min=1, help="Columns to show: 5 of a row, 8 of the model by default.")

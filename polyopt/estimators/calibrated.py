@@ -162,7 +162,8 @@ class CalibratedClassifier(PairwiseClassifier):
             text = f"the probabilities are not calibrated, as {reasons[0]}; {left}"
         elif flat:
             held = "do not rise from one class to the other"
-            what = f"the scores of held-out samples {held}" if flat[0].n_folds else "a class has one sample"
+            one = "a class has one sample (equal samples are one here)"
+            what = f"the scores of held-out samples {held}" if flat[0].n_folds else one
             text = f"{what}, so that the probabilities of two classes are their shares"
         if text:
             warnings.warn(f"{name}: {text}", ConvergenceWarning, stacklevel=3 + self._frames)

@@ -51,10 +51,12 @@ class SplitSamples:
         pairs = list(combinations(range(len(classes)), 2))
         masses = [mass[np.isin(codes, pair)].sum() for pair in pairs]
         self.unit = float(np.mean(masses))
-        given = None if cv is None else cv.split(samples, labels)
         places = np.flatnonzero(used)
-        own = _splitter(codes[used], seed).split(places, codes[used])
-        pieces = list(given or ((places[train], places[held]) for train, held in own))
+        if cv is None:
+            own = _splitter(codes[used], seed).split(places, codes[used])
+            pieces = [(places[train], places[held]) for train, held in own]
+        else:
+            pieces = list(cv.split(samples, labels))
         self.count = len(pieces)
         # The first round needs no more samples than tell structures apart.
         train, held = pieces[0]
@@ -72,6 +74,11 @@ class SplitSamples:
 
 def _splitter(codes: NDArray[np.intp], seed: int) -> Any:
     n, fewest = len(codes), int(np.bincount(codes).min())
+    if fewest < 2:
+        raise ValueError(
+            "LogisticSearch chooses by samples held out, and needs at least two of every class; a class "
+            "has one: fit LogisticPolytopes, or give cv"
+        )
     if n >= _MANY:
         return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
     return StratifiedKFold(max(2, min(3 if n >= _SOME else 5, fewest)), shuffle=True, random_state=seed)

@@ -120,7 +120,7 @@ def explain_sample(
     way = way_out(subject, point, subject.places(held), bounds, top)
     return SampleExplanation(
         subject, point, label, subject.labels[0] if label == second else second, answer, score,
-        score / length if length else np.inf * np.sign(score),
+        score / length if length else np.copysign(np.inf, score),
         float(answer.w @ subject.centre + answer.b), tuple(terms), top, same, samples, way,
     )  # fmt: skip
 

@@ -43,7 +43,7 @@ def explain_row(
     held : sequence of str
         Columns that may not change.
     within_data : bool
-        Whether no number leaves the range that it has in X. Texts may be any that the fit knew.
+        Whether no number leaves the range that it has in X, and no text is proposed that is not in X.
     top : int
         Columns that are shown.
 

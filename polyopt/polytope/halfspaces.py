@@ -89,8 +89,8 @@ def inner_ball(W: Array, b: Array) -> InnerBall:
 def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
     """Which faces are redundant: without all of them the set is the same.
 
-    Of faces that differ only in length the first is kept. In an empty set the faces kept contradict each
-    other, and no proper subset of them does.
+    Of faces that differ only in length the first is kept, and so is one of which no solver can say whether it
+    is redundant. In an empty set the faces kept contradict each other, and no proper subset of them does.
     """
     holds = W.any(axis=1) | (b > 0)  # the others, 0·x + b ≤ 0, are the whole space
     if not holds.all():
@@ -114,7 +114,10 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
         here = rows[k] * room[k] / length
         cap = 2.0 * here + 1.0
         limits = np.append(rows[others] * room[others] / length, cap)
-        reach = _maximise(A[k], np.vstack([A[others], A[k]]), limits).value
+        try:
+            reach = _maximise(A[k], np.vstack([A[others], A[k]]), limits).value
+        except _UnsolvedError:
+            continue
         redundant[k] = reach <= here * (1.0 + _RELATIVE) + rows[k] * noise[k] / length
     return redundant
 
@@ -154,6 +157,10 @@ class _Optimum:
     multipliers: Array
 
 
+class _UnsolvedError(RuntimeError):
+    """No solver left a point that its multipliers prove."""
+
+
 def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     """Maximum of cost·u subject to A u ≤ limits, which some u must satisfy; inf if it is unbounded."""
     size = np.abs(cost).max(initial=0.0)
@@ -168,7 +175,7 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
             return _Optimum(_UNBOUNDED, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
         if answer.status == _OPTIMAL and _is_optimum(unit, A, limits, answer):
             return replace(answer, value=float(cost @ answer.point))
-    raise RuntimeError(
+    raise _UnsolvedError(
         f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables. "
         "Are the faces of wildly different sizes?"
     )

@@ -236,7 +236,7 @@ class _Search:
             return
         for number, places in enumerate(q.groups):
             if node.texts[number] == -1 and not _is_text(z[places], q.x[places]):
-                texts = [int(j) for j in places] + ([] if q.x[places].any() else [-2])
+                texts = [int(j) for j in places if q.high[j] > 0.0] + ([] if q.x[places].any() else [-2])
                 for text in texts:
                     own = (*node.texts[:number], text, *node.texts[number + 1 :])
                     yield 0.0, replace(node, texts=own), None

@@ -55,7 +55,8 @@ class Question:
     ) -> Self:  # fmt: skip
         """The same with what is left out filled in: spreads of 1, no bounds, nothing held.
 
-        A number that is known stays known: of the pairs of `gaps` those are kept whose mark is set.
+        Of a group an indicator whose upper bound is below 1 stays 0, unless it is 1 now. A number that is
+        known stays known: of the pairs of `gaps` those are kept whose mark is set.
         """
         point = real_array("x", x)
         m = len(point)
@@ -70,7 +71,8 @@ class Question:
             if fixed[places].any():  # a text that may not change
                 fixed[places] = True
                 continue
-            ends[0][places], ends[1][places] = 0.0, 1.0
+            may = (ends[1][places] >= 1.0) | (point[places] == 1.0)
+            ends[0][places], ends[1][places] = 0.0, may
             own.append(places)
         missing = []
         for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):

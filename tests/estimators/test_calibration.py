@@ -236,7 +236,9 @@ def test_a_class_of_one_sample_and_scores_that_say_nothing_give_shares(data):
     X, y = data
     one = np.flatnonzero(y == "yes")[:1].tolist() + np.flatnonzero(y == "no").tolist()
     machine = clone(ONE_FACE).set_params(calibration="sigmoid")
-    with pytest.warns(ConvergenceWarning, match="a class has one sample, so that"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"a class has one sample \(equal samples are one here\), so that"
+    ):
         machine.fit(X[one], y[one])
     n = len(one) - 1
     share = (n / (n + 2) + 2 / 3) / (n + 1)

@@ -88,3 +88,9 @@ def test_a_search_has_the_price_of_its_machine(classes):
     assert search.n_numbers_ <= pairs
     free = LogisticSearch(LogisticPolytopes(n_init=1, random_state=0), max_faces=1, cv=2).fit(X, y)
     assert free.results_["numbers"].max() > pairs
+
+
+def test_a_class_of_one_sample_is_told_where_some_are_to_be_held_out():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    with pytest.raises(ValueError, match="needs at least two of every class"):
+        LogisticSearch().fit(X, np.arange(9) == 0)

@@ -158,6 +158,20 @@ def test_of_equal_faces_exactly_one_counts(seed, m, copies):
     assert repeated.volume() == pytest.approx(body.volume(), rel=1e-9)
 
 
+def test_a_face_of_which_no_solver_can_say_whether_it_is_redundant_is_kept(monkeypatch):
+    body = Polytope(np.vstack([np.eye(2), -np.eye(2), [[1.0, 1.0]]]), np.array([-1.0, -1, -1, -1, -9]))
+    assert body.redundant.tolist() == [False] * 4 + [True]
+    least = _Optimum(halfspaces._NEITHER, np.nan, np.zeros(2), np.zeros(6))
+    for name in ("_by_simplex", "_by_interior_points"):
+        solve = getattr(halfspaces, name)
+        monkeypatch.setattr(
+            halfspaces,
+            name,
+            lambda cost, A, limits, solve=solve: least if cost.all() else solve(cost, A, limits),
+        )
+    assert not halfspaces.redundant_faces(body.W, body.b).any()
+
+
 @settings(max_examples=few(5, 15))
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 5), extra=st.integers(0, 25))
 def test_redundant_faces_decide_no_point(seed, m, extra):

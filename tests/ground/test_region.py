@@ -113,6 +113,30 @@ def test_texts_change_as_a_whole():
     assert stays.distance == pytest.approx(1.0)
 
 
+def test_a_text_whose_bound_is_below_1_is_not_proposed():
+    """As the nearest of all rows that have one of the other texts, each by itself; its own text may stay."""
+    rng, groups = np.random.default_rng(0), [np.array([1, 2, 3])]
+    spread, asked = np.array([1.0, 0.7, 0.5, 0.6]), 0
+    for _ in range(20):
+        W, b = rng.normal(size=(2, 4)) - [0.0, 0.0, 0.0, 3.0], 1.0 + rng.random(2)
+        x, region = np.array([0.0, 1.0, 0.0, 0.0]), Region.inside([(W, b)])
+        low, high = np.array([-2.0, 0.0, 0.0, 0.0]), np.array([2.0, 0.0, 1.0, 0.0])
+        found = nearest(Question.of(x, spread=spread, low=low, high=high, groups=groups), region)
+        rows = []
+        for text in (1, 2):
+            fixed = (np.arange(4) == text) * 1.0
+            fixed[0] = np.nan
+            ends = [np.where(np.isnan(fixed), end, fixed) for end in (low, high)]
+            rows.append(nearest(Question.of(x, spread=spread, low=ends[0], high=ends[1]), region).distance)
+        assert found.distance == pytest.approx(min(rows))
+        if found.point is not None:
+            assert certify_nearest(found).claim is Claim.OPTIMAL
+            assert found.point[3] == 0.0
+            free = nearest(Question.of(x, spread=spread, low=low, high=[2.0, 1, 1, 1], groups=groups), region)
+            asked += free.point[3] == 1.0
+    assert asked  # the third text would have been nearer
+
+
 def test_a_limit_is_told_and_keeps_a_bound():
     rng = np.random.default_rng(2)
     pieces = [(rng.normal(size=(6, 3)), -np.ones(6)) for _ in range(4)]
