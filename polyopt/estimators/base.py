@@ -28,7 +28,7 @@ from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
 from polyopt.estimators.pair import Pair, fit_pair, places_of
-from polyopt.estimators.parameters import check_parameters
+from polyopt.estimators.parameters import check_parameters, texts_told
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.status import FINE
 from polyopt.estimators.weights import checked_weights, class_weights
@@ -164,9 +164,10 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         self._validate_params()
         self._asked = self.get_params(deep=False)
         # A copy: the model and its certificate must outlive what the caller does to X.
-        samples, labels = validate_data(
-            self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
-        )
+        with texts_told():
+            samples, labels = validate_data(
+                self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
+            )
         if labels.dtype.kind not in _PLAIN:
             check_classification_targets(labels)
         weights = checked_weights(sample_weight, samples)

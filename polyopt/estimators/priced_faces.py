@@ -135,7 +135,11 @@ class SparseFaces(FaceClassifier):
         if feature in names:
             return names.index(feature)
         known = f"the features are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
-        told = known if names else "the training data have no names, so name features by their numbers"
+        none = (
+            "the training data have no names, so name features by their numbers (a pipeline keeps names by "
+            "set_output(transform='pandas'))"
+        )
+        told = known if names else none
         raise ValueError(f"{what} names the feature {feature!r}, but {told}")
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:

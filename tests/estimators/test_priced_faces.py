@@ -204,7 +204,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(frame, given, sentence):
 
 def test_names_need_names_and_streams_have_no_price(frame):
     X, y = frame
-    with pytest.raises(ValueError, match="the training data have no names"):
+    with pytest.raises(ValueError, match=r"the training data have no names.*set_output"):
         CPM(2, signs={"age": 1}).fit(X.to_numpy(), y)
     with pytest.raises(ValueError, match="no price"):
         CPM(2, l1=1.0).partial_fit(X, y)
