@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, njit, types
+from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from polyopt.answers.packed import PIECES
+from polyopt.compiled import njit
 
 __all__ = ["TILE", "score_rows"]
 

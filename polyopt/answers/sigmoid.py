@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from polyopt.answers import ABOVE
 from polyopt.answers.doubles import FAR, exp
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from formulations.matrices import Array

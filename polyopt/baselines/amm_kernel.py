@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.operands import put
 
 if TYPE_CHECKING:

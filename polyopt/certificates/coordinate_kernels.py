@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.lanes import add_bias, row_product, row_update
 from polyopt.operands import put
 

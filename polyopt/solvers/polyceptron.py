@@ -22,10 +22,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numba import njit
 
 from formulations.arguments import at_least, one_of, positive, whole, whole_or_none
 from formulations.solution import Solution, Status
+from polyopt.compiled import njit
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.solvers.orthant import step_within
 
 if TYPE_CHECKING:

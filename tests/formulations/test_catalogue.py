@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from helpers.cases import in_turn
+from helpers.programs import ENTRIES
 
 import formulations
 from formulations import FAMILIES
@@ -20,8 +21,6 @@ from formulations.symbols import symbols_of
 from formulations.typeset import conditions_of, latex_name
 from polyopt.report.mathml import mathml, prose
 from polyopt.report.programs import program_section, programs_page
-
-ENTRIES = catalogue()
 
 
 def makers():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.cases import in_turn
+from helpers.programs import ENTRIES
 
-from formulations.catalogue import catalogue
 from formulations.notation import (
     Scope,
     UnreadableError,
@@ -19,7 +19,6 @@ from formulations.notation import (
 from formulations.notation.parser import functions_of
 from formulations.notation.words import formulas_in, plain, words_latex
 
-ENTRIES = catalogue()
 RNG = np.random.default_rng(5)
 A, B2 = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 3))
 x, y, K, X = RNG.normal(size=4), RNG.normal(size=4), RNG.normal(size=(4, 4)), RNG.normal(size=(4, 3))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.cases import few, in_turn
 from helpers.misprints import latex_misprints, letters_of, text_misprints
+from helpers.programs import ENTRIES
 
 from formulations import (
     FAMILIES,
@@ -34,7 +35,6 @@ from formulations.program import Program, Row
 from formulations.samples import two_blobs
 from formulations.symbols import symbols_in, symbols_of, unexplained
 
-ENTRIES = catalogue()
 TOLERANCE = 1e-9
 X, Y = two_blobs(m=2)
 WEIGHTS = 1.0 + np.arange(len(Y)) % 3

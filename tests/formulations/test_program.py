@@ -144,16 +144,15 @@ def test_the_right_hand_side_prices_of_the_table(rng):
         assert slope == pytest.approx(-float(value(r).duals["row"]), abs=1e-5)
 
 
-def every_program():
-    return [
-        pytest.param(program, id=f"{program.name}-{i}")
-        for name in FAMILIES
-        for i, pair in enumerate(family(name).pairs())
-        for program in (pair.primal, pair.dual)
-    ]
+EVERY_PROGRAM = [
+    pytest.param(program, id=f"{program.name}-{i}")
+    for name in FAMILIES
+    for i, pair in enumerate(family(name).pairs())
+    for program in (pair.primal, pair.dual)
+]
 
 
-@in_turn("program", every_program())
+@in_turn("program", EVERY_PROGRAM)
 def test_programs_are_convex_parametrised_and_fully_named(program):
     assert program.problem.is_dcp(dpp=True), "a change of a parameter would rebuild the program"
     assert not any(v.attributes["nonneg"] or v.attributes["bounds"] for v in program.variables.values())
@@ -168,7 +167,7 @@ def test_programs_are_convex_parametrised_and_fully_named(program):
         assert solution.duals[row.name].shape == ((1 + above, *shape) if row.is_cone else shape)
 
 
-@in_turn("program", every_program())
+@in_turn("program", EVERY_PROGRAM)
 def test_printing_reads_like_the_paper(program):
     text = str(program)
     assert text.startswith(program.title)

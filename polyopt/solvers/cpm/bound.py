@@ -44,8 +44,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.solvers.cpm.face import UNIT, Samples, climb, dual_error, dual_value, hyperplane, slope_blur
 
 if TYPE_CHECKING:

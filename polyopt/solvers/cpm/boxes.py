@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.solvers.cpm.box_bound import Box, bound_box
 from polyopt.solvers.cpm.face import Samples, price, settle
 from polyopt.solvers.cpm.tree import Best

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

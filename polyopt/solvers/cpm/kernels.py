@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product, row_update
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.solvers.cpm.face import UNIT, Samples
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.solvers.cpm.face import Samples, climb, hyperplane
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.solvers.cpm.bound import Moves, add_up, cost_on, try_move
 from polyopt.solvers.cpm.face import (
     UNIT,

@@ -20,9 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from formulations.families import Pieces
+from polyopt.compiled import njit
 from polyopt.solvers.decomposition.dual import gains, next_above, next_below, slopes_at
 from polyopt.solvers.decomposition.factor import (
     RAISE,

@@ -29,9 +29,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from formulations.families import Families, Pieces
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
+
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.kernels import SamplePanel
 from polyopt.operands import put
 from polyopt.threads import run_blocks

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.ir as ir
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

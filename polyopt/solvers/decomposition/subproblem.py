@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
 from formulations.families import Pieces
+from polyopt.compiled import njit
 from polyopt.operands import exponentials, put
 from polyopt.solvers.decomposition.dual import next_above, next_below, slopes, slopes_at
 from polyopt.solvers.decomposition.scan import LANES, move, partner

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from scipy.linalg.blas import dsyrk
 
 from formulations.matrices import is_sparse
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,11 +38,9 @@ INTERCEPT = -1  # its number among the columns of the basis
 _SINGULAR = 1e-11  # pivot of an inverse
 
 # Called from compiled code alone: a wrapper for Python takes as long to compile as what it wraps.
-within = njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+within = njit(cache=True, no_cpython_wrapper=True)
 """Compiles what compiled code calls."""
-within_sums = njit(
-    cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract"}
-)
+within_sums = njit(cache=True, no_cpython_wrapper=True, fastmath={"reassoc", "contract"})
 """The same, of sums that nothing is proven from: they may be added up in another order."""
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from polyopt.compiled import njit
 from polyopt.solvers.l0.basis import (
     AT_CAP,
     AT_ZERO,

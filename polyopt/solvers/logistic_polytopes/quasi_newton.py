@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from formulations.clock import run_is_over
 from polyopt.answers.doubles import FAR, exp, log
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-import numba as nb
 import numpy as np
 from scipy.special import entr
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +19,7 @@ from formulations.class_faces import Owners, natural_assignment
 from formulations.face_penalty import FacePenalty
 from formulations.matrices import is_sparse
 from formulations.polyhedral import pull, scores
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -232,7 +232,7 @@ class FaceLoss:
         return natural_assignment(self.y, self.scores(W) if s is None else s, self.owners)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def pulled(
     S: Array, c: Array, plus: NDArray[np.bool_], first: int, own: float, other: float
 ) -> tuple[float, Array, Array]:
@@ -266,7 +266,7 @@ def pulled(
     return total, R, pull
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _soften(s: Array, shares: Array, t: float) -> float:
     """The maximum of some scores, softened by t, and its slope."""
     best, at = s[0], 0
