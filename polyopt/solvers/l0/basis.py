@@ -69,9 +69,9 @@ class State(NamedTuple):
 
     ``rows`` (N,), ``cols`` (p,) say where each stands, ``on`` (p,) which columns cost ``paid``; ``R``, ``Q``
     are the basis, ``W`` its inverse, of which the first ``sizes[0]`` count; ``u, s`` (N,), ``d, a`` (p,) the
-    point. ``of_rows, of_cols`` are the squared lengths by which steps are chosen (steepest edge), of each
-    basic variable's row of the inverse of all rows and columns. ``sizes[1]`` counts the steps since W was
-    made; ``rest`` is b and the dual value.
+    point (a column of the basis has d = 0, which is not kept). ``of_rows, of_cols`` are the squared lengths
+    by which steps are chosen (steepest edge), of each basic variable's row of the inverse of all rows and
+    columns. ``sizes[1]`` counts the steps since W was made; ``rest`` is b and the dual value.
     """
 
     rows: Marks
@@ -252,8 +252,6 @@ def _price(given: Given, at: State) -> None:
     for j in range(len(at.d)):
         if at.cols[j] != INSIDE:
             at.cols[j] = AT_CAP if at.d[j] < 0.0 and given.cap[j] > 0.0 else AT_ZERO
-        else:
-            at.d[j] = 0.0
 
 
 @within_sums

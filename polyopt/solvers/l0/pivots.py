@@ -290,7 +290,7 @@ def _exchange(
         if kind == 1:
             at.rows[row] = INSIDE
         if entering >= 0:
-            at.cols[entering], at.d[entering] = INSIDE, 0.0
+            at.cols[entering] = INSIDE
         at.sizes[1] += 1
     if well:
         place_all(given, at)

@@ -1,0 +1,327 @@
+"""The dual simplex steps of the L0 tree, one by one: each state against linear algebra, each step's gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.interpreted import interpreted
+from scipy.optimize import linprog
+
+ROOM = "polyopt.solvers.l0"
+bases, exchange, pivots = interpreted(f"{ROOM}.basis", f"{ROOM}.exchange", f"{ROOM}.pivots")
+AT_ZERO, INSIDE, AT_CAP, INTERCEPT = bases.AT_ZERO, bases.INSIDE, bases.AT_CAP, bases.INTERCEPT
+
+
+def program(seed, N=9, p=6, g=None):
+    """A program of random numbers, some columns off, and which centres are to be on."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(N) < 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    A = rng.normal(size=(N, p)) * y[:, None]
+    full = rng.uniform(0.5, 2.0, p)
+    cap = np.where(rng.random(p) < 0.2, 0.0, full)
+    given = bases.Given(
+        A, np.ascontiguousarray(A.T), y, rng.uniform(0.2, 2.0, N),
+        rng.uniform(0.5, 1.5, N) if g is None else g, cap, full, rng.uniform(0.5, 1.5, p) / full,
+        rng.uniform(0.0, 0.3, p) / full, 1e-9,
+    )  # fmt: skip
+    return given, ((rng.random(p) < 0.3) & (cap > 0)).astype(np.int8)
+
+
+def begun(given):
+    at = bases.empty_state(*given.A.shape)
+    assert bases.begin(given, at)
+    return at
+
+
+def costs(given, on):
+    return np.where(on, given.paid, given.free)
+
+
+def dual(given, on, u):
+    """The dual function at any u within its caps, in balance."""
+    d = costs(given, on) - given.A.T @ u
+    fixed = (given.full * (given.free - given.paid))[(on == 1) & (given.cap > 0)].sum()
+    return u @ given.g + fixed - given.cap @ np.maximum(-d, 0.0)
+
+
+def optimum(given, on):
+    """The least of the program, by HiGHS."""
+    N = len(given.y)
+    cost = np.r_[costs(given, on), 0.0, given.h]
+    rows = -np.c_[given.A, given.y, np.eye(N)]
+    bounds = [(0, m) for m in given.cap] + [(None, None)] + [(0, None)] * N
+    found = linprog(cost, rows, -given.g, bounds=bounds)
+    assert found.status == 0
+    return found.fun + (given.full * (given.free - given.paid))[(on == 1) & (given.cap > 0)].sum()
+
+
+def rows_of_basis(given, at, rows):
+    """[A_iQ, y_i] of some rows, in the order of the basis."""
+    Q = at.Q[: at.sizes[0]]
+    return np.where(Q == INTERCEPT, given.y[rows, None], given.A[np.ix_(rows, np.maximum(Q, 0))])
+
+
+def check(given, at):
+    """A state is what the module says that it is."""
+    k = at.sizes[0]
+    R, Q = at.R[:k], at.Q[:k]
+    assert sorted(R) == np.flatnonzero(at.rows == INSIDE).tolist()
+    assert sorted(Q) == [INTERCEPT, *np.flatnonzero(at.cols == INSIDE)]
+    W = np.linalg.inv(rows_of_basis(given, at, R))
+    near = {"rel": 1e-7, "abs": 1e-9}
+    assert at.W[:k, :k] == pytest.approx(W, **near)
+    # Multipliers and reduced costs.
+    ends = np.where(at.rows == AT_CAP, given.h, 0.0)
+    assert (at.u == ends)[at.rows != INSIDE].all()
+    assert (at.u >= 0).all()
+    assert (at.u <= given.h).all()
+    assert given.y @ at.u == pytest.approx(0.0, abs=1e-9)
+    is_out = at.cols != INSIDE
+    d = costs(given, at.on) - given.A.T @ at.u
+    assert at.d[is_out] == pytest.approx(d[is_out], **near)
+    assert (at.cols[is_out] == np.where((at.d < 0) & (given.cap > 0), AT_CAP, AT_ZERO)[is_out]).all()
+    # The point: the basis holds, and all else is at its end.
+    a = np.where(is_out, np.where(at.cols == AT_CAP, given.cap, 0.0), 0.0)
+    for q, value in zip(Q, W @ (given.g - given.A @ a)[R], strict=True):
+        if q == INTERCEPT:
+            assert at.rest[0] == pytest.approx(value, **near)
+        else:
+            a[q] = value
+    assert at.a == pytest.approx(a, **near)
+    assert at.s == pytest.approx(given.A @ a + given.y * at.rest[0] - given.g, **near)
+    assert at.rest[1] == pytest.approx(dual(given, at.on, at.u), **near)
+    # Lengths of the rows of the inverse of all rows and columns.
+    for q, j in enumerate(Q):
+        if j != INTERCEPT:
+            assert at.of_cols[j] == pytest.approx(max(W[q] @ W[q], 1e-4), rel=1e-6, abs=0.0)
+    others = np.flatnonzero(at.rows != INSIDE)
+    lengths = 1.0 + ((rows_of_basis(given, at, others) @ W) ** 2).sum(axis=1)
+    assert at.of_rows[others] == pytest.approx(lengths, rel=1e-6, abs=0.0)
+
+
+def most_wrong(given, at, on):
+    """What is to leave, by the rule: a centre that comes on, else the longest way off for its length."""
+    Q = at.Q[: at.sizes[0]]
+    for q, j in enumerate(Q):
+        if j != INTERCEPT and on[j] and not at.on[j]:
+            return 3, q
+    found = [(0.0, 0, 0)]
+    for q, j in enumerate(Q):
+        if j != INTERCEPT and (off := max(-at.a[j], at.a[j] - given.cap[j])) > given.near:
+            found.append((off**2 / at.of_cols[j], 2, q))
+    for i in np.flatnonzero(at.rows != INSIDE):
+        off = -at.s[i] if at.rows[i] == AT_ZERO else at.s[i]
+        if given.h[i] > 0 and off > given.near:
+            found.append((off**2 / at.of_rows[i], 1, i))
+    return max(found)[1:]
+
+
+def test_every_step_is_a_basis_with_its_point_and_as_far_as_the_dual_rises():
+    kinds, flips, grown = np.zeros(4, int), 0, set()
+    for seed in range(5):
+        given, on = program(seed, 12, 8)
+        given = given._replace(free=0.4 * given.free, paid=0.4 * given.paid)
+        at, cap = begun(given), given.cap.copy()
+        check(given, at)
+        for some in (0 * on, on, np.where(np.arange(8) % 2, on, cap > 0).astype(np.int8)):
+            given.cap[:] = np.where((np.arange(8) % 4 == seed % 4) & (some == 0) & on.any(), 0.0, cap)
+            bases.place_all(given, at)
+            pivots._switch(given, at, some)
+            check(given, at)
+            assert (at.on == some)[at.cols != INSIDE].all()
+            while (leaving := pivots._leaving(given, at, some))[0]:
+                assert leaving == most_wrong(given, at, some)
+                assert kinds.sum() < 300
+                kinds[leaving[0]] += 1
+                u, k, made, value = at.u.copy(), at.sizes[0], at.sizes[1], at.rest[1]
+                before = (at.rows.copy(), at.cols.copy())
+                assert pivots._step(given, at, *leaving)
+                check(given, at)
+                changed = [
+                    ((old == INSIDE) != (new == INSIDE)).any() for old, new in zip(before, at, strict=False)
+                ]
+                assert at.sizes[1] == made + any(changed)
+                grown.add(int(at.sizes[0] - k))
+                flips += int(((before[1] != at.cols) & (before[1] != INSIDE) & (at.cols != INSIDE)).sum())
+                if leaving[0] == 3:
+                    continue
+                assert at.rest[1] >= value - 1e-12
+                for share in (0.5, 0.99, 1.01, 1.5):
+                    there = u + share * (at.u - u)
+                    if (there >= -1e-12).all() and (there <= given.h + 1e-12).all():
+                        assert dual(given, at.on, there) <= at.rest[1] + 1e-9
+            assert most_wrong(given, at, some) == (0, 0)
+            assert (at.on == some).all()
+            assert at.rest[1] == pytest.approx(optimum(given, some), rel=1e-9)
+    assert (kinds[1:] >= [20, 2, 2]).all()
+    assert flips > 0
+    assert grown == {-1, 0, 1}
+
+
+def test_a_child_goes_on_from_its_parents_basis_to_its_own_optimum():
+    steps = 0
+    for seed in range(6):
+        given, on = program(seed, 14, 8)
+        at, work = begun(given), bases.empty_state(14, 8)
+        assert pivots.pivot_to_optimum(given, at, np.zeros(8, np.int8), 200, np.inf) == pivots.OPTIMAL
+        bases.copy(at, work)
+        check(given, work)
+        assert work.W is not at.W
+        child = given._replace(cap=np.where(np.arange(8) % 3 == 0, 0.0, given.full))
+        on[::3] = 0
+        assert pivots.pivot_to_optimum(child, work, on, 200, np.inf) == pivots.OPTIMAL
+        check(child, work)
+        assert work.rest[1] == pytest.approx(optimum(child, on), rel=1e-9)
+        # The basis alone brings it back.
+        fresh = bases.empty_state(14, 8)
+        fresh.rows[:], fresh.cols[:], fresh.on[:] = work.rows, work.cols, work.on
+        assert bases.load(child, fresh)
+        check(child, fresh)
+        assert fresh.sizes[1] == 0
+        assert fresh.rest == pytest.approx(work.rest, rel=1e-9)
+        assert pivots.pivot_to_optimum(child, fresh, on, 0, np.inf) == pivots.OPTIMAL
+        # So many steps and no more; a value that is enough ends it, whatever is left to do.
+        once = begun(given)
+        assert pivots.pivot_to_optimum(given, once, on, 1, np.inf) == pivots.STOPPED
+        two, other = begun(given), begun(given)
+        pivots._switch(given, other, on)
+        other_kind, number = pivots._leaving(given, other, on)
+        pivots._step(given, other, other_kind, number)
+        assert once.rest.tolist() == other.rest.tolist()
+        pivots._switch(given, two, on)
+        value = two.rest[1]
+        assert pivots.pivot_to_optimum(given, two, on, 9, value) == pivots.STOPPED
+        assert two.sizes[1] == 0
+        assert pivots.pivot_to_optimum(given, fresh, on, 9, -np.inf) == pivots.OPTIMAL or (fresh.s < 0).any()
+        steps += once.sizes[1]
+    assert steps > 3
+
+
+def test_the_constant_classifier_is_where_the_lighter_class_pays():
+    for plus, minus in ((1.0, 2.0), (2.0, 1.0), (1.0, 1.0)):
+        given, _ = program(3, 8, 3)
+        y = np.repeat([1.0, -1.0], 4)
+        given = given._replace(y=y, h=np.where(y > 0, plus, minus) * (1 + 0.01 * np.arange(8.0)))
+        at = begun(given)
+        check(given, at)
+        light = 1.0 if given.h[:4].sum() <= given.h[4:].sum() else -1.0
+        assert at.sizes[0] == 1
+        assert (at.rows[y == light] == AT_CAP).all()
+        assert given.y @ at.u == pytest.approx(0.0, abs=1e-12)
+        assert (np.cumsum(given.h[y != light]) <= given.h[y == light].sum()).sum() == (
+            at.rows[y != light] == AT_CAP
+        ).sum()
+        alone = given._replace(A=np.zeros((8, 3)), columns=np.zeros((3, 8)))
+        assert begun(alone).rest[0] == pytest.approx(-light * given.g[at.R[0]])
+    # Where the caps of the others are used up exactly, one of them is inside all the same.
+    even = given._replace(h=np.ones(8))
+    at = begun(even)
+    assert (at.rows == AT_CAP).sum() == 7
+    assert (at.rows == INSIDE).nonzero()[0].tolist() == [7]
+    check(even, at)
+
+
+def test_what_is_no_basis_is_told():
+    given, _ = program(0)
+    at = bases.empty_state(9, 6)
+    assert not bases.load(given, at)  # no row
+    at.rows[:2], at.cols[0] = INSIDE, INSIDE
+    at.rows[2] = AT_CAP
+    twice = given._replace(A=given.A.copy())
+    twice.A[0], twice.A[1] = 1.0, given.y[0] * given.y[1]
+    twice.A[:2] *= given.y[0]
+    assert not bases.load(twice, at)  # singular: the column is a multiple of y in both rows
+    at.cols[1] = INSIDE
+    assert not bases.load(given, at)  # more columns than rows
+    at.cols[:] = AT_ZERO
+    assert not bases.load(given, at)  # fewer
+    at.rows[:] = INSIDE
+    assert not bases.load(given, at)  # more rows than there is room for
+    # A multiplier beyond its cap is refused, one beyond by rounding is put there.
+    for beyond, well in ((1e-9, True), (1e-6, False)):
+        for end in (0.0, 1.0):
+            y, h = np.array([1.0, -1.0]), np.array([1.0, 1.0])
+            one = bases.Given(
+                np.zeros((2, 1)), np.zeros((1, 2)), y, h, np.ones(2), np.ones(1), np.ones(1), np.ones(1),
+                np.zeros(1), 1e-9,
+            )  # fmt: skip
+            one.h[1] = beyond + 1.0 if end else -beyond
+            at = bases.empty_state(2, 1)
+            at.rows[:] = INSIDE, AT_CAP
+            assert bases.load(one, at) is well
+            if well:
+                assert at.u[0] == end
+
+
+def test_an_inverse_that_has_strayed_is_made_anew_and_so_is_an_old_one(monkeypatch):
+    given, on = program(1, 14, 8)
+    at = begun(given)
+    pivots.pivot_to_optimum(given, at, on, 200, np.inf)
+    expected, k = at.rest.copy(), at.sizes[0]
+    assert k > 2
+    for size, strays in ((1e-6, True), (0.5e-7, False)):
+        at.s[at.R[k - 1]] = -size
+        assert bool(pivots._strays(at, given.near)) is strays
+    bases.place_all(given, at)
+    at.sizes[1] = 1
+    at.W[:k, :k] *= 1.0 + 1e-5
+    assert pivots.pivot_to_optimum(given, at, on, 5, np.inf) == pivots.OPTIMAL
+    assert at.sizes[1] == 0
+    assert at.rest == pytest.approx(expected, rel=1e-12)
+    made = []
+    monkeypatch.setattr(
+        pivots, "afresh", lambda given, at: made.append(int(at.sizes[1])) or bases.afresh(given, at)
+    )
+    monkeypatch.setattr(pivots, "_AFRESH", 2)
+    other = begun(given)
+    assert pivots.pivot_to_optimum(given, other, on, 200, np.inf) == pivots.OPTIMAL
+    assert set(made) == {2}
+    assert other.rest == pytest.approx(expected, rel=1e-9)
+    # One that does not help is given up after some times.
+    made.clear()
+    monkeypatch.setattr(pivots, "_strays", lambda at, near: True)
+    monkeypatch.setattr(pivots, "afresh", lambda given, at: made.append(1) or True)
+    assert at.sizes[1] == 0
+    at.sizes[1] = 1
+    assert pivots.pivot_to_optimum(given, at, on, 50, np.inf) == pivots.FAILED
+    assert len(made) == pivots._TRIES
+
+
+def test_a_pivot_that_is_too_small_changes_nothing():
+    given, _ = program(2)
+    at = begun(given)
+    pivots.pivot_to_optimum(given, at, np.zeros(6, np.int8), 200, np.inf)
+    k, W = at.sizes[0], at.W.copy()
+    assert k > 1
+    weights = np.ones(k)
+    weights[1] = 0.9e-9
+    assert not exchange.replace_row(at, 1, 0, weights)
+    assert not exchange.grow(given, at, 0, 0, weights, 0.9e-9)
+    at.W[1, 1] = 0.9e-9
+    assert not exchange.shrink(at, 1, 1)
+    at.W[1, 1] = W[1, 1]
+    flat = given._replace(columns=np.zeros_like(given.columns))
+    assert not exchange.replace_column(flat, at, 1, 0)
+    full = at._replace(R=at.R[:k])
+    assert not exchange.grow(given, full, 0, 0, np.ones(k), 1.0)  # no room
+    assert (at.W == W).all()
+
+
+def test_sums_of_rows_four_at_a_time():
+    rng = np.random.default_rng(0)
+    vectors, factors = rng.normal(size=(9, 5)), rng.normal(size=9)
+    for which in (
+        np.arange(9),
+        np.array([3, -1, 2, 5, 8, 0, 1, 4, 7]),
+        np.array([8, 0, 1, 2, -1, 3, 4, 5, 6]),
+    ):
+        for k in range(10):
+            found = np.ones(5)
+            bases.combine(found, factors, vectors, which, k)
+            used = which[:k] >= 0
+            assert found == pytest.approx(1.0 + factors[:k][used] @ vectors[which[:k][used]])
+            assert bases.inner(factors, factors[::-1], np.arange(9), k) == pytest.approx(
+                factors[:k] @ factors[::-1][:k]
+            )
+            assert bases.squares(factors, k) == pytest.approx((factors[:k] ** 2).sum())
