@@ -1,0 +1,242 @@
+"""What makes points and multipliers feasible, by hand: grids, caps, balance, scales, groups and shares."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from polyopt.certificates.claims import repair
+
+F = Fraction
+
+
+def rows(name="r", side=(1, 1, -1, -1), cap=(4, 4, 4, 4), at=((0,),) * 4, pays="sum", loss="hinge", kink=1):
+    return SimpleNamespace(
+        name=name, side=list(side), cap=[None if c is None else F(c) for c in cap], at=[list(a) for a in at],
+        pays=pays, loss=loss, kink=F(kink),
+    )  # fmt: skip
+
+
+def program(*families, faces=1, intercept=True):
+    return SimpleNamespace(faces=faces, rows=families, intercept=intercept)
+
+
+def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
+    given = [0.3, 1e-3, 3.0, 2.0**-70]
+    made = repair.feasible_multipliers(program(rows(), intercept=False), {"r": np.array([given])})
+    unit = F(1, 2**60)  # of 3 = 0.75 * 2²
+    assert made["r"] == [[F(v) // unit * unit for v in given]]
+    assert made["r"][0][3] == 0
+    assert 0 < repair.feasible_multipliers(program(rows()), {"r": np.zeros((1, 4))}, 53)["r"][0][0] + 1
+    third = [F(1, 3)] * 4
+    few = repair.feasible_multipliers(program(rows()), {"r": [third]}, 10)["r"][0]
+    unit = F(1, 2**20)  # of 1/3 = 0.67 * 2⁻¹: 10 + 9 bits and one
+    assert few == [F(1, 3) // unit * unit] * 4
+    # Only rows that are given have multipliers.
+    assert set(repair.feasible_multipliers(program(rows(), rows("other")), {"r": [third]})) == {"r"}
+
+
+def test_multipliers_are_clipped_to_their_caps_where_there_is_a_row():
+    both, one = [(0, 1), (0,), (1,), ()], rows(cap=(2, 2, 2, None), at=[(0, 1), (0,), (1,), (0, 1)])
+    given = [[3, -1, 5, 7], [1, 5, 3, -2]]
+    assert repair._clipped(one, given, F(1)) == [[2, 0, 0, 7], [1, 0, 2, 0]]
+    # Where a sample pays once, what all its rows have beyond the cap is taken from the largest first.
+    worst = rows(cap=(4, 4, 4, 4), at=both, pays="worst")
+    assert repair._clipped(worst, [[3, -1, 5, 7], [3, 5, 6, 7]], F(1)) == [[1, 0, 0, 0], [3, 0, 4, 0]]
+    three = rows(side=(1,), cap=(4,), at=[(0, 1, 2)], pays="worst")
+    assert repair._clipped(three, [[2], [9], [3]], F(1)) == [[2], [0], [2]]
+    assert repair._clipped(three, [[1], [9], [2]], F(1)) == [[1], [1], [2]]
+    assert repair._clipped(three, [[1], [1], [2]], F(1)) == [[1], [1], [2]]
+    free = rows(side=(1,), cap=(None,), at=[(0, 1)], pays="worst")
+    assert repair._clipped(free, [[9], [7]], F(1)) == [[9], [7]]
+    assert repair._clipped(rows(cap=(F(5, 2),) * 4), [[9, 2, 1, 0]], F(2)) == [[5, 2, 1, 0]]
+
+
+def test_linear_losses_are_at_their_caps():
+    sums = rows(side=(1, 1), cap=(2, 3), at=[(0, 1), (1,)], loss="linear")
+    m = [[F(1), F(0)], [F(0), F(1)]]
+    repair._fill(sums, m)
+    assert m == [[2, 0], [2, 3]]
+    worst = rows(side=(1, 1), cap=(2, 3), at=[(0, 1), ()], pays="worst", loss="linear")
+    m = [[F(1, 2), F(0)], [F(1), F(0)]]
+    repair._fill(worst, m)
+    assert m == [[F(1, 2), 0], [F(3, 2), 0]]
+    made = repair.feasible_multipliers(program(sums, faces=2, intercept=False), {"r": [[1, 0], [0, 1]]})
+    assert made["r"] == [[2, 0], [2, 3]]
+
+
+def balanced(m, row):
+    m = list(m)
+    repair._balance([(row, m)], F(1))
+    return m
+
+
+def test_the_heavier_side_gives_what_it_has_too_much_first_where_it_is_between_its_ends():
+    for m, side, expected in (
+        (
+            [3, 1, 4, 6],
+            (1, 1, 1, -1),
+            [1, 1, 4, 6],
+        ),  # 2 of 4: 3/2 and 1/2 rounded down, and what is left over
+        ([4, 4, 2, 0], (1, 1, -1, -1), [1, 1, 2, 0]),  # none is between its ends: of all
+        ([3, 4, 0, 0], (1, 1, -1, -1), [0, 0, 0, 0]),
+        ([1, 4, 2, 0], (1, 1, -1, -1), [0, 2, 2, 0]),  # what is between is used up, and then the others
+        ([2, 0, 3, 4], (1, 1, -1, -1), [2, 0, 0, 2]),
+        ([2, 1, 2, 1], (1, 1, -1, -1), [2, 1, 2, 1]),
+    ):
+        assert balanced(m, rows(side=side)) == expected
+    # A row without a cap is between its ends always.
+    assert balanced([5, 4, 2, 0], rows(cap=(None, 4, 4, 4))) == [0, 2, 2, 0]
+    draw = random.Random(0)
+    for _ in range(200):
+        side = [draw.choice((-1, 1)) for _ in range(6)]
+        row = rows(side=side, cap=[draw.choice((None, 5, 8)) for _ in range(6)])
+        m = [draw.randint(0, 5) for _ in range(6)]
+        found, off = balanced(m, row), sum(s * v for s, v in zip(side, m, strict=True))
+        assert sum(s * v for s, v in zip(side, found, strict=True)) == 0
+        assert all(0 <= new <= old for new, old in zip(found, m, strict=True))
+        heavy = 1 if off > 0 else -1
+        assert all(new == old for new, old, s in zip(found, m, side, strict=True) if s != heavy)
+        is_free = [cap is None or v < cap for v, cap in zip(m, row.cap, strict=True)]
+        free = sum(v for v, f, s in zip(m, is_free, side, strict=True) if f and s == heavy)
+        if free >= abs(off):  # then those at their caps stay there, and each gives its share
+            assert all(new == old for new, old, f in zip(found, m, is_free, strict=True) if not f)
+            given = [
+                (old - new, F(old * abs(off), free))
+                for new, old, f, s in zip(found, m, is_free, side, strict=True)
+                if f and s == heavy and free
+            ]
+            assert all(g >= share // 1 for g, share in given)
+
+
+def test_each_face_is_balanced_by_itself_and_only_with_an_intercept():
+    given = {"r": [[3, 0, 1, 0], [0, 1, 0, 2]]}
+    row = rows(at=[(0, 1)] * 4)
+    made = repair.feasible_multipliers(program(row, faces=2), given)
+    assert made["r"] == [[1, 0, 1, 0], [0, 1, 0, 1]]
+    made = repair.feasible_multipliers(program(row, faces=2, intercept=False), given)
+    assert made["r"] == given["r"]
+
+
+# -- points --------------------------------------------------------------------------------
+
+
+def point(faces, W, b, hard=(), prices=None, kind="plain", bits=10):
+    told = SimpleNamespace(
+        rows=hard, kind=kind, prices=prices or [[(0, 0, 0, F(-2), F(3))] * len(w) for w in W],
+        through=lambda w, b: ([sum(w), w[0] - w[1]], F(0)),
+    )  # fmt: skip
+    return repair.feasible_point(told, SimpleNamespace(W=W, b=b, bits=bits))
+
+
+def test_a_point_is_clipped_to_its_box_unless_it_has_a_kernel():
+    W = [np.array([-5.0, 0.25]), [F(1, 3), F(7)]]
+    assert point(2, W, [0.5, 1]) == ([[-2, F(1, 4)], [F(1, 3), 3]], [F(1, 2), 1])
+    assert point(2, W, [0.5, 1], kind="kernel")[0] == [[-5, F(1, 4)], [F(1, 3), 7]]
+    assert point(2, W, [0.5, 1], hard=[rows(side=(1, 1), cap=(2, 2))])[0][0] == [-2, F(1, 4)]
+
+
+def scale(f, b, *hard, grid=128, off=0):
+    told = SimpleNamespace(through=lambda w, _: ([F(v) for v in f], F(off)))
+    return repair._scale(told, list(hard), [[]], [F(b)], grid)
+
+
+def test_a_point_is_scaled_to_keep_the_rows_without_slack():
+    margin = rows(side=(1, -1), cap=(None, None))  # s f >= 1
+    assert scale([2, -2], 0, margin) == 1
+    assert scale([F(1, 2), -1], 0, margin) == 2
+    assert scale([3, F(-3, 4)], 0, margin) == F(-((-4 * 128) // 3), 128)  # up to the grid
+    assert scale([0, -2], 1, margin) == 1
+    assert scale([F(1, 2), -2], 0, margin, off=F(1, 4)) == 4  # what scores may be off
+    with pytest.raises(ValueError, match="no multiple"):
+        scale([1, 1], 0, margin)
+    with pytest.raises(ValueError, match="no multiple"):
+        scale([1, 0], 0, margin)
+    bound = rows("bound", side=(-1, -1), cap=(None, None), kink=-3)  # f <= 3
+    assert scale([2, -9], 0, bound) == 1
+    assert scale([3, -9], 0, bound) == 1
+    assert scale([4, 6], 0, bound) == F(1, 2)
+    assert scale([7, 0], 0, bound) == F(3 * 128 // 7, 128)  # down to the grid
+    # Both: between the two, where there is room, and on the grid.
+    assert scale([F(1, 2), -1], 0, margin, bound) == 2
+    assert scale([F(1, 2), F(-7, 2)], 0, rows(side=(1, 1), cap=(None, 5)), bound) == 2
+    with pytest.raises(ValueError, match="no multiple"):
+        scale([F(1, 2), 2], 0, rows(side=(1, 1), cap=(None, 5)), bound)
+    with pytest.raises(ValueError, match="no multiple"):  # there is room, but not on the grid
+        scale([F(3, 4), F(9, 4) + F(1, 1000)], 0, rows(side=(1, 1), cap=(None, 5)), bound, grid=1)
+    # Rows with slack do not count; a kink of 0 asks for a sign alone.
+    assert scale([1, 1], 0, rows(side=(1, -1), cap=(None, 5))) == 1
+    assert scale([1, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0)) == 1
+    assert scale([0, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0)) == 1
+    with pytest.raises(ValueError, match="no multiple"):
+        scale([-1, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0))
+    # The whole point is scaled, b as well, on a grid of three bits fewer than the claim.
+    assert point(1, [[F(1, 2), F(0)]], [F(1, 10)], [rows(side=(1, 1), cap=(None, None))], bits=10) == (
+        [[F(-((-5 * 128) // 3), 128) / 2, 0]],
+        [F(-((-5 * 128) // 3), 1280)],
+    )
+
+
+# -- groups and shares ---------------------------------------------------------------------
+
+
+def group_program(shape="square", price=2.0, l1=(0.5,) * 4, low=-np.inf, high=np.inf):
+    prices = [[(1, F(v), 0, low, high) for v in l1]] * 2
+    return SimpleNamespace(groups=[1, 1, 2, 0], group=F(price), shape=shape, prices=prices)
+
+
+def held(told, V, W):
+    made = repair.held_by_groups(
+        told, [[F(v) for v in part] for part in V], [[F(v) for v in part] for part in W]
+    )
+    assert all(isinstance(v, Fraction) for part in made for v in part)
+    return np.array([[float(v) for v in part] for part in made])
+
+
+def test_a_group_holds_what_is_beyond_the_price_of_single_weights_up_to_its_own():
+    W = [[0, 0, 0, 0], [0, 0, 0, 0]]
+    V = [[3.5, -4.5, 0.25, 9.0], [0.25, 0.5, -1.5, 9.0]]
+    made = held(group_program(), V, W)
+    within = 1.0 - 1e-13
+    # 3 and -4 are of length 5, the price is 2; of the other -1 is held whole.
+    expected = [[1.2 * within, -1.6 * within, 0, 0], [0, 0, -1.0, 0]]
+    assert made == pytest.approx(np.array(expected), abs=1e-15)
+    assert np.linalg.norm(made[0, :2]) < 2.0
+    # A weight at its end is not pulled further: low or high of 0.
+    one_sided = held(group_program(low=0, high=np.inf), V, W)
+    assert one_sided == pytest.approx(np.array([[2.0, 0, 0, 0], [0, 0, 0, 0]]), abs=1e-12)
+    other = held(group_program(low=-np.inf, high=0), V, W)
+    assert other == pytest.approx(np.array([[0, -2.0, 0, 0], [0, 0, -1.0, 0]]), abs=1e-12)
+
+
+def test_where_the_longest_face_is_paid_for_a_group_holds_along_the_faces_that_use_it():
+    V = [[3.5, -4.5, 1.5, 0.0], [1.0, 0.5, -1.5, 9.0]]
+    made = held(group_program("worst"), V, [[3, 0, 0, 1], [0, 4, 0, 1]])
+    assert made[:, :2] == pytest.approx(np.array([[1.2, 0], [0, 1.6]]), abs=1e-12)
+    # The second group is used by no face: along the pulls, at most its length.
+    assert made[:, 2:] == pytest.approx(np.array([[1.0, 0], [-1.0, 0]]), abs=1e-12)
+    assert held(group_program("square"), V, [[3, 0, 0, 1], [0, 4, 0, 1]])[0, 1] < 0
+    short = held(group_program("worst"), V, [[0.03, 0, 0, 1], [0, 0.04, 0, 1]])
+    assert short[:, :2] == pytest.approx(np.array([[1.2, 0], [0, 1.6]]), abs=1e-12)
+
+
+def test_what_is_held_is_on_a_grid_and_never_above():
+    made = repair.held_by_groups(group_program(price=3.0), [[F(1, 3) + 1] * 4] * 2, [[0] * 4] * 2)
+    assert made[0][0] % F(1, 2**58) == 0  # 3 = 0.75 * 2²: 60 bits
+    assert float(made[0][0]) == pytest.approx(5 / 6, rel=1e-15)
+    assert made[0][0] <= F(5, 6)
+
+
+def test_shares_add_up_and_none_is_lost():
+    assert repair.shares_of([0.0, 0.0, 0.0]) == [1, 0, 0]
+    assert repair.shares_of([1.0, 3.0]) == [F(1, 4), F(3, 4)]
+    tiny = repair.shares_of([1e-30, 2.0, 1.0])
+    assert tiny[0] == F(1, 1 << 50)
+    assert sum(tiny) == 1
+    assert tiny[2] == F(round((1 << 50) / 3), 1 << 50)
+    assert float(tiny[1]) == pytest.approx(2 / 3, rel=1e-12)  # the largest gives what is missing
+    assert repair.shares_of([0.0, 2.0, 0.0]) == [0, 1, 0]
