@@ -1,0 +1,117 @@
+"""The rational optimum from points that are not close to it: what is on the wrong side changes its state."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from polyopt.certificates.claims.statement import numeral, numerals
+from polyopt.certificates.claims.vertex import optimal_vertex
+from polyopt.check.check import Program
+
+C = Fraction(1, 2)
+
+
+def drawn(seed, n=8, m=3, faces=1, worst=False, h=0.5, l1=0.0, box=np.inf, share=0.0):
+    """A program as the checker has it, its numbers, and the optimum of a solver."""
+    rng = np.random.default_rng(seed)
+    X = np.round(4 * rng.normal(size=(n, m))) / 4
+    y = np.where(rng.random(n) < 0.5, 1, -1)
+    y[:2] = 1, -1
+    X[:, 0] += y
+    rows = {
+        "name": "margin",
+        "side": "label",
+        "kink": 1,
+        "cap": numeral(C),
+        "pays": "worst" if worst else "sum",
+    }
+    size = {"kind": "square", "factor": numeral(h), "l1": numeral(l1)}
+    if np.isfinite(box):
+        size |= {"low": numeral(-box), "high": numeral(box)}
+    if share:
+        size["variance"] = {"share": numeral(share), "weights": numerals(np.arange(1.0, n + 1))}
+    told = {"features": {"kind": "plain"}, "size": size, "faces": faces, "intercept": True, "rows": [rows]}
+    cells = [dict(enumerate(row)) for row in X.tolist()]
+    program = Program(told, cells, m, y.tolist())
+    W, b = cp.Variable((faces, m)), cp.Variable(faces)
+    t = 1 - cp.multiply(y[:, None], X @ W.T + cp.reshape(b, (1, faces), order="C"))
+    loss = cp.max(t, axis=1) if worst else t
+    xi = cp.Variable(n if worst else (n, faces), nonneg=True)
+    held = [xi >= t[:, k] for k in range(faces)] if worst else [xi >= loss]
+    bounds = [cp.abs(W) <= box] if np.isfinite(box) else []
+    p = np.arange(1.0, n + 1) / np.arange(1.0, n + 1).sum()
+    f = X @ W.T
+    spread = sum(cp.sum(cp.multiply(p, cp.square(f[:, k] - p @ f[:, k]))) for k in range(faces))
+    cost = h * cp.sum_squares(W) + l1 * cp.sum(cp.abs(W)) + share / 2 * spread + float(C) * cp.sum(xi)
+    problem = cp.Problem(cp.Minimize(cost), held + bounds)
+    problem.solve(solver="CLARABEL")
+    u = [each.dual_value for each in held] if worst else held[0].dual_value.T
+    return program, W.value, b.value, np.array(u), problem.value
+
+
+def exact(values):
+    return [[Fraction(float(v)) for v in row] for row in np.atleast_2d(values)]
+
+
+def solved(program, W, b, u, close=1e-5):
+    """The exact optimum from this start, whose value and bound are equal."""
+    found = optimal_vertex(program, exact(W), exact(b)[0], {"margin": exact(u)}, close)
+    W, b, multipliers = found
+    value, slopes = program.value({"w": [[str(v) for v in w] for w in W], "b": [str(v) for v in b]})
+    told = {"rows": {"margin": [[str(v) for v in m] for m in multipliers["margin"]]}}
+    gain, price = program.bound(told, slopes)
+    assert value == gain - price
+    return value, found
+
+
+KINDS = {
+    "squares": {},
+    "corners": {"l1": 0.3},
+    "linear": {"h": 0.0, "l1": 0.3},
+    "box": {"box": 0.25, "l1": 0.1},
+    "worst": {"worst": True, "faces": 2, "n": 4},
+    "worst-corners": {"worst": True, "faces": 2, "n": 6, "l1": 0.2, "box": 0.5},
+    "variance": {"share": 0.5},
+}
+
+
+LEAST = {
+    "squares": 15, "corners": 17, "linear": 6, "box": 5, "worst": 6, "worst-corners": 5, "variance": 19
+}  # fmt: skip
+
+
+def neighbours(W, u):
+    """Points at which one weight or one sample is in another state than at the optimum's."""
+    for at in np.ndindex(W.shape):
+        V = W.copy()
+        V[at] = 0.0 if abs(W[at]) > 1e-4 else 0.01
+        yield V, u
+    for i in range(u.shape[1]):
+        whole = u[:, i].sum()
+        for share in (0.0, 0.5, 1.0) if len(u) == 1 else (0.0, 1.0):
+            if abs(whole - share * float(C)) > 1e-4:
+                pulled = u.copy()
+                pulled[:, i] = share * float(C) * (u[:, i] / whole if whole > 1e-4 else np.eye(len(u))[0])
+                yield W, pulled
+
+
+@pytest.mark.parametrize(("kind", "least"), LEAST.items())
+def test_from_a_wrong_state_it_comes_to_the_same_optimum(kind, least):
+    """Of all neighbours so many; from the others the rows that are taken to hold contradict each other."""
+    program, W, b, u, value = drawn(0, **KINDS[kind])
+    best, (V, *_) = solved(program, W, b, u)
+    assert float(best) == pytest.approx(value, rel=1e-6)
+    settled = 0
+    for far, pulled in neighbours(W, u):
+        try:
+            other, (there, *_) = solved(program, far, b, pulled)
+        except ValueError:
+            continue
+        settled += 1
+        assert other == best
+        assert there == V or kind == "linear"  # which may have several
+    assert settled >= least
