@@ -7,8 +7,9 @@ import pytest
 from helpers.interpreted import interpreted
 from scipy.optimize import linprog
 
-ROOM = "polyopt.solvers.l0"
-bases, exchange, pivots = interpreted(f"{ROOM}.basis", f"{ROOM}.exchange", f"{ROOM}.pivots")
+bases, exchange, pivots = interpreted(
+    "polyopt.solvers.l0.basis", "polyopt.solvers.l0.exchange", "polyopt.solvers.l0.pivots"
+)
 AT_ZERO, INSIDE, AT_CAP, INTERCEPT = bases.AT_ZERO, bases.INSIDE, bases.AT_CAP, bases.INTERCEPT
 
 
