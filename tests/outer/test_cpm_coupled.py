@@ -15,7 +15,7 @@ from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.certificates.cpm_partial import bound_of_completions
+from polyopt.certificates.cpm_partial import _added, bound_of_completions
 from polyopt.certificates.cpm_point import CpmPoint, bound_of
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.outer.cpm.optimum import solve_cpm_global
@@ -196,3 +196,39 @@ def test_the_estimator_proves_its_optimum_and_is_no_better_from_other_solvers():
         exact = ConvexPolytopeMachine(solver="exact", n_init=2, **settings).fit(X, y)
         assert proven.solution_.objective <= exact.solution_.objective * (1 + 1e-6)
         assert len(proven.duals_)
+
+
+def test_what_the_others_add_is_the_theorem_less_its_rounding(monkeypatch):
+    """With a rounding of a percent for each operation, so that what is taken off for it can be seen."""
+    rng = np.random.default_rng(0)
+    for share in (0.0, 0.01):
+        monkeypatch.setattr("polyopt.certificates.cpm_partial.gamma", lambda n, share=share: share * n)
+        for _ in range(5):
+            u, K = 5, 3
+            slopes, caps = rng.uniform(-0.2, 1.5, (u, K)), rng.uniform(0.2, 3.0, u)
+            rows = rng.normal(size=(u, 4))
+            overlaps, inverse = rows @ rows.T, rng.uniform(0.5, 2.0, K)
+            beta, expected = np.zeros((u, K)), 0.0
+            for i in range(u):
+                charge = np.array(
+                    [
+                        sum(beta[r, k] * max(overlaps[r, i], 0.0) for r in range(i)) * inverse[k]
+                        for k in range(K)
+                    ]
+                )
+                worth, square = slopes[i] - charge / 2, overlaps[i, i] * inverse
+                most = np.clip(2 * worth / square, 0.0, caps[i])
+                worths = most * worth - most**2 * square / 4
+                if min(worths) <= 0.0:
+                    continue
+                # The least beta of each face that is worth as much as the best of the worst face.
+                for k in range(K):
+                    roots = np.roots([-square[k] / 4, worth[k], -min(worths)])
+                    beta[i, k] = min(abs(roots))
+                terms = beta[i] * worth - beta[i] ** 2 * square / 4
+                sizes = beta[i] * (abs(slopes[i]) + charge / 2) + beta[i] ** 2 * square / 4
+                expected += min(terms - share * (2 * u + 16) * sizes)
+            expected -= share * (u + 2) * abs(expected)
+            found = _added(slopes, overlaps, inverse, caps)
+            assert found == pytest.approx(expected, rel=1e-6)
+            assert expected != 0.0

@@ -1,0 +1,162 @@
+"""Logistic regressions with a ridge: values, slopes, curvatures, both methods, and how they end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.solvers import logistic
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.logistic import Regressions, positive_factor, solve_logistic, solve_scaled
+
+RIDGE = 0.3
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = two_blobs(n=30, m=3, seed=1)
+    return X, y, np.random.default_rng(0).uniform(0.0, 2.0, 30)
+
+
+def loss(X, y, c, w):
+    return c @ np.log1p(np.exp(-y * (X @ w[:-1] + w[-1]))) + RIDGE / 2 * w @ w
+
+
+def slopes(f, w, step=1e-5):
+    return np.array([(f(w + step * e) - f(w - step * e)) / (2 * step) for e in np.eye(len(w))])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_values_slopes_and_curvatures_are_those_of_the_formula(data, kind):
+    X, y, c = data
+    w = np.array([0.5, -1.0, 0.2, 0.7])
+    value, gradient, away = logistic._loss(kind(X), y, c, w, RIDGE)
+    assert value == pytest.approx(loss(X, y, c, w), rel=1e-12)
+    assert gradient == pytest.approx(slopes(lambda v: loss(X, y, c, v), w), abs=1e-7)
+    assert away == pytest.approx(1.0 / (1.0 + np.exp(y * (X @ w[:-1] + w[-1]))))
+    H = slopes(lambda v: logistic._loss(X, y, c, v, RIDGE)[1], w)
+    assert logistic._hessian(kind(X), c * away * (1.0 - away), RIDGE) == pytest.approx(H, abs=1e-7)
+    # Several faces are one function.
+    W, weights = np.stack([w, -0.5 * w]), np.column_stack([c, c[::-1]])
+    both = Regressions(kind(X), y, weights, RIDGE)
+    value, slope = both(W)
+    assert value == pytest.approx(sum(loss(X, y, own, v) for own, v in zip(weights.T, W, strict=True)))
+    for k in range(2):
+        assert slope[k] == pytest.approx(logistic._loss(X, y, weights[:, k], W[k], RIDGE)[1])
+    H = slopes(lambda v: both(v.reshape(2, 4))[1].ravel(), W.ravel())
+    assert both.hessian(W) == pytest.approx(H, abs=1e-7)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("method", ["newton", "bfgs"])
+def test_both_methods_end_where_the_slope_proves_it(data, kind, method):
+    X, y, c = data
+    found = solve_logistic(
+        kind(X), y, c, np.array([9.0, -9.0, 9.0, 9.0]), ridge=RIDGE, method=method, tol=1e-9
+    )
+    assert found.status is Status.OPTIMAL
+    w, gradient = found["w"], logistic._loss(X, y, c, found["w"], RIDGE)[1]
+    assert found.objective == pytest.approx(loss(X, y, c, w), rel=1e-12)
+    assert found.bound == pytest.approx(found.objective - gradient @ gradient / (2 * RIDGE), rel=1e-15)
+    assert found.objective - found.bound <= 1e-9 * found.objective
+    assert method in found.solver
+    # No point nearby is lower, and none anywhere is below the bound.
+    for step in 1e-3 * np.vstack([np.eye(4), -np.eye(4)]):
+        assert loss(X, y, c, w + step) > found.objective
+        assert loss(X, y, c, w + 1e3 * step) > found.bound
+    again = solve_logistic(kind(X), y, c, w, ridge=RIDGE, method=method, tol=1e-9)
+    assert (again.iterations, again["w"].tolist()) == (0, w.tolist())
+
+
+def test_the_method_that_was_asked_for_runs(data, monkeypatch):
+    X, y, c = data
+    for method in ("newton", "bfgs"):
+        with monkeypatch.context() as patch:
+            patch.setattr(logistic, f"_{'bfgs' if method == 'newton' else 'newton'}", None)
+            solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method=method)
+    monkeypatch.setattr(logistic, "_MOST_NEWTON", 4)
+    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="newton").status is Status.OPTIMAL
+    monkeypatch.setattr(logistic, "_MOST_NEWTON", 3)
+    with pytest.raises(ValueError, match="takes 3 unknowns at most, not 4"):
+        solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="newton")
+    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="bfgs").status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("method", ["newton", "bfgs"])
+@pytest.mark.parametrize("dense", [0, 200])
+def test_limits_keep_the_best_point_and_say_which_it_was(data, method, dense, monkeypatch):
+    X, y, c = data
+    monkeypatch.setattr(logistic, "_MOST_DENSE", dense)
+    w = np.array([3.0, 1.0, -2.0, 0.5])
+    begun = loss(X, y, c, w)
+    for most in (1, 3):
+        found = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, max_iter=most, tol=1e-12)
+        assert found.status is Status.ITERATION_LIMIT
+        assert found.iterations == most
+        assert found.objective < begun
+        begun = found.objective
+    late = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, tol=1e-12, time_limit=0.0)
+    assert late.status is Status.TIME_LIMIT
+    assert late.iterations <= 1
+    assert late.bound < late.objective <= loss(X, y, c, w)
+    # Where rounding ends it, it is not called optimal.
+    stalled = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, tol=1e-300)
+    assert stalled.status is Status.STALLED
+    assert stalled.objective - stalled.bound <= 1e-12 * stalled.objective
+
+
+def test_newtons_steps_are_halved_until_they_lower_enough(data, monkeypatch):
+    X, y, c = data
+    solve, factors = logistic.solve_scaled, []
+    monkeypatch.setattr(logistic, "solve_scaled", lambda H, b: 64.0 * solve(H, b))
+    w = np.array([0.2, 0.1, -0.2, 0.5])
+    long = logistic._newton(X, y, c, w, RIDGE, 1, 1e-12, Clock())
+    _, gradient, away = logistic._loss(X, y, c, w, RIDGE)
+    step = -solve(logistic._hessian(X, c * away * (1.0 - away), RIDGE), gradient)
+    size = float((long[0] - w) @ step / (step @ step))
+    assert np.log2(size) == pytest.approx(round(np.log2(size)), abs=1e-9)
+    enough = [
+        loss(X, y, c, w + s * step) <= loss(X, y, c, w) + logistic._SUFFICIENT * s * (gradient @ step)
+        for s in (size, 2.0 * size)
+    ]
+    assert enough == [True, False]
+    # Upwards there is nothing to find.
+    monkeypatch.setattr(logistic, "solve_scaled", lambda H, b: factors.append(1) or -solve(H, b))
+    assert logistic._newton(X, y, c, w, RIDGE, 9, 1e-12, Clock())[0] is w
+    assert len(factors) == 1
+
+
+def test_systems_are_solved_in_units_of_their_own_and_lifted_where_they_are_singular():
+    A = np.random.default_rng(0).normal(size=(4, 4))
+    units = np.array([1e-6, 1.0, 1e3, 1e7])
+    H, b = (A @ A.T + np.eye(4)) * units[:, None] * units, units * np.arange(1.0, 5.0)
+    kept = H.copy()
+    assert H @ solve_scaled(H, b) == pytest.approx(b, rel=1e-9)
+    assert (H == kept).all()
+    flat = np.ones((3, 3))
+    x = solve_scaled(flat, np.ones(3))
+    assert flat @ x == pytest.approx(np.ones(3), rel=1e-6)
+    # What cannot be factored is taken for its diagonal.
+    bad = np.array([[4.0, 9.0], [9.0, 1.0]])
+    assert solve_scaled(bad, np.array([8.0, 3.0])) == pytest.approx([2.0, 3.0])
+
+
+def test_a_matrix_is_lifted_by_tenfolds_as_far_as_it_has_to_be():
+    H = np.array([[2.0, 0.5], [0.5, 1.0]])
+    factor, lower = positive_factor(H.copy())
+    assert lower
+    assert np.tril(factor) @ np.tril(factor).T == pytest.approx(H)
+    for low in (-1e-9, -0.3, -40.0):  # from 1e-10 of the largest entry on
+        H = np.diag([5.0, low])
+        lifted = H.copy()
+        factor = np.tril(positive_factor(lifted)[0])
+        lift = lifted[0, 0] - 5.0
+        assert lifted - H == pytest.approx(lift * np.eye(2), rel=1e-6)
+        assert factor @ factor.T == pytest.approx(lifted)
+        size = max(5.0, -low)
+        assert np.log10(lift / size) == pytest.approx(round(np.log10(lift / size)), abs=1e-4)
+        assert -low * (1 - 1e-6) < lift <= 10.0 * -low * (1 + 1e-6)
+    assert np.tril(positive_factor(np.zeros((2, 2)))[0]) == pytest.approx(1e-5 * np.eye(2))
