@@ -9,6 +9,8 @@ import pytest
 
 from formulations import cpm
 from formulations.samples import two_blobs
+from polyopt.certificates import Claim
+from polyopt.certificates.cpm_integer import certify_cpm_integer
 from polyopt.solvers.cpm.integer import IntegerFace
 from polyopt.solvers.cpm.subset import SubsetFace
 
@@ -61,3 +63,28 @@ def test_nothing_to_tell_apart_leaves_a_bias():
     found = IntegerFace(X, y, np.ones(6), 3).round(np.zeros(3))
     assert not found.numbers.any()
     assert found.w == pytest.approx([0.0, 0.0, 1.0], abs=1e-3)
+
+
+def test_a_certificate_counts_what_the_rounding_of_each_weight_can_change(monkeypatch):
+    """With a unit of a millionth it can be seen: squares and losses of faces that are off by two of them."""
+    rng = np.random.default_rng(0)
+    X, y, C = rng.normal(size=(9, 2)), np.resize([1.0, -1.0, -1.0], 9), rng.uniform(0.5, 2.0, 9)
+    p, scale, theta = np.array([[3, -2], [0, 5]]), np.array([0.2, 0.1]), np.array([0.5, -1.0])
+    given = {"integers": p, "scales": scale, "thresholds": theta, "largest": 5, "alpha": np.zeros((9, 2))}
+    exact = certify_cpm_integer(X, y, C, **given)
+    monkeypatch.setattr("polyopt.certificates.cpm_integer.UNIT", 1e-6)
+    found = certify_cpm_integer(X, y, C, **given)
+    W = scale[:, None] * np.column_stack([p, -theta])
+    s = np.column_stack([X, np.ones(9)]) @ W.T
+    best = s.argmax(axis=1)
+    paid = C @ np.where(y > 0, np.maximum(0, 1 - s.max(axis=1)), np.maximum(0, 1 + s).sum(axis=1))
+    assert exact.primal_value == pytest.approx((W**2).sum() + paid, rel=1e-12)
+    sizes = np.abs(np.column_stack([X, np.ones(9)])) @ np.abs(W).T
+    reach = C @ np.where(y > 0, sizes[np.arange(9), best], sizes.sum(axis=1))
+    moved = 2e-6 * (2.0 * np.abs(W).sum() * np.abs(W).max() + reach)
+    assert found.primal_value - exact.primal_value == pytest.approx(moved, rel=1e-6)
+    # What is no whole number, or beyond the largest, or has no positive scale, is told.
+    for wrong, off in (({"integers": p + 0.25}, 0.25), ({"integers": 2 * p}, 5.0), ({"scales": -scale}, 0.2)):
+        told = {r.row: r for r in certify_cpm_integer(X, y, C, **given | wrong).residuals}["integers"]
+        assert told.value == pytest.approx(off)
+        assert certify_cpm_integer(X, y, C, **given | wrong).claim is Claim.NONE
