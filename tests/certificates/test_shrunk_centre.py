@@ -181,3 +181,55 @@ def test_a_group_reaches_its_cone_after_the_length_that_is_said(seed):
     path.q = path.q + length * way
     assert path._room().min() == pytest.approx(0.0, abs=1e-12)
     assert path._to_the_cone(0.0 * way) == np.inf
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_a_gap_is_that_of_the_best_bound_and_the_best_faces_that_keep_their_signs(prices):
+    path = drawn(PRICES[prices], seed=1)
+    signs, best = path.penalty.signs, []
+    for turn in range(4):
+        path.W = 0.1 * np.random.default_rng(turn).normal(size=path.W.shape)
+        if turn % 2:
+            path.W[:, :-1] = np.where(signs != 0, signs * np.abs(path.W[:, :-1]), path.W[:, :-1])
+        path.alpha *= 0.9
+        pulls = path.y * path.alpha
+        V = np.column_stack([(path.X.T @ pulls).T, pulls.sum(axis=0)])
+        bound = path.alpha.sum() - 0.25 * (path.penalty.shrunk(V) ** 2).sum()
+        scores = path.X @ path.W[:, :-1].T + path.W[:, -1]
+        paid = (path.caps * np.maximum(0.0, 1.0 - path.y * scores))[path.live].sum()
+        value = (path.W**2).sum() + path.penalty.value(path.W) + paid
+        kept = (signs * path.W[:, :-1] >= 0.0).all()
+        best.append((bound, value if kept else np.inf, path.alpha.copy()))
+        path.value = np.inf if turn == 0 else path.value
+        path.bound = -np.inf if turn == 0 else path.bound
+        gap = path.gap()
+        bounds, values = [each[0] for each in best], [each[1] for each in best]
+        assert path.bound == pytest.approx(max(bounds))
+        assert path.value == pytest.approx(min(values))
+        assert (path.best == best[int(np.argmax(bounds))][2]).all()
+        scale = max(abs(max(bounds)), abs(min(values)))
+        assert gap == (pytest.approx((min(values) - max(bounds)) / scale) if scale < np.inf else np.inf)
+    assert np.isfinite(path.value)
+
+
+def test_it_ends_early_where_it_is_told_to_or_where_the_gap_is_enough():
+    X, y = two_blobs(n=14, m=M, seed=0)
+    caps, penalty, asked = np.ones((14, K)), FacePenalty.of(M, l1=0.3), []
+
+    def over():
+        asked.append(1)
+        return len(asked) == 3
+
+    def bound(alpha):
+        path = _Path(X, y, caps, penalty)
+        path.alpha = alpha
+        path.gap()
+        return path.bound
+
+    first = central_multipliers(X, y, caps, penalty, 1e-9, is_over=lambda: True)
+    assert (first == 0.5).all()
+    assert (central_multipliers(X, y, caps, penalty, np.inf) == 0.5).all()
+    assert (central_multipliers(X, y, caps, penalty, 1e-9, most=1) == 0.5).all()  # and then one step unseen
+    third = bound(central_multipliers(X, y, caps, penalty, 1e-9, is_over=over))
+    assert len(asked) == 3
+    assert bound(first) < third < bound(central_multipliers(X, y, caps, penalty, 1e-9))
