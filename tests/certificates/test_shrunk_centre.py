@@ -155,8 +155,9 @@ def test_the_path_ends_with_multipliers_within_their_caps_and_a_closed_gap(price
     assert ends[0] == pytest.approx(ends[1], abs=1e-5)
 
 
-def test_the_number_of_products_is_that_of_all_that_are_not_0():
-    path = drawn(PRICES["all"])
+@pytest.mark.parametrize("prices", PRICES)
+def test_the_number_of_products_is_that_of_all_that_are_not_0(prices):
+    path = drawn(PRICES[prices])
     _, products = equations(path, {name: getattr(path, name) for name in ("W", "alpha", "s", "t", "r", "over",
                                                                          "under", "q", "z")})  # fmt: skip
     every = np.concatenate([part[~np.isnan(part)] for part in products.values()])

@@ -144,3 +144,35 @@ def test_no_faces_in_the_box_cost_less_and_in_a_point_the_bound_is_the_cost(seed
     exact = cost(data, box.low)
     assert bound_box(data, box, exact * (1.0 + 1e-9), True) == pytest.approx(exact, rel=1e-6)
     assert bound_box(data, box, exact, True) <= exact
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_multiplier_goes_to_where_the_bound_without_the_box_is_largest(seed):
+    """In each the bound is a square, with the slope 1 − offset − Σ λ a·w and the curvature ½ Σ λ² q."""
+    _, data, box = prepared(seed)
+    box.share[0] = 0.0  # a positive that pulls nothing pays its price, or nothing
+    box_bound._pulls.py_func(data, box)
+    up, before = box.up.copy(), box.up.copy()
+
+    def faces():
+        own = np.vstack([up[:INSIDE], up[INSIDE:, :1] * box.share])
+        return np.clip(0.5 * own.T @ data.A, box.low, box.high)
+
+    for i in range(INSIDE):
+        for k in range(K):
+            if box.open[i, k]:
+                step = 2.0 * (1.0 - faces()[k] @ data.A[i]) / (data.A[i] @ data.A[i])
+                up[i, k] = np.clip(up[i, k] + step, 0.0, data.C[i])
+    for i in range(INSIDE, N):
+        lam = box.share[i - INSIDE]
+        slope = 1.0 - box.offset[i - INSIDE] - lam @ faces() @ data.A[i]
+        if not lam.any():
+            up[i, 0] = data.C[i] * (slope > 0.0)
+            continue
+        step = 2.0 * slope / (lam @ lam * (data.A[i] @ data.A[i]))
+        up[i, 0] = np.clip(up[i, 0] + step, 0.0, data.C[i])
+    box_bound._sweep.py_func(data, box)
+    assert box.up[:INSIDE] == pytest.approx(up[:INSIDE], abs=1e-12)
+    assert box.up[INSIDE:, 0] == pytest.approx(up[INSIDE:, 0], abs=1e-12)
+    assert (np.abs(box.up - before) > 1e-3).sum() > 3
+    assert box.W == pytest.approx(faces())
