@@ -133,3 +133,21 @@ def test_a_face_without_numbers_is_its_bias():
     found = whole.Whole(np.zeros(2, dtype=int), 1.0, -0.25, 3.0)
     assert found.w.tolist() == [0.0, 0.0, 0.25]
     assert whole.Whole(np.array([2, -1]), 0.5, 3.0, 1.0).w.tolist() == [1.0, -0.5, -1.5]
+
+
+def test_the_steepest_numbers_are_tried_first_and_only_so_many(monkeypatch):
+    """One feature of six matters; with a single try, and no pairs, it is found at once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    face = Squares(X, X @ [0.3, 0.0, 5.0, 0.0, 0.0, 0.2], 4)
+    monkeypatch.setattr(whole, "_TRIES", 1)
+    monkeypatch.setattr(whole, "_PAIRED", 0)
+    start = face._line(np.array([1, 0, 0, 0, 0, 0]))
+    assert face._better(start).numbers.tolist() == [1, 0, 1, 0, 0, 0]
+    looked = []
+    monkeypatch.setattr(face, "_line", lambda p: looked.append(p.tolist()) or start)
+    assert face._better(start) is None
+    assert looked == [
+        [1, 0, 1, 0, 0, 0],
+        [2, 0, 0, 0, 0, 0],
+    ]  # against the steepest, and finer for the same cost
