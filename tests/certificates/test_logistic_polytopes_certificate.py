@@ -119,3 +119,20 @@ def test_roundings_make_the_bound_less_by_what_they_may_be(data, monkeypatch):
     assert exact > 0.0
     monkeypatch.setattr(module, "UNIT", 1e-5)
     assert exact - 1e-2 < certified(data, alpha=alpha).dual_value < exact - 1e-4
+
+
+@pytest.mark.parametrize(
+    ("n_faces", "held", "notes"),
+    [
+        ((1, 1), False, []), ((1, 1), True, [module._FEW]), ((1, 2), False, [module._OTHERS]),
+        ((2, 1), True, [module._OTHERS, module._FEW]), ((0, 1), False, []),
+    ],
+)  # fmt: skip
+def test_what_a_claim_leaves_open_is_said(data, n_faces, held, notes):
+    _, X, y, C, W = data
+    W = W[: max(n_faces[0], 1) + n_faces[1]]
+    W = np.where((np.arange(len(W)) < max(n_faces[0], 1) - n_faces[0])[:, None], 0.0, W)
+    support = np.ones((len(W), M), bool) if held else None
+    found = certify_logistic_polytopes(X, y, W, n_faces=n_faces, ridge=RHO, C=C, support=support)
+    assert found.note == " ".join(notes)
+    assert (found.scope == found.program) == (max(n_faces) == 1)
