@@ -166,7 +166,7 @@ class SmoothSubset(Choices):
             more = np.column_stack([self.ridge * (1.0 / z - 1.0), np.zeros(self.n_faces)])
             point, before = self._settled(smooth, more, active, point), best.bound
             value = point.value + 0.5 * float((more * point.W**2).sum())
-            P = np.where(active, self.ridge * point.W - point.slope, 0.0)
+            P = self.ridge * point.W - point.slope  # only those of held and free entries are looked at
             bound = self._bound(point, P, held, free, left)
             if bound > best.bound:
                 best = Proof(self._spread(point.W, columns), 1.0, bound)
