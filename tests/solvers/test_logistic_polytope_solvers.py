@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import product
 
@@ -432,3 +433,50 @@ def test_proximal_steps_go_down_to_where_a_step_more_changes_nothing():
     kept, none = proximal(problem, start, Clock(0.0), 0.3, 1000, 1e-14)
     assert none == 0
     assert kept == pytest.approx(start)
+
+
+def test_with_a_price_features_in_use_come_first_and_others_where_the_slope_asks(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 10)), np.where(rng.random(80) < 0.5, 1.0, -1.0)
+    X[:, 0] += 1.5 * y
+    X[:, 7] += 1.0 * y
+    problem = FaceLoss(X, y, np.ones(80), Owners(1, 1), 0.1, 0.01, l1=4.0)
+    module = sys.modules[descend.__module__]  # whose name in the room is the function's
+    descended, widths = module._descended, []
+
+    def counted(part, *rest):
+        widths.append(part.X.shape[1])
+        return descended(part, *rest)
+
+    monkeypatch.setattr(module, "_descended", counted)
+
+    def end(features):
+        widths.clear()
+        W = np.zeros(problem.shape)
+        W[:, features] = 0.1
+        found, steps = descend(problem, W, Clock(None), softness=(0.1,), max_iter=500, tol=1e-13)
+        assert steps > 0
+        return problem.smooth(found, 0.1, 0.1)[0] + 4.0 * np.abs(found[:, :-1]).sum(), found
+
+    best, W = end([])  # nothing is in use: all at once
+    assert widths == [10]
+    used = np.flatnonzero((W[:, :-1] != 0).any(axis=0))
+    assert {0, 7} <= set(used) < set(range(10))
+    for features, first in ((used, len(used)), ([0], 1), ([1, 2], 2)):
+        value, _ = end(features)
+        assert value == pytest.approx(best, rel=1e-6)
+        assert widths[0] == first
+        assert sorted(widths) == widths
+        assert (len(widths) > 1) == (first < len(used) or 0 not in features)
+    end(range(9))  # nearly all are in use
+    assert widths == [10]
+    end(range(8))
+    assert widths[0] == 8
+    monkeypatch.setattr(module, "_WIDENED", 1)
+    value, _ = end([1, 2])
+    assert widths == [2, 10]
+    assert value == pytest.approx(best, rel=1e-6)
+    # A clock that is over keeps what it has.
+    widths.clear()
+    descend(problem, np.full(problem.shape, 0.1) * (np.arange(11) < 2), Clock(0.0), softness=(0.1,))
+    assert widths == [2]
