@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from polyopt.certificates.claims.exact import exactly, optimum
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.certificates.claims.vertex import optimal_vertex
 from polyopt.check.check import Program
@@ -114,4 +115,67 @@ def test_from_a_wrong_state_it_comes_to_the_same_optimum(kind, least):
         settled += 1
         assert other == best
         assert there == V or kind == "linear"  # which may have several
+    assert settled >= least
+
+
+def rows_of_program(seed, intercept, bound=None):
+    """The same draw with |w|² alone, as the checker has it; with a bound, |f| is to be within it."""
+    program = drawn(seed)[0]
+    rows = [{"name": "margin", "side": "label", "kink": 1, "cap": numeral(C)}]
+    if bound is not None:
+        for name, side in (("above", -1), ("below", 1)):
+            rows.append({"name": name, "side": side, "kink": numeral(-bound), "cap": "inf"})
+    told = {
+        "features": {"kind": "plain"}, "size": {"kind": "square", "factor": "1/2"}, "faces": 1,
+        "intercept": intercept, "rows": rows,
+    }  # fmt: skip
+    cells = [
+        {j: float(Fraction(v, program.samples.den)) for j, v in zip(*row, strict=True)}
+        for row in program.samples.rows
+    ]
+    made = Program(told, cells, 3, program.y)
+    X = np.array([[cell.get(j, 0.0) for j in range(3)] for cell in cells])
+    y = np.array(program.y, dtype=float)
+    return made, X, y
+
+
+@pytest.mark.parametrize(
+    ("intercept", "bound", "least"), [(True, None, 15), (False, None, 23), (True, 1.25, 9)]
+)
+def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
+    """From so many neighbours of the optimum's states; all conditions hold exactly."""
+    program, X, y = rows_of_program(0, intercept, bound)
+    w, b, xi = cp.Variable(3), cp.Variable(), cp.Variable(len(y), nonneg=True)
+    f = X @ w + (b if intercept else 0.0)
+    held = [cp.multiply(y, f) >= 1 - xi] + ([] if bound is None else [f <= bound, f >= -bound])
+    cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + float(C) * cp.sum(xi)), held).solve(solver="CLARABEL")
+    names = [row.name for row in program.rows]
+    u = [np.array(each.dual_value) for each in held]
+    scores = exact(X @ w.value + (float(b.value) if intercept else 0.0))
+    first, settled = None, 0
+    starts = [u] + [
+        [np.where(np.arange(len(y)) == i, end, v) if k == at else v for k, v in enumerate(u)]
+        for i in range(len(y))
+        for at in range(len(u))
+        for end in ((0.0, 0.25, 0.5) if bound is None else (0.25,))
+    ]
+    for start in starts:
+        near = {name: exact(part) for name, part in zip(names, start, strict=True)}
+        try:
+            intercepts, found = optimum(program, near, scores, exactly, close=1e-5)
+        except ValueError:
+            continue
+        settled += 1
+        first = first or found
+        assert found == first
+        beta = [Fraction(0)] * len(y)
+        for row in program.rows:
+            beta = [v + s * m for v, s, m in zip(beta, row.side, found[row.name][0], strict=True)]
+        V = program.samples.pull(beta)
+        assert len(intercepts[0]) == intercept
+        point = {"w": [[str(v) for v in V]], "b": [str(v) for v in intercepts[0]]}
+        value, slopes = program.value(point)
+        told = {"rows": {name: [[str(v) for v in part[0]]] for name, part in found.items()}}
+        gain, price = program.bound(told, slopes)
+        assert value == gain - price
     assert settled >= least
