@@ -113,7 +113,7 @@ def test_of_pc_slp(seed, R):
     require(certificate, expected)
 
 
-@pytest.mark.parametrize("size", [1.0, 0.0])
+@pytest.mark.parametrize("size", [1.0, 0.05, 0.0])  # of multipliers, next to the faces
 @pytest.mark.parametrize(("loss", "margin"), [("max", "total"), ("sum", "worst"), ("max", "worst")])
 def test_of_the_polytope_machine_with_coupled_faces(loss, margin, size):
     """A negative pays once for all faces, or the longest face is paid for: value, bound and conditions."""

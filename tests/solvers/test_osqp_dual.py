@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -240,3 +241,31 @@ def test_bad_input_is_refused_by_name(arguments, message):
     given = {"K": np.eye(4), "y": np.array([1.0, 1.0, -1.0, -1.0]), "C": 1.0, "B": 2.0, **arguments}
     with pytest.raises(ValueError, match=message):
         solve_osqp_dual(**given)
+
+
+def test_a_stage_that_ends_at_a_limit_or_proves_enough_is_the_last(monkeypatch):
+    K, y, C = PROBLEMS["rbf"]
+    solver, calls = OsqpDual(K, y, C), []
+    solution = solver._solution
+    whole = solver.solve(1.5)
+    for status in (Status.TIME_LIMIT, Status.INTERRUPTED, None):
+        calls.clear()
+
+        def ended(*given, status=status):
+            calls.append(1)
+            found = solution(*given)
+            return found if status is None else replace(found, status=status)
+
+        monkeypatch.setattr(solver, "_solution", ended)
+        found = solver.solve(1.5)
+        assert len(calls) == 1 or status is None
+        assert found.status is (status or whole.status)
+    # A gap that is small enough ends it at the first stage, one that is not goes on to the last.
+    counts = []
+    for closed in (np.inf, 0.0):
+        calls.clear()
+        monkeypatch.setattr("polyopt.solvers.osqp_dual._CLOSED", closed)
+        solver.solve(1.5)
+        counts.append(len(calls))
+    assert counts[0] == 1
+    assert counts[1] > 1
