@@ -1,0 +1,140 @@
+"""The quadratic model with a price: its places, sweeps, steps and optimum, on models drawn at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.interpreted import interpreted
+
+from formulations.face_penalty import FacePenalty
+
+(model,) = interpreted("polyopt.solvers.priced_model")
+K, M = 2, 4
+PRICES = {
+    "none": {}, "l1": {"l1": 0.5}, "signs": {"signs": [1, 0, -1, 0]},
+    "group": {"group": 0.6, "groups": [0, 1, 1, 0]},
+    "all": {"l1": 0.3, "group": 0.4, "groups": [0, 1, 1, 2], "signs": [0, 1, 0, -1]},
+}  # fmt: skip
+
+
+def drawn(prices, seed=0):
+    """A price, its places, and a model: where it begins, the slope there and the curvature."""
+    rng = np.random.default_rng(seed)
+    penalty = FacePenalty.of(M, **PRICES[prices])
+    root = rng.normal(size=(K * (M + 1), 3 * K * (M + 1)))
+    H = root @ root.T / 20 + 0.3 * np.eye(K * (M + 1))
+    W = penalty.allowed(0.5 * rng.normal(size=(K, M + 1)))
+    return rng, penalty, model.Places.of(penalty, K), W, 1.5 * rng.normal(size=W.shape), H
+
+
+def value(penalty, W, slope, H, V):
+    move = (V - W).ravel()
+    return slope.ravel() @ move + 0.5 * move @ H @ move + penalty.value(V)
+
+
+def test_places_are_those_of_groups_over_all_faces_and_biases_alone():
+    penalty = FacePenalty.of(3, l1=0.5, group=2.0, groups=[0, 1, 0], signs=[0, 1, -1])
+    places = model.Places.of(penalty, 2)
+    groups = [
+        set(places.members[a:b].tolist()) for a, b in zip(places.starts, places.starts[1:], strict=False)
+    ]
+    assert groups == [{0, 2, 4, 6}, {1, 5}, {3}, {7}]
+    assert places.prices.tolist() == [2.0, 2.0, 0.0, 0.0]
+    assert places.up.tolist() == [0.5, 0.5, np.inf, 0.0] * 2
+    assert places.down.tolist() == [0.5, np.inf, 0.5, 0.0] * 2
+    assert np.flatnonzero(places.smooth).tolist() == [3, 7]
+    signed = model.Places.of(FacePenalty.of(3, signs=[0, 1, 0]), 1)
+    assert signed.smooth.tolist() == [True, False, True, True]
+    H = np.diag([4.0, 1.0, 2.0, 9.0, 3.0, 5.0, 1.0, 9.0])
+    assert model._steepness(places, H) == pytest.approx([4.0, 5.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
+    for seed in range(3):
+        rng, penalty, places, W, slope, H = drawn(prices, seed)
+        every = np.ones(W.shape, bool)
+        found = model.least_of_model(penalty, places, W, slope, H, 0.3, every, 1e-12)
+        least = value(penalty, W, slope, H, found)
+        assert least <= value(penalty, W, slope, H, W)
+        assert (penalty.signs * found[:, :-1] >= 0).all()
+        there = (slope.ravel() + H @ (found - W).ravel()).reshape(W.shape)
+        assert model.gap_of(penalty, found, there, 0.3) <= 1e-10
+        for _ in range(20):
+            V = penalty.allowed(found + rng.choice([1e-3, 0.1, 1.0]) * rng.normal(size=W.shape))
+            here = value(penalty, W, slope, H, V)
+            assert here >= least - 1e-10
+            # What any other point is above it is no more than its gap.
+            push = (slope.ravel() + H @ (V - W).ravel()).reshape(W.shape)
+            assert here - least <= model.gap_of(penalty, V, push, 0.3) + 1e-10
+        # With some entries held at 0, it is the best of the others.
+        some = rng.random(W.shape) < 0.6
+        held = model.least_of_model(penalty, places, W * some, slope, H, 0.3, some, 1e-12)
+        assert not held[~some].any()
+        ends = value(penalty, W * some, slope, H, held)
+        for _ in range(10):
+            V = penalty.allowed(held + 0.01 * rng.normal(size=W.shape) * some)
+            assert value(penalty, W * some, slope, H, V) >= ends - 1e-10
+        # A wide gap is enough at once.
+        assert model.gap_of(penalty, W, slope, 0.3) >= 0.0
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_a_sweep_puts_each_group_where_the_model_is_least_or_a_step_towards_it(prices):
+    _, penalty, places, W, slope, H = drawn(prices, 5)
+    v, r = W.ravel().copy(), slope.ravel().copy()
+    steep, before = model._steepness(places, H), value(penalty, W, slope, H, W)
+    for g in range(len(places.starts) - 1):
+        part = places.starts[g : g + 2]
+        mine = places.members[part[0] : part[1]]
+        model._sweep(H, r, v, part, places.members, places.up, places.down, places.prices[g:], steep[g:])
+        after = value(penalty, W, slope, H, v.reshape(W.shape))
+        assert after <= before + 1e-12
+        assert r == pytest.approx(slope.ravel() + H @ (v - W.ravel()))
+        if places.prices[g] == 0.0 or len(mine) == 1:
+            moved = mine[-1]  # the last to move is at its best
+            for step in (-1e-3, 1e-3):
+                V = v.copy()
+                V[moved] += step
+                if (penalty.allowed(V.reshape(W.shape)) == V.reshape(W.shape)).all():
+                    assert value(penalty, W, slope, H, V.reshape(W.shape)) >= after
+        before = after
+
+
+def test_a_newton_step_is_exact_where_nothing_is_priced_and_shorter_where_it_does_not_fall(monkeypatch):
+    _, penalty, places, W, slope, H = drawn("none")
+    v, every = W.ravel(), np.ones(W.size, bool)
+    known = (v, slope, penalty.value(W))
+    found, left, ended = model._newton(penalty, places, v, slope.ravel(), H, known, every)
+    assert found == pytest.approx(v - np.linalg.solve(H, slope.ravel()))
+    assert left == pytest.approx(0.0, abs=1e-9)
+    assert ended == pytest.approx(value(penalty, W, slope, H, found.reshape(W.shape)))
+    within = model.step_within
+    for far, size in ((3.0, 0.5), (12.0, 0.125)):
+        monkeypatch.setattr(model, "step_within", lambda *given, far=far: far * within(*given))
+        found = model._newton(penalty, places, v, slope.ravel(), H, known, every)[0]
+        assert found == pytest.approx(v - far * size * np.linalg.solve(H, slope.ravel()))
+    monkeypatch.setattr(model, "step_within", lambda *given: -within(*given))  # upwards: no step
+    assert model._newton(penalty, places, v, slope.ravel(), H, known, every)[0] is v
+
+
+def test_curvature_and_slope_of_lengths_are_those_of_differences():
+    rng, penalty, places, W, _, H = drawn("group")
+    W[:, 1:3] = 0.0  # a group that is out of use
+    v = W.ravel()
+    used = np.flatnonzero((v != 0.0) | places.smooth)
+
+    def lengths(u):
+        full = v.copy()
+        full[used] = u
+        return penalty.value(full.reshape(W.shape))
+
+    step, push = 1e-4, rng.normal(size=len(v))
+    M, found = model._with_lengths(penalty, v, used, H[np.ix_(used, used)], push)
+    for a, e in enumerate(step * np.eye(len(used))):
+        slope = (lengths(v[used] + e) - lengths(v[used] - e)) / (2 * step)
+        assert found[used[a]] - push[used[a]] == pytest.approx(slope, abs=1e-6)
+        for b, h in enumerate(step * np.eye(len(used))):
+            corner = [lengths(v[used] + s * e + t * h) for s in (1, -1) for t in (1, -1)]
+            bend = (corner[0] - corner[1] - corner[2] + corner[3]) / (4 * step**2)
+            assert M[a, b] - H[used[a], used[b]] == pytest.approx(bend, abs=1e-5)
