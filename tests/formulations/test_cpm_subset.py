@@ -83,3 +83,16 @@ def test_given_features_that_are_none_are_refused(data, given):
     X, y, C = data
     with pytest.raises(ValueError, match=r"given must be numbers of 0 and 1, of shape \(5,\), at most 2"):
         cpm_subset.relaxation(X, y, S, C, given)
+
+
+def test_a_recovered_point_is_the_formula_with_weights_within_their_ends():
+    X, y = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0]]), np.array([1.0, -1.0])
+    alpha, z = np.array([0.5, 0.25]), np.array([1.0 + 1e-3, -1e-3, 0.5])
+    found = cpm_subset.recover(X, y, 2, alpha, z)
+    v = np.array([0.5, 1.0 + 0.25, -0.75])
+    assert found["z"].tolist() == [1.0, 0.0, 0.5]
+    assert found["w"] == pytest.approx([0.5 * v[0], 0.0, 0.25 * v[2]])
+    assert found["b"] == pytest.approx(0.5 * 0.25)
+    assert found["t"] == pytest.approx([0.25 * v[0] ** 2, 0.0, 0.125 * v[2] ** 2])
+    margins = y * (X @ found["w"] + found["b"])
+    assert found["xi"] == pytest.approx(np.maximum(0.0, 1.0 - margins))
