@@ -31,7 +31,7 @@ from polyopt.solvers.logistic_polytopes import (
     polish,
     sizes_down_to,
 )
-from polyopt.solvers.logistic_polytopes.eliminate import _Squares
+from polyopt.solvers.logistic_polytopes.eliminate import _Squares, _without
 from polyopt.solvers.logistic_polytopes.polish import _curvature
 from polyopt.solvers.logistic_polytopes.proximal import proximal
 
@@ -480,3 +480,26 @@ def test_with_a_price_features_in_use_come_first_and_others_where_the_slope_asks
     widths.clear()
     descend(problem, np.full(problem.shape, 0.1) * (np.arange(11) < 2), Clock(0.0), softness=(0.1,))
     assert widths == [2]
+
+
+def test_weights_go_by_what_is_lost_for_each_number_until_so_many_are_left():
+    """Three features, the last with two knots, which go with the last weight that uses it."""
+    W = np.array([[1.0, 2.0, 3.0, 9.0], [4.0, 0.0, 5.0, 9.0]])
+    loss = np.array([[3.0, 1.0, 0.5], [2.0, np.inf, 0.7]])
+    knots = np.array([0, 0, 2])
+    assert numbers_of(W, knots) == 5 + 2 + 2
+    for most, gone in (
+        (9, []), (8, [(0, 2)]), (7, [(0, 2), (1, 2)]), (5, [(0, 2), (1, 2)]), (4, [(0, 2), (1, 2), (0, 1)]),
+        (2, [(0, 2), (1, 2), (0, 1), (1, 0), (0, 0)]),
+    ):  # fmt: skip
+        support = W[:, :-1] != 0.0
+        for at in gone:
+            support[at] = False
+        assert _without(W, loss, most, knots).tolist() == support.tolist()
+    # Where one weight uses the feature, its loss is shared by three numbers; without knots by one.
+    W[0, 2] = 0.0
+    loss[0, 2], loss[1, 2] = np.inf, 2.4
+    first = _without(W, loss, numbers_of(W, knots) - 1, knots)
+    assert np.argwhere((W[:, :-1] != 0.0) & ~first).tolist() == [[1, 2]]
+    plain = _without(W, loss, numbers_of(W, None) - 1, None)
+    assert np.argwhere((W[:, :-1] != 0.0) & ~plain).tolist() == [[0, 1]]
