@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from polyopt.large.parts import held_matrix
+from polyopt.large.sources import in_order
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,6 +42,11 @@ def _values(each: Any) -> Any:
     return each.to_numpy() if hasattr(each, "to_numpy") else each
 
 
+def _ordered(X: Any, names: list[Any], where: str) -> Any:
+    """On a worker: a partition with its columns in order."""
+    return in_order(X, names, where) if hasattr(X, "columns") else X
+
+
 def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
     """On a worker: the arrays of a partition."""
     y = np.asarray(_values(y))
@@ -72,6 +78,9 @@ def parts_of(
     from dask import delayed
 
     pieces = [_pieces(X, "X"), _pieces(y, "y")]
+    if hasattr(X, "columns"):
+        put, names = delayed(_ordered, pure=False), list(X.columns)
+        pieces[0] = [put(each, names, f"partition {number}") for number, each in enumerate(pieces[0])]
     if weights is not None:
         pieces.append(_pieces(weights, "sample_weight"))
     for name, other in zip(("y", "sample_weight"), pieces[1:], strict=False):
@@ -114,7 +123,8 @@ def mapped(
         Its type.
     """
     if not hasattr(X, "chunks"):
-        X = X.to_dask_array()
+        names = list(X.columns)
+        X = X.map_partitions(_ordered, names, "a partition", meta=X._meta).to_dask_array()
     elif X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     empty = np.zeros((0, *width), dtype)

@@ -18,12 +18,13 @@ from uuid import uuid4
 from polyopt.dask.on_worker import Missing, answers, forget, looked
 from polyopt.dask.scheduler import LOOK, is_loss, retry, workers_of
 from polyopt.dask.walks import walked
+from polyopt.large.held import Walk
 from polyopt.solvers.interior_point.crew import Change, Crew
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from polyopt.large.held import Walk
+    from polyopt.large.marks import Mark
     from polyopt.large.parts import Looked, Maker
 
 __all__ = ["Team", "Workers"]
@@ -45,19 +46,20 @@ class Team:
 
     def __init__(self, client: Client, parts: Sequence[Any]):
         self._client, self.parts = client, list(parts)
+        self._marks: list[Mark | None] = [None] * len(self.parts)
         self._crews: list[Workers] = []
         self._has_walked = False
 
     def look(self) -> list[Looked]:
         """A first look at every block, in their order."""
-        futures = [
-            self._client.submit(looked, part, number, pure=False) for number, part in enumerate(self.parts)
-        ]
-        return list(self._client.gather(futures))
+        walks = [Walk(None, [(number, ())]) for number in range(len(self.parts))]
+        looks: list[Looked] = self.walk(looked, walks) or []
+        self._marks = [each.mark for each in looks]
+        return looks
 
     def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
-        crew = Workers(self._client, self.parts, recipe)
+        crew = Workers(self._client, self.parts, recipe, self._marks)
         self._crews = [*(each for each in self._crews if not each.is_closed), crew]
         return crew
 
@@ -72,7 +74,7 @@ class Team:
             As of :class:`polyopt.large.held.Hands`.
         """
         self._has_walked = True
-        return walked(self._client, self.parts, step, walks, is_over)
+        return walked(self._client, self.parts, step, walks, is_over, self._marks)
 
     def close(self) -> None:
         """Let go of all of it."""
@@ -94,12 +96,17 @@ class Workers(Crew):
         What each block is read from.
     recipe : Maker
         What it is made by.
+    marks : sequence of Mark or None, optional
+        What each block is known by.
     """
 
-    def __init__(self, client: Client, parts: Sequence[Any], recipe: Maker):
+    def __init__(
+        self, client: Client, parts: Sequence[Any], recipe: Maker, marks: Sequence[Mark | None] | None = None
+    ):
         super().__init__()
         self._client, self._recipe, self._fit = client, recipe, uuid4().hex
         self._parts = dict(enumerate(parts))
+        self._marks = [None] * len(parts) if marks is None else marks
         self._homes: dict[int, str] = {}
         self._threads: dict[str, int] = {}
         self._looked, self._failures, self.is_closed = -_NEWS, 0, False
@@ -172,8 +179,9 @@ class Workers(Crew):
     def _send(self, numbers: list[int], ask: Change | None) -> Future:
         begins, home = self._through[numbers[0]], self._homes[numbers[0]]
         return self._client.submit(
-            answers, self._fit, numbers, self._recipe, [self._parts[n] for n in numbers], self.log[begins:],
-            begins, ask, key=f"polyopt-{uuid4().hex}", pure=False, workers=[home], retries=0,
+            answers, self._fit, numbers, self._recipe, [self._parts[n] for n in numbers],
+            [self._marks[n] for n in numbers], self.log[begins:], begins, ask,
+            key=f"polyopt-{uuid4().hex}", pure=False, workers=[home], retries=0,
         )  # fmt: skip
 
     def _ended(self, futures: list[Future]) -> list[Future]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
 from polyopt.large import machines, polytopes
 from polyopt.large.base import BlockClassifier
-from polyopt.large.sources import Arrays
+from polyopt.large.sources import Arrays, heading_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -51,6 +52,15 @@ class _OnDask(BlockClassifier):
             return Team(self.client, parts_of_arrays(self.client, source))
         return Team(self.client, [source] * source.count)
 
+    def _checked(self, X: CollectionLike) -> Self:
+        """The machine without names, for partitions of a collection that has the right ones."""
+        check_is_fitted(self)
+        head = heading_of(X)
+        validate_data(self, X if head is None else head, reset=False, skip_check_array=True)
+        nameless = copy(self)
+        nameless.__dict__.pop("feature_names_in_", None)
+        return nameless
+
     def decision_function(self, X: Any) -> Any:
         """Scores of samples; of a Dask collection a lazy Dask array.
 
@@ -61,9 +71,9 @@ class _OnDask(BlockClassifier):
         """
         if not is_collection(X):
             return super().decision_function(X)
-        check_is_fitted(self)
+        nameless = self._checked(X)
         width = () if len(self.pairs_) == 1 else (len(self.classes_),)
-        return mapped(X, super().decision_function, width, np.dtype(float))
+        return mapped(X, super(_OnDask, nameless).decision_function, width, np.dtype(float))
 
     def predict(self, X: Any) -> Any:
         """Labels of samples; of a Dask collection a lazy Dask array.
@@ -75,8 +85,7 @@ class _OnDask(BlockClassifier):
         """
         if not is_collection(X):
             return super().predict(X)
-        check_is_fitted(self)
-        return mapped(X, super().predict, (), self.classes_.dtype)
+        return mapped(X, super(_OnDask, self._checked(X)).predict, (), self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of samples whose label is right.
@@ -129,4 +138,5 @@ class ConvexPolytopeMachine(_OnDask, polytopes.ConvexPolytopeMachine):
         """
         if not is_collection(X):
             return super().face_scores(X)
-        return mapped(X, super().face_scores, (len(self.b_),), np.dtype(float))
+        nameless = self._checked(X)
+        return mapped(X, super(ConvexPolytopeMachine, nameless).face_scores, (len(self.b_),), np.dtype(float))

@@ -6,6 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from polyopt.dask.allocation import give_back, hold
+from polyopt.large.marks import check_mark
 from polyopt.large.parts import Maker, look, rows_of
 from polyopt.large.sources import Samples, Source
 from polyopt.solvers.interior_point.crew import Change, bring
@@ -15,6 +16,7 @@ from polyopt.threads import blas_held
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from polyopt.large.marks import Mark
     from polyopt.large.parts import Looked, Made
 
 __all__ = ["Missing", "Part", "answers", "forget", "looked", "samples_at"]
@@ -60,14 +62,14 @@ def samples_at(part: Part, number: int) -> Samples:
     return part.read(number) if isinstance(part, Source) else Samples(*part)
 
 
-def looked(part: Part, number: int) -> Looked:
-    """On a worker: a first look at a block."""
-    return look(samples_at(part, number), number)
+def looked(_: None, samples: Samples, number: int) -> Looked:
+    """On a worker: a first look at a block, as a step of a walk."""
+    return look(samples, number)
 
 
 def answers(
-    fit: str, numbers: Sequence[int], recipe: Maker, parts: Sequence[Part], log: Sequence[Change],
-    begins: int, ask: Change | None,
+    fit: str, numbers: Sequence[int], recipe: Maker, parts: Sequence[Part], marks: Sequence[Mark | None],
+    log: Sequence[Change], begins: int, ask: Change | None,
 ) -> list[Any]:  # fmt: skip
     """On a worker: what some blocks answer, or that they are not here.
 
@@ -81,6 +83,8 @@ def answers(
         What they are made by.
     parts : sequence of Source or tuple
         Their samples.
+    marks : sequence of Mark or None
+        What they are known by.
     log : sequence of Change
         The log from place `begins` on.
     begins : int
@@ -91,19 +95,22 @@ def answers(
     hold()
     with blas_held():
         return [
-            _answer(_held.setdefault((fit, n), _Here()), recipe, n, samples_at(part, n), log, begins, ask)
-            for n, part in zip(numbers, parts, strict=True)
+            _answer(
+                _held.setdefault((fit, n), _Here()), recipe, n, samples_at(part, n), mark, log, begins, ask
+            )
+            for n, part, mark in zip(numbers, parts, marks, strict=True)
         ]
 
 
 def _answer(
-    here: _Here, recipe: Maker, number: int, samples: Samples, log: Sequence[Change], begins: int,
-    ask: Change | None,
+    here: _Here, recipe: Maker, number: int, samples: Samples, mark: Mark | None, log: Sequence[Change],
+    begins: int, ask: Change | None,
 ) -> Any:  # fmt: skip
     with here.lock:
         # It may also be one that was here before another worker had it, and has missed a part of the log.
         if begins > (0 if here.block is None else here.block.done):
             return Missing()
+        check_mark(samples, number, mark, whole=here.block is None)
         if here.block is None:
             here.block = recipe.block(samples, number, _room.work)
         if here.block is None:

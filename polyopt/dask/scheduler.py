@@ -42,7 +42,8 @@ def workers_of(client: Client) -> dict[str, int]:
                 return {worker: max(int(threads), 1) for worker, threads in there.items()}
         if now - heard > _SILENT or client.status == "closed":
             raise RuntimeError(
-                "Dask's scheduler is lost, and the fit with it; a checkpoint is whole and can be resumed"
+                "Dask's scheduler is lost, and the fit with it; a checkpoint that was written is whole, and "
+                "can be resumed"
             )
         if now - begun > _ALONE:
             raise RuntimeError(f"Dask has had no worker for {_ALONE:.0f} seconds")

@@ -16,6 +16,7 @@ from uuid import uuid4
 from polyopt.dask.allocation import hold
 from polyopt.dask.on_worker import Part, samples_at
 from polyopt.dask.scheduler import LOOK, is_loss, retry, workers_of
+from polyopt.large.marks import check_mark
 from polyopt.threads import blas_held
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from polyopt.large.held import Walk
+    from polyopt.large.marks import Mark
 
 __all__ = ["walked"]
 
@@ -33,7 +35,7 @@ _NEWS = 2.0  # seconds between two looks at the workers
 
 def walked(
     client: Client, parts: Sequence[Any], step: Callable[..., Any], walks: Sequence[Walk],
-    is_over: Callable[[], bool] | None = None,
+    is_over: Callable[[], bool] | None = None, marks: Sequence[Mark | None] | None = None,
 ) -> list[Any] | None:  # fmt: skip
     """What each walk has carried to its end, in their order; None where it was over before.
 
@@ -45,6 +47,8 @@ def walked(
         What each block is read from.
     step, walks, is_over
         As of :class:`polyopt.large.held.Hands`.
+    marks : sequence of Mark or None, optional
+        What each block is known by.
 
     Raises
     ------
@@ -58,7 +62,7 @@ def walked(
         while len(found) < len(walks):
             for number, walk in enumerate(walks):
                 if number not in found and number not in under_way:
-                    under_way[number] = _send(client, parts, step, walk)
+                    under_way[number] = _send(client, parts, step, walk, marks)
             if is_over is not None and is_over():
                 return None
             ended = _ended(under_way)
@@ -79,21 +83,30 @@ def walked(
     return [found[number] for number in range(len(walks))]
 
 
-def _send(client: Client, parts: Sequence[Any], step: Callable[..., Any], walk: Walk) -> Future:
+def _send(
+    client: Client, parts: Sequence[Any], step: Callable[..., Any], walk: Walk,
+    marks: Sequence[Mark | None] | None,
+) -> Future:  # fmt: skip
     """The last of a chain of tasks."""
     carried = walk.carried
     for number, arguments in walk.stops:
+        mark = None if marks is None else marks[number]
         carried = client.submit(
-            _stop, step, carried, parts[number], number, arguments, key=f"polyopt-{uuid4().hex}", pure=False
-        )
+            _stop, step, carried, parts[number], mark, number, arguments,
+            key=f"polyopt-{uuid4().hex}", pure=False,
+        )  # fmt: skip
     return carried
 
 
-def _stop(step: Callable[..., Any], carried: Any, part: Part, number: int, arguments: tuple[Any, ...]) -> Any:
+def _stop(
+    step: Callable[..., Any], carried: Any, part: Part, mark: Mark | None, number: int,
+    arguments: tuple[Any, ...],
+) -> Any:  # fmt: skip
     """On a worker: one step of a walk."""
     hold()
     with blas_held():
-        return step(carried, samples_at(part, number), number, *arguments)
+        samples = check_mark(samples_at(part, number), number, mark, whole=False)
+        return step(carried, samples, number, *arguments)
 
 
 def _ended(under_way: dict[int, Future]) -> dict[int, Future]:

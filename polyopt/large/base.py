@@ -20,7 +20,7 @@ from polyopt.estimators.status import FINE
 from polyopt.estimators.weights import class_weights
 from polyopt.large.held import Hands, Here
 from polyopt.large.parts import Looked
-from polyopt.large.sources import Arrays, Source
+from polyopt.large.sources import Arrays, Source, heading_of
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.progress import printer
 from polyopt.watch import counted, heard_by
@@ -84,9 +84,11 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             A parameter out of its range, data that are not finite or do not fit (the block and its row are
-            named), fewer than two classes, or a checkpoint of something else or in no folder.
+            named), fewer than two classes, a block that is another when it is read again, or a checkpoint of
+            something else or in no folder.
         """
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
+        self._take_names(X)
         hands = self._hands(X, y, sample_weight)
         try:
             with one_run() as run, heard_by(printer(type(self).__name__) if self.verbose else None):
@@ -98,6 +100,13 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
     def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
         """Who reads the blocks."""
         return Here(self._source(X, y, sample_weight))
+
+    def _take_names(self, X: Any) -> None:
+        """Keep the names of the features where there are some, as scikit-learn does."""
+        self.__dict__.pop("feature_names_in_", None)
+        head = heading_of(X)
+        if head is not None:
+            validate_data(self, head, skip_check_array=True)
 
     def _source(self, X: Any, y: Any, sample_weight: Any) -> Source:
         """What the blocks are read from."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from polyopt.large.marks import check_mark
 from polyopt.large.parts import Looked, Made, Maker, look, rows_of
 from polyopt.solvers.interior_point.crew import Crew, Local
 from polyopt.solvers.interior_point.measured import Work
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
-    from polyopt.large.sources import Source
+    from polyopt.large.marks import Mark
+    from polyopt.large.sources import Samples, Source
 
     Step = Callable[..., Any]
 
@@ -65,17 +67,23 @@ class Here:
 
     def __init__(self, source: Source):
         self._source = source
+        self._marks: list[Mark | None] = [None] * source.count
 
     def look(self) -> list[Looked]:
         """A first look at every block, in their order."""
-        return run_blocks(lambda number: look(self._source.read(number), number), range(self._source.count))
+        looks = run_blocks(lambda number: look(self._source.read(number), number), range(self._source.count))
+        self._marks = [each.mark for each in looks]
+        return looks
+
+    def _read(self, number: int, *, whole: bool = False) -> Samples:
+        return check_mark(self._source.read(number), number, self._marks[number], whole=whole)
 
     def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
         work = Work()
 
         def made(number: int) -> Made | None:
-            block = recipe.block(self._source.read(number), number, work)
+            block = recipe.block(self._read(number, whole=True), number, work)
             if block is not None:
                 block.samples.X = None
             return block
@@ -85,7 +93,7 @@ class Here:
 
         def loaded(place: int, answer: Callable[[], Any]) -> Any:
             block = held[place]
-            block.samples.X = rows_of(self._source.read(numbers[place]), block.chosen)
+            block.samples.X = rows_of(self._read(numbers[place]), block.chosen)
             try:
                 return answer()
             finally:
@@ -110,7 +118,7 @@ class Here:
             for number, arguments in walk.stops:
                 if is_over is not None and is_over():
                     raise _OverError
-                carried = step(carried, self._source.read(number), number, *arguments)
+                carried = step(carried, self._read(number), number, *arguments)
             return carried
 
         try:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
+from polyopt.large.marks import Mark, mark_of
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.measured import Work
 from polyopt.solvers.interior_point.rows import Rows
@@ -29,7 +30,8 @@ _SLICE = 1 << 16
 class Looked(NamedTuple):
     """What a first look at a block tells: features, labels that have weight, and how much weight each has.
 
-    `problem` says what is wrong with it; empty where nothing is. `is_sparse` is whether its samples are CSR.
+    `problem` says what is wrong with it; empty where nothing is. `is_sparse` is whether its samples are CSR,
+    and `mark` what it is known by when it is read again.
     """
 
     m: int
@@ -37,6 +39,7 @@ class Looked(NamedTuple):
     weights: NDArray[Any]
     is_sparse: bool
     problem: str = ""
+    mark: Mark | None = None
 
 
 class Sides(NamedTuple):
@@ -141,7 +144,7 @@ def look(samples: Samples, number: int) -> Looked:
         return _wrong(f"X has NaN or an infinite value in {where}, row {bad[0]}, feature {bad[1]}")
     labels, codes = np.unique(y[weights > 0], return_inverse=True)
     sums = np.bincount(codes, weights[weights > 0], len(labels))
-    return Looked(shape[1], labels, sums, bool(sp.issparse(X)))
+    return Looked(shape[1], labels, sums, bool(sp.issparse(X)), mark=mark_of(samples))
 
 
 def _wrong(problem: str) -> Looked:

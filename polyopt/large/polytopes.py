@@ -53,7 +53,8 @@ class ConvexPolytopeMachine(BlockClassifier):
     From there the method alternates: each sample outside is assigned to the face with its highest score, and
     the convex program of each face for that assignment is solved to `tol` by the interior point, until no
     sample outside would pay less by another face. The answer is certified for its assignment; another
-    assignment may have a lower optimum.
+    assignment may have a lower optimum. The other programs of the machine in memory, loss="max" and
+    margin="worst", tie the faces together and are not solved by blocks.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ class ConvexPolytopeMachine(BlockClassifier):
             rounds, or of a face, with the faces and the proofs of the round before it.
         faces : array_like of shape (K, m+1), optional
             Faces to begin from, the bias of each last, in place of a pilot and local steps: such as those of
-            a stream.
+            a stream. A checkpoint has its own: `faces` and `resume` do not go together.
 
         Returns
         -------
@@ -166,8 +167,13 @@ class ConvexPolytopeMachine(BlockClassifier):
         Raises
         ------
         ValueError
-            As of :meth:`polyopt.large.SVM.fit`; an inside label that is none, or faces that do not fit.
+            As of :meth:`polyopt.large.SVM.fit`; an inside label that is none, faces that do not fit, or both
+            faces and a checkpoint to go on from.
         """
+        if faces is not None and resume is not None:
+            raise ValueError(
+                "faces are what a fit begins from, and resume goes on with one that has begun: give one"
+            )
         self._beginning = None if faces is None else real_array("faces", faces)
         try:
             return super().fit(X, y, sample_weight, checkpoint=checkpoint, resume=resume)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "Rounds"]
 
 _STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)
+_SHORT = (Status.INACCURATE, Status.STALLED)
 _SAME = 1e-9  # of its value, to which the proofs of faces are to add up
 _TORN = (
     "The faces' programs were not of one assignment, as where processors of several kinds round differently: "
@@ -238,10 +239,11 @@ class Rounds:
         known = None
         if self._under_way is not None:
             (crew.log[:], known), self._under_way = self._under_way, None
-        found = solve_problem(
-            problem, limits.tol, 0 if hurry else limits.max_iter, clock, listener(),
-            lambda loop: self._save(held, crew.log, loop), known,
-        )  # fmt: skip
+        how = (limits.tol, 0 if hurry else limits.max_iter, clock, listener())
+        save = lambda loop: self._save(held, crew.log, loop)  # noqa: E731
+        found = solve_problem(problem, *how, save, known, held[face] if held[face].any() else None)
+        if found.status in _SHORT and all(change.name != "begin" for change in crew.log):
+            found = solve_problem(problem, *how, save)  # the point before it was no good to begin at
         v = np.append(found["w"], found["b"])
         if found.status is not Status.OPTIMAL:  # what it began from may be better, with the same multipliers
             value = 0.5 * float(held[face] @ held[face]) + float(total(crew.ask("costs_at", held[face], 1.0)))

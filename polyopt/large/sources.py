@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["Arrays", "Generated", "NpyFiles", "ParquetFiles", "Samples", "Source", "SvmlightFile"]
+__all__ = [
+    "Arrays", "Generated", "NpyFiles", "ParquetFiles", "Samples", "Source", "SvmlightFile", "heading_of",
+    "in_order",
+]  # fmt: skip
 
 ROWS = 1 << 18
 """Samples in a block, where nothing else is said."""
@@ -46,6 +49,48 @@ class Source(Protocol):
 
 def _cut(n: int, rows: int) -> int:
     return max(-(-n // whole("rows", rows, 1)), 1)
+
+
+def heading_of(X: Any) -> Any:
+    """A frame with the columns of samples, which may have no rows; None where these have no names.
+
+    Parameters
+    ----------
+    X : object
+        A frame, a Dask frame, a source that has ``names``, or anything else.
+    """
+    if isinstance(X, Source):
+        if not hasattr(X, "names"):
+            return None
+        from pandas import DataFrame
+
+        return DataFrame(columns=X.names)
+    return getattr(X, "_meta", X) if hasattr(X, "columns") else None
+
+
+def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
+    """A frame's columns in the order of the others'.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Some samples.
+    names : sequence
+        The columns, in order.
+    where : str
+        What it is, for what is said of it.
+
+    Raises
+    ------
+    ValueError
+        Other columns.
+    """
+    columns = list(frame.columns)
+    if columns == list(names):
+        return frame
+    if sorted(map(repr, columns)) != sorted(map(repr, names)):
+        raise ValueError(f"{where} has the columns {columns}, and others have {list(names)}")
+    return frame[list(names)]
 
 
 class Arrays:
@@ -119,7 +164,7 @@ class ParquetFiles:
     target : str
         The column of labels.
     weights : str, optional
-        The column of weights. All other columns are features.
+        The column of weights. All other columns are features, in the order that the first file has them in.
     """
 
     def __init__(self, paths: str | Path | Sequence[str | Path], target: str, weights: str | None = None):
@@ -127,6 +172,8 @@ class ParquetFiles:
         self._target, self._weights = target, weights
         self._groups = [(Path(path), k) for path in paths for k in range(self._file(path).num_row_groups)]
         self.count = len(self._groups)
+        head = self._file(paths[0]).schema_arrow.empty_table().to_pandas()
+        self.names = [name for name in head if name not in (target, weights)]
 
     @staticmethod
     def _file(path: str | Path) -> Any:
@@ -141,11 +188,12 @@ class ParquetFiles:
         path, group = self._groups[number]
         frame = self._file(path).read_row_group(group).to_pandas()
         beside = [name for name in (self._target, self._weights) if name is not None]
-        missing = [name for name in beside if name not in frame]
-        if missing:
-            raise ValueError(f"{path} has no column {missing[0]!r}")
+        for name in (*beside, *self.names):
+            if name not in frame:
+                raise ValueError(f"{path} has no column {name!r}")
         weights = None if self._weights is None else frame[self._weights].to_numpy()
-        return Samples(frame.drop(columns=beside).to_numpy(), frame[self._target].to_numpy(), weights)
+        X = in_order(frame.drop(columns=beside), self.names, str(path))
+        return Samples(X.to_numpy(), frame[self._target].to_numpy(), weights)
 
 
 class SvmlightFile:

@@ -267,14 +267,14 @@ def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
 
     solve, faces = rounds.solve_problem, []
 
-    def interrupted(problem, tol, max_iter, clock, progress, save, known):
+    def interrupted(problem, tol, max_iter, clock, progress, save, known, start):
         faces.append(max_iter)
         if len(faces) == K + 2:
 
             def save(known):
                 raise KeyboardInterrupt
 
-        return solve(problem, tol, max_iter, clock, progress, save, known)
+        return solve(problem, tol, max_iter, clock, progress, save, known, start)
 
     monkeypatch.setattr(rounds, "solve_problem", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):

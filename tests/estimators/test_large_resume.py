@@ -71,7 +71,8 @@ def test_local_steps_are_of_their_labels_and_not_left_out_in_silence(data, tmp_p
     refused(polytope(inside_label=1), X, y, path)
     steps = "machine was 'local steps of the Convex Polytope Machine'"
     refused(polytope(n_faces=1), X, y, path, steps)  # which takes none
-    refused(polytope(), X, y, path, steps, faces=np.ones((2, 4)))
+    with pytest.raises(ValueError, match="give one"):
+        polytope().fit(large.Arrays(X, y, rows=30), resume=path, faces=np.ones((2, 4)))
 
 
 def test_a_file_of_numpy_s_is_no_checkpoint(data, tmp_path):

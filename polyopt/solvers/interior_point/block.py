@@ -132,7 +132,6 @@ class Block:
         """Take multipliers and slacks that are central and meet every row at outputs of 0."""
         n, soft, rows = self.samples.n, self.soft, self.rows
         hard = len(rows) - soft
-        self._mean = mean
         Z, T = np.zeros((2 * soft + hard, n)), np.ones((2 * soft + hard, n))
         for q, family in enumerate(rows):
             if q < soft:
@@ -144,12 +143,45 @@ class Block:
                 Z[soft + q], T[soft + q] = CENTRAL * mean / -family.kink, -family.kink
                 if (there := family.is_there) is not None:
                     Z[soft + q, ~there] = 0.0
-        caps = np.stack([family.cap for family in rows][:soft])
+        self._take(mean, ease, np.zeros(n), Z, T)
+
+    def begin_at(self, mean: float, ease: float, v: Vector, mu: float) -> None:
+        """Take the outputs of (w, b), and central slacks and multipliers for these; see :meth:`pull_at`."""
+        self._take(mean, ease, *self._central(v, mu))
+
+    def pull_at(self, v: Vector, mu: float) -> tuple[float, Vector]:
+        """Of the central multipliers at (w, b): the linear part of the dual objective, and what they pull.
+
+        Of a row with slack ξ, short by r = kink − side f, (ξ − r) and ξ are the slacks of its multipliers,
+        which add up to the cap: μ/(ξ − r) + μ/ξ = 1 per unit of cost, so ξ − r = μ + (√(r² + 4μ²) − r)/2.
+        Families without slack are not taken.
+        """
+        multipliers = self._central(v, mu)[1][::2]
+        sides = np.stack([family.side for family in self.rows])
+        return self.rows.gain(multipliers), self.samples.pull((sides * multipliers).sum(axis=0)[:, None])[
+            :, 0
+        ]
+
+    def _central(self, v: Vector, mu: float) -> tuple[Vector, Vector, Vector]:
+        """Outputs, multipliers and slacks."""
+        f, rows = self.samples.scores(v), list(self.rows)
+        Z, T = (np.empty((2 * len(rows), self.samples.n)) for _ in range(2))
+        for q, family in enumerate(rows):
+            r = family.kink - family.side * f
+            root = np.sqrt(r**2 + 4.0 * mu**2)
+            T[2 * q], T[2 * q + 1] = mu + 0.5 * (root - r), mu + 0.5 * (root + r)
+            Z[2 * q : 2 * q + 2] = family.cap * mu / T[2 * q : 2 * q + 2]
+        return f, Z, T
+
+    def _take(self, mean: float, ease: float, f: Vector, Z: Vector, T: Vector) -> None:
+        """Begin with these outputs, multipliers and slacks."""
+        rows, self._mean = list(self.rows), mean
+        caps = np.stack([family.cap for family in rows][: self.soft])
         sides = np.stack([family.side.astype(np.int8) for family in rows])
-        self.state = State(sides, rows.kinks, caps, np.zeros(n), ease, Z, T)
+        self.state = State(sides, self.rows.kinks, caps, f, ease, Z, T)
         # Later passes go through this memory again: new pages would take longer than what is done in them.
         self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
-        self._df, self._before = np.zeros(n), None
+        self._df, self._before = np.zeros(len(f)), None
 
     # -- where it stands -------------------------------------------------------------------------
 

@@ -105,6 +105,7 @@ def solve_problem(
     progress: Callable[[dict[str, float]], None] | None,
     save: Callable[[dict[str, Any]], None] | None = None,
     known: Mapping[str, Any] | None = None,
+    start: Vector | None = None,
 ) -> Solution:
     """Solve a program whose samples are in blocks.
 
@@ -121,6 +122,8 @@ def solve_problem(
         is needed to go on from there.
     known : mapping, optional
         What `save` was given, to go on from there; the crew has the log.
+    start : ndarray of shape (m+1,), optional
+        A point to begin near, as of :class:`~polyopt.solvers.interior_point.point.Point`.
 
     Returns
     -------
@@ -128,7 +131,7 @@ def solve_problem(
         As of :func:`solve_interior_point`, without multipliers: these are with the blocks.
     """
     kept = _Kept(problem, tol, clock, progress)
-    run = _Run(Point(problem, tol, begins=known is None), kept, tol, save)
+    run = _Run(Point(problem, tol, begins=known is None, start=start), kept, tol, save)
     if known is not None:
         run.recall(known)
     try:

@@ -31,6 +31,7 @@ _FULL = 0.95  # ... for steps shorter than this
 _REACH = 0.3  # by how much a correction is to lengthen the step, ...
 _GAIN = 0.03  # ... and by how much it has to
 _ENOUGH = 0.05  # share of the gap asked for under which mu is not brought
+_NEAR = 0.1  # of the objective of a point that is begun at: the gap that its products make at least
 _EASE = 1e-9  # dual proximal term, over the mean cost: no weight in D is above its inverse, ...
 _MORE = 3.0  # ... which falls by this where rounding, times such weights, is all that is left
 
@@ -85,6 +86,8 @@ class Point:
         The relative gap that is asked for.
     begins : bool
         Whether the blocks are to begin; else they go on from a log.
+    start : ndarray of shape (m+1,), optional
+        (w, b) to begin at, where no row is without slack and b is no free intercept.
 
     Attributes
     ----------
@@ -92,15 +95,34 @@ class Point:
         (w, b).
     """
 
-    def __init__(self, problem: Problem, tol: float, *, begins: bool = True):
+    def __init__(self, problem: Problem, tol: float, *, begins: bool = True, start: Vector | None = None):
         self._problem, self._tol, self._crew = problem, tol, problem.crew
         facts = problem.facts
         mean = facts.costs / (problem.soft * facts.n)
         self._measure = 2.0 * facts.costs + facts.bounds * mean
         self._ease, self._residual, self._is_first, self._size = _EASE / mean, np.inf, True, 0.0
         self.v = np.zeros(facts.m + 1)
-        if begins:
+        if begins and start is not None:
+            self.v, self._is_first = start.copy(), False
+            self._crew.tell("begin_at", mean, self._ease, start, self._closeness(start))
+        elif begins:
             self._crew.tell("begin", mean, self._ease)
+
+    def _closeness(self, start: Vector) -> float:
+        """The products to begin with at a point, by the gap to the best multiple of its central multipliers.
+
+        These are of a gap of `_NEAR`, were the point central itself; the more is missing, the larger the
+        products are to be.
+        """
+        regulariser = self._problem.regulariser
+        cost = float(total(self._crew.ask("costs_at", start, 1.0)))
+        value = regulariser.energy(regulariser.weights(start)) + cost
+        unit = value / self._measure
+        found = self._crew.ask("pull_at", start, _NEAR * unit)
+        gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
+        paid = regulariser.conjugate(regulariser.weights(pulled))
+        share = min(1.0, 0.5 * gain / max(paid, np.finfo(float).tiny))  # of the multipliers that is best
+        return max(_NEAR, 1.0 - share * (gain - share * paid) / value) * unit
 
     def known(self) -> dict[str, Any]:
         """What the point would go on from, beside the crew's log."""
@@ -162,7 +184,7 @@ class Point:
 
     def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, size: float) -> float:
         """What the residual of stationarity is relative to: as in a certificate, or a little less."""
-        if self._is_first:  # D is in proportion to the costs
+        if not self._size:  # D is in proportion to the costs, or to what is near the margin
             spread = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
             self._size = float((spread + np.abs(self._problem.shift)).max(initial=0.0))
         return max(
