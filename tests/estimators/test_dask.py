@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, large
+from polyopt.solvers.interior_point.crew import Change
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")
@@ -26,11 +28,17 @@ CHUNK = 40
 
 @contextmanager
 def cluster(workers):
+    """Workers of processes; where there is fork, of one that has loaded all that they need."""
     settings = {
         "distributed.comm.timeouts.connect": "10s",
         "distributed.deploy.lost-worker-timeout": "120s",  # a busy machine starts a worker slowly
         "distributed.worker.daemon": True,
     }
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        settings["distributed.worker.multiprocessing-method"] = "forkserver"
+        with __import__("dask").config.set(settings):
+            context = distributed.utils.get_mp_context()  # which sets what is loaded when it is first asked
+        context.set_forkserver_preload(["helpers.dask_loaded"])
     with (
         __import__("dask").config.set(settings),
         distributed.LocalCluster(
@@ -157,6 +165,57 @@ def test_frames_and_empty_and_one_sided_partitions(client, data):
     assert (machine.predict(whole[list("abcd")]).compute() == wanted.predict(kept[list("abcd")])).all()
 
 
+def test_columns_of_frames_are_in_order_or_refused(client, data):
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    from polyopt.dask import SVM
+
+    X, y, _ = data
+    frame, names = pd.DataFrame(X, columns=list("abcd")), list("abcd")
+    labels = dd.from_pandas(pd.Series(y), npartitions=2)
+
+    def frames(orders):
+        halves = [frame[:75][orders[0]], frame[75:][orders[1]]]
+        return dd.from_map(lambda half: halves[half], [0, 1], meta=frame[:0])
+
+    plain, turned = frames([names, names]), frames([names, list("dbca")])  # not as the frame says
+    machine, again = (SVM(max_iter=2).fit(each, labels) for each in (plain, turned))
+    assert bits(machine) == bits(again)
+    assert machine.feature_names_in_.tolist() == names
+    assert machine.predict(turned).compute().tolist() == machine.predict(frame).tolist()
+    with pytest.raises(ValueError, match="must be in the same order"):
+        machine.predict(plain[list("bacd")])
+    with pytest.raises(ValueError, match="X has 3 features"):
+        machine.predict(on_dask(X[:, :3], y)[0])
+    with pytest.raises(ValueError, match=r"partition 1 has the columns \['a', 'b'\]"):
+        SVM().fit(frames([names, list("ab")]), labels)
+
+
+def test_a_partition_that_is_made_anew_and_is_another_is_named(client, data):
+    from polyopt.dask import SVM, ConvexPolytopeMachine
+    from polyopt.dask.on_worker import answers, forget
+    from polyopt.large.marks import mark_of
+    from polyopt.large.parts import Recipe
+
+    X, y, _ = data
+
+    def drawn(number):  # without a seed
+        return np.random.default_rng().normal(size=X.shape), y
+
+    for machine in (SVM(), ConvexPolytopeMachine(2, pilot=40)):
+        with pytest.raises(ValueError, match="partition 0 was read again, and has other samples"):
+            machine.fit(large.Generated(drawn, 1))
+    recipe, mark = Recipe(("no", "yes"), (1.0, 1.0), 1.0), mark_of(large.Samples(X, y))
+    for part in ((X, y, None), (X + 1.0, y, None)):
+        if part[0] is not X:
+            with pytest.raises(ValueError, match="partition 5 was read again"):
+                answers("fit", [5], recipe, [part], [mark], [], 0, Change("facts"))
+        else:
+            assert answers("fit", [5], recipe, [part], [mark], [], 0, Change("facts"))[0].n == len(y)
+    forget("fit")
+
+
 def test_a_nan_is_named_with_its_partition_and_row(client, data):
     from polyopt.dask import SVM
 
@@ -221,16 +280,15 @@ def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
     """It was at home here, then elsewhere, and is here again, whoever was lost in between."""
     from polyopt.dask.on_worker import Missing, answers, forget
     from polyopt.large.parts import Recipe
-    from polyopt.solvers.interior_point.crew import Change
 
     X, y, _ = data
     log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("aim", (0.0, 0.0))]
     parts, recipe = [(X, y, None)], Recipe(("no", "yes"), (1.0, 1.0), 1.0)
     ask = Change("costs", (1.0,))
-    assert isinstance(answers("fit", [0], recipe, parts, log[1:], 1, ask)[0], Missing)
-    assert answers("fit", [0], recipe, parts, log[:2], 0, ask)[0] > 0.0
-    assert isinstance(answers("fit", [0], recipe, parts, [], 3, ask)[0], Missing)
-    assert answers("fit", [0], recipe, parts, log, 0, ask)[0] > 0.0
+    assert isinstance(answers("fit", [0], recipe, parts, [None], log[1:], 1, ask)[0], Missing)
+    assert answers("fit", [0], recipe, parts, [None], log[:2], 0, ask)[0] > 0.0
+    assert isinstance(answers("fit", [0], recipe, parts, [None], [], 3, ask)[0], Missing)
+    assert answers("fit", [0], recipe, parts, [None], log, 0, ask)[0] > 0.0
     forget("fit")
 
 
@@ -369,9 +427,9 @@ def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(cl
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
     send, sent, killed = walks._send, [], []
 
-    def sending(client, parts, step, walk):
+    def sending(client, parts, step, walk, marks):
         sent.append(step.__name__)
-        future = send(client, parts, step, walk)
+        future = send(client, parts, step, walk, marks)
         if sent.count(step.__name__) == {"_survey": 3, "_draw": 2, "_losses": 10, "_visit": 5}[step.__name__]:
             pid = sorted(client.run(os.getpid).values())[0]
             os.kill(pid, signal.SIGKILL)
@@ -408,6 +466,16 @@ def _broken(carried, samples, number):
     return 1 / (number - 1)
 
 
+@contextmanager
+def in_one_process():
+    settings = {"processes": False, "dashboard_address": None, "silence_logs": 50}
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, **settings) as made,
+        distributed.Client(made, set_as_default=False) as client,
+    ):
+        yield made, client
+
+
 def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data, tmp_path):
     from polyopt.dask import SVM
     from polyopt.dask.crew import Workers
@@ -415,7 +483,7 @@ def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data,
     X, y, _ = data
     source, path, sent = large.Arrays(X, y, rows=CHUNK), tmp_path / "checkpoint", []
     wanted = bits(large.SVM().fit(source))
-    with pytest.MonkeyPatch.context() as patched, cluster(1) as (made, client):
+    with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
         send = Workers._send
 
         def sending(self, *arguments):
@@ -430,6 +498,24 @@ def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data,
         with pytest.raises(RuntimeError, match="scheduler is lost"):
             machine.fit(*on_dask(X, y), checkpoint=path)
     assert bits(large.SVM().fit(source, resume=path)) == wanted
+
+
+def test_a_scheduler_that_is_lost_in_the_first_look_is_an_error_and_no_wait(data):
+    from polyopt.dask import SVM, walks
+
+    with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
+        send = walks._send
+
+        def sending(*arguments):
+            future = send(*arguments)
+            made.sync(made.scheduler.close)
+            return future
+
+        patched.setattr(walks, "_send", sending)
+        machine = SVM()
+        machine.client = client
+        with pytest.raises(RuntimeError, match="scheduler is lost"):
+            machine.fit(*on_dask(*data[:2]))
 
 
 def test_independent_work_goes_to_the_workers_by_joblib_and_has_the_same_bits(client):

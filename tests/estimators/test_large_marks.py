@@ -1,0 +1,144 @@
+"""Blocks that are others when they are read again, orders of columns, and starts of the exact rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.cases import in_turn
+
+from polyopt import large
+from polyopt.large.faces import FaceRecipe
+from polyopt.large.held import Here
+from polyopt.large.marks import check_mark, mark_of
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.interior_point.driver import solve_problem
+from polyopt.solvers.interior_point.problem import state
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3)).round(2)
+    return X, np.where(X[:, 0] + 0.5 * rng.normal(size=90) > 0.0, "yes", "no"), rng.uniform(0.5, 2.0, 90)
+
+
+def changed(values, place, to):
+    values = np.array(values)
+    values[place] = to
+    return values
+
+
+def test_a_mark_is_of_every_number_and_of_nothing_else(data):
+    X, y, weights = data
+    mark = mark_of(large.Samples(X, y, weights))
+    alike = [(np.asfortranarray(X), y, weights), (X.copy(), y.copy(), np.stack([weights, weights], 1)[:, 0])]
+    assert {mark_of(large.Samples(*each)) for each in alike} == {mark}
+    others = [
+        (changed(X, (88, 2), 9.0), y, weights),
+        (X, changed(y, 88, "no" if y[88] == "yes" else "yes"), weights),
+        (X, y, changed(weights, 88, 9.0)),
+        (X, y, None),
+        (X[np.r_[1, 0, 2:90]], y, weights),
+        (X[:89], y[:89], weights[:89]),
+        (X.astype(np.float32), y, weights),
+    ]
+    assert all(mark_of(large.Samples(*each)).all != mark.all for each in others)
+    rows = sp.csr_array(X)
+    moved = sp.csr_array((rows.data, changed(rows.indices, 0, 1 - rows.indices[0]), rows.indptr), rows.shape)
+    assert mark_of(large.Samples(sp.coo_array(rows), y)) == mark_of(large.Samples(rows, y))
+    assert mark_of(large.Samples(moved, y)) != mark_of(large.Samples(rows, y))
+    texts = [y.astype(object), np.array([str(each) for each in y], dtype=object)]
+    assert len({mark_of(large.Samples(X.astype(object), each)) for each in texts}) == 1
+
+
+def test_some_rows_tell_a_block_that_is_another_as_a_whole(data):
+    X, y, _ = data
+    X, y = np.tile(X, (50, 1)), np.tile(y, 50)
+    samples, mark = large.Samples(X, y), mark_of(large.Samples(X, y))
+    assert check_mark(samples, 0, mark, whole=False) is check_mark(samples, 0, None, whole=True) is samples
+    with pytest.raises(ValueError, match="partition 7 was read again"):
+        check_mark(large.Samples(X[::-1], y), 7, mark, whole=False)
+    one = large.Samples(changed(X, (1, 0), 9.0), y)
+    with pytest.raises(ValueError, match="partition 8 was read again"):
+        check_mark(one, 8, mark, whole=True)
+
+
+class Changing:
+    """A source whose block 1 is another from the n-th reading on."""
+
+    count = 3
+
+    def __init__(self, X, y, readings):
+        self._whole, self._readings = large.Arrays(X, y, rows=30), readings
+
+    def read(self, number):
+        """The block."""
+        X, y, _ = self._whole.read(number)
+        self._readings -= number == 1
+        return large.Samples(X + 1.0, y) if number == 1 and self._readings < 0 else large.Samples(X, y)
+
+
+@in_turn(
+    ("machine", "readings"),
+    [("SVM", 1), ("SVM", 6), ("ConvexPolytopeMachine", 1), ("ConvexPolytopeMachine", 4)],
+)
+def test_a_block_that_is_read_again_and_is_another_is_named(machine, readings, data):
+    """As it is made, in the midst of the interior point, as faces look at it, and in local steps."""
+    X, y, _ = data
+    with pytest.raises(ValueError, match="partition 1 was read again, and has other samples"):
+        getattr(large, machine)().fit(Changing(X, y, readings))
+
+
+def test_columns_of_frames_have_names_and_an_order(data):
+    pd = pytest.importorskip("pandas")
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abc"))
+    machine = large.SVM().fit(frame, y)
+    assert machine.feature_names_in_.tolist() == list("abc")
+    assert np.array_equal(machine.predict(frame), large.SVM().fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="must be in the same order"):
+        machine.predict(frame[list("bac")])
+    assert not hasattr(machine.fit(X, y), "feature_names_in_")
+
+
+def test_columns_of_files_are_in_the_order_of_the_first(data, tmp_path):
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abc")).assign(label=y)
+    paths = [tmp_path / name for name in ("one", "two", "three")]
+    frame[:45].to_parquet(paths[0])
+    frame[45:][["label", *"cab"]].to_parquet(paths[1])
+    frame[45:].drop(columns="b").to_parquet(paths[2])
+    machine = large.SVM().fit(large.ParquetFiles(paths[:2], "label"))
+    assert machine.feature_names_in_.tolist() == list("abc")
+    assert machine.coef_.tobytes() == large.SVM().fit(large.Arrays(X, y, rows=45)).coef_.tobytes()
+    with pytest.raises(ValueError, match="three has no column 'b'"):
+        large.SVM().fit(large.ParquetFiles(paths[::2], "label"))
+    frame[45:].assign(d=1.0).to_parquet(paths[2])
+    with pytest.raises(ValueError, match="three has the columns"):
+        large.SVM().fit(large.ParquetFiles(paths[::2], "label"))
+
+
+@in_turn("C", [0.01, 1.0, 1e4])
+def test_a_face_has_one_optimum_wherever_it_begins(C, data):
+    """Near to it, at it, far from it, and as far as a pilot on other samples may be."""
+    X, y, weights = data
+    faces, found = np.random.default_rng(1).normal(size=(2, 4)), []
+    source = large.Arrays(X, y, weights, rows=30)
+
+    def solved(start):
+        crew = Here(source).crew(FaceRecipe(("no", "yes"), (1.0, 2.0), C, faces, 0))
+        return solve_problem(
+            state(crew, 1, None, intercept=False), 1e-8, None, Clock(None), None, start=start
+        )
+
+    best = solved(None)
+    v = np.append(best["w"], best["b"])
+    for start in (v, 1.1 * v + 0.01, faces[0], -v, 1e3 * faces[1]):
+        found = solved(start)
+        assert found.objective == pytest.approx(best.objective, rel=1e-7)
+        assert found.bound == pytest.approx(best.objective, rel=1e-7)
+        assert found["w"] == pytest.approx(best["w"], abs=1e-3 * np.abs(v).max())
