@@ -64,9 +64,9 @@ _LARGE = 500_000  # entries of X above which the bound is sought one multiplier 
 _COARSE = 1e-4  # gap at which such a search ends where the weights have a price
 _STATED = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
 _SEARCHED = (
-    "The bound is that of this package's own branch and bound over all assignments, or over boxes of the "
-    "faces' coefficients, each of its bounds lowered by the rounding of its evaluation; it is not computed "
-    "anew here."
+    "The bound is that of this package's own branch and bound over all assignments, by trial moves or by the "
+    "spread of the faces, or over boxes of their coefficients, each of its bounds lowered by the rounding of "
+    "its evaluation; it is not computed anew here."
 )
 _PRICED = (
     "The bound is one at prices of the positives (duals['price'] of the solution): K times the least cost of "

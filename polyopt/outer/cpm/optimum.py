@@ -18,7 +18,7 @@ from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, takes_prices
-from polyopt.outer.cpm.boxes import BoxSearch
+from polyopt.outer.cpm.beside import Beside
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.outer.cpm.prepared import best_order, merge, unmerge
@@ -49,8 +49,6 @@ _RECORD = 0.2  # seconds between records of the history
 _FEW = 3**8  # assignments that need no prices
 # Samples times positives times faces times nodes before prices, and nodes that are worth it.
 _QUICK, _WORTH = 300_000, 100
-_ALONE, _BOXES = 200, 4  # nodes before boxes, and boxes for each beyond; 20 were slower on four small sets
-_MORE = 40  # times as many boxes where they are ahead of assignments and prices
 
 
 def solve_cpm_global(
@@ -92,9 +90,10 @@ def solve_cpm_global(
         Of random starts and of the order in which bounds are added up: the same seed, the same search.
     bounds : {"best", "additive", "plain"}
         What bounds a partial assignment: the faces' dual values and what the samples not assigned must cost
-        besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. With up to 4 features
-        and more than one face "best" begins with prices (:mod:`polyopt.outer.cpm.prices`), which mostly
-        prove the optimum, then takes boxes too (:mod:`polyopt.outer.cpm.boxes`) or, beyond 500 samples, ends.
+        besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. With more than one
+        face "best" takes the spread of the faces too (:mod:`polyopt.outer.cpm.spread`). With up to 4 features
+        it begins with prices (:mod:`polyopt.outer.cpm.prices`), which mostly prove the optimum, then takes
+        boxes too (:mod:`polyopt.outer.cpm.boxes`) or, beyond 500 samples, ends.
     loss, margin
         As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
         of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
@@ -127,8 +126,9 @@ def solve_cpm_global(
         coupled = (X, y, costs, n_faces, loss, margin)
         return search_coupled(*coupled, tol, clock, seed, max_nodes, first, additive)
     search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
-    search.takes_prices = priced
+    search.takes_prices, search.takes_spread = priced, bounds == "best" and n_faces > 1
     kind = f"{'additive' if additive else bounds} bound"
+    kind = f"{kind} and spread" if search.takes_spread else kind
     kind = "prices" if search.is_large else f"prices, {kind} and boxes" if priced else kind
     return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {kind}")
 
@@ -156,7 +156,8 @@ class _Search:
     clock: Clock
     rng: np.random.Generator
     takes_prices: bool = False  # and boxes
-    boxes: BoxSearch | None = None
+    takes_spread: bool = False
+    beside: Beside | None = None
     prices: PriceSearch | None = None
     node: Node | None = None
     history: list[dict[str, float]] = field(default_factory=list)
@@ -192,8 +193,8 @@ class _Search:
             if self.is_large:
                 return self._record(self._limit(max_nodes) or Status.BOUNDED)
             node = self._prepared(additive)
-            if self.takes_prices:
-                self.boxes = BoxSearch(self.data, self.best, self.tol)
+            if self.takes_spread and self.npos > 0:
+                self.beside = Beside(self.data, self.best, self.tol, self.clock, boxes=self.takes_prices)
             return self._explore(node, max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
@@ -245,18 +246,10 @@ class _Search:
                 else:
                     heappush(self.heap, child)
             self.at_hand = np.inf
-            if self.boxes is not None and self.nodes > _ALONE and self._boxes_are_done(self.boxes):
+            others = max(self._least(), 0.0 if self.prices is None else self.prices.bound)
+            if self.beside is not None and self.beside.turn(self.nodes, others, self.clock):
                 break
         return self._record(Status.OPTIMAL)
-
-    def _boxes_are_done(self, boxes: BoxSearch) -> bool:
-        """Look into the next boxes, more of them where they are ahead; whether none is left."""
-        others = max(self._least(), 0.0 if self.prices is None else self.prices.bound)
-        for _ in range(_BOXES * _MORE if boxes.bound > others else _BOXES):
-            if boxes.is_done or self.clock.is_over:
-                break
-            boxes.look()
-        return boxes.is_done
 
     def _children(self, node: Node, one: _Open, additive: bool) -> list[_Open]:
         """What is left to explore of an open node, the best last."""
@@ -300,7 +293,7 @@ class _Search:
     def _bound(self) -> float:
         """The least bound of what is open and of what was cut or finished, less all rounding."""
         least = self._least()
-        for other in (self.boxes, self.prices):
+        for other in (self.beside, self.prices):
             if other is not None:
                 least = max(least, min(other.bound, float(self.best.limits[0])))
         # Costs of equal samples were added up, which scales the optimum by no more than this.
@@ -316,7 +309,7 @@ class _Search:
 
     def _prices_told(self) -> dict[str, Vector]:
         """The prices, if it is they that prove the bound."""
-        others = max(self._least(), 0.0 if self.boxes is None else self.boxes.bound)
+        others = max(self._least(), 0.0 if self.beside is None else self.beside.bound)
         if self.prices is None or self.prices.bound <= others:
             return {}
         return {"price": unmerge(self.prices.of_samples, self.data.C, self.merged, self.C)[:, 0]}

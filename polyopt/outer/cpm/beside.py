@@ -1,0 +1,94 @@
+"""What runs beside the tree over assignments: boxes of coefficients, and the spread of the faces.
+
+Each is a search of its own with a bound of its own on the same incumbent; the largest bound counts. Who is
+ahead gets more turns. Without a limit in seconds turns are counted, so that the same seed makes the same
+search; with one, that of the spread has half of the time as long as it is ahead, and a tenth where it is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polyopt.outer.cpm.boxes import BoxSearch
+from polyopt.outer.cpm.spread import SpreadSearch
+
+if TYPE_CHECKING:
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.cpm.face import Samples
+    from polyopt.solvers.cpm.tree import Best
+
+__all__ = ["Beside"]
+
+_ALONE, _BOXES = 200, 4  # nodes before boxes, and boxes for each beyond; 20 were slower on four small sets
+_MORE = 40  # times as many boxes where they are ahead of assignments and prices
+# Nodes of the tree for each turn of the spread, times the dimension of a face, as its nodes take longer; how
+# many such turns before its first, and times as many nodes where it is behind.
+_NODES, _FIRST, _RARELY = 2, 3, 10
+_SHARE, _LITTLE = 0.5, 0.1  # of the time, where there is a limit
+
+
+class Beside:
+    """The searches beside the tree.
+
+    Parameters
+    ----------
+    data, best, tol
+        As of :class:`polyopt.outer.cpm.spread.SpreadSearch`.
+    clock : Clock
+        Running.
+    boxes : bool
+        Whether there are boxes, for which features must be few.
+
+    Attributes
+    ----------
+    boxes : BoxSearch or None
+        Over boxes.
+    spread : SpreadSearch
+        Over assignments, bounded by the spread.
+    """
+
+    def __init__(self, data: Samples, best: Best, tol: float, clock: Clock, *, boxes: bool):
+        self.boxes = BoxSearch(data, best, tol) if boxes else None
+        self.spread = SpreadSearch(data, best, tol)
+        self._nodes, self._since, self._spent = _NODES * data.A.shape[1], clock.seconds, 0.0
+
+    @property
+    def bound(self) -> float:
+        """The larger of the bounds."""
+        return max(self.spread.bound, 0.0 if self.boxes is None else self.boxes.bound)
+
+    def turn(self, nodes: int, others: float, clock: Clock) -> bool:
+        """A turn for each; whether one of them ended, which proves the incumbent.
+
+        Parameters
+        ----------
+        nodes : int
+            Nodes of the tree by now.
+        others : float
+            What is proven without these searches.
+        clock : Clock
+            When there is to be no other turn.
+        """
+        if self.boxes is not None and nodes > _ALONE:
+            ahead = self.boxes.bound > max(others, self.spread.bound)
+            for _ in range(_BOXES * _MORE if ahead else _BOXES):
+                if self.boxes.is_done or clock.is_over:
+                    break
+                self.boxes.look()
+            if self.boxes.is_done:
+                return True
+        if self._has_turn(nodes, others, clock):
+            before = clock.seconds
+            self.spread.look(clock)
+            self._spent += clock.seconds - before
+        return self.spread.is_done and self.spread.closes
+
+    def _has_turn(self, nodes: int, others: float, clock: Clock) -> bool:
+        """Whether it is the turn of the spread."""
+        if self.spread.is_done or clock.is_over or nodes < _FIRST * self._nodes:
+            return False
+        ahead = self.spread.nodes > 0 and self.spread.bound >= others
+        if clock.left is None:
+            return nodes >= self._nodes * (1 if ahead else _RARELY) * self.spread.nodes
+        share = _SHARE if ahead else _LITTLE
+        return self.spread.nodes == 0 or self._spent <= share * (clock.seconds - self._since)

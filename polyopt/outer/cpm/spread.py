@@ -1,0 +1,390 @@
+"""A bound on the Convex Polytope Machine in any dimension, from the spread of its faces; a tree of them.
+
+Positives of U are not assigned yet. On each face k let multipliers follow who comes, as
+:mod:`polyopt.solvers.cpm.spread` has it: a_k, moves δ_ik with vectors e_ik and sums s_ik, lengths d_ik,
+shares θ_ik of those that may be there, and v_k = Σ_j a_kj y_j x̃_j + Σ_i θ_ik e_ik.
+
+Theorem. If on each face the moves keep within the boxes all together, and Σ_i e_ik e_ik' / d_ik ⪯ I, then
+every completion of the assignment costs at least
+
+    Σ_k ( Σ_j a_kj − ¼ ‖v_k‖² ) + Σ_k Σ_i ( ½ θ_ik v_k·e_ik − ¼ θ_ik² d_ik )
+        + Σ_{i∈U} min_k ( s_ik − ½ v_k·e_ik − ¼ (1 − 2 θ_ik) d_ik ),
+
+the minimum over the faces that i may go to.
+
+Proof. Let z_ik say whether the completion has i on face k, and τ = z − θ. On face k the multipliers
+a_k + Σ_i z_ik δ_ik are feasible, and prove Σ_j a_kj + Σ_i z_ik s_ik − ¼ ‖v_k + Σ_i τ_ik e_ik‖². For any x,
+by Cauchy and Schwarz, x·Σ_i τ_i e_i ≤ (Σ_i d_i τ_i²)^½ (Σ_i (x·e_i)² / d_i)^½ ≤ (Σ_i d_i τ_i²)^½ ‖x‖, so
+that ‖Σ_i τ_i e_i‖² ≤ Σ_i d_i τ_i². So the square is at most ‖v_k‖² + Σ_i (2 τ_ik v_k·e_ik + τ_ik² d_ik),
+and τ_ik is 1 − θ_ik or −θ_ik: add up over the faces, and take for each i the least. ∎
+
+As all faces are alike where nobody is assigned, with shares 1/K, the bound there is that of one face. It is
+that of a convex program: positive i has a face w̄ + t_i of its own, all t_i t_i' ⪯ S, for faces of mean w̄ and
+spread S = (1 − 1/K) Σ_k t_k t_k' cost ‖W‖² = K ‖w̄‖² + tr S / (1 − 1/K). So few dimensions are worth as much
+as many samples: a face must be far from the mean for someone, and not all can be. The bound by trial moves
+(:mod:`polyopt.solvers.cpm.bound`) charges each pair of samples instead; in ten dimensions that is several
+times as much.
+
+With shares that differ the sum of the means Φ_k is convex in θ, and the terms that the minimum is of are its
+slopes: shares are moved to where these are least. The tree branches on the sample whose shares cost most,
+and forbids a face to a sample where that raises the bound to the incumbent.
+
+Rounding. What is computed are e, v and Σ e e' / d, off by running error bounds; the first two make the
+squares larger by 2 H L + H², with H the sum of all errors of a face and L of all lengths. The matrix is shown
+to be small enough by a Cholesky factor (Rump, Verification of positive definiteness, 2006).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from polyopt.certificates.rounding import ABOVE, UNIT, gamma
+from polyopt.outer.cpm.polish import polished_face
+from polyopt.solvers.cpm.face import dual_error, dual_value, hyperplane, price, settle
+from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Vector
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.cpm.face import Samples
+    from polyopt.solvers.cpm.tree import Best
+
+    Allowed = NDArray[np.bool_]
+
+__all__ = ["Proven", "SpreadSearch", "prove_face"]
+
+# Barriers of a root and of another node, times the incumbent over the barriers of all faces; and sweeps each.
+_ROOT, _ROOT_SWEEPS = (0.3, 0.1, 0.03, 0.01, 0.003), 60
+_NODE, _NODE_SWEEPS = (0.03, 0.01, 0.01, 0.003, 0.003), 12
+_BYTES = 2**28  # for the multipliers of open nodes
+_FIRST = 0.01  # of its cost: the first multiplier of a sample, and of a box the room that is always left
+_SIDE = 1e-6
+_LEAST_SHARE, _RATE = 1e-3, 2.0  # of a face that is allowed, and how fast shares follow their slopes
+
+
+class Proven(NamedTuple):
+    """What one face adds to the bound: a number, and for each sample that may be on it more, on it or not.
+
+    ``error`` is how far all of it together may be above the truth.
+    """
+
+    constant: float
+    on: Vector
+    off: Vector
+    error: float
+
+
+def prove_face(ground: Ground, spread: Spread) -> tuple[Proven, Spread]:
+    """What multipliers prove of a face, and the multipliers, held to their boxes, with the lengths that do.
+
+    Parameters
+    ----------
+    ground : Ground
+        Its samples.
+    spread : Spread
+        Any numbers; lengths above 0. Of ``e`` nothing is read.
+    """
+    a, delta, own = np.clip(spread.a, 0.0, ground.C), spread.delta, np.clip(spread.own, 0.0, ground.B)
+    for limit, part in ((ground.C - a, np.maximum(delta, 0.0)), (a, np.maximum(-delta, 0.0))):
+        total = part.sum(axis=0)
+        over = total * ABOVE > limit * (1.0 - 4.0 * UNIT)
+        if over.any():
+            shrunk = np.where(over, limit / np.maximum(total, 1e-300) * (1.0 - 1e-8), 1.0)
+            delta = delta * np.where(part > 0.0, shrunk, 1.0)
+    (n, d), p = ground.A.shape, len(own)
+    e = own[:, None] * ground.P + delta @ ground.A
+    sizes, squares = np.linalg.norm(e, axis=1), np.sqrt(ground.q)
+    reach = np.abs(own) * np.linalg.norm(ground.P, axis=1) + np.abs(delta) @ squares
+    length = np.maximum(spread.length, 1e-300) * _largest(e, spread.length)
+    first, v = a @ ground.A, a @ ground.A + ground.share @ e
+    long = np.linalg.norm(v) + sizes.sum() + a @ squares
+    off_by = ABOVE * gamma(n + p + 8) * (a @ squares + reach.sum() + np.linalg.norm(first) + sizes.sum())
+    pulled, share = e @ v, ground.share
+    on = own + delta.sum(axis=1) - 0.5 * pulled - 0.25 * (1.0 - 2.0 * share) * length
+    off = 0.5 * share * pulled - 0.25 * share**2 * length
+    size = a.sum() + np.abs(own).sum() + np.abs(delta).sum() + long * long + length.sum()
+    error = ABOVE * (0.25 * off_by * (2.0 * long + off_by) + 2.0 * gamma(n + p + d + 20) * size)
+    proven = Proven(float(a.sum() - 0.25 * (v @ v)), on, off, float(error))
+    return proven, Spread(a, delta, own, e, length)
+
+
+def _largest(e: Vector, length: Vector) -> float:
+    """A number such that Σ e e' / d, with lengths d that are as many times larger, is at most I."""
+    p, d = e.shape
+    if p == 0:
+        return 1.0
+    matrix = (e / length[:, None]).T @ e
+    matrix = 0.5 * (matrix + matrix.T)
+    off_by = ABOVE * gamma(p + 6) * float((np.square(e).sum(axis=1) / length).sum())
+    most = float(np.linalg.eigvalsh(matrix)[-1])
+    for more in (1e-10, 1e-6, 1.0):
+        bound = max(most, 0.0) * (1.0 + more) + 1e-300
+        try:
+            np.linalg.cholesky(bound * np.eye(d) - matrix)
+        except np.linalg.LinAlgError:
+            continue
+        return (bound * (1.0 + 8.0 * (d + 4) ** 2 * UNIT) + off_by) * (1.0 + 8.0 * UNIT)
+    return np.inf
+
+
+class _Open(NamedTuple):
+    """An open node, in the order of exploring: least bound, then deepest (-depth), then oldest."""
+
+    bound: float
+    depth: int
+    number: int
+    allowed: Allowed
+    parent: _State
+
+
+@dataclass(eq=False)
+class _State:
+    """Multipliers of a node: faces' Spread over all samples, shares (npos, K), and who had to be on each."""
+
+    faces: list[Spread]
+    share: Vector
+    face: NDArray[np.int64]
+
+
+class SpreadSearch:
+    """A search that can be left and taken up again.
+
+    Parameters
+    ----------
+    data : Samples
+        Rows y_i x̃_i (n, d), those inside first.
+    best : Best
+        The incumbent, which whoever has it may better in between.
+    tol : float
+        Relative gap at which the search ends.
+
+    Attributes
+    ----------
+    nodes : int
+        Nodes looked into.
+    """
+
+    def __init__(self, data: Samples, best: Best, tol: float):
+        self.data, self.best, self.tol = data, best, tol
+        (n, d), K = data.A.shape, len(best.W)
+        self.npos, self.n_faces = n - data.inside, K
+        self.room = max(_BYTES // (8 * K * n * max(self.npos, 1)), 1)
+        size = float(best.limits[0]) / (2 * n * K)
+        a = np.minimum(0.5 * data.C, size)
+        a[data.inside :] = 0.0
+        own = np.minimum(_FIRST * data.C[data.inside :], size)
+        lengths = own**2 * data.q[data.inside :] * 2 * max(self.npos, 1)
+        first = Spread(a, np.zeros((self.npos, n)), own, np.zeros((self.npos, d)), lengths)
+        share = np.full((self.npos, K), 1.0 / K)
+        self.root = _State([first] * K, share, np.full(self.npos, -1))
+        everywhere = np.ones((self.npos, K), dtype=bool)
+        self.heap = [_Open(0.0, 0, 0, everywhere, self.root)]
+        self.nodes, self.made, self.at_hand, self.least = 0, 0, np.inf, np.inf
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no node is open."""
+        return not self.heap
+
+    @property
+    def closes(self) -> bool:
+        """Whether what is proven is within the tolerance of the incumbent."""
+        return self.bound >= self._enough
+
+    @property
+    def bound(self) -> float:
+        """The least bound of what is open and of what was left out."""
+        return float(min(self.heap[0].bound if self.heap else np.inf, self.at_hand, self.least))
+
+    def look(self, clock: Clock) -> None:
+        """Look into the node of the least bound."""
+        one = self.heap[0]
+        self.at_hand = one.bound  # an interruption must not lose it
+        heappop(self.heap)
+        for child in self._children(one, clock):
+            heappush(self.heap, child)
+        self.at_hand = np.inf
+
+    @property
+    def unit(self) -> float:
+        """The incumbent over the number of barriers of all faces."""
+        n, d = self.data.A.shape
+        return float(self.best.limits[0]) / (self.n_faces * (2 * n + d))
+
+    @property
+    def _enough(self) -> float:
+        return float(self.best.limits[0]) * (1.0 - self.tol)
+
+    def _children(self, one: _Open, clock: Clock) -> list[_Open]:
+        """What is left to explore of a node."""
+        if one.bound >= self._enough:
+            self.least = min(self.least, one.bound)
+            return []
+        self.nodes += 1
+        node = _Node(self, one)
+        node.raise_all(clock)
+        self._round(node)
+        bound = max(one.bound, node.bound)
+        if bound >= self._enough:
+            self.least = min(self.least, bound)
+            return []
+        open_ = np.flatnonzero(node.face < 0)
+        if not len(open_):
+            self.least = min(self.least, max(bound, self._exact(node.face, clock)))
+            return []
+        there = np.maximum(bound, node.bound + node.extra)  # of i on k
+        allowed = one.allowed.copy()
+        shut = allowed[open_] & (there >= self._enough)
+        if shut.any():
+            self.least = min(self.least, float(there[shut].min()))
+            allowed[open_] &= ~shut
+        state = node.state if len(self.heap) < self.room else self.root
+        at = int(node.price.argmax())
+        children = []
+        for k in np.flatnonzero(allowed[open_[at]][: node.offered]):
+            mask = allowed.copy()
+            mask[open_[at]] = np.arange(self.n_faces) == k
+            self.made += 1
+            children.append(_Open(float(there[at, k]), one.depth - 1, self.made, mask, state))
+        return children
+
+    def _round(self, node: _Node) -> None:
+        """Each positive on the face with its largest share, and what alternating makes of it."""
+        face, W = node.share.argmax(axis=1), np.zeros_like(self.best.W)
+        cost = settle(self.data, face, W, 1e-4 * self.tol * self.best.limits[0])
+        if cost < self.best.limits[0]:
+            self.best.limits[0], self.best.W[:] = cost, W
+
+    def _exact(self, face: NDArray[np.int64], clock: Clock) -> float:
+        """What the faces of a whole assignment cost at least; they are tried as an incumbent."""
+        data, total, W = self.data, 0.0, np.zeros_like(self.best.W)
+        little = 0.1 * self.tol * float(self.best.limits[0]) / self.n_faces
+        for k in range(self.n_faces):
+            a, W[k] = polished_face(data, face, k, little, clock)
+            w = np.empty_like(W[k])
+            hyperplane(data, a, w)
+            value = dual_value(a, w)
+            total += value - dual_error(data, a, w) - (self.n_faces + 4) * UNIT * abs(value)
+        cost = price(data, W, np.zeros(self.npos, dtype=np.int64))
+        if cost < self.best.limits[0]:
+            self.best.limits[0], self.best.W[:] = cost, W
+        return total
+
+
+class _Node:
+    """A node at hand."""
+
+    def __init__(self, search: SpreadSearch, one: _Open):
+        self.search, self.allowed, parent = search, one.allowed, one.parent
+        K, counts = search.n_faces, one.allowed.sum(axis=1)
+        self.face = np.where(counts == 1, one.allowed.argmax(axis=1), -1)
+        self.used = int(self.face.max(initial=-1)) + 1
+        self.offered = min(K, self.used + 1)
+        self.undecided = np.flatnonzero(self.face < 0)
+        self.is_root = one.number == 0
+        self.share = self._shares(parent.share)
+        came = np.flatnonzero((parent.face < 0) & (self.face >= 0))
+        self.faces = [self._with(parent.faces[k], came[self.face[came] == k]) for k in range(self.offered)]
+        self.bound, self.extra, self.price = -np.inf, np.zeros((0, K)), np.zeros(0)
+
+    @property
+    def state(self) -> _State:
+        """What children begin from."""
+        last = self.faces[-1]
+        return _State(self.faces + [last] * (self.search.n_faces - self.offered), self.share, self.face)
+
+    def _shares(self, share: Vector) -> Vector:
+        share = np.where(self.allowed, np.maximum(share, _LEAST_SHARE), 0.0)
+        if self.used < share.shape[1]:  # those not in use are alike
+            share[:, self.used :] = share[:, self.used :].mean(axis=1, keepdims=True)
+        total = share.sum(axis=1, keepdims=True)
+        return np.asarray(share / np.where(total > 0.0, total, 1.0))
+
+    def _with(self, spread: Spread, came: NDArray[np.int64]) -> Spread:
+        """The multipliers of a face to which some have come, whose moves are then made."""
+        a, inside = spread.a.copy(), self.search.data.inside
+        a += spread.delta[came].sum(axis=0)
+        a[inside + came] += spread.own[came]
+        return spread._replace(a=a)
+
+    def raise_all(self, clock: Clock) -> None:
+        """Raise the multipliers and move the shares, by some rounds, until the bound is enough."""
+        barriers, sweeps = (_ROOT, _ROOT_SWEEPS) if self.is_root else (_NODE, _NODE_SWEEPS)
+        for barrier in barriers:
+            self._raise(barrier * self.search.unit, sweeps)
+            if clock.is_over or self.bound >= self.search._enough:
+                break
+
+    def _raise(self, mu: float, sweeps: int) -> None:
+        search, K = self.search, self.search.n_faces
+        constant, error = 0.0, 0.0
+        on = np.full((search.npos, K), np.inf)
+        off, lengths = np.zeros((search.npos, K)), np.zeros((search.npos, K))
+        for k in range(self.offered):
+            times = K - self.used if k == self.used else 1  # all that are not in use are like the first
+            proven, moving = self._raise_face(k, mu, sweeps)
+            constant += times * proven.constant
+            error += times * proven.error
+            alike = np.s_[k : k + times]
+            on[moving, alike] = proven.on[:, None]
+            off[moving, alike] = proven.off[:, None]
+            lengths[moving, alike] = self.faces[k].length[moving, None]
+        open_ = self.undecided
+        least = on[open_].min(axis=1)
+        total = constant + least.sum() + off[open_].sum()
+        size = abs(constant) + np.abs(least).sum() + np.abs(off[open_]).sum()
+        bound = float(total - error - 2.0 * gamma(search.npos * (K + 1) + 2 * K + 8) * size)
+        if bound > self.bound:
+            self.bound, self.extra = bound, on[open_] - least[:, None]
+        share = self.share[open_]
+        self.price = (share * (1.0 - share) * lengths[open_]).sum(axis=1)
+        if len(open_) and self.used > 0:
+            gained = np.where(self.allowed[open_], on[open_] - least[:, None], 0.0)
+            scale = np.abs(np.where(self.allowed[open_], on[open_], 0.0)).mean() + 1e-300
+            self.share[open_] *= np.exp(-_RATE * gained / scale)
+            self.share = self._shares(self.share)
+
+    def _raise_face(self, k: int, mu: float, sweeps: int) -> tuple[Proven, NDArray[np.int64]]:
+        """Raise face k; what it proves, and who may be on it."""
+        data, spread = self.search.data, self.faces[k]
+        moving = np.flatnonzero((self.face < 0) & self.allowed[:, k])
+        rows = np.r_[np.arange(data.inside), data.inside + np.flatnonzero(self.face == k)]
+        A, P = data.A[rows], data.A[data.inside + moving]
+        ground = Ground(
+            A, data.q[rows], data.C[rows], P, data.C[data.inside + moving], self.share[moving, k].copy()
+        )
+        mine = _within(ground, Spread(
+            spread.a[rows], spread.delta[np.ix_(moving, rows)], spread.own[moving], spread.e[moving],
+            spread.length[moving],
+        ))  # fmt: skip
+        raise_spread(ground, mine, mu, sweeps)
+        proven, kept = prove_face(ground, mine)
+        n = len(data.C)
+        a, delta, own = np.zeros(n), np.zeros((self.search.npos, n)), np.zeros(self.search.npos)
+        e, length = np.zeros_like(data.A[data.inside :]), np.ones(self.search.npos)
+        a[rows], own[moving], e[moving], length[moving] = kept.a, kept.own, kept.e, kept.length
+        delta[np.ix_(moving, rows)] = kept.delta
+        self.faces[k] = Spread(a, delta, own, e, length)
+        return proven, moving
+
+
+def _within(ground: Ground, spread: Spread) -> Spread:
+    """Multipliers with room in every box, and lengths with room in the matrix."""
+    side = _SIDE * ground.C
+    a = np.clip(spread.a, side, ground.C - side)
+    up, down = np.maximum(spread.delta, 0.0).sum(axis=0), np.maximum(-spread.delta, 0.0).sum(axis=0)
+    room = np.minimum(
+        (ground.C - a - 0.5 * side) / np.maximum(up, 1e-300), (a - 0.5 * side) / np.maximum(down, 1e-300)
+    )
+    delta = np.ascontiguousarray(spread.delta * np.minimum(room, 1.0))
+    e = spread.own[:, None] * ground.P + delta @ ground.A
+    length = np.maximum(spread.length, 1e-300)
+    if len(length):
+        length = length * max(1.0, 1.01 * float(np.linalg.eigvalsh((e / length[:, None]).T @ e)[-1]))
+    return Spread(a, delta, spread.own.copy(), e, length)

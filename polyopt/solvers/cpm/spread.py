@@ -1,0 +1,240 @@
+"""One face of the Convex Polytope Machine for which positives may answer or not: multipliers that follow.
+
+Of the samples on a face some are there for certain (the negatives, and the positives assigned to it: rows j
+of A, y_j x̃_j), others may be (positives i that are not assigned, rows of P). Let multipliers follow who
+comes: a_j, and δ_ij more for each i that is on the face, which itself has β_i. With e_i = β_i P_i + Σ_j δ_ij
+A_j and s_i = β_i + Σ_j δ_ij, a set S of them on the face costs at least, by weak duality,
+
+    Σ_j a_j + Σ_{i∈S} s_i − ¼ ‖Σ_j a_j A_j + Σ_{i∈S} e_i‖²
+
+as long as what all together may do keeps within the boxes, a_j + Σ_i [δ_ij]_+ ≤ C_j and
+a_j ≥ Σ_i [−δ_ij]_+. The square is the trouble, for it has products of any two of S. For lengths d > 0 with
+Σ_i e_i e_i' / d_i ⪯ I, and any t, ‖Σ t_i e_i‖² ≤ Σ d_i t_i² (diag(d) − E E' and I − Σ e_i e_i' / d_i are
+positive together). So with shares θ_i and v = Σ_j a_j A_j + Σ_i θ_i e_i the square is at most
+
+    ‖v‖² + Σ_i [ 2 τ_i v·e_i + τ_i² d_i ],   τ_i = 1 − θ_i for i in S, −θ_i for the others,
+
+which is a sum over samples: :mod:`polyopt.outer.cpm.spread` adds the faces up.
+
+This kernel raises, for given shares, what that makes in the mean, when i is on the face with share θ_i,
+
+    Φ = Σ_j a_j + Σ_i θ_i s_i − ¼ ‖v‖² − ¼ Σ_i θ_i (1 − θ_i) d_i,
+
+a concave function, by coordinates, with a barrier for the boxes and for the matrix, μ Σ log(room) +
+μ log det(I − Σ e_i e_i'/d_i). For one i, with H the inverse of that matrix without it and ρ = e'He, the best
+length is a root of d (d − ρ) = μ ρ / c, c = ¼ θ (1 − θ); and what is lost by ρ is convex in it, so that it is
+at most linear: a coordinate of e_i sees a parabola. Most δ stay 0: only each fourth sweep looks at all of
+them. Nothing rests on how far this comes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from formulations.matrices import Vector
+
+__all__ = ["Ground", "Spread", "raise_spread"]
+
+_WHOLE = 4  # of so many sweeps one looks at every move
+_STEPS, _MOST = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
+_LEAST = 1e-12  # ρ, for which the parabola would have no end
+
+
+class Ground(NamedTuple):
+    """The samples of one face.
+
+    A (n, d), their squared lengths q (n,) and costs C (n,); P (p, d), costs B (p,) and shares (p,) of those
+    that may be on it, over 0 and below 1.
+    """
+
+    A: Vector
+    q: Vector
+    C: Vector
+    P: Vector
+    B: Vector
+    share: Vector
+
+
+class Spread(NamedTuple):
+    """The multipliers: a (n,), delta (p, n), own (p,), which is β; e (p, d) and length (p,), which is d."""
+
+    a: Vector
+    delta: Vector
+    own: Vector
+    e: Vector
+    length: Vector
+
+
+class _Work(NamedTuple):
+    """What is left of the boxes (n,) above and below, v (d,), H (d, d), and H times e_i and a row (d,)."""
+
+    up: Vector
+    down: Vector
+    v: Vector
+    H: Vector
+    He: Vector
+    Hx: Vector
+
+
+@njit(cache=True)
+def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None:
+    """Raise Φ with the barrier, in place, by so many sweeps.
+
+    Every box and the matrix must have room.
+    """
+    (n, d), p = ground.A.shape, len(ground.share)
+    work = _Work(
+        ground.C - spread.a, spread.a.copy(), np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(d)
+    )
+    _begin(ground, spread, work)
+    inverse = np.zeros((d, d))
+    for sweep in range(sweeps):
+        _matrix(spread, inverse)
+        inverse[:] = np.linalg.inv(inverse)
+        for j in range(n):
+            _raise_base(ground, spread, work, j, mu)
+        for i in range(p):
+            _raise_one(ground, spread, work, inverse, i, mu, sweep % _WHOLE == 0)
+
+
+@njit(cache=True)
+def _begin(ground: Ground, spread: Spread, work: _Work) -> None:
+    (n, d), p = ground.A.shape, len(ground.share)
+    for j in range(n):
+        for r in range(d):
+            work.v[r] += spread.a[j] * ground.A[j, r]
+    for i in range(p):
+        for j in range(n):
+            work.up[j] -= max(spread.delta[i, j], 0.0)
+            work.down[j] -= max(-spread.delta[i, j], 0.0)
+        for r in range(d):
+            work.v[r] += ground.share[i] * spread.e[i, r]
+
+
+@njit(cache=True)
+def _matrix(spread: Spread, M: Vector) -> None:
+    """I − Σ e_i e_i' / d_i."""
+    d = len(M)
+    for r in range(d):
+        for s in range(d):
+            M[r, s] = 1.0 if r == s else 0.0
+    for i in range(len(spread.length)):
+        for r in range(d):
+            for s in range(d):
+                M[r, s] -= spread.e[i, r] * spread.e[i, s] / spread.length[i]
+
+
+@njit(cache=True)
+def _raise_base(ground: Ground, spread: Spread, work: _Work, j: int, mu: float) -> None:
+    d = len(work.v)
+    for _ in range(_STEPS):
+        slope = 1.0
+        for r in range(d):
+            slope -= 0.5 * ground.A[j, r] * work.v[r]
+        up, down = mu / work.up[j], mu / work.down[j]
+        curve = 0.5 * ground.q[j] + up / work.up[j] + down / work.down[j]
+        step = (slope + down - up) / curve
+        step = min(max(step, -_MOST * work.down[j]), _MOST * work.up[j])
+        spread.a[j] += step
+        work.down[j] += step
+        work.up[j] -= step
+        for r in range(d):
+            work.v[r] += step * ground.A[j, r]
+
+
+@njit(cache=True)
+def _raise_one(
+    ground: Ground, spread: Spread, work: _Work, inverse: Vector, i: int, mu: float, whole: bool
+) -> None:
+    """Raise what i has of the multipliers, and give it the best length; `inverse` follows."""
+    d, share = len(work.v), ground.share[i]
+    factor = 0.25 * share * (1.0 - share)
+    _times(inverse, spread.e[i], work.He)
+    square = _dot(work.He, spread.e[i])
+    for r in range(d):
+        for s in range(d):
+            taken = work.He[r] * work.He[s] / (spread.length[i] + square)
+            work.H[r, s] = inverse[r, s] - taken
+    _times(work.H, spread.e[i], work.He)
+    rho = max(_dot(work.He, spread.e[i]), _LEAST)
+    pull = mu / (_length(rho, mu, factor) - rho)
+    _raise_own(ground, spread, work, i, pull)
+    for j in range(len(ground.C)):
+        if whole or spread.delta[i, j] != 0.0:
+            _raise_move(ground, spread, work, i, j, pull, mu)
+    square = _dot(work.He, spread.e[i])
+    spread.length[i] = _length(max(square, _LEAST), mu, factor)
+    for r in range(d):
+        for s in range(d):
+            back = work.He[r] * work.He[s] / (spread.length[i] - square)
+            inverse[r, s] = work.H[r, s] + back
+
+
+@njit(cache=True)
+def _times(M: Vector, x: Vector, product: Vector) -> None:
+    for r in range(len(x)):
+        product[r] = _dot(M[r], x)
+
+
+@njit(cache=True)
+def _dot(x: Vector, y: Vector) -> float:
+    total = 0.0
+    for r in range(len(x)):
+        total += x[r] * y[r]
+    return total
+
+
+@njit(cache=True)
+def _length(rho: float, mu: float, factor: float) -> float:
+    """The root of d (d − ρ) = μ ρ / c."""
+    return float(0.5 * (rho + np.sqrt(rho * rho + 4.0 * mu * rho / factor)))
+
+
+@njit(cache=True)
+def _raise_own(ground: Ground, spread: Spread, work: _Work, i: int, pull: float) -> None:
+    share, x = ground.share[i], ground.P[i]
+    _times(work.H, x, work.Hx)
+    slope = share * (1.0 - 0.5 * _dot(x, work.v)) - 2.0 * pull * _dot(x, work.He)
+    curve = 0.5 * share * share * _dot(x, x) + 2.0 * pull * _dot(x, work.Hx)
+    new = min(max(spread.own[i] + slope / curve, 0.0), ground.B[i])
+    _move(spread, work, i, x, new - spread.own[i], share)
+    spread.own[i] = new
+
+
+@njit(cache=True)
+def _raise_move(ground: Ground, spread: Spread, work: _Work, i: int, j: int, pull: float, mu: float) -> None:
+    share, x, old = ground.share[i], ground.A[j], spread.delta[i, j]
+    _times(work.H, x, work.Hx)
+    slope = share * (1.0 - 0.5 * _dot(x, work.v)) - 2.0 * pull * _dot(x, work.He)
+    curve = 0.5 * share * share * ground.q[j] + 2.0 * pull * _dot(x, work.Hx)
+    up, down = work.up[j] + max(old, 0.0), work.down[j] + max(-old, 0.0)
+    at_zero, new = slope + curve * old, 0.0
+    if at_zero > mu / up:
+        new = _into(at_zero, curve, up, mu)
+    elif -at_zero > mu / down:
+        new = -_into(-at_zero, curve, down, mu)
+    if new != old:
+        spread.delta[i, j] = new
+        work.up[j], work.down[j] = up - max(new, 0.0), down - max(-new, 0.0)
+        _move(spread, work, i, x, new - old, share)
+
+
+@njit(cache=True)
+def _into(slope: float, curve: float, room: float, mu: float) -> float:
+    """Where slope·t − ½ curve t² + μ log(room − t) is largest, which is above 0."""
+    middle, excess = slope + curve * room, slope * room - mu
+    root = np.sqrt(max(middle * middle - 4.0 * curve * excess, 0.0))
+    return float(2.0 * excess / (middle + root))
+
+
+@njit(cache=True)
+def _move(spread: Spread, work: _Work, i: int, x: Vector, step: float, share: float) -> None:
+    """e_i, and what is made of it, after a step along a row; work.Hx is H times that row."""
+    for r in range(len(x)):
+        spread.e[i, r] += step * x[r]
+        work.v[r] += step * share * x[r]
+        work.He[r] += step * work.Hx[r]

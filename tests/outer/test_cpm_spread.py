@@ -1,0 +1,158 @@
+"""The bound by the spread of the faces: the theorem by every assignment, its convex program, its search."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from helpers.cases import few
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyopt.outer.cpm import beside
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.spread import SpreadSearch, prove_face
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
+from polyopt.solvers.cpm.tree import Best
+
+
+def a_face(seed, n=6, p=5):
+    """Samples of a face, and multipliers of which nothing is right: too large, and lengths too small."""
+    rng = np.random.default_rng(seed)
+    d = 1 + seed % 4
+    A, P = rng.normal(size=(n, d)), rng.normal(size=(p, d))
+    costs = rng.choice([0.5, 1.0, 30.0], n + p)
+    ground = Ground(A, (A * A).sum(axis=1), costs[:n], P, costs[n:], rng.uniform(0.05, 0.95, p))
+    size = rng.choice([0.1, 1.0, 10.0])
+    delta = size * rng.normal(size=(p, n)) * rng.integers(0, 2, (p, n))
+    own = size * rng.uniform(0, 1, p) * costs[n:]
+    lengths = rng.choice([1e-3, 1.0, 1e3], p)
+    return ground, Spread(rng.uniform(-0.1, 1.1, n) * costs[:n], delta, own, np.zeros((p, d)), lengths)
+
+
+@given(st.integers(0, 10**6))
+def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_proven(seed):
+    ground, given_ = a_face(seed)
+    proven, kept = prove_face(ground, given_)
+    assert ((kept.own >= 0) & (kept.own <= ground.B)).all()
+    for on in product([False, True], repeat=len(kept.own)):
+        some = np.array(on)
+        a = kept.a + kept.delta[some].sum(axis=0)
+        assert (a >= -1e-12 * ground.C).all() and (a <= ground.C * (1 + 1e-12)).all()
+        twice_w = a @ ground.A + kept.own[some] @ ground.P[some]
+        value = a.sum() + kept.own[some].sum() - 0.25 * twice_w @ twice_w
+        bound = proven.constant + proven.off.sum() + proven.on[some].sum()
+        assert bound - proven.error <= value + 1e-12 * abs(a).sum()
+    # The lengths do: no less than a hair shorter ones would.
+    matrix = (kept.e / kept.length[:, None]).T @ kept.e
+    assert 1 - 1e-8 <= np.linalg.eigvalsh(matrix)[-1] <= 1 or not kept.e.any()
+
+
+def overlapping(seed, n=14, d=3):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, d)), np.where(np.arange(n) < n // 2, 1.0, -1.0)
+    return X, y, merge(X, y, np.ones(n), rng)[0]
+
+
+def search_from(data, K, cost, W=None):
+    faces = np.zeros((K, data.A.shape[1])) if W is None else W.copy()
+    return SpreadSearch(data, Best(faces, np.array([cost, np.inf, 0.0])), 1e-6)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_root_comes_to_its_convex_program(K):
+    X, y, data = overlapping(K)
+    P, N = np.c_[X[y > 0], np.ones(7)], np.c_[X[y < 0], np.ones(7)]
+    own, F, G = (
+        cp.Variable(7, nonneg=True),
+        cp.Variable((7, 7), nonneg=True),
+        cp.Variable((7, 7), nonneg=True),
+    )
+    lengths = cp.Variable(7)
+    E = cp.multiply(own[:, None] @ np.ones((1, 4)), P) - (F - G) @ N
+    mean = -N.T @ cp.sum(G, axis=0) + cp.sum(E, axis=0) / K
+    worth = cp.sum(own) + cp.sum(F) + (K - 1) * cp.sum(G) - K / 4 * cp.sum_squares(mean)
+    program = cp.Problem(
+        cp.Maximize(worth - (1 - 1 / K) / 4 * cp.sum(lengths)),
+        [
+            own <= 1,
+            cp.sum(cp.maximum(F, G), axis=0) <= 1,
+            cp.bmat([[cp.diag(lengths), E], [E.T, np.eye(4)]]) >> 0,
+        ],
+    )
+    known = program.solve(solver="CLARABEL")
+    found = solve_cpm_global(X, y, 1.0, K)
+    search = search_from(data, K, found.objective, found["W"])
+    search.look(Clock())
+    assert 0.97 * known <= search.bound <= known * (1 + 1e-6)
+    assert known <= found.objective * (1 + 1e-6)
+
+
+@settings(max_examples=few(6, 40))
+@given(st.integers(0, 10**6))
+def test_no_bound_is_above_the_optimum_which_the_search_finds(seed):
+    rng = np.random.default_rng(seed)
+    n, d, K = 6 + seed % 4, 1 + seed % 4, 2 + seed % 3
+    X = (
+        rng.integers(-1, 2, (n, d)).astype(float)
+        if seed % 3
+        else 10.0 ** rng.integers(-2, 3) * rng.normal(size=(n, d))
+    )
+    y, C = rng.choice([-1.0, 1.0], n), rng.choice([0.0, 0.5, 1.0, 30.0], n)
+    y[:2], C[:2] = (1.0, -1.0), 1.0
+    data, _ = merge(X, y, C, rng)
+    known = solve_cpm_global(X, y, C, K, bounds="additive", tol=1e-8)
+    search = search_from(data, K, K * C.sum())
+    while not search.is_done and search.nodes < 40:
+        before = search.bound
+        search.look(Clock())
+        assert before <= search.bound <= known.objective * (1 + 1e-9)
+        assert search.best.limits[0] >= known.bound * (1 - 1e-12)
+    assert not search.is_done or search.best.limits[0] <= known.objective * (1 + 2e-6)
+
+
+def test_coordinates_never_lower_what_they_raise():
+    ground, given_ = a_face(7)
+    start = Spread(
+        0.5 * ground.C, np.zeros((5, 6)), 0.1 * ground.B, 0.1 * ground.B[:, None] * ground.P, np.full(5, 1e4)
+    )
+    mu = 1e-3
+
+    def value(at):
+        up = ground.C - at.a - np.maximum(at.delta, 0).sum(axis=0)
+        down = at.a - np.maximum(-at.delta, 0).sum(axis=0)
+        matrix = np.eye(ground.A.shape[1]) - (at.e / at.length[:, None]).T @ at.e
+        v, share = at.a @ ground.A + ground.share @ at.e, ground.share
+        worth = at.a.sum() + share @ (at.own + at.delta.sum(axis=1)) - 0.25 * v @ v
+        barrier = np.log(up).sum() + np.log(down).sum() + np.linalg.slogdet(matrix)[1]
+        return worth - 0.25 * (share * (1 - share)) @ at.length + mu * barrier
+
+    values = [value(start)]
+    for _ in range(12):
+        raise_spread(ground, start, mu, 1)
+        values.append(value(start))
+    assert (np.diff(values) >= -1e-9 * np.abs(values[1:])).all()
+    assert values[-1] > values[0]
+    np.testing.assert_allclose(start.e, start.own[:, None] * ground.P + start.delta @ ground.A, atol=1e-9)
+
+
+def test_beside_the_tree_it_proves_what_trial_moves_leave_open():
+    X, y, _ = overlapping(1, n=60, d=8)
+    both = [solve_cpm_global(X, y, 1.0, 2, max_nodes=150, bounds=kind) for kind in ("best", "additive")]
+    gaps = [1 - one.bound / one.objective for one in both]
+    assert gaps[0] < 0.8 * gaps[1]
+    again = solve_cpm_global(X, y, 1.0, 2, max_nodes=150)
+    assert again.bound == both[0].bound  # no turn is timed
+
+
+def test_it_may_prove_the_optimum_by_itself(monkeypatch):
+    monkeypatch.setattr(beside, "_NODES", 0)  # a turn for each node of the tree
+    X, y, _ = overlapping(3, n=30, d=6)
+    found = solve_cpm_global(X, y, 1.0, 2)
+    assert found.history[-1]["open"] > 0  # of the tree
+    known = solve_cpm_global(X, y, 1.0, 2, bounds="additive")
+    np.testing.assert_allclose([found.objective, found.bound], known.objective, rtol=2e-6)
