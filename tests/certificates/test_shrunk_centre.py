@@ -222,15 +222,24 @@ def test_it_ends_early_where_it_is_told_to_or_where_the_gap_is_enough():
         return len(asked) == 3
 
     def bound(alpha):
-        path = _Path(X, y, caps, penalty)
+        path = CentralPath(X, y, caps, penalty)
         path.alpha = alpha
         path.gap()
         return path.bound
 
-    first = central_multipliers(X, y, caps, penalty, 1e-9, is_over=lambda: True)
+    def followed(enough, most=60, **ends):
+        path = CentralPath(X, y, caps, penalty)
+        return path.follow(enough, most, **ends), path.best
+
+    is_enough, first = followed(1e-9, is_over=lambda: True)
+    assert not is_enough
     assert (first == 0.5).all()
-    assert (central_multipliers(X, y, caps, penalty, np.inf) == 0.5).all()
-    assert (central_multipliers(X, y, caps, penalty, 1e-9, most=1) == 0.5).all()  # and then one step unseen
-    third = bound(central_multipliers(X, y, caps, penalty, 1e-9, is_over=over))
+    is_enough, middle = followed(np.inf)
+    assert is_enough
+    assert (middle == 0.5).all()
+    assert (followed(1e-9, most=1)[1] == 0.5).all()  # and then one step unseen
+    third = bound(followed(1e-9, is_over=over)[1])
     assert len(asked) == 3
-    assert bound(first) < third < bound(central_multipliers(X, y, caps, penalty, 1e-9))
+    is_enough, last = followed(1e-9)
+    assert is_enough
+    assert bound(first) < third < bound(last)
