@@ -101,7 +101,7 @@ def test_every_machine_has_its_multipliers_drawn(name):
 
 def test_a_face_has_the_colour_that_it_has_in_the_plane():
     X, y = blobs()
-    machine = SPLA1(2, n_init=1, random_state=0).fit(X, y)
+    machine = SPLA1(2, positives="all", n_init=1, random_state=0).fit(X, y)
     duals = machine.duals_
     # Whichever face comes first, and though one is left out: colours are of faces, not of places.
     for frame in (duals, duals[::-1], pd.concat([duals.assign(face=duals["face"] + 1), duals.head(3)])):
