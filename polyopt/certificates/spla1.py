@@ -172,7 +172,7 @@ def _statement(
     """What is claimed of the faces, for whoever checks it."""
     pulls = costs[:, None] * members * expit(-y[:, None] * scores(X, W))
     size = priced({"kind": "square", "factor": numeral(0.5 * rho)}, penalty)
-    title = "SPLA1 for its cells"
+    title = "SPLA1 for the cells that are listed"
     return state_faces(title, X, y, W, size, costs.tolist(), members, pulls, loss="logistic")
 
 
