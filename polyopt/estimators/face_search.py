@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
-from polyopt.estimators.trials import Trials, fit_whole
+from polyopt.estimators.trials import Table, Trials, fit_whole
 from polyopt.watch import steps
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["FaceSearch"]
 
 _HOW = ("cv", "prune")
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # faces that "auto" tries in turn,
+_IDLE = 2  # until so many in a row are not worth their faces
 
 
 @estimator
@@ -36,8 +38,9 @@ class FaceSearch(ClassifierSearch):
         A classifier with ``n_faces``: :class:`Polyceptron`, :class:`SPLA1`, :class:`PCSLP`, :class:`PLUME` or
         :class:`ConvexPolytopeMachine`, with all other settings. A floor ``perplexity`` is the same share of
         the faces for every candidate as it is for the estimator's own ``n_faces``, and at least 1.
-    n_faces : sequence of int, default=(1, 2, 3, 4, 6, 8)
-        Candidates.
+    n_faces : sequence of int or "auto", default=(1, 2, 3, 4, 6, 8)
+        Candidates. "auto" ("cv" alone) grows the number by half as long as it pays: until two numbers in a
+        row are no better than the best before them by its standard error.
     how : {"cv", "prune"}, default="cv"
         "cv" takes the smallest number whose mean score in cross-validation is within one standard error of
         the best. "prune" fits the largest number, counts the faces that bound the polytope and answer for
@@ -58,17 +61,22 @@ class FaceSearch(ClassifierSearch):
     """
 
     estimator: BaseEstimator
-    n_faces: Sequence[int] = (1, 2, 3, 4, 6, 8)
+    n_faces: Sequence[int] | str = (1, 2, 3, 4, 6, 8)
     _: KW_ONLY
     how: str = "cv"
     cv: Splits = 5
 
     def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
-        candidates = sorted({int(number) for number in self.n_faces})
-        if not candidates or candidates[0] < 1:
-            raise ValueError(f"n_faces must name numbers of at least 1, not {self.n_faces!r}")
         if self.how not in _HOW:
             raise ValueError(f"how must be 'cv' or 'prune', not {self.how!r}")
+        grows = isinstance(self.n_faces, str) and self.n_faces == "auto"
+        if grows and self.how == "prune":
+            raise ValueError("how='prune' begins with the largest of n_faces: give numbers, not 'auto'")
+        if isinstance(self.n_faces, str) and not grows:
+            raise ValueError(f"n_faces must be 'auto' or name numbers of at least 1, not {self.n_faces!r}")
+        candidates = list(_SIZES) if grows else sorted({int(number) for number in self.n_faces})
+        if not candidates or candidates[0] < 1:
+            raise ValueError(f"n_faces must name numbers of at least 1, not {self.n_faces!r}")
         if "n_faces" not in self.estimator.get_params():
             raise ValueError(f"estimator must have a parameter n_faces, which {self.estimator!r} has not")
         return (self._by_scores if self.how == "cv" else self._by_pruning)(candidates, X, y, weights)
@@ -90,7 +98,8 @@ class FaceSearch(ClassifierSearch):
         name, settings = type(self).__name__, [self._settings(number) for number in candidates]
         trials = Trials(name, X, y, weights, cv=self.cv, n_jobs=self.n_jobs, verbose=self.verbose)
         with trials.counting(len(candidates)):
-            found = trials.table(machine, settings)
+            grow = self._grown if isinstance(self.n_faces, str) else Trials.table
+            found = grow(trials, machine, settings)
             mean, error = found.mean, found.deviation / np.sqrt(trials.n_splits)
             least = mean.max(initial=0.0) - (error[mean.argmax()] if len(mean) else 0.0)
             place = int(np.argmax(mean >= least)) if len(mean) else 0
@@ -106,6 +115,29 @@ class FaceSearch(ClassifierSearch):
         self.n_faces_ = candidates[chosen]
         told = told_of(len(mean), len(candidates), settings[chosen])
         return Chosen(whole, found.machines.get(chosen), machine, told)
+
+    @staticmethod
+    def _grown(trials: Trials, machine: BaseEstimator, settings: list[dict[str, Any]]) -> Table:
+        """One candidate after the other, until two in a row do not pay."""
+        tables: list[Table] = []
+        best, error, idle = -np.inf, 0.0, 0
+        for one in settings:
+            found = trials.table(machine, [one])
+            if not len(found.numbers):  # the run is over
+                break
+            tables.append(found)
+            score = float(found.mean[0])
+            idle = 0 if score > best + error else idle + 1
+            if idle == _IDLE:
+                break
+            if score > best:
+                best, error = score, float(found.deviation[0]) / np.sqrt(trials.n_splits)
+        return Table(
+            np.arange(len(tables)),
+            np.concatenate([np.empty((0, trials.n_splits)), *(table.scores for table in tables)]),
+            np.array([float(table.seconds[0]) for table in tables]),
+            {k: table.machines[0] for k, table in enumerate(tables)},
+        )
 
     def _by_pruning(
         self, candidates: list[int], X: SamplesLike, y: ArrayLike, weights: dict[str, Any]

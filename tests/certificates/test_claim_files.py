@@ -48,6 +48,9 @@ MACHINES = {
     "polyceptron-group": polyopt.Polyceptron(
         n_faces=2, group=2.0, l1=0.2, feature_groups=[[0, 1]], n_init=1, random_state=0
     ),
+    "polyceptron-box": polyopt.Polyceptron(
+        n_faces=2, group=0.5, radius=0.3, feature_groups=[[0, 1]], n_init=1, random_state=0
+    ),
     "polyceptron-l1": polyopt.Polyceptron(
         n_faces=2, solver="highs", l1=0.3, signs=[1, 0, 0], n_init=1, random_state=0
     ),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
@@ -37,6 +37,38 @@ def test_cross_validation_takes_the_least_number_that_is_as_good_as_any(triangle
     assert search.n_faces_ == good["n_faces"].min() == 3
     assert search.score(X, y) > 0.97
     assert (search.predict(X) == search.best_estimator_.predict(X)).all()
+
+
+class Known(ClassifierMixin, BaseEstimator):
+    """Right on as many of ten samples held out as the number of faces says."""
+
+    def __init__(self, right=(), n_faces=1):
+        self.right, self.n_faces = right, n_faces
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        return self
+
+    def predict(self, X):
+        labels = np.where(X[:, 0] > 0, self.classes_[1], self.classes_[0])
+        turned = np.arange(len(X)) >= dict(self.right)[self.n_faces]
+        return np.where(turned, self.classes_[0] + self.classes_[1] - labels, labels)
+
+
+@in_turn(
+    "right,tried,chosen",
+    [
+        ({1: 5, 2: 5, 3: 8, 4: 9, 6: 9, 8: 9}, [1, 2, 3, 4, 6, 8], 4),  # one that is no better is waited for
+        ({1: 7, 2: 7, 3: 6}, [1, 2, 3], 1),  # two in a row end it, however good what would come
+        ({k: k // 8 for k in (1, 2, 3, 4)}, [1, 2, 3], 1),
+    ],
+)
+def test_faces_grow_until_two_numbers_in_a_row_do_not_pay(right, tried, chosen):
+    y = np.tile([-1, 1], 20)
+    search = FaceSearch(Known(tuple(right.items())), "auto", cv=4).fit(y[:, None] * 1.0, y)
+    assert search.results_["n_faces"].tolist() == tried
+    assert search.results_["score"].tolist() == pytest.approx([right[k] / 10 for k in tried])
+    assert search.n_faces_ == chosen == search.best_estimator_.n_faces
 
 
 @pytest.mark.cases(2)
@@ -75,6 +107,8 @@ def test_a_face_counts_if_it_bounds_and_cuts(triangle):
     [
         ({"n_faces": ()}, "n_faces must name"),
         ({"n_faces": (0, 1)}, "n_faces must name"),
+        ({"n_faces": "many"}, "n_faces must be 'auto' or name"),
+        ({"n_faces": "auto", "how": "prune"}, "give numbers, not 'auto'"),
         ({"how": "guess"}, "how must be"),
         ({"estimator": SVC()}, "must have a parameter n_faces"),
     ],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from formulations.matrices import Array
     from polyopt.certificates.claims.statement import Statement
     from polyopt.check.check import Program, Rows
 
@@ -169,7 +170,9 @@ def _scale(
 def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[list[Fraction]]) -> Any:
     """What groups hold of some pulls (K, m), never more than their price.
 
-    It is along the pulls; where the longest face alone is paid for, along the faces that use the group.
+    It is along the pulls or along the faces that use the group, whichever leaves the lower price: where an
+    end of a weight's range holds it as well, the pulls point elsewhere. Where the longest face alone is paid
+    for, it is along the faces.
 
     Parameters
     ----------
@@ -181,19 +184,40 @@ def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[li
     groups, price = np.array([int(g) for g in program.groups]), float(program.group)
     V, W = (np.array([[float(v) for v in part] for part in parts]) for parts in (pulls, faces))
     edges = [[[float(v) for v in column] for column in zip(*face, strict=True)] for face in program.prices]
-    _, l1, _, low, high = (np.array(column) for column in zip(*edges, strict=True))
-    cut = np.maximum(V - l1, 0.0) * (high > 0) - np.maximum(-V - l1, 0.0) * (low < 0)
+    columns = [np.array(column) for column in zip(*edges, strict=True)]
     held = np.zeros_like(V)
     for group in set(groups.tolist()) - {0}:
-        own = groups == group
-        used = program.shape == "worst" and bool(W[:, own].any())
-        along = W[:, own] if used else cut[:, own]
-        length = float(np.linalg.norm(along))
-        if length > 0.0:
-            most = _WITHIN * price / length
-            held[:, own] = (most if used else min(most, 1.0)) * along
+        own, found = groups == group, []
+        ends = [column[:, own] for column in columns]
+        for along, whole in ((_cut(V[:, own], ends), False), (W[:, own], True)):
+            length = float(np.linalg.norm(along))
+            if length > 0.0:
+                most = _WITHIN * price / length
+                found.append((most if whole else min(most, 1.0)) * along)
+        if program.shape == "worst":
+            found = found[-1:]
+        if found:
+            left = [_price(V[:, own] - q, ends) for q in found]
+            held[:, own] = found[int(np.argmin(left))]
     unit = 2.0 ** (int(np.frexp(price)[1]) - 60)
     return [[Fraction(v) for v in np.trunc(part / unit) * unit] for part in held]
+
+
+def _cut(v: Array, ends: list[Array]) -> Array:
+    """What the price of absolute values, and forbidden signs, leave of some pulls."""
+    _, l1, _, low, high = ends
+    return np.asarray(np.maximum(v - l1, 0.0) * (high > 0) - np.maximum(-v - l1, 0.0) * (low < 0))
+
+
+def _price(v: Array, ends: list[Array]) -> float:
+    """Σ max (v w − h w² − l |w|) over low ≤ w ≤ high."""
+    curve, _, _, low, high = ends
+    rest = _cut(v, ends)
+    at = rest != 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        free = np.where(curve > 0.0, 0.5 * rest / curve, np.sign(rest) * np.inf)
+    w = np.clip(free, low, high)[at]
+    return float((rest[at] * w).sum() - (curve[at] * np.where(curve[at] > 0.0, w, 0.0) ** 2).sum())
 
 
 def shares_of(lengths: list[float]) -> list[Fraction]:
