@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from polyopt.solvers.cpm import box_bound
+from polyopt.solvers.cpm import box_bound, boxes
 from polyopt.solvers.cpm.box_bound import bound_box, box_for
 from polyopt.solvers.cpm.face import UNIT, Samples
 
@@ -176,3 +176,23 @@ def test_a_multiplier_goes_to_where_the_bound_without_the_box_is_largest(seed):
     assert box.up[INSIDE:, 0] == pytest.approx(up[INSIDE:, 0], abs=1e-12)
     assert (np.abs(box.up - before) > 1e-3).sum() > 3
     assert box.W == pytest.approx(faces())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_interval_to_cut_has_the_largest_part_in_what_envelopes_lose(seed):
+    _, data, box = prepared(seed, 3.0)
+    box.share[0], box.offset[0] = 0.0, box.most[0].max()  # a constant: every face has a part in it
+    parts = np.zeros((K, D))
+    for p in range(N - INSIDE):
+        i = INSIDE + p
+        s = box.W @ data.A[i]
+        above = box.offset[p] + box.share[p] @ s
+        lost = data.C[i] * (max(0.0, 1.0 - s.max()) - max(0.0, 1.0 - above))
+        widths = np.abs(data.A[i]) * (box.high - box.low)
+        own = box.share[p] if box.share[p].any() else np.ones(K)
+        if lost > 0.0:
+            parts += lost * own[:, None] * widths / (own @ (box.most[p] - box.least[p]))
+    face, coefficient, part = boxes._branch.py_func(data, box)
+    assert (face, coefficient) == np.unravel_index(parts.argmax(), parts.shape)
+    assert part == pytest.approx(parts.max(), rel=1e-9)
+    assert part > 0.0
