@@ -215,7 +215,7 @@ class Comparison:
             notes = self.notes() if self.rows or self.interrupted else []
             return repeat_tables(self.summaries(), self.differences(), titles, notes, width)
         proofs, notes = self.proofs(), self.notes() if self.rows or self.interrupted else []
-        return tables(self.rows, titles, notes, width, [proof_table(proofs)] if proofs else [])
+        return tables(self.rows, titles, notes, width, [proof_table(proofs, width)] if proofs else [])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self.table(options.max_width)

@@ -91,31 +91,54 @@ def _run(estimator: Any) -> Vector:
     return np.column_stack([kept[:, 0], np.array(gaps)]) if len(kept) else np.empty((0, 2))
 
 
-def proof_table(proofs: list[Proof]) -> Table:
+def proof_table(proofs: list[Proof], width: int = 120) -> Table:
     """The proofs as a table for a console: the bound, and each solver's gap to it and seconds.
+
+    Where the line is too short for all of it the seconds are left out, then the digits that matter least.
 
     Parameters
     ----------
     proofs : list of Proof
         At least one.
+    width : int
+        Characters of a line.
     """
+    solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
+    for digits, timed in ((7, True), (5, True), (7, False), (5, False)):
+        headers, rows = _cells(proofs, solvers, digits, timed)
+        needs = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+        if sum(needs) + 2 * len(needs) <= width:
+            break
+    table = Table(
+        title=f"Gap to the bound on all points, in percent{', and seconds' if timed else ''}",
+        title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
+        padding=(0, 2, 0, 0), header_style="bold",
+    )  # fmt: skip
+    for header in headers:
+        is_name = header in ("data", "method")
+        table.add_column(header, no_wrap=True, justify="left" if is_name else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _cells(
+    proofs: list[Proof], solvers: list[str], digits: int, timed: bool
+) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows; the methods are named where there are several."""
     from polyopt.compare.table import duration, number
 
-    solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
-    table = Table(
-        title="Gap to the bound on all points, in percent, and seconds", title_justify="left",
-        title_style="bold", box=None, show_edge=False, pad_edge=False, header_style="bold",
-    )  # fmt: skip
-    for header in ("data", "method"):
-        table.add_column(header, no_wrap=True)
-    for header in ("best", "bound", *solvers):
-        table.add_column(header, justify="right", no_wrap=True)
+    several = len({proof.method for proof in proofs}) > 1
+    rows = []
     for proof in proofs:
         gaps = proof.gaps
-        cells = [
-            f"{100 * gaps[solver]:.3g} ({duration(proof.seconds[solver])})" if solver in gaps else "–"
+        ends = [
+            f"{100 * gaps[solver]:.3g}" + (f" ({duration(proof.seconds[solver])})" if timed else "")
+            if solver in gaps
+            else "–"
             for solver in solvers
         ]
         best = min(proof.objectives.values(), default=np.nan)
-        table.add_row(proof.data, proof.method, number(best, 7), number(proof.bound, 7), *cells)
-    return table
+        names = [proof.data, proof.method] if several else [proof.data]
+        rows.append([*names, number(best, digits), number(proof.bound, digits), *ends])
+    return ["data", *(["method"] if several else []), "best", "bound", *solvers], rows

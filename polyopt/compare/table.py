@@ -92,11 +92,7 @@ def tables(
     for one in more:
         parts += [one, Text()]
     parts += marks_explained([row.claim for row in shown], width)
-    parts += [
-        Text(f"{row.method} {row.solver} on {row.data}: {row.status}", style="yellow")
-        for row in shown
-        if _fell_short(row)
-    ]
+    parts += [Text(line, style="yellow") for line in _short_falls(shown)]
     parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
 
@@ -119,8 +115,17 @@ def marks_explained(claims: Sequence[str | None], width: int) -> list[Renderable
     return [Text(f"{badge.mark} {badge.meaning}", style="dim") for badge in badges]
 
 
-def _fell_short(row: Row) -> bool:
-    return row.status not in (str(Status.OPTIMAL), str(Status.CONVERGED))
+def _short_falls(rows: Iterable[Row]) -> list[str]:
+    """Who fell short, and how: a line for each reason, those of one method and solver together."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        if row.status not in (str(Status.OPTIMAL), str(Status.CONVERGED)):
+            found.setdefault(row.status, {}).setdefault(f"{row.method} {row.solver}", []).append(row.data)
+    lines = []
+    for status, whose in found.items():
+        who = "; ".join(f"{name} on {', '.join(where)}" for name, where in whose.items())
+        lines.append(f"{who}: {status}")
+    return lines
 
 
 def _table(title: str, rows: list[Row], width: int) -> Table:

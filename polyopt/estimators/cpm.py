@@ -83,14 +83,16 @@ class ConvexPolytopeMachine(PolytopeLearner):
         coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
         assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
         exact on small data and SGD beyond, and with a price or signs dual before SGD; ``solver_`` says which.
-        Beyond 500 samples "global" takes prices with up to 4 features (20,000 samples), and else bounds it
-        by groups of samples and answers with the best of dual ascents: the certificate has the gap.
+        Beyond 500 samples "global" takes prices with up to 4 features (20,000 samples), the spread of the
+        faces (2,000), and else bounds it by groups of samples and answers with the best of dual ascents: the
+        certificate has the gap.
         With a price "dual" makes Newton steps on the dual, and ends at gaps of about 1e-10; "sgd" is dual
         averaging, whose answers have exact zeros too; "global" has none.
     group_size : int, optional
         For solver="global" with loss="sum" and margin="total": the most samples of a group, up to 500, where
         the optimum is bounded by groups of samples. Larger groups bound it better once they are searched, and
-        take longer. By default 20 for each feature, from 60 to 300, beyond 500 samples, and no groups below.
+        take longer. By default 20 for each feature, from 60 to 300, beyond 2,000 samples, and no groups
+        below.
     n_init : int or "auto", default="auto"
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,
         5 for "dual" with a price (each from the end of a run without), else 1. With more than one, "exact"

@@ -20,7 +20,8 @@ from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare import run as run_module
 from polyopt.compare.data import prepare
 from polyopt.compare.programs import find_programs
-from polyopt.compare.table import CLAIMS, duration, number, solver_word
+from polyopt.compare.proofs import Proof, proof_table
+from polyopt.compare.table import CLAIMS, duration, number, solver_word, tables
 from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset, built_in, names
 from polyopt.estimators.svm import SVM
@@ -451,3 +452,28 @@ def test_built_in_stands_for_all_sets_that_need_no_download():
 
     assert _with_built_in(["banana.csv", "built-in"]) == ["banana.csv", *built_in()]
     assert {"ionosphere", "wdbc"} <= set(built_in()) < set(names())
+
+
+def test_gaps_to_the_bound_are_never_cut_and_short_falls_are_told_once():
+    ends = {"exact": 22.44311, "sgd": 22.5, "dual": 22.4, "global": 22.4}
+    seconds = dict.fromkeys(ends, 104.55)
+    proofs = [
+        Proof(name, "cpm", 15.91969, ends, seconds, "global", np.empty((0, 2))) for name in ("wdbc", "pima")
+    ]
+    for width, timed in ((120, True), (80, True), (56, False)):
+        out = io.StringIO()
+        Console(file=out, width=width).print(proof_table(proofs, width))
+        assert "…" not in out.getvalue()
+        assert ("seconds" in out.getvalue()) == timed
+        assert "29.2" in out.getvalue()  # 100 (1 - 15.92 / 22.5)
+    several = [*proofs, replace(proofs[0], method="ce-svm")]
+    out = io.StringIO()
+    Console(file=out, width=80).print(proof_table(several, 80))
+    assert "ce-svm" in out.getvalue()
+    rows = compare(blobs(24), ["svm"], time_limit=None).rows
+    late = [
+        replace(row, status="The time limit was reached.", data=name) for row in rows for name in ("a", "b")
+    ]
+    text = "\n".join(str(line) for line in tables(rows, {"a": "a", "b": "b"}, [], 80).renderables)
+    assert text.count(late) == 1
+    assert f"svm x on a, b; svm z on a, b: {late}" in text

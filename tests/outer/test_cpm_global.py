@@ -23,10 +23,12 @@ from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
 from polyopt.outer.cpm import first, prepared
 from polyopt.outer.cpm import optimum as module
+from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.outer.cpm.prepared import merge
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
-from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane
+from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -492,8 +494,8 @@ def test_what_cannot_be_sought_is_refused():
     X, y, _ = clusters(600, 3, 0)
     with pytest.raises(ValueError, match=r"up to 500 samples, not 600: bound it by groups"):
         solve_cpm_global(X, y, 1.0, 3, bounds="additive")
-    with pytest.raises(ValueError, match=r"up to 500 samples, not 600: bound it by groups"):
-        solve_cpm_global(np.hstack([X, X, X]), y, 1.0, 3)
+    with pytest.raises(ValueError, match=r"up to 2000 samples, not 2400: bound it by groups"):
+        solve_cpm_global(np.tile(X, (4, 3)), np.tile(y, 4), 1.0, 3)
     X, y = X[::20], y[::20]
     with pytest.raises(ValueError, match=r"start must be finite, of shape \(3, 3\)"):
         solve_cpm_global(X, y, 1.0, 3, start=np.zeros((2, 3)))
@@ -557,3 +559,17 @@ def test_of_some_orders_of_the_negatives_the_first_with_the_best_bound_is_kept(b
     assert (order == best + 1).all()
     assert (data.A[rows] == tried[best]).all()
     assert sorted(rows) == list(range(20))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_face_more_costs_no_more_than_an_empty_one_above_fewer(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(40, 6)), np.repeat([-1.0, 1.0], 20)
+    data, _ = merge(X, y, np.ones(40), rng)
+    costs = []
+    for K in (2, 3, 4):
+        best = Best(np.zeros((K, 7)), np.array([np.inf, np.inf, 0.0]))
+        begin(data, best, 1e-9, None, 3, Clock(), np.random.default_rng(7))
+        assert best.limits[0] == pytest.approx(price(data, best.W, np.zeros(20, dtype=np.int64)))
+        costs.append(best.limits[0])
+    assert (np.diff(costs) <= 1.0 + 1e-7).all()

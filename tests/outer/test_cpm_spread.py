@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from polyopt.outer.cpm import beside
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
-from polyopt.outer.cpm.spread import SpreadSearch, prove_face
+from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
+from polyopt.solvers.cpm.spread_bound import prove_face
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -155,3 +156,16 @@ def test_it_may_prove_the_optimum_by_itself(monkeypatch):
     assert found.history[-1]["open"] > 0  # of the tree
     known = solve_cpm_global(X, y, 1.0, 2, bounds="additive")
     np.testing.assert_allclose([found.objective, found.bound], known.objective, rtol=2e-6)
+
+
+def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(520, 5))
+    y = np.where(np.arange(520) < 40, 1.0, -1.0)
+    X[:40, :2] += 2.5 * rng.choice([-1.0, 1.0], (40, 2))
+    found = solve_cpm_global(X, y, 0.1, 2)  # the root alone, as nothing limits the search
+    assert found.iterations == 1
+    assert found.solver == "branch and bound, spread"
+    assert 0.5 * found.objective < found.bound <= found.objective
+    more = solve_cpm_global(X, y, 0.1, 2, max_nodes=4)
+    assert more.bound >= found.bound

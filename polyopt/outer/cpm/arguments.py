@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["MOST_SAMPLES", "as_faces", "check_arguments", "takes_prices"]
+__all__ = ["MOST_SAMPLES", "as_faces", "check_arguments", "searches_told", "takes_prices", "takes_spread"]
 
 MOST_SAMPLES = 500  # beyond, no search through assignments would end
 # Of samples and features, with which prices and boxes do. 20,000 samples of two features take 0.6 GB, and a
 # bound within 8 % takes two minutes; with 10,000 there is one within 4 % then.
 _MOST_PRICED, _MOST_FEATURES = 20_000, 4
+_MOST_SPREAD = 2_000  # of samples: what the positives may do takes 8 bytes for each positive, sample and face
 
 
 def takes_prices(
@@ -42,10 +43,41 @@ def takes_prices(
     return plain and few and len(np.unique(y[C > 0])) > 1
 
 
+def takes_spread(
+    y: Vector, C: Vector, n_faces: int, bounds: str = "best", loss: str = "sum", margin: str = "total"
+) -> bool:
+    """Whether faces are bounded by their spread.
+
+    Parameters
+    ----------
+    y, C, n_faces, bounds, loss, margin
+        As of :func:`takes_prices`.
+    """
+    plain = bounds == "best" and (loss, margin) == ("sum", "total")
+    return plain and n_faces > 1 and len(y) <= _MOST_SPREAD and len(np.unique(y[C > 0])) > 1
+
+
+def searches_told(bounds: str, is_large: bool, prices: bool, spread: bool) -> str:
+    """What a solution says it was found by.
+
+    Parameters
+    ----------
+    bounds : str
+        As of :func:`polyopt.outer.cpm.optimum.solve_cpm_global`.
+    is_large : bool
+        Whether there are too many samples for the tree and for boxes.
+    prices, spread : bool
+        Whether these are taken.
+    """
+    tree = "plain bound" if bounds == "plain" else "additive bound"
+    taken = {"prices": prices, tree: not is_large, "spread": spread, "boxes": prices and not is_large}
+    return f"branch and bound, {', '.join(name for name, is_taken in taken.items() if is_taken)}"
+
+
 def check_arguments(
     y: Vector, C: Vector, m: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str
-) -> None:
-    """Raise ValueError for what makes no program.
+) -> tuple[bool, bool]:
+    """Whether prices and whether the spread are taken; raises ValueError for what makes no program.
 
     Parameters
     ----------
@@ -59,11 +91,15 @@ def check_arguments(
     one_of("bounds", bounds, ("best", "additive", "plain"))
     check_loss(loss)
     check_margin(margin)
-    if len(y) > MOST_SAMPLES and not takes_prices(y, C, m, n_faces, bounds, loss, margin):
+    how = (bounds, loss, margin)
+    priced, spread = takes_prices(y, C, m, n_faces, *how), takes_spread(y, C, n_faces, *how)
+    if len(y) > MOST_SAMPLES and not (priced or spread):
+        most = _MOST_SPREAD if how == ("best", "sum", "total") and n_faces > 1 else MOST_SAMPLES
         raise ValueError(
-            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {len(y)}: bound it by "
+            f"the global optimum can be sought for up to {most} samples, not {len(y)}: bound it by "
             "groups (loss='sum' with margin='total'), or use alternating minimisation from many starts"
         )
+    return priced, spread
 
 
 def as_faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:

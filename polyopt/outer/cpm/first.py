@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.solvers.cpm.face import settle
+from polyopt.solvers.cpm.face import price, settle
+from polyopt.solvers.cpm.tree import Best
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.cpm.face import Samples
-    from polyopt.solvers.cpm.tree import Best
 
     Vector = NDArray[np.float64]
 
 __all__ = ["begin"]
+
+_FEWER = 0.3  # of the time, for starts with one face less
 
 
 def begin(
@@ -45,6 +47,8 @@ def begin(
     if first is not None:
         _keep(data, best, precision, (points @ first.T).argmax(axis=1))
         return
+    if n_faces > 2:
+        _from_fewer(data, best, precision, starts, clock, rng)
     some = len(points) > 0
     middle = points[:, :-1].mean(axis=0) if some else np.zeros(points.shape[1] - 1)
     scale = points[:, :-1].std(axis=0) if some else np.ones_like(middle)
@@ -55,6 +59,26 @@ def begin(
         _keep(data, best, precision, rng.integers(0, n_faces, len(points)))
         if clock.is_over:
             return
+
+
+def _from_fewer(
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
+) -> None:
+    """Begin from what one face less comes to, and a face for nobody: the best w = 0, which costs at most 1.
+
+    So more faces cost no more than that above fewer, as far as these starts go; a face of nobody takes whom
+    it is the best for.
+    """
+    fewer = Best(np.zeros((len(best.W) - 1, best.W.shape[1])), np.array([np.inf, np.inf, 0.0]))
+    begin(data, fewer, precision, None, starts, clock.part(_FEWER), rng)
+    nobody = np.zeros_like(best.W[:1])
+    nobody[0, -1] = -1.0
+    W = np.vstack([fewer.W, nobody])
+    face = np.zeros(len(data.C) - data.inside, dtype=np.int64)
+    cost = price(data, W, face)
+    if cost < best.limits[0]:
+        best.limits[0], best.W[:] = cost, W
+    _keep(data, best, precision, face)
 
 
 def _keep(data: Samples, best: Best, precision: float, assignment: NDArray[np.int64]) -> None:

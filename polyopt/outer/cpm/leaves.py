@@ -58,6 +58,10 @@ _NO_PRICES = (
     "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
     "The checker knows trees over assignments, of which one that proves as much would be too large"
 )
+_NO_SPREAD = (
+    "this bound has no claim to be saved: it is one by the spread of the faces, of more samples than a tree "
+    "over assignments has an end for, and the checker knows such trees alone"
+)
 _FEWER = 1_000  # nodes that branch, where prices proved the bound: mostly there are millions, or some dozens
 _BITS = 30  # of a cap: the grid of its multipliers
 
@@ -85,8 +89,8 @@ def evidence_of(
     if (loss, margin) != ("sum", "total"):
         return ()
     goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))
-    if "price" in found.duals and len(y) > MOST_SAMPLES:
-        return without_form(_NO_PRICES)
+    if len(y) > MOST_SAMPLES:
+        return without_form(_NO_PRICES if "price" in found.duals else _NO_SPREAD)
     most = _FEWER if "price" in found.duals else None
     return (Evidence(cache(partial(_state, dense(X), y, C, found["W"], goal, most))),)
 

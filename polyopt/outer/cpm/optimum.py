@@ -17,7 +17,7 @@ from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import gamma
-from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, takes_prices
+from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, searches_told
 from polyopt.outer.cpm.beside import Beside
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.polish import polished_face
@@ -71,7 +71,8 @@ def solve_cpm_global(
     Parameters
     ----------
     X : array_like or CSR of shape (n, m)
-        Samples, at most 500, or 20,000 where prices are taken (see `bounds`); sparse ones are made dense.
+        Samples, at most 500; 2,000 with the spread, 20,000 with prices (see `bounds`). Sparse ones are made
+        dense.
     y : array_like of shape (n,)
         Labels: -1 inside, +1 outside.
     C : float or array_like of shape (n,)
@@ -91,9 +92,10 @@ def solve_cpm_global(
     bounds : {"best", "additive", "plain"}
         What bounds a partial assignment: the faces' dual values and what the samples not assigned must cost
         besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. With more than one
-        face "best" takes the spread of the faces too (:mod:`polyopt.outer.cpm.spread`). With up to 4 features
-        it begins with prices (:mod:`polyopt.outer.cpm.prices`), which mostly prove the optimum, then takes
-        boxes too (:mod:`polyopt.outer.cpm.boxes`) or, beyond 500 samples, ends.
+        face "best" takes the spread of the faces too (:mod:`polyopt.outer.cpm.spread`), beyond 500 samples
+        alone: the root, or what a limit allows. With up to 4 features it begins with prices
+        (:mod:`polyopt.outer.cpm.prices`), which mostly prove the optimum, and takes boxes
+        (:mod:`polyopt.outer.cpm.boxes`).
     loss, margin
         As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
         of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
@@ -115,10 +117,8 @@ def solve_cpm_global(
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
-    program = (y, costs, X.shape[1], n_faces)
-    check_arguments(*program, tol, bounds, loss, margin)
-    X, priced = dense(X), takes_prices(*program, bounds, loss, margin)
-    first = None if start is None else as_faces("start", start, (n_faces, X.shape[1] + 1))
+    priced, spread = check_arguments(y, costs, X.shape[1], n_faces, tol, bounds, loss, margin)
+    X, first = dense(X), None if start is None else as_faces("start", start, (n_faces, X.shape[1] + 1))
     clock, additive = Clock(time_limit), bounds != "plain"
     if (loss, margin) != ("sum", "total"):
         from polyopt.outer.cpm.coupled import search_coupled
@@ -126,11 +126,9 @@ def solve_cpm_global(
         coupled = (X, y, costs, n_faces, loss, margin)
         return search_coupled(*coupled, tol, clock, seed, max_nodes, first, additive)
     search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
-    search.takes_prices, search.takes_spread = priced, bounds == "best" and n_faces > 1
-    kind = f"{'additive' if additive else bounds} bound"
-    kind = f"{kind} and spread" if search.takes_spread else kind
-    kind = "prices" if search.is_large else f"prices, {kind} and boxes" if priced else kind
-    return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {kind}")
+    search.takes_prices, search.takes_spread = priced, spread
+    told = searches_told(bounds, search.is_large, priced, spread)
+    return search.solution(search.run(first, max_nodes, additive), told)
 
 
 @dataclass(order=True, frozen=True)
@@ -190,12 +188,11 @@ class _Search:
                 self.prices = PriceSearch(self.data, self.best, self.tol, self.rng)
                 if self._priced(self.prices, max_nodes):
                     return self._record(Status.OPTIMAL)
-            if self.is_large:
-                return self._record(self._limit(max_nodes) or Status.BOUNDED)
-            node = self._prepared(additive)
-            if self.takes_spread and self.npos > 0:
-                self.beside = Beside(self.data, self.best, self.tol, self.clock, boxes=self.takes_prices)
-            return self._explore(node, max_nodes, additive)
+            node = None if self.is_large else self._prepared(additive)
+            if self.takes_spread:
+                boxes = self.takes_prices and node is not None
+                self.beside = Beside(self.data, self.best, self.tol, self.clock, boxes=boxes)
+            return self._spread(max_nodes) if node is None else self._explore(node, max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
@@ -221,6 +218,16 @@ class _Search:
             prices.look(self.clock)
             self._record()
         return prices.is_closed
+
+    def _spread(self, max_nodes: int | None) -> Status:
+        """Nodes of the spread alone, of data too large for the tree; the root, if nothing limits them."""
+        alone = 1 if max_nodes is None and self.clock.left is None else np.inf
+        spread = self.beside.spread if self.beside else None
+        while spread and self.nodes < alone and not (spread.is_done or self._limit(max_nodes)):
+            self.nodes += 1
+            spread.look(self.clock)
+            self._record()
+        return self._record(self._limit(max_nodes) or Status.BOUNDED)
 
     def _limit(self, max_nodes: int | None) -> Status | None:
         if max_nodes is not None and self.nodes >= max_nodes:

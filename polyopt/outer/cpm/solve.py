@@ -134,13 +134,14 @@ def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
 
 
 def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    from polyopt.outer.cpm.arguments import MOST_SAMPLES, takes_prices
+    from polyopt.outer.cpm.arguments import MOST_SAMPLES, takes_prices, takes_spread
     from polyopt.outer.cpm.optimum import solve_cpm_global
 
     program = (as_floats(X, settings.feature_scale), y, C, settings.n_faces)
     what = (settings.loss, settings.margin)
-    priced = takes_prices(y, C, X.shape[1], settings.n_faces, "best", *what)
-    is_large = len(y) > MOST_SAMPLES and not priced
+    whole = takes_prices(y, C, X.shape[1], settings.n_faces, "best", *what)
+    whole = whole or takes_spread(y, C, settings.n_faces, "best", *what)
+    is_large = len(y) > MOST_SAMPLES and not whole
     if settings.group_size is not None or (is_large and what == ("sum", "total")):
         from polyopt.outer.cpm.groups import solve_cpm_groups
 

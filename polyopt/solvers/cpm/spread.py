@@ -14,7 +14,7 @@ positive together). So with shares θ_i and v = Σ_j a_j A_j + Σ_i θ_i e_i the
 
     ‖v‖² + Σ_i [ 2 τ_i v·e_i + τ_i² d_i ],   τ_i = 1 − θ_i for i in S, −θ_i for the others,
 
-which is a sum over samples: :mod:`polyopt.outer.cpm.spread` adds the faces up.
+which is a sum over samples: ``polyopt.outer.cpm.spread`` adds the faces up.
 
 This kernel raises, for given shares, what that makes in the mean, when i is on the face with share θ_i,
 
