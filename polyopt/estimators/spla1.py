@@ -84,8 +84,9 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
     W_, b_ : ndarray of shape (K, m), (K,)
         The faces that samples were fitted by, `n_faces` or fewer (binary problems).
     solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes): the faces, the cells ``assignment`` that they were fitted
-        to (without `integers`), and as its objective the loss with every sample in the cell of its least score.
+        The solver's answer (one per pair of classes): the faces, the cells ``assignment`` that they were
+        fitted to (without `integers`), and as its objective the loss with every sample in the cell of its
+        least score.
     duals_ : pandas.DataFrame
         One row per sample and face that fits it: its pull u, in input order; and with a price or signs rows
         for each face and feature: what ``upper``, ``lower``, ``group`` and ``sign`` hold against its weight.
