@@ -69,7 +69,7 @@ def _sweep_kernel(n_lanes: int) -> Any:
             offset = begin * shared
             row_product(values, columns, begin, end, offset, W, scores, n_lanes)
             add_bias(scores, 1.0, W)
-            face = 0
+            face = np.int64(0)  # of the plain 0, what takes it would be compiled once more
             for k in range(1, len(sizes)):
                 if scores[k] < scores[face]:
                     face = k

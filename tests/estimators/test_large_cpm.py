@@ -192,6 +192,7 @@ def test_several_classes_have_a_polytope_for_each_pair(data):
         machine().fit(X, y)
 
 
+@pytest.mark.cases(0, "7", "60")  # an early one and a late one
 @pytest.mark.parametrize("stop", [1, 7, 25, 60])
 def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(stop, data, start, tmp_path, monkeypatch):
     """It is ended, as by a kill, in the midst of a face of the first round or of a later one."""

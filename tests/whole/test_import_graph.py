@@ -26,6 +26,7 @@ FLOORS = [
             "polyopt.answers",
             "polyopt.bounded",
             "polyopt.check",
+            "polyopt.compiled",
             "polyopt.datasets",
             "polyopt.files",
             "polyopt.graphs",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compiled import njit
+from polyopt.operands import put
 from polyopt.solvers.cpm.box_bound import Box, bound_box
 from polyopt.solvers.cpm.face import Samples, price, settle
 from polyopt.solvers.cpm.tree import Best
@@ -86,7 +87,8 @@ def examine_box(
         The multipliers found.
     """
     n, K = codes.shape
-    box.low[:, :], box.high[:, :] = low, high
+    _copy(low, box.low)
+    _copy(high, box.high)
     for i in range(n):
         for k in range(K):
             box.up[i, k] = data.C[i] * (codes[i, k] / _CODES)
@@ -114,18 +116,25 @@ def examine_box(
 
 
 @njit(cache=True)
+def _copy(values: Vector, out: Vector) -> None:
+    """``out[:, :] = values``, row by row as :func:`~polyopt.operands.put` does it, which compiles faster."""
+    for k in range(len(values)):
+        put(values[k], out[k])
+
+
+@njit(cache=True)
 def _try_faces(data: Samples, best: Best, box: Box, tol: float) -> None:
     """Keep the faces of a box if they are the best so far, and what alternating makes of them."""
     found = np.zeros(len(box.offset), np.int64)
     J = price(data, box.W, found)
     if best.limits[0] > J:
         best.limits[0] = J
-        best.W[:, :] = box.W
+        _copy(box.W, best.W)
         W = box.W.copy()
         J = settle(data, found, W, 1e-3 * tol * J)
         if best.limits[0] > J:
             best.limits[0] = J
-            best.W[:, :] = W
+            _copy(W, best.W)
 
 
 @njit(cache=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compiled import njit
+from polyopt.operands import put
 from polyopt.solvers.cpm.face import Samples, climb, hyperplane
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def priced_face(
     answers = answers.copy()
     following = answers.copy()
     for _ in range(_ROUNDS):
-        answers[:] = following
+        put(following, answers)
         for i in range(data.inside, n):
             caps[i] = data.C[i] if answers[i - data.inside] else 0.0
             a[i] = min(a[i], caps[i])

@@ -69,7 +69,7 @@ def _put_row_of(source: Any, r: Any, out: Any) -> Any:
         q = len(product)
         put(product, out)
         if source.degree == 0:
-            exponentials(out.reshape((1, len(out))), 0, q)
+            exponentials(out.reshape((1, len(out))), np.int64(0), q)  # as it is compiled for others
         for _ in range(source.degree - 1):
             for c in range(q):
                 out[c] *= product[c]

@@ -68,7 +68,8 @@ def climb(
     """
     a, c = _nearest_pair(Q, y, kept)
     if a < 0 or c < 0:
-        margins[:] = y if a >= 0 else -y
+        for i in range(len(y)):
+            margins[i] = y[i] if a >= 0 else -y[i]
         return 0, 0.0, MET
     active[0], active[1] = a, c
     alpha[0] = alpha[1] = 1.0
@@ -76,7 +77,7 @@ def climb(
     if square <= 1e-14 * (Q[a, a] + Q[c, c]):
         return 2, np.inf, RAY
     alpha[0] = alpha[1] = 2.0 / square
-    k, value = 2, 2.0 / square
+    k, value = np.int64(2), 2.0 / square  # of the plain 2, what takes k would be compiled once more
     b = y[a] * (1.0 - alpha[0] * (Q[a, a] + Q[a, c]))
     for i in range(len(y)):
         margins[i] = alpha[0] * (Q[i, a] + Q[i, c]) + y[i] * b
