@@ -69,7 +69,8 @@ def _sweep_kernel(n_lanes: int) -> Any:
             offset = begin * shared
             row_product(values, columns, begin, end, offset, W, scores, n_lanes)
             add_bias(scores, 1.0, W)
-            face = np.int64(0)  # of the plain 0, what takes it would be compiled once more
+            # Of a plain 0, what takes it would be compiled once more.
+            face: int = np.int64(0)  # type: ignore[assignment]
             for k in range(1, len(sizes)):
                 if scores[k] < scores[face]:
                     face = k

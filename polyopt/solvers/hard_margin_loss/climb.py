@@ -77,7 +77,9 @@ def climb(
     if square <= 1e-14 * (Q[a, a] + Q[c, c]):
         return 2, np.inf, RAY
     alpha[0] = alpha[1] = 2.0 / square
-    k, value = np.int64(2), 2.0 / square  # of the plain 2, what takes k would be compiled once more
+    value = 2.0 / square
+    # Of a plain 2, what takes k would be compiled once more.
+    k: int = np.int64(2)  # type: ignore[assignment]
     b = y[a] * (1.0 - alpha[0] * (Q[a, a] + Q[a, c]))
     for i in range(len(y)):
         margins[i] = alpha[0] * (Q[i, a] + Q[i, c]) + y[i] * b
