@@ -12,7 +12,7 @@ slowest fit. The rivals are given 100,000 rows less, which are held out, and the
 our fit took; a round that they had begun in these is ended. Their excess is that of the SVM's objective at
 their weights, and at the multiple of these that is best, with the best intercept, over our certified optimum:
 some minimise other losses. xgboost has no linear booster on Dask, so this is raced on one machine; trees have
-no weights. The rivals' rows are of one run, on another machine than the rest (an Intel Xeon, much used by others).
+no weights. These rows are of one run, on another machine than the rest: an Intel Xeon, much used by others.
 
 Each part is kept in results/dask_linear.csv as it ends, and not run again; all that is kept is of covtype.
 """
