@@ -93,6 +93,7 @@ def check_arguments(
     check_margin(margin)
     how = (bounds, loss, margin)
     priced, spread = takes_prices(y, C, m, n_faces, *how), takes_spread(y, C, n_faces, *how)
+    spread = spread and not (priced and len(y) > MOST_SAMPLES)  # of so many, prices prove more
     if len(y) > MOST_SAMPLES and not (priced or spread):
         most = _MOST_SPREAD if how == ("best", "sum", "total") and n_faces > 1 else MOST_SAMPLES
         raise ValueError(

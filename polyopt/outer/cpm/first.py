@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,7 +71,7 @@ def _from_fewer(
     it is the best for.
     """
     fewer = Best(np.zeros((len(best.W) - 1, best.W.shape[1])), np.array([np.inf, np.inf, 0.0]))
-    begin(data, fewer, precision, None, starts, clock.part(_FEWER), rng)
+    begin(data, fewer, precision, None, starts, clock.part(_FEWER), deepcopy(rng))
     nobody = np.zeros_like(best.W[:1])
     nobody[0, -1] = -1.0
     W = np.vstack([fewer.W, nobody])
