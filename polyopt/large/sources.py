@@ -17,6 +17,7 @@ from formulations.arguments import whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from formulations.matrices import MatrixLike
 
@@ -51,7 +52,7 @@ def _cut(n: int, rows: int) -> int:
     return max(-(-n // whole("rows", rows, 1)), 1)
 
 
-def heading_of(X: Any) -> Any:
+def heading_of(X: object) -> Any:
     """A frame with the columns of samples, which may have no rows; None where these have no names.
 
     Parameters
@@ -68,7 +69,7 @@ def heading_of(X: Any) -> Any:
     return getattr(X, "_meta", X) if hasattr(X, "columns") else None
 
 
-def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
+def in_order(frame: DataFrame, names: Sequence[Any], where: str) -> Any:
     """A frame's columns in the order of the others'.
 
     Parameters

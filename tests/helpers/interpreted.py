@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 
 def plain(function=None, **_):
-    """Numba's njit, which compiles nothing."""
+    """The njit of polyopt.compiled, which compiles nothing."""
     return function if function is not None else plain
 
 
@@ -16,7 +16,7 @@ def interpreted(*names):
     """These modules read anew, each with those before it, without what the rest of polyopt has of them."""
     kept = dict(sys.modules)
     try:
-        with patch("numba.njit", plain):
+        with patch("polyopt.compiled.njit", plain):
             for name in names:
                 sys.modules.pop(name, None)
             return [importlib.import_module(name) for name in names]

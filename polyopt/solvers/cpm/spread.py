@@ -32,7 +32,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from polyopt.compiled import njit
 
 if TYPE_CHECKING:
     from formulations.matrices import Vector
