@@ -22,8 +22,9 @@ __all__ = ["Beside"]
 _ALONE, _BOXES = 200, 4  # nodes before boxes, and boxes for each beyond; 20 were slower on four small sets
 _MORE = 40  # times as many boxes where they are ahead of assignments and prices
 # Nodes of the tree for each turn of the spread, times the dimension of a face, as its nodes take longer; how
-# many such turns before its first, and times as many nodes where it is behind.
-_NODES, _FIRST, _RARELY = 2, 3, 10
+# many such turns before its first, so that what the tree proves soon takes no longer (with 3 of them 60
+# samples of pima took twice as long, with 100 a fifth more); and times as many nodes where it is behind.
+_NODES, _FIRST, _RARELY = 2, 100, 10
 _SHARE, _LITTLE = 0.5, 0.1  # of the time, where there is a limit
 
 
