@@ -35,9 +35,9 @@ the paper's trees have 22 and 27 hyperplanes, so its search was probably shorter
 Every cell is kept in results/polyhedral_table.csv as it ends, and of SPLA1 and PLUME every repetition in
 results/polyhedral_pair.csv, and not computed again: delete the file, or some lines of it, to do so. The
 repetitions of a cell run side by side, as many as there are processors. About an hour on two of them. How
-many repetitions a cell rests on is a column: the command computes those that are missing. SPLA1's kept cells
-are of code that took a random start for its answer where no fit had a lower loss: without that, ionosphere has
-91.05 for 91.02 %, and wbc the same (all repetitions; of the two others one, with no change).
+many repetitions a cell rests on is a column: the command computes those that are missing. SPLA1's kept
+cells are of code that took a random start for its answer where no fit had a lower loss: without that,
+ionosphere has 91.05 for 91.02 %, and wbc the same (all repetitions; of the two others one, with no change).
 """
 
 from __future__ import annotations
