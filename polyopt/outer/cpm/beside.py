@@ -1,8 +1,10 @@
 """What runs beside the tree over assignments: boxes of coefficients, and the spread of the faces.
 
-Each is a search of its own with a bound of its own on the same incumbent; the largest bound counts. Who is
-ahead gets more turns. Without a limit in seconds turns are counted, so that the same seed makes the same
-search; with one, that of the spread has half of the time as long as it is ahead, and a tenth where it is not.
+Each is a search of its own with a bound of its own on the same incumbent; the largest bound counts. The tree
+has the first nodes alone, as many as the constants say. Then who is ahead gets more turns. Without a limit in
+seconds turns are counted, so that the same seed makes the same search; with one, that of the spread has half
+of the time as long as it is ahead, and a tenth where it is not. So a case that the tree proves by itself may
+take up to twice as long.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Beside:
     Parameters
     ----------
     data, best, tol
-        As of :class:`polyopt.outer.cpm.spread.SpreadSearch`.
+        As of :class:`polyopt.outer.cpm.boxes.BoxSearch`.
     clock : Clock
         Running.
     boxes : bool
