@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -92,8 +93,9 @@ def left_out(items):
     """Cases that need not run each time.
 
     Where a test is parametrised twice or more, it is run on each value, and not on each with each; a marker
-    ``cases`` gives their number, or "all".
+    ``cases`` gives their number, or "all". Those of ``dear_cases.txt`` are left out as well.
     """
+    yield from named_in(dear(), items)
     tests = {}
     for item in items:
         if hasattr(item, "callspec") or item.get_closest_marker("cases"):
@@ -107,3 +109,14 @@ def left_out(items):
         for place, item in enumerate(group):
             if place not in chosen and not any(name in item.name for name in named):
                 yield item
+
+
+def dear():
+    """The tests and cases that are listed as dear, without the folder ``tests/``."""
+    lines = (Path(__file__).parent / "dear_cases.txt").read_text(encoding="ascii").splitlines()
+    return {line for line in lines if not line.startswith("#")}
+
+
+def named_in(names, items):
+    """Those items whose place in the tree of tests is among the names."""
+    return [item for item in items if item.nodeid.removeprefix("tests/") in names]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from helpers.cases import in_turn, left_out, spread
+from helpers.cases import dear, in_turn, left_out, named_in, spread
 
 
 def test_every_case_is_called_and_the_one_that_fails_is_named():
@@ -40,6 +42,7 @@ class Item:
 
     def __init__(self, name, axes, values, *cases):
         self.originalname, self.name = name, f"{name}[{'-'.join(map(str, values))}]"
+        self.nodeid = f"tests/file.py::{self.name}"
         self.callspec = SimpleNamespace(params=dict(zip(axes, values, strict=True)))
         self.marks = {"parametrize": [pytest.mark.parametrize(axis, []).mark for axis in axes]}
         self.marks["cases"] = [pytest.mark.cases(*cases).mark] if cases else []
@@ -72,3 +75,12 @@ def test_a_number_of_cases_is_spread_over_all_and_those_named_are_among_them():
     assert kept("t", ["x"], [(i,) for i in range(9)], 2, "[5]") == ["t[0]", "t[5]", "t[8]"]
     assert kept("t", ["x", "y"], product("ab", "cd"), None, "b-c") == ["t[a-c]", "t[b-c]", "t[b-d]"]
     assert kept("t", ["x"], [(0,), (1,)], 0) == []
+
+
+def test_the_dear_are_left_out_by_name_and_each_of_them_is_a_test():
+    items = [Item("t", ["x"], [(value)]) for value in "abc"]
+    assert named_in({"file.py::t[b]", "file.py::t"}, items) == [items[1]]
+    tests = Path(__file__).parents[1]
+    for line in dear():
+        file, name = line.split("::")
+        assert re.search(rf"^def {name.partition('[')[0]}\(", (tests / file).read_text("utf-8"), re.M), line
