@@ -175,7 +175,7 @@ def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
 
 def test_beyond_the_tree_prices_alone_prove_the_optimum_or_say_what_they_bound():
     rng = np.random.default_rng(8)
-    X = np.round(rng.normal(size=(520, 1)), 1)
+    X = np.round(3 * rng.normal(size=(520, 1))) / 3
     y = np.where((abs(X[:, 0]) > 1) ^ (rng.random(520) < 0.2), 1.0, -1.0)
     found = solve_cpm(X, y, np.ones(520), Settings(2, "global"), 0)
     assert found.status is Status.OPTIMAL
