@@ -12,6 +12,7 @@ from polyopt.certificates.ray import to_feasible
 from polyopt.certificates.rounding import Ball
 
 HARD, SOFT = np.inf, 1.0
+FEW = Fraction(7, 2**52)  # five units of rounding that are added, and what the quotient's own may be
 
 
 def factors(outputs, costs, B=np.inf, rad=0.0):
@@ -58,15 +59,15 @@ def test_what_is_certain_and_what_may_be_enough():
 
 @in_turn("output", [0.3, 1.7, 2.9, 7.1])
 def test_rounding_takes_nothing_from_either_factor(output):
-    """The first is on the safe side of the quotient of its two numbers, the second on the other; exactly."""
+    """The first is on the safe side of the quotient of its two numbers, the second on the other, and near it."""
     for rad in (0.0, 1e-3, 0.1):
         most, least = Fraction(output + rad), Fraction(output - rad)
         for end in (0.7, 1 / 3):  # down to a bound
             scale, enough = factors([output, end / 9], [SOFT, SOFT], end, rad=rad)
             if least > end:
-                assert Fraction(scale) <= Fraction(end) / most
-                assert Fraction(enough) >= Fraction(end) / least
+                assert 0 <= 1 - Fraction(scale) * most / Fraction(end) <= FEW
+                assert 0 <= Fraction(enough) * least / Fraction(end) - 1 <= FEW
         scale, enough = factors([output / 9, 8.0], [HARD, SOFT], rad=rad / 9)  # up to a margin
         if output < 8.0 and rad < output:
-            assert Fraction(scale) >= 1 / Fraction(output / 9 - rad / 9)
-            assert Fraction(enough) <= 1 / Fraction(output / 9 + rad / 9)
+            assert 0 <= Fraction(scale) * Fraction(output / 9 - rad / 9) - 1 <= FEW
+            assert 0 <= 1 - Fraction(enough) * Fraction(output / 9 + rad / 9) <= FEW

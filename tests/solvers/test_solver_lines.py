@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.linalg.lapack import dpotrs
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -17,8 +18,8 @@ from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.hard_margin_loss.cuts import Cuts
-from polyopt.solvers.interior_point import solve_interior_point
-from polyopt.solvers.interior_point.system import Regulariser
+from polyopt.solvers.interior_point import intercept, solve_interior_point, system
+from polyopt.solvers.interior_point.system import Regulariser, System
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
 from polyopt.solvers.orthant import step_within
@@ -170,3 +171,36 @@ def test_seconds_that_are_told_are_no_more_than_have_passed(solve):
     assert found.solve_time >= 0.0
     assert found.build_time + found.solve_time <= passed
     assert found.iterations > 0
+
+
+@pytest.mark.parametrize("spoiled", [0, 1, 2])
+def test_a_refinement_that_makes_the_largest_rest_no_smaller_is_not_taken(monkeypatch, spoiled):
+    H, r = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 5.0]]), np.array([1.0, -2.0, 3.0])
+    own = System(Regulariser(3, is_free=False), np.pad(H - np.eye(3), ((0, 1), (0, 1))) + np.diag([0, 0, 0, 7.0]))
+    right, calls = np.append(r, 8.0), []
+
+    def rough(factor, left, lower):
+        calls.append(1)
+        off = np.zeros(4) if len(calls) != 2 else 3.0 * np.eye(4)[spoiled]
+        return 0.99 * dpotrs(factor, left, lower=lower)[0] + off, 0
+
+    monkeypatch.setattr(system, "dpotrs", rough)
+    found = own.solve(right)
+    wanted = np.append(np.linalg.solve(H, r), 1.0)
+    assert len(calls) == 2
+    assert found == pytest.approx(0.99 * wanted, rel=1e-9)  # the first, and nothing of the second
+    calls[:] = [1, 1]
+    assert own.solve(right) == pytest.approx(wanted, rel=1e-7)  # a hundredth of the rest is left each time
+    assert len(calls) == 2 + 1 + system._REFINEMENTS
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_slopes_that_only_rounding_makes_are_none(size):
+    """0.1 + 0.2 down against 0.3 up: between them the slacks cost the same."""
+    y, costs = np.array([-1.0, -1.0, 1.0, 1.0]), size * np.array([0.1, 0.2, 0.3, 1.0])
+    rows, g = hinge_families(y, costs), np.array([0.0, 0.0, -3.0, 9.0])
+    parts = {"break_ends": intercept.ends_of, "few_breaks": intercept.few_of}
+    found = intercept.cheapest_of_blocks(
+        lambda name, w, *more: [parts[name](rows, g, *more)], lambda values: sum(values), np.zeros(1)
+    )
+    assert found == pytest.approx((-1.0, 4.0))
