@@ -59,7 +59,7 @@ def test_what_is_certain_and_what_may_be_enough():
 
 @in_turn("output", [0.3, 1.7, 2.9, 7.1])
 def test_rounding_takes_nothing_from_either_factor(output):
-    """The first is on the safe side of the quotient of its two numbers, the second on the other, and near it."""
+    """The first is on the safe side of the quotient of its numbers, the second on the other, and near it."""
     for rad in (0.0, 1e-3, 0.1):
         most, least = Fraction(output + rad), Fraction(output - rad)
         for end in (0.7, 1 / 3):  # down to a bound

@@ -176,7 +176,8 @@ def test_seconds_that_are_told_are_no_more_than_have_passed(solve):
 @pytest.mark.parametrize("spoiled", [0, 1, 2])
 def test_a_refinement_that_makes_the_largest_rest_no_smaller_is_not_taken(monkeypatch, spoiled):
     H, r = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 5.0]]), np.array([1.0, -2.0, 3.0])
-    own = System(Regulariser(3, is_free=False), np.pad(H - np.eye(3), ((0, 1), (0, 1))) + np.diag([0, 0, 0, 7.0]))
+    M = np.pad(H - np.eye(3), ((0, 1), (0, 1))) + np.diag([0.0, 0.0, 0.0, 7.0])
+    own = System(Regulariser(3, is_free=False), M)
     right, calls = np.append(r, 8.0), []
 
     def rough(factor, left, lower):
