@@ -14,9 +14,9 @@ from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import _complementarity, certify_hinge, is_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.machine import certify_families
-from polyopt.certificates.ray import value_between
+from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
-from polyopt.kernels import Kernel
+from polyopt.kernels import Kernel, MatrixGram
 
 Y = np.array([1.0, -1.0])
 
@@ -268,3 +268,14 @@ def test_complementarity_is_relative_to_the_largest_multiplier_and_to_one_where_
     of_one, of_other = found[family.name], found[family.slack[0]]
     assert of_one.relative == 0.0
     assert of_other.relative == pytest.approx(6.0 / (largest or 1.0) / family.unit)
+
+
+@pytest.mark.parametrize("short", [0.0, 1e-3, 0.1])
+def test_hard_margins_are_met_with_a_matrix_that_is_short_of_the_kernel_s_by_what_it_may_be(short):
+    """Outputs ±1 of w with ‖v‖ = √2 may be 1 − short·√2: the point is made longer by so much."""
+    geometry = KernelGeometry(MatrixGram(np.eye(2)), short)
+    machine = HingeProgram("a machine", geometry, hinge_families(Y, np.inf, hard=True))
+    found = certify_hinge(machine, v=np.array([1.0, -1.0]), b=0.0)
+    longer = 1.0 / (1.0 - short * np.sqrt(2.0))
+    assert found.primal_value == pytest.approx(longer**2 * (1.0 + short), rel=1e-8)  # ‖v‖² may be more too
+    assert to_feasible(machine, Ball(np.array([1.0, -1.0]), short * np.sqrt(2.0)))[0] == pytest.approx(longer)

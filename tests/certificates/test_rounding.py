@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from polyopt.certificates import careful
 from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.rounding import (
+    ABOVE,
     UNIT,
     Ball,
     gamma,
+    largest_bound,
     product,
     strongly_convex_bound,
     transposed_product,
@@ -192,6 +194,53 @@ def test_radii_are_those_of_the_theory_of_rounding():
     )
     covers(a.logistic(), [t / 4 + 8 * u * x for t, x in zip(r, exact(a.logistic().mid), strict=True)])
     covers(a.softplus(), [t + 8 * u * x for t, x in zip(r, exact(a.softplus().mid), strict=True)])
+
+
+def test_radii_of_logarithms_shares_and_norms_are_those_of_their_rules():
+    """Of what elementary functions are off by, of sums of k terms, and of what the entries may move."""
+    rng = np.random.default_rng(5)
+    elementary, k = 8 * UNIT, 3
+    for scale in (0.0, 1e-12, 1e-3, 0.3, 2.0):
+        x = Ball(rng.normal(size=(5, k)) * 4.0, scale * rng.random((5, k)))
+        most, top = x.rad.max(axis=1), x.mid.max(axis=1)
+        sums = np.log(np.exp(x.mid - top[:, None]).sum(axis=1))
+        own = gamma(2 * k) + 2 * elementary * (1 + sums) + UNIT * np.abs(top + sums)
+        covers(x.log_sum_exp(), exact((most + own) * (1 - 1e-14)))
+        shares, moved = x.softmax(), 2.0 * np.broadcast_to(most[:, None], x.mid.shape)
+        relative = 2 * moved + gamma(2 * k) + 4 * elementary + UNIT * (top[:, None] - x.mid)
+        covers(shares, exact(np.where(moved <= 1.0, shares.mid * relative * (1 - 1e-14), 1.0)))
+        norms = x.norm(axis=1)
+        covers(norms, exact((gamma(k + 2) * norms.mid + np.sqrt((x.rad**2).sum(axis=1))) * (1 - 1e-14)))
+        whole = x.norm()
+        covers(whole, exact((gamma(5 * k + 2) * whole.mid + np.sqrt((x.rad**2).sum())) * (1 - 1e-14)))
+    edge = Ball(np.zeros((2, 2)), np.array([[0.5, 0.0], [0.501, 0.0]])).softmax()
+    assert edge.rad[0] == pytest.approx(1.0)
+    assert (edge.rad[1] == 1.0).all()
+
+
+def test_a_number_that_may_be_positive_keeps_what_it_may_be():
+    found = Ball([-2.0, -0.25, 0.0, 3.0], [1.0, 1.0, 0.5, 0.5]).positive()
+    assert found.mid.tolist() == [0.0, 0.0, 0.0, 3.0]
+    assert found.rad == pytest.approx([0.0, 0.75, 0.5, 0.5], abs=1e-15)
+    assert found.rad[0] == 0.0
+
+
+def test_what_is_above_covers_a_million_roundings_and_no_more_than_ten_times_as_many():
+    assert gamma(8 * 10**6) <= ABOVE - 1.0 <= gamma(10**7)
+
+
+def test_the_largest_bound_is_the_search_s_only_where_it_is_more_than_the_others_and_0():
+    some = [Ball(1.0), Ball(3.0, 2.5)]
+    for searched, value, is_it in (
+        (None, 1.0, False),
+        (0.9, 1.0, False),
+        (1.1, 1.1, True),
+        (np.nan, 1.0, False),
+    ):
+        best, found = largest_bound(some, searched)
+        assert (best.mid, found) == (value, is_it)
+    assert largest_bound([Ball(-1.0)], -0.5)[0].mid == 0.0
+    assert largest_bound([Ball(-1.0)], -0.5)[1] is False
 
 
 @in_turn("k", [1, 1000, 2**40, 2**49])
