@@ -74,6 +74,7 @@ def equations(path, x):
 def test_a_newton_step_solves_the_equations_to_first_order(prices):
     path, centre = drawn(PRICES[prices]), 0.3
     way = path._way(path._factor(), centre, {})
+    assert not any(way[name][~path.live].any() for name in ("alpha", "s", "t"))  # what has no cap stays
     here = {name: getattr(path, name) for name in way}
     change = {}
     for h in (-1e-5, 1e-5):

@@ -123,3 +123,13 @@ def test_where_there_is_no_room_the_search_goes_on_depth_first():
         assert min(search.bound, search.best.limits[0]) <= whole.objective * (1 + 1e-9)
     assert search.best.limits[0] == pytest.approx(whole.objective, rel=1e-3)
     assert search.bound >= whole.objective * (1 - 2e-3)
+
+
+def test_a_box_without_width_is_not_empty_and_one_whose_faces_cannot_be_in_order_is():
+    low, high = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0], [3.0, 2.0]])
+    assert not half(low, high, 0, 0, 0.0, False)[2]
+    lower, upper, empty = half(low, high, 1, 0, 0.5, False)  # the first face is not above the second
+    assert (lower[:, 0].tolist(), upper[:, 0].tolist(), empty) == ([0.0, 1.0], [0.5, 0.5], True)
+    lower, upper, empty = half(low, high, 0, 0, 0.75, True)
+    assert (lower[:, 0].tolist(), upper[:, 0].tolist(), empty) == ([0.75, 1.0], [1.0, 3.0], False)
+    assert (low.tolist(), high.tolist()) == ([[0.0, 0.0], [1.0, 2.0]], [[1.0, 0.0], [3.0, 2.0]])

@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from helpers.cases import few
+from helpers.interpreted import interpreted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,3 +176,15 @@ def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
     assert 0.5 * found.objective < found.bound <= found.objective
     more = solve_cpm_global(X, y, 0.1, 2, max_nodes=4)
     assert more.bound >= found.bound
+
+
+def test_all_moves_are_raised_in_every_so_many_sweeps_and_between_them_those_that_are_not_0():
+    plain, whole = interpreted("polyopt.solvers.cpm.spread")[0], []
+    ground, start = a_face(3)
+    plain._raise_one = lambda *given: whole.append(given[-1])
+    plain._raise_base = lambda *given: None
+    start.length[:] = 1e4  # room for the matrix
+    plain.raise_spread(ground, start, 0.1, 2 * plain._WHOLE + 1)
+    p = len(ground.share)
+    assert whole == [sweep % plain._WHOLE == 0 for sweep in range(2 * plain._WHOLE + 1) for _ in range(p)]
+    assert plain._WHOLE > 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers.cases import in_turn
 from helpers.cpm import INSIDE, NPOS, WIDTH, half_assigned
+from helpers.interpreted import interpreted
 
 from polyopt.solvers.cpm.bound import (
     _MARGIN,
@@ -203,3 +206,29 @@ def test_a_dual_value_errs_by_no_less_than_its_roundings_may_and_hardly_more(n, 
     assert off <= hyperplane_error(data, a) <= 2.0 * off
     least = UNIT * (n * a.sum() + d * (w @ w)) + 2.0 * np.linalg.norm(w) * off
     assert least <= dual_error(data, a, w) <= 2.0 * least
+
+
+@in_turn("seed", range(6))
+def test_a_trial_move_begins_within_its_box_with_what_is_best_by_itself(seed):
+    """However many sweeps follow: where the face already meets the sample there is nothing to begin with."""
+    bound, starts = interpreted("polyopt.solvers.cpm.bound")[0], []
+    _, data, caps, alpha, W, moves = half_assigned(seed)
+
+    def climb(data, zero, caps, trial, v, *rest):
+        starts.append((caps.copy(), trial.copy(), v.copy(), rest))
+
+    bound.climb = climb
+    for p, k in itertools.product(range(2, NPOS), range(2)):
+        kept, i = caps[k].copy(), INSIDE + p
+        bound.try_move(data, caps[k], alpha[k], W[k], p, k, moves, 7.0)
+        box, trial, v, (sweeps, enough, slow) = starts.pop()
+        slope = 1.0 - data.A[i] @ W[k]
+        step = np.clip(2.0 * slope / data.q[i], 0.0, data.C[i])
+        gain = step * slope - 0.25 * data.q[i] * step**2
+        assert trial[i] == pytest.approx(step)
+        assert np.delete(trial, i) == pytest.approx(np.delete(alpha[k], i), abs=0)
+        assert v == pytest.approx(W[k] + 0.5 * step * data.A[i])
+        assert box.tolist() == np.where(np.arange(len(kept)) == i, data.C, kept).tolist()
+        assert (sweeps, enough) == (bound._TRIAL_SWEEPS, pytest.approx(7.0 - gain))
+        assert slow == pytest.approx(5e-3 * min(gain, 7.0 - gain))
+        assert caps[k].tolist() == kept.tolist()

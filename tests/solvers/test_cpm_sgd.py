@@ -21,6 +21,7 @@ from polyopt.rows import as_rows
 from polyopt.solvers.cpm import sgd as cpm_sgd
 from polyopt.solvers.cpm.kernels import assign
 from polyopt.solvers.cpm.sgd import CpmSgd, solve_cpm_sgd
+from polyopt.watch import seen_by
 
 # -- Algorithm 2 ---------------------------------------------------------------------------
 
@@ -145,6 +146,20 @@ def test_the_estimate_is_the_objective_at_the_steps():
     run.epoch(cpm_sgd.Clock())
     W = machine.U[:, :3].T / 81
     assert run.history[0]["estimate"] == pytest.approx(cpm.objective(X, y, W, C), rel=1e-3)
+
+
+def test_who_watches_sees_the_last_iterate_and_where_each_positive_was_met():
+    X, y, _ = clusters(80, 3, 0)
+    machine, seen = CpmSgd(X.shape[1], 3, dtype=np.float64), []
+    run = cpm_sgd._Run(machine, as_rows(X), y, np.full(80, 0.1))
+    with seen_by(lambda record, point: seen.append(dict(point))):
+        run.epoch(cpm_sgd.Clock())
+    (point,) = seen
+    assert np.array_equal(point["W"], machine.iterates[0])
+    assert point["objective"] == pytest.approx(cpm.objective(X, y, point["W"], np.full(80, 0.1)), rel=1e-9)
+    assert (point["assignment"][y < 0] == -1).all()
+    assert point["assignment"][y > 0].tolist() == run.faces[y > 0].tolist()
+    assert set(point["assignment"][y > 0]) <= {0, 1, 2}
 
 
 def test_every_form_of_the_samples_takes_the_same_steps(rng):

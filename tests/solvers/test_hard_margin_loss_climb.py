@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from formulations.hard_margin_loss_data import as_hard_margin_loss_data
-from polyopt.solvers.hard_margin_loss.climb import ABOVE, MET, RAY, _direction, _solve
+from polyopt.solvers.hard_margin_loss.climb import ABOVE, MET, RAY, _direction, _solve, climb
 from polyopt.solvers.hard_margin_loss.meeting import Samples
 
 
@@ -69,6 +69,22 @@ def test_two_samples_at_one_place_of_different_classes_are_a_ray():
     assert found.alpha[0] == found.alpha[1]
 
 
+@pytest.mark.parametrize(("apart", "end"), [(0.0, RAY), (0.8e-14, RAY), (1.2e-14, MET), (1.0, MET)])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_two_samples_that_only_rounding_tells_apart_are_at_one_place(apart, end, size):
+    """The square of what is between them, relative to their own."""
+    Q, y = size * np.array([[1.0, apart - 1.0], [apart - 1.0, 1.0]]), np.array([1.0, -1.0])
+    active, alpha, margins = np.zeros(5, dtype=np.int64), np.zeros(5), np.zeros(2)
+    both = np.ones(2, dtype=bool)
+    k, value, status = climb.py_func(Q, y, both, np.inf, active, alpha, margins, 9)
+    assert (k, status) == (2, end)
+    assert active[:2].tolist() == [0, 1]
+    if end == MET:
+        assert value == pytest.approx(1.0 / (size * apart), rel=0.1)
+        assert alpha[:2] == pytest.approx(value, rel=1e-15)
+        assert margins == pytest.approx([1.0, 1.0], abs=1e-9)
+
+
 def test_a_direction_keeps_what_is_active_on_its_margins():
     rng = np.random.default_rng(2)
     y = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
@@ -87,6 +103,9 @@ def test_elimination_is_that_of_a_library_and_a_pivot_of_0_is_told(seed):
     rng = np.random.default_rng(seed)
     A, right = rng.normal(size=(6, 6)), rng.normal(size=6)
     A[0, 0] = 0.0
+    whole, move = A.copy(), right.copy()
+    assert _solve.py_func(whole, move, 6)
+    assert move == pytest.approx(np.linalg.solve(A, right))
     system, move = A.copy(), right.copy()
     assert _solve.py_func(system, move, 4)
     assert move[:4] == pytest.approx(np.linalg.solve(A[:4, :4], right[:4]))

@@ -1,5 +1,8 @@
 """The master program of the hard-margin loss's search: its optimum by another solver, and its proof."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -112,3 +115,21 @@ def test_rows_that_are_not_tight_leave_where_there_are_many(monkeypatch):
     assert after.bound == before.bound == pytest.approx(2.0)
     assert master.add(2, True)  # it may come back
     assert master.solves == 2
+
+
+@pytest.mark.parametrize(("point", "multipliers"), [(True, False), (False, True), (False, False)])
+def test_without_a_point_and_multipliers_nothing_is_said_and_the_basis_is_thrown_away(point, multipliers):
+    costs, cuts = drawn(0)
+    master, told = Master(costs, cuts), []
+    nothing = {
+        name: lambda *_: None for name in ("changeColCost", "changeColsBounds", "setOptionValue", "run")
+    }
+    master._highs = SimpleNamespace(
+        **nothing,
+        getSolution=lambda: SimpleNamespace(value_valid=point, dual_valid=multipliers),
+        clearSolver=lambda: told.append("cleared"),
+    )
+    master._ear = SimpleNamespace(hears=lambda clock: nullcontext())
+    assert master.solve(np.zeros(7, dtype=bool), np.ones(7, dtype=bool), 2.0, Clock()) is None
+    assert told == ["cleared"]
+    assert master.solves == 1

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
 
+from formulations.families import Families, bound_families, margin_family
+from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.passes import (
     State,
     centre,
@@ -22,6 +24,7 @@ from polyopt.solvers.interior_point.passes import (
     target,
     weigh,
 )
+from polyopt.solvers.interior_point.rows import Rows
 from polyopt.solvers.interior_point.system import Regulariser, System
 
 N, SOFT, EASE = 9, 2, 1e-2
@@ -153,3 +156,24 @@ def test_a_matrix_that_is_just_short_of_definite_is_lifted_until_it_has_a_factor
 def test_no_multiple_of_the_diagonal_mends_a_matrix_with_infinite_numbers():
     with np.errstate(invalid="ignore"), pytest.raises(LinAlgError):
         System(Regulariser(1), np.array([[0.0, np.inf], [np.inf, 1.0]]))
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.1, 3.0])
+def test_multipliers_that_are_central_at_given_outputs_have_products_mu_and_add_up_to_their_caps(rng, mu):
+    """Of a unit of cost: m (xi - r) = mu and (1 - m) xi = mu, for r = kink - side f."""
+    y, X = rng.choice([-1.0, 1.0], N), rng.normal(size=(N, 2))
+    rows = Families(margin_family(y, rng.uniform(0.5, 2.0, N)), *bound_families(N, 1.5, 0.3))
+    block, v = Block(Rows(X), rows, 3), np.array([0.7, -0.4, 0.2])
+    f, Z, T = block._central(v, mu)
+    assert f == pytest.approx(X @ v[:2] + v[2])
+    for q, family in enumerate(rows):
+        r, xi = family.kink - family.side * f, T[2 * q + 1]
+        assert (T[2 * q : 2 * q + 2] > 0.0).all()
+        assert T[2 * q] == pytest.approx(xi - r, rel=1e-9, abs=1e-9)
+        assert Z[2 * q] + Z[2 * q + 1] == pytest.approx(family.cap)
+        assert Z[2 * q] * T[2 * q] == pytest.approx(family.cap * mu)
+        assert Z[2 * q + 1] * T[2 * q + 1] == pytest.approx(family.cap * mu)
+    gain, pulled = block.pull_at(v, mu)
+    beta = sum(family.side * Z[2 * q] for q, family in enumerate(rows))
+    assert gain == pytest.approx(sum(family.kink * Z[2 * q].sum() for q, family in enumerate(rows)))
+    assert pulled == pytest.approx(np.append(X.T @ beta, beta.sum()))
