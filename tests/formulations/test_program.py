@@ -146,33 +146,40 @@ def test_the_right_hand_side_prices_of_the_table(rng):
         assert slope == pytest.approx(-float(value(r).duals["row"]), abs=1e-5)
 
 
-EVERY_PROGRAM = [
-    pytest.param(program, id=f"{program.name}-{i}")
-    for name in FAMILIES
-    for i, pair in enumerate(family(name).pairs())
-    for program in (pair.primal, pair.dual)
-]
-
-
 # The data they are shown on are theirs for good: what a pair attains stands in the file beside this one.
 KNOWN = tomllib.loads(Path(__file__).with_name("optima.toml").read_text(encoding="utf-8"))
-OPTIMA = [optimum for name in FAMILIES for optimum in KNOWN[name] for _ in range(2)]
+PAIRS = [
+    pytest.param(pair, optimum, id=pair.primal.name)
+    for name in FAMILIES
+    for pair, optimum in zip(family(name).pairs(), KNOWN[name], strict=True)
+]
+EVERY_PROGRAM = [program for each in PAIRS for program in (each.values[0].primal, each.values[0].dual)]
 
 
-@in_turn(("program", "optimum"), zip((p.values[0] for p in EVERY_PROGRAM), OPTIMA, strict=True))
-def test_programs_are_convex_parametrised_and_fully_named_and_have_the_optimum_known(program, optimum):
+def check_program(program, solution):
     assert program.problem.is_dcp(dpp=True), "a change of a parameter would rebuild the program"
     assert not any(v.attributes["nonneg"] or v.attributes["bounds"] for v in program.variables.values())
     names = [row.name for row in program.rows]
     assert len(set(names)) == len(names)
-    solution = program.solve()
-    assert solution.objective == pytest.approx(optimum, rel=1e-4)
     assert set(solution.duals) == set(names)
     assert set(solution.primal) == set(program.variables)
+    assert max(program.violations(solution.primal).values(), default=0.0) < 1e-6
     for row in program.rows:
         above = sum(side.shape[0] for side in row.constraint.args[1:]) if row.is_cone else 0
         shape = row.constraint.shape
         assert solution.duals[row.name].shape == ((1 + above, *shape) if row.is_cone else shape)
+
+
+@in_turn(("pair", "optimum"), PAIRS)
+def test_programs_are_convex_parametrised_and_fully_named_and_have_the_optimum_known(pair, optimum):
+    """The dual has the same one, and its variables lead to a point of the primal that attains it."""
+    for program in (pair.primal, pair.dual):
+        solution = program.solve()
+        check_program(program, solution)
+        assert solution.objective == pytest.approx(optimum, rel=1e-4)
+    recovered = pair.recover(solution.primal)
+    assert max(pair.primal.violations(recovered).values(), default=0.0) < 1e-6
+    assert pair.primal.value(recovered) == pytest.approx(solution.objective, rel=1e-5)
 
 
 @in_turn("program", EVERY_PROGRAM)
