@@ -41,6 +41,7 @@ def test_a_class_s_shares_add_up_to_one_and_hold_the_rational_ones(size):
     off = (gamma(9) + 4 * UNIT) * found.mid  # nine terms at most in a sum, and four roundings more
     assert (found.rad >= off).all()
     assert (found.rad <= 1.02 * off + 1e-290).all()
+    assert found.rad[4] == 2.0**-1000  # of nothing, too
 
 
 def test_misses_are_none_only_where_they_are_certainly_none():

@@ -248,3 +248,15 @@ def test_sentences_with_formulas():
     assert formulas_in(words) == [read_expression("ξᵢ"), read_expression("Cᵢ − αᵢ")]
     with pytest.raises(ValueError, match="a formula has no end"):
         formulas_in("the slack $ξᵢ")
+
+
+def test_an_index_is_a_number_only_by_itself_and_where_its_range_is_known():
+    scope = Scope({"x": x})
+    with pytest.raises(UnreadableError, match="i has no value"):
+        scope.value(read_expression("i"))
+    scope.value(read_expression("xᵢ"))
+    assert scope.value(read_expression("i")).array.tolist() == [0.0, 1.0, 2.0, 3.0]
+    with pytest.raises(UnreadableError, match="has no value"):
+        scope.value(read_expression("iᵢ"))
+    with pytest.raises(UnreadableError, match="z has no value"):
+        scope.value(read_expression("z"))

@@ -17,6 +17,7 @@ from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm import spread_bound
 from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
 from polyopt.solvers.cpm.spread_bound import prove_face
 from polyopt.solvers.cpm.tree import Best
@@ -188,3 +189,49 @@ def test_all_moves_are_raised_in_every_so_many_sweeps_and_between_them_those_tha
     p = len(ground.share)
     assert whole == [sweep % plain._WHOLE == 0 for sweep in range(2 * plain._WHOLE + 1) for _ in range(p)]
     assert plain._WHOLE > 1
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-3])
+def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkeypatch, share):
+    """With a rounding of a thousandth for each operation, so that what is counted for it can be seen."""
+    monkeypatch.setattr(spread_bound, "gamma", lambda k: share * k)
+    ground, given_ = a_face(11)
+    (n, d), p = ground.A.shape, len(ground.share)
+    small = Spread(0.5 * ground.C, 0.01 * given_.delta, 0.5 * ground.B, given_.e, given_.length)
+    limits = (ground.C - small.a, small.a)
+    delta = small.delta * min(
+        1.0, *(0.9 * (limit / np.abs(small.delta).sum(axis=0)).min() for limit in limits)
+    )
+    proven, kept = prove_face(ground, small._replace(delta=delta))
+    a, own, t = small.a, small.own, ground.share
+    assert (kept.a.tolist(), kept.own.tolist()) == (a.tolist(), own.tolist())  # within their boxes, as given
+    assert kept.delta.tolist() == delta.tolist()
+    e = own[:, None] * ground.P + delta @ ground.A
+    assert kept.e == pytest.approx(e)
+    most = np.linalg.eigvalsh((e / small.length[:, None]).T @ e)[-1]
+    added = share * (p + 6) * (np.square(e).sum(axis=1) / small.length).sum()
+    assert kept.length == pytest.approx(small.length * (most + added), rel=2e-9)
+    v = a @ ground.A + t @ e
+    assert proven.constant == pytest.approx(a.sum() - v @ v / 4)
+    gained = own + delta.sum(axis=1) - e @ v / 2 - (1 - 2 * t) * kept.length / 4
+    assert proven.on == pytest.approx(gained)
+    assert proven.off == pytest.approx(t * (e @ v) / 2 - t**2 * kept.length / 4)
+    lengths, columns = np.linalg.norm(e, axis=1), np.linalg.norm(ground.A, axis=1)
+    reach = own * np.linalg.norm(ground.P, axis=1) + np.abs(delta) @ columns
+    parts = a @ columns + reach.sum() + np.linalg.norm(a @ ground.A) + lengths.sum()
+    long, off = np.linalg.norm(v) + lengths.sum() + a @ columns, share * (n + p + 8) * parts
+    size = a.sum() + own.sum() + np.abs(delta).sum() + long**2 + kept.length.sum()
+    wanted = off * (2 * long + off) / 4 + 2 * share * (n + p + d + 20) * size
+    assert proven.error == pytest.approx(wanted, rel=1e-8)
+
+
+def test_multipliers_without_room_are_shrunk_into_their_boxes_and_little_more():
+    ground, given_ = a_face(5)
+    large = given_._replace(a=0.25 * ground.C, delta=10.0 * (1.0 + np.abs(given_.delta)) * ground.C)
+    _, kept = prove_face(ground, large._replace(own=3.0 * ground.B))
+    assert kept.own.tolist() == ground.B.tolist()
+    assert kept.delta.sum(axis=0) == pytest.approx(0.75 * ground.C, rel=2e-8)
+    assert (kept.delta.sum(axis=0) < 0.75 * ground.C).all()
+    _, down = prove_face(ground, large._replace(delta=-large.delta, own=-ground.B))
+    assert not down.own.any()
+    assert down.delta.sum(axis=0) == pytest.approx(-0.25 * ground.C, rel=2e-8)

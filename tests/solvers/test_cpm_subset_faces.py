@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from formulations import cpm, cpm_subset
 from formulations.samples import two_blobs
 from polyopt.solvers.choices import most_of
+from polyopt.solvers.cpm import subset
 from polyopt.solvers.cpm.smooth import begin, multipliers_of, newton, settled
 from polyopt.solvers.cpm.subset import SubsetFace
 
@@ -143,3 +144,36 @@ def test_numbers_out_of_range_bound_nothing_wrong():
     X, y, c = np.array([[1e200], [-1e200]]), np.array([1.0, -1.0]), np.ones(2)
     found = SubsetFace(X, y, c, 1).fit([0])
     assert not found.bound > found.objective
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("share", [0.0, 1e-3])
+def test_the_bound_of_a_node_takes_its_rounding_off(monkeypatch, form, share):
+    """With a rounding of a thousandth for each operation, so that what is taken off for it can be seen."""
+    monkeypatch.setattr(subset, "gamma", lambda k: share * k)
+    X, y = two_blobs(n=12, m=5, seed=3)
+    c, s = np.where(np.arange(12) < 9, 0.7, 0.0), 3
+    face, rng = SubsetFace(form(X), y, c, s), np.random.default_rng(0)
+    assert face.rows.tolist() == list(range(9))
+    alpha, every = rng.uniform(0.0, 0.1, 9), np.arange(5)
+    v = face.pull(alpha)
+    assert v == pytest.approx(cpm.lift(X[:9]).T @ (y[:9] * alpha))
+    blur = 1.01 * share * (9 + 4) * (np.abs(cpm.lift(X[:9])).T @ c[:9])
+    for inside, out in (
+        ([], []),
+        ([1], [3]),
+        ([0, 4], [1]),
+        ([0, 1, 2], []),
+        ([0, 1, 2, 3], []),
+        ([], [0, 1, 2]),
+    ):
+        sizes = np.abs(v) + blur
+        free = [j for j in every if j not in inside and j not in out]
+        chosen = sorted((sizes[j] for j in free), reverse=True)[: max(s - len(inside), 0)]
+        squares = sum(size**2 for size in [*chosen, *sizes[inside], sizes[5]]) / 4
+        count = len(chosen) + len(inside) + 1
+        total = alpha.sum() * (1.0 - 2.0 * share * (9 + 2))
+        wanted = total - squares * (1.0 + 2.0 * share * (count + 4))
+        found = face.bound(alpha, v, np.isin(every, inside), np.isin(every, out))
+        assert found == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+    assert face.bound(np.full(9, np.inf), v, every < 0, every < 0) == -np.inf

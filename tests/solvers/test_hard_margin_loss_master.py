@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.hard_margin_loss import master as master_module
 from polyopt.solvers.hard_margin_loss.cuts import Cuts
 from polyopt.solvers.hard_margin_loss.master import Master
 
@@ -133,3 +134,37 @@ def test_without_a_point_and_multipliers_nothing_is_said_and_the_basis_is_thrown
     assert master.solve(np.zeros(7, dtype=bool), np.ones(7, dtype=bool), 2.0, Clock()) is None
     assert told == ["cleared"]
     assert master.solves == 1
+
+
+def test_what_multipliers_prove_is_the_lagrangian_s_least_less_its_rounding(monkeypatch):
+    """With a rounding of a thousandth for each operation, so that what is taken off for it can be seen."""
+    costs, cuts = drawn(3)
+    unit, n, limit, price = costs.max(), len(costs), 2.0, 30.0
+    low = np.arange(n) == 1
+    high = np.arange(n) != 4
+    for share in (0.0, 1e-3):
+        monkeypatch.setattr(master_module, "gamma", lambda k, share=share: share * k)
+        master = Master(costs, cuts)
+        for cut in range(4):
+            master.add(cut, cut % 2 == 0)
+        for lam in ([0.3, 0.0, 0.2, 0.5], [4.0, 20.0, 9.0, 0.0], [0.1, 0.0, 0.0, 0.0]):
+            lam, sharp = np.array(lam), np.array([True, False, True, False])
+            found = master._proven(lam, low, high, limit, price)
+            for result, weight in zip(found, (lam, np.where(sharp, lam, 0.0)), strict=True):
+                own = size = weight.sum()
+                theta = 1.0
+                pulled = np.zeros(n)
+                for cut, amount in enumerate(weight):
+                    pulled[cuts.sets[cut]] += amount
+                    theta -= 0.0 if sharp[cut] else amount * unit / cuts.values[cut]
+                for j in range(n):
+                    reduced = costs[j] / unit - pulled[j]
+                    own += min(reduced * low[j], reduced * high[j])
+                    size += costs[j] / unit + pulled[j]
+                own += min(theta * limit, 0.0) + min(price - weight.sum(), 0.0)
+                size += (1.0 + abs(theta)) * limit + price
+                taken = 4.0 * share * (n + np.count_nonzero(lam) + 8) * size
+                assert result == pytest.approx(own - taken, rel=1e-12, abs=1e-12)
+        nothing = master._proven(np.zeros(4), low, high, limit, price)
+        assert nothing == pytest.approx((costs[1] / unit,) * 2, rel=2e-12)
+        assert nothing[0] < costs[1] / unit

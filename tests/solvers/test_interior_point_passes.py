@@ -12,7 +12,9 @@ import pytest
 from scipy.linalg import LinAlgError
 
 from formulations.families import Families, bound_families, margin_family
+from polyopt.solvers.interior_point import point as point_module
 from polyopt.solvers.interior_point.block import Block
+from polyopt.solvers.interior_point.crew import Local
 from polyopt.solvers.interior_point.passes import (
     State,
     centre,
@@ -24,6 +26,8 @@ from polyopt.solvers.interior_point.passes import (
     target,
     weigh,
 )
+from polyopt.solvers.interior_point.point import Point
+from polyopt.solvers.interior_point.problem import in_order, state
 from polyopt.solvers.interior_point.rows import Rows
 from polyopt.solvers.interior_point.system import Regulariser, System
 
@@ -177,3 +181,35 @@ def test_multipliers_that_are_central_at_given_outputs_have_products_mu_and_add_
     beta = sum(family.side * Z[2 * q] for q, family in enumerate(rows))
     assert gain == pytest.approx(sum(family.kink * Z[2 * q].sum() for q, family in enumerate(rows)))
     assert pulled == pytest.approx(np.append(X.T @ beta, beta.sum()))
+
+
+def test_families_with_slack_come_first_and_keep_their_order():
+    y = np.array([1.0, -1.0, 1.0])
+    margin, (above, *_) = margin_family(y, np.ones(3)), bound_families(3, 2.0)
+    soft, (_, other) = margin_family(y, 2.0 * np.ones(3)), bound_families(3, 3.0, 0.5)
+    assert (margin.is_soft, above.is_soft, other.is_soft) == (True, False, True)
+    rows, count = in_order(Families(margin, above, other))
+    assert ([row.kink for row in rows], count) == ([1.0, -3.0, -2.0], 2)
+    same = Families(margin, other, above)
+    assert in_order(same) == (same, 2)
+    assert [row.kink for row in in_order(Families(above, soft))[0]] == [1.0, -2.0]
+    with pytest.raises(ValueError, match="finite costs of slack"):
+        in_order(Families(above))
+    with pytest.raises(ValueError, match="B must be positive"):
+        in_order(Families(margin, bound_families(3, 0.0)[0]))
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 40.0])
+def test_products_to_begin_with_are_as_large_as_the_gap_to_the_best_multiple(rng, scale):
+    y, X = rng.choice([-1.0, 1.0], N), rng.normal(size=(N, 2))
+    rows = Families(margin_family(y, rng.uniform(0.5, 2.0, N)))
+    problem = state(Local([Block(Rows(X), rows, 1)]), 1, None, intercept=False)
+    point, start = Point(problem, 1e-6, begins=False), scale * np.array([0.7, -0.4, 0.2])
+    block = Block(Rows(X), rows, 1)
+    f = X @ start[:2] + start[2]
+    value = 0.5 * start @ start + rows.cost(f)
+    unit = value / point._measure
+    gain, pulled = block.pull_at(start, point_module._NEAR * unit)
+    best = max((s * gain - 0.5 * s**2 * pulled @ pulled) for s in np.linspace(0.0, 1.0, 100_001))
+    wanted = max(point_module._NEAR, 1.0 - best / value) * unit
+    assert point._closeness(start) == pytest.approx(wanted, rel=1e-6)
