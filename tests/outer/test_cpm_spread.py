@@ -132,7 +132,7 @@ def test_coordinates_never_lower_what_they_raise():
         matrix = np.eye(ground.A.shape[1]) - (at.e / at.length[:, None]).T @ at.e
         v, share = at.a @ ground.A + ground.share @ at.e, ground.share
         worth = at.a.sum() + share @ (at.own + at.delta.sum(axis=1)) - 0.25 * v @ v
-        barrier = np.log(up).sum() + np.log(down).sum() + np.linalg.slogdet(matrix)[1]
+        barrier = np.log(up).sum() + np.log(down).sum() + np.log(np.linalg.eigvalsh(matrix)).sum()
         return worth - 0.25 * (share * (1 - share)) @ at.length + mu * barrier
 
     values = [value(start)]
@@ -141,6 +141,22 @@ def test_coordinates_never_lower_what_they_raise():
         values.append(value(start))
     assert (np.diff(values) >= -1e-9 * np.abs(values[1:])).all()
     assert values[-1] > values[0]
+    raise_spread(ground, start, mu, 1000)
+    best = value(start)
+    for name in ("a", "own", "delta", "length"):
+        array = getattr(start, name)
+        for at in np.ndindex(array.shape):
+            for share in (-1e-3, 1e-3):
+                kept = array[at]
+                array[at] = kept + share * max(abs(kept), 1e-2)
+                if name == "own" and not 0.0 <= array[at] <= ground.B[at]:
+                    array[at] = kept
+                    continue
+                moved = start._replace(e=start.own[:, None] * ground.P + start.delta @ ground.A)
+                with np.errstate(invalid="ignore"):  # out of a box, or of the matrix's room
+                    near = value(moved)
+                assert not near > best + 1e-6 * abs(best), (name, at)
+                array[at] = kept
     np.testing.assert_allclose(start.e, start.own[:, None] * ground.P + start.delta @ ground.A, atol=1e-9)
 
 
