@@ -196,3 +196,86 @@ def test_the_interval_to_cut_has_the_largest_part_in_what_envelopes_lose(seed):
     assert (face, coefficient) == np.unravel_index(parts.argmax(), parts.shape)
     assert part == pytest.approx(parts.max(), rel=1e-9)
     assert part > 0.0
+
+
+def examined(monkeypatch, bounds, losses, best=10.0, low=None, high=None):
+    """What is said of a box whose parts answer as told: bounds, what envelopes lose, and the incumbent."""
+    _, data, box = drawn(0)
+    asked, told = [], {"bounds": iter(bounds), "losses": iter(losses)}
+    low = np.full((K, D), -1.0) if low is None else low
+    high = np.full((K, D), 3.0) if high is None else high
+    limits = np.array([best, np.inf, 0.0])
+
+    def bound_box(data, box, goal, fine):
+        asked.append((goal, fine))
+        box.W[:] = [[-0.9, 0.0], [2.9, 1.0], [0.5, 0.5]]
+        box.up[:] = data.C[:, None] * 0.5
+        return next(told["bounds"])
+
+    def branch(data, box):
+        return next(told["losses"])
+
+    monkeypatch.setattr(boxes, "bound_box", bound_box)
+    monkeypatch.setattr(boxes, "_try_faces", lambda data, best, box, tol: None)
+    monkeypatch.setattr(boxes, "_branch", branch)
+    codes = np.full((N, K), 51, dtype=np.uint8)
+    incumbent = boxes.Best(np.zeros((K, D)), limits)
+    found = boxes.examine_box.py_func(data, incumbent, box, low, high, codes, 0.1)
+    assert box.low.tolist() == low.tolist()
+    assert box.high.tolist() == high.tolist()
+    return found, asked
+
+
+def test_a_box_is_bound_coarsely_and_finely_only_where_envelopes_lose_nothing(monkeypatch):
+    goal = 10.0 * (1.0 - 0.1)
+    (bound, k, j, at, codes), asked = examined(monkeypatch, [5.0], [(1, 0, 0.5)])
+    assert (bound, k, j) == (5.0, 1, 0)
+    assert asked == [(goal, False)]
+    assert at == 3.0 - 0.3 * 4.0  # within the middle
+    assert (codes == 127).all()  # half of 255
+    (bound, k, j, at, _), asked = examined(monkeypatch, [5.0, 4.0], [(1, 0, 4e-6), (2, 1, 0.5)])
+    assert (bound, k, j, at) == (5.0, 2, 1, 0.5)
+    assert asked == [(goal, False), (goal, True)]
+    assert len(examined(monkeypatch, [5.0, 4.0], [(1, 0, 4.1e-6)])[1]) == 1
+    (bound, k, j, at, _), asked = examined(monkeypatch, [9.0], [(0, 0, 0.0)])  # enough
+    assert (bound, k, j, at, len(asked)) == (9.0, 0, 0, -1.0 + 0.3 * 4.0, 1)
+
+
+def test_a_box_in_which_nothing_is_lost_is_cut_where_it_is_widest_and_a_point_is_not(monkeypatch):
+    nothing = [(0, 0, 0.0), (0, 0, 2.9e-6)]
+    high = np.full((K, D), 3.0)
+    high[2, 0] = 3.5
+    (_, k, j, at, _), _ = examined(monkeypatch, [5.0, 6.0], nothing, high=high)
+    assert (k, j, at) == (2, 0, 0.5)
+    low = np.full((K, D), 1.0)
+    point = low.copy()
+    point[1, 1] += 1.9e-12
+    assert examined(monkeypatch, [5.0, 6.0], nothing, low=low, high=point)[0][1] == -1
+    point[1, 1] += 0.3e-12
+    assert examined(monkeypatch, [5.0, 6.0], nothing, low=low, high=point)[0][1:3] == (1, 1)
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_the_faces_of_a_box_are_kept_where_they_are_the_best_so_far_and_what_alternating_makes_of_them(
+    monkeypatch, better
+):
+    _, data, box = drawn(1)
+    known = cost(data, box.W)
+    best = boxes.Best(np.zeros((K, D)), np.array([known + (1.0 if better else -1.0), np.inf, 0.0]))
+
+    def settle(data, found, W, slow):
+        asked.append(slow)
+        W[:] = 7.0
+        return known - share
+
+    for share, kept in ((0.5, better), (2.0, True)):
+        asked = []
+        monkeypatch.setattr(boxes, "settle", settle)
+        boxes._try_faces.py_func(data, best, box, 0.01)
+        if not better:
+            assert asked == []
+            assert best.limits[0] == known - 1.0
+            continue
+        assert asked == ([pytest.approx(1e-5 * known)] if share == 0.5 else [])
+        assert best.limits[0] == pytest.approx(known - 0.5)
+        assert (best.W == 7.0).all() == kept
