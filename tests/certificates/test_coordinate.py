@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.cpm import clusters
+from helpers.interpreted import interpreted
 
 from polyopt.certificates import coordinate
 from polyopt.certificates.coordinate import FaceAscent
@@ -228,3 +229,16 @@ def test_work_is_counted_in_passes_over_all_samples_and_faces():
     before = of.passes
     of.scan()  # nothing has changed
     assert of.passes == before
+
+
+def test_products_of_rows_of_every_length_are_those_of_their_entries(rng):
+    """Four at a time, and what is left one by one; with columns of their own or shared."""
+    (kernels,) = interpreted("polyopt.certificates.coordinate_kernels")
+    values, w = rng.normal(size=30), rng.normal(size=40)
+    columns = rng.permutation(40)[:30]
+    for begin, length in ((0, 0), (3, 1), (2, 3), (5, 4), (1, 7), (4, 8), (7, 11)):
+        end = begin + length
+        for offset in (0, begin):
+            at = columns[begin - offset : end - offset]
+            found = kernels._product(values, columns, begin, end, offset, w)
+            assert found == pytest.approx(values[begin:end] @ w[at])

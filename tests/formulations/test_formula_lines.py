@@ -1,13 +1,8 @@
 """Why single lines of the conditions of optimality are as they are."""
 
-import inspect
-import pkgutil
-from importlib import import_module
-
 import numpy as np
 import pytest
 
-import formulations
 from formulations import svm
 from formulations.class_faces import Owners
 from formulations.optimality import conditions
@@ -32,18 +27,6 @@ def test_samples_around_a_core_know_their_cluster_and_the_core_has_none():
     _, y, cluster = separated_clusters(n=9, seed=1)
     assert cluster[y < 0].tolist() == [-1] * (y < 0).sum()
     assert sorted(set(cluster[y > 0])) == [0, 1, 2]
-
-
-def test_the_random_data_of_programs_are_those_of_seed_0_where_none_is_named():
-    """So that what is printed today is printed tomorrow."""
-    found = 0
-    for info in pkgutil.iter_modules(formulations.__path__):
-        module = import_module(f"formulations.{info.name}")
-        for name in ("pairs", "singles"):
-            if hasattr(module, name):
-                assert inspect.signature(getattr(module, name)).parameters["seed"].default == 0, info.name
-                found += 1
-    assert found >= 40
 
 
 def test_the_sample_that_was_given_a_face_of_the_other_class_is_named():

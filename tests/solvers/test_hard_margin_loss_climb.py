@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from formulations.hard_margin_loss_data import as_hard_margin_loss_data
+from polyopt.solvers.hard_margin_loss import climb as climb_module
 from polyopt.solvers.hard_margin_loss.climb import ABOVE, MET, RAY, _direction, _solve, climb
 from polyopt.solvers.hard_margin_loss.meeting import Samples
 
@@ -112,3 +113,27 @@ def test_elimination_is_that_of_a_library_and_a_pivot_of_0_is_told(seed):
     assert move[4:].tolist() == right[4:].tolist()
     A[:, 1] = 0.0
     assert not _solve.py_func(A, right, 6)
+
+
+def test_the_pair_to_begin_with_is_the_nearest_to_the_first_and_then_the_nearest_to_that():
+    x, y = np.array([9.0, 0.0, 5.0, 6.0, 1.0]), np.array([-1.0, 1.0, -1.0, 1.0, -1.0])
+    Q = np.outer(x * y, x * y)
+    for kept, pair in (
+        ([1, 1, 1, 1, 1], (1, 4)),
+        ([1, 1, 1, 1, 0], (3, 2)),  # 5 is the nearest to 0, and 6 to 5
+        ([1, 1, 0, 1, 0], (3, 0)),
+        ([0, 1, 0, 1, 0], (1, -1)),
+        ([1, 0, 1, 0, 1], (-1, 0)),
+        ([0, 0, 1, 1, 0], (3, 2)),
+        ([0, 0, 0, 0, 0], (-1, -1)),
+    ):
+        assert climb_module._nearest_pair.py_func(Q, y, np.array(kept, dtype=bool)) == pair
+
+
+def test_the_sample_that_falls_short_most_is_taken_up_and_none_that_does_so_by_rounding():
+    short, kept = climb_module._SHORT, np.array([True, False, True, True])
+    take = climb_module._shortest.py_func
+    assert take(np.array([0.5, -9.0, 0.4, 0.4]), kept) == 2
+    assert take(np.array([1.0 - 0.9 * short, -9.0, 1.0, 2.0]), kept) == -1
+    assert take(np.array([1.0 - 1.1 * short, -9.0, 1.0, 2.0]), kept) == 0
+    assert 1e-12 <= short <= 1e-7

@@ -161,3 +161,47 @@ def test_a_box_is_cut_within_its_middle_half_and_a_point_is_not(seed):
     paid = [float(term(data, prices, i, r[i])) for i in range(N)]
     assert exact == pytest.approx(box.low @ box.low + sum(paid))
     assert examine_face_box(data, prices, box, codes, 1e6)[0] == pytest.approx(exact, rel=1e-9)
+
+
+def examined(monkeypatch, bounds, shrinks, losses, goal=10.0, width=4.0):
+    """What is said of a box whose parts answer as told, and what these were asked."""
+    _, data, box, prices = drawn(0)
+    asked, waiting = [], (iter(bounds), iter(shrinks), iter(losses))
+    box.low[:], box.high[:] = 1.0, 1.0 + width
+    box.high[1] += 0.5 * width
+
+    def bound(data, prices, box, goal, slow):
+        asked.append(slow)
+        box.up[:] = 0.5 * data.C
+        box.w[:] = [1.0, 1.0 + 0.6 * width, 9.0]
+        return next(waiting[0])
+
+    costs = iter([21.0, 20.0, 22.0, 23.0, 24.0, 25.0])
+    monkeypatch.setattr(priced_box, "_bound", bound)
+    monkeypatch.setattr(priced_box, "_shrink", lambda *_: next(waiting[1]))
+    monkeypatch.setattr(priced_box, "_branch", lambda *_: next(waiting[2]))
+    monkeypatch.setattr(priced_box, "price_of", lambda *_: next(costs))
+    codes = np.full(N, 51, dtype=np.uint8)
+    found = priced_box.examine_face_box.py_func(data, prices, box, codes, goal)
+    assert codes.tolist() == np.where(data.C > 0.0, 127, 0).tolist()  # half of 255
+    return found, asked
+
+
+def test_a_box_is_bound_again_while_it_shrinks_to_less_than_seven_tenths(monkeypatch):
+    (bound, cost, j, at), asked = examined(monkeypatch, [5.0, 4.0], [0.69, 0.71], [(0, 1.0)])
+    assert (bound, cost, j, at) == (5.0, 20.0, 0, 1.0 + 0.25 * 4.0)  # within the middle
+    assert asked == [0.03, 0.03]
+    assert len(examined(monkeypatch, [5.0] * 4, [0.5] * 4, [(0, 1.0)])[1]) == 4  # and no more often
+    (bound, cost, j, at), asked = examined(monkeypatch, [10.0], [], [(1, 0.0)])  # enough
+    assert (bound, cost, j, at, len(asked)) == (10.0, 21.0, 1, 1.0 + 0.6 * 4.0, 1)
+
+
+def test_where_envelopes_lose_nothing_a_box_is_bound_finely_and_then_cut_where_it_is_widest(monkeypatch):
+    first = (0, 0.0049)  # of the 5 that are missing a thousandth
+    (bound, cost, j, at), asked = examined(monkeypatch, [5.0, 7.0], [1.0], [first, (2, 1e-10)])
+    assert (bound, cost, j, at, asked) == (7.0, 20.0, 2, 1.0 + 0.75 * 4.0, [0.03, 0.0])
+    (_, _, j, _), asked = examined(monkeypatch, [5.0, 7.0], [1.0], [first, (2, 1e-11)])
+    assert (j, asked) == (1, [0.03, 0.0])
+    assert examined(monkeypatch, [5.0], [1.0], [(0, 0.0051)])[1] == [0.03]
+    for width, cut in ((1.9e-11, -1), (2.1e-11, 2)):  # of both its ends a hundred-billionth
+        assert examined(monkeypatch, [5.0], [1.0], [(2, 1.0)], width=width)[0][2] == cut
