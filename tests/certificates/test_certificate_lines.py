@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from polyopt.certificates.certificate import Claim, conclude_infeasible
 from polyopt.certificates.claims.exact import to_digits
 from polyopt.certificates.claims.repair import shares_of
 from polyopt.certificates.face_box import FaceBox
@@ -113,3 +114,10 @@ def test_a_square_that_rounding_makes_negative_is_0_with_an_error_of_its_size():
     energy = KernelGeometry(MatrixGram(np.array([[-1e-13, 0.0], [0.0, -1e-13]])), 1e-12).energy(np.ones(2))
     assert energy.mid == 0.0
     assert 2e-13 <= energy.rad <= 1e-11
+
+
+def test_what_is_infeasible_is_so_without_a_rounding_a_bound_of_others_or_evidence():
+    found = conclude_infeasible("a program", 3.0, [residual("sign", "alpha", np.array([0.5]), 1.0)], 1e-6)
+    assert (found.claim, found.primal_value, found.dual_value) == (Claim.INFEASIBLE, 3.0, np.inf)
+    assert (found.rounding, found.stated, found.evidence, found.note) == (0.0, None, (), "")
+    assert (found.sense, found.scope, found.tol) == ("minimise", "the program", 1e-6)

@@ -323,3 +323,8 @@ def test_what_rounding_ended_has_stalled_where_the_gap_is_above_a_thousandth(gap
     history = History(point, Clock(), np.inf, None)
     assert history.answer(Status.INACCURATE).status is status
     assert history.answer(Status.OPTIMAL).status is Status.OPTIMAL
+
+
+def test_a_new_point_fears_no_rounding():
+    point = a_point(2.0)[0]
+    assert not (point._sizes * (point._changes - point._changes_at)).any()

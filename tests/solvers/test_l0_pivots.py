@@ -326,3 +326,16 @@ def test_sums_of_rows_four_at_a_time():
                 factors[:k] @ factors[::-1][:k]
             )
             assert bases.squares(factors, k) == pytest.approx((factors[:k] ** 2).sum())
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_a_row_that_meets_nothing_on_its_way_goes_to_its_other_end_in_the_same_basis(up):
+    given, _ = program(1)
+    at = begun(given)
+    row = int(np.flatnonzero(at.rows != INSIDE)[0])
+    at.rows[row], at.u[row] = (AT_ZERO, 0.0) if up else (AT_CAP, given.h[row])
+    basis, made = at.Q[: at.sizes[0]].tolist(), int(at.sizes[1])
+    nothing = np.zeros(at.sizes[0]), np.zeros(len(given.cap))
+    assert pivots._exchange(given, at, 1, row, -1, 1.0 if up else -1.0, given.h[row], *nothing, -1, -1)
+    assert (at.rows[row], at.u[row]) == ((AT_CAP, given.h[row]) if up else (AT_ZERO, 0.0))
+    assert (at.Q[: at.sizes[0]].tolist(), at.sizes[1]) == (basis, made)
