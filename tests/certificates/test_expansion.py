@@ -105,3 +105,12 @@ def test_sizes_of_columns_are_of_their_largest_entries_of_either_sign(error):
         == column_sizes(-np.abs(K), error)[0].tolist()
         == [3.0, 7.0, 3.0]
     )
+
+
+def test_outputs_of_entries_that_are_exact_are_off_by_the_rounding_of_their_sums_alone():
+    rng = np.random.default_rng(3)
+    K, c = rng.normal(size=(5, 4)), np.array([0.5, 0.0, -2.0, 1.0])
+    found = outputs(K, c, 0.25)
+    assert found.mid == pytest.approx(K @ c + 0.25)
+    assert (found.rad <= 2.0 * gamma(8) * (np.abs(K) @ np.abs(c) + 0.25)).all()
+    assert outputs(K, 0.0 * c, 0.25).rad.tolist() == [0.0] * 5

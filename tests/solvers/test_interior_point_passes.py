@@ -213,3 +213,21 @@ def test_products_to_begin_with_are_as_large_as_the_gap_to_the_best_multiple(rng
     best = max((s * gain - 0.5 * s**2 * pulled @ pulled) for s in np.linspace(0.0, 1.0, 100_001))
     wanted = max(point_module._NEAR, 1.0 - best / value) * unit
     assert point._closeness(start) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_stationarity_is_relative_to_the_largest_of_what_it_is_made_of():
+    """The gradient, the pull, the rounding of samples, a length as the objective has it, or next to nothing."""
+    M = np.diag([9.0, 36.0, 4.0])
+
+    def scale(gradient=(0.0, 0.0), c=(0.0, 0.0), objective=0.0, size=0.0):
+        problem = SimpleNamespace(shift=np.array([-7.0, 2.0]), regulariser=SimpleNamespace(unit=5.0))
+        point = SimpleNamespace(_size=0.0, _problem=problem)
+        found = Point._scale(point, M, np.array(gradient), np.array(c), objective, size)
+        assert point._size == 1.5 + 7.0  # the spread of a feature and where its samples are
+        return found
+
+    assert scale((1.0, -3.0), (2.0, 0.5)) == 3.0
+    assert scale((1.0, -3.0), (2.0, -4.5)) == 4.5
+    assert scale((1e-9, 0.0), size=2.0) == pytest.approx(3e-9 * 8.5 * 2.0)
+    assert scale(objective=2.0) == pytest.approx(1e-4 * 5.0 * 2.0)
+    assert scale() == np.finfo(float).tiny

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -269,3 +270,16 @@ def test_a_stage_that_ends_at_a_limit_or_proves_enough_is_the_last(monkeypatch):
         counts.append(len(calls))
     assert counts[0] == 1
     assert counts[1] > 1
+
+
+def test_seconds_of_polishing_count_and_a_word_that_is_not_known_is_a_failure():
+    X, y = two_blobs(n=12, m=2, seed=0)
+    machine = OsqpDual(X @ X.T, y, 1.0)
+    info = SimpleNamespace(status="nonsense", setup_time=1.0, solve_time=2.0, polish_time=4.0, iter=7)
+    found = machine._solution(SimpleNamespace(info=info, x=np.zeros(1)), 2.0)
+    assert (found.status, found.build_time, found.solve_time, found.iterations) == (
+        Status.FAILED,
+        1.0,
+        6.0,
+        7,
+    )

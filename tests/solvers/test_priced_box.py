@@ -163,6 +163,17 @@ def test_a_box_is_cut_within_its_middle_half_and_a_point_is_not(seed):
     assert examine_face_box(data, prices, box, codes, 1e6)[0] == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.parametrize("goal", [100.0, 1e8])
+def test_what_rounding_may_hide_of_a_goal_that_is_proven_is_left_in_the_box(goal):
+    _, data, box, _ = drawn(2)
+    box.up[:] = 0.0
+    box.v[:] = 2.0 * box.w
+    box.low[:], box.high[:] = box.w - 1.0, box.w + 1.0
+    priced_box._shrink.py_func(data, box, goal, goal)
+    assert box.high - box.w == pytest.approx(np.sqrt(8.0 * priced_box.UNIT * goal), rel=1e-6)
+    assert box.w - box.low == pytest.approx(np.sqrt(8.0 * priced_box.UNIT * goal), rel=1e-6)
+
+
 def examined(monkeypatch, bounds, shrinks, losses, goal=10.0, width=4.0):
     """What is said of a box whose parts answer as told, and what these were asked."""
     _, data, box, prices = drawn(0)
