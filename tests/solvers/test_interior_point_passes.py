@@ -216,7 +216,7 @@ def test_products_to_begin_with_are_as_large_as_the_gap_to_the_best_multiple(rng
 
 
 def test_stationarity_is_relative_to_the_largest_of_what_it_is_made_of():
-    """The gradient, the pull, the rounding of samples, a length as the objective has it, or next to nothing."""
+    """The gradient, the pull, the rounding of samples, a length as the objective has it, or tiny."""
     M = np.diag([9.0, 36.0, 4.0])
 
     def scale(gradient=(0.0, 0.0), c=(0.0, 0.0), objective=0.0, size=0.0):
