@@ -137,3 +137,13 @@ def test_what_is_held_of_sums_is_the_most_that_a_length_allows_and_never_longer(
             down += n * Fraction(scale) ** 2 > tau**2
             assert sum(Fraction(v) ** 2 for v in held_of_sums(penalty, cut).ravel().tolist()) <= tau**2
     assert down > 10
+
+
+def test_groups_hold_their_price_along_faces_in_use_all_of_small_pulls_and_nothing_of_none():
+    penalty = FacePenalty.of(4, group=0.5, groups=[[0, 1], [2], [3]])
+    V, W = np.array([[9.0, 9.0, 0.3, 0.0, 7.0]]), np.array([[0.03, -0.04, 0.0, 0.0, 1.0]])
+    assert held_by_groups(penalty, V, W) == pytest.approx(np.array([[0.3, -0.4, 0.3, 0.0]]), rel=1e-11)
+    assert held_by_groups(penalty, V, 0.0 * W) == pytest.approx(
+        np.array([[0.5 / np.sqrt(2.0), 0.5 / np.sqrt(2.0), 0.3, 0.0]]), rel=1e-11
+    )
+    assert held_by_groups(FacePenalty.of(4, l1=1.0), V, W).tolist() == [[0.0] * 4]

@@ -328,3 +328,27 @@ def test_what_rounding_ended_has_stalled_where_the_gap_is_above_a_thousandth(gap
 def test_a_new_point_fears_no_rounding():
     point = a_point(2.0)[0]
     assert not (point._sizes * (point._changes - point._changes_at)).any()
+
+
+@pytest.mark.parametrize(("status", "gap", "bound", "said"), [
+    (Status.OPTIMAL, 1.0, 3.0, (Status.OPTIMAL, 3.0)),
+    (Status.OPTIMAL, 1.0, 5.0, (Status.OPTIMAL, 5.0)),  # of the objective itself
+    (Status.OPTIMAL, 1.0, 5.5, (Status.OPTIMAL, 0.0)),  # rounding has put it above the objective
+    (Status.OPTIMAL, 0.0, 5.5, (Status.OPTIMAL, 5.5)),  # by no more than is as good as nothing
+    (Status.INACCURATE, 1.0, 3.0, (Status.STALLED, 3.0)),
+    (Status.INACCURATE, 0.0, 3.0, (Status.INACCURATE, 3.0)),
+    (Status.TIME_LIMIT, 1.0, 3.0, (Status.TIME_LIMIT, 3.0)),
+])  # fmt: skip
+def test_an_answer_has_no_bound_above_its_objective_and_says_whether_it_is_near(
+    monkeypatch, status, gap, bound, said
+):
+    point, K, beta = a_point(2.0)
+    point.take(beta, K @ beta)
+    values = {**point.values(), "objective": 5.0, "bound": bound}
+    history = History(point, Clock(), np.inf, None)
+    history.record(point.violation())
+    monkeypatch.setattr(point, "values", lambda: values)
+    monkeypatch.setattr(point, "gap", lambda: gap)
+    found = history.answer(status)
+    assert (found.status, found.bound) == said
+    assert len(found.history) == (1 if status is Status.OPTIMAL else 2)

@@ -395,3 +395,17 @@ def test_all_roundings_are_tried_at_the_first_nodes_and_later_one_now_and_then()
     every = len(l0_tree._ROUNDING)
     first = l0_tree._FIRST
     assert found == {1: every, first: every, first + 1: 0, 10 * l0_tree._EVERY - 1: 0, 10 * l0_tree._EVERY: 1}
+
+
+@pytest.mark.parametrize("size", [0.01, 1.0, 30.0])
+def test_costs_that_are_given_to_highs_are_as_many_times_larger_as_the_matrix_is(monkeypatch, size):
+    K, y = size * np.array([[1.0, -0.5], [0.5, 0.25], [0.0, -1.0]]), np.array([1.0, -1.0, 1.0])
+    given = []
+    monkeypatch.setattr(l0_node, "_Model", lambda *arguments: given.extend(arguments))
+    data = SimpleNamespace(K=K, y=y, C=0.5, weights=np.array([1.0, 2.0, 4.0]))
+    NodeLP(SimpleNamespace(data=data, signed=K * y[:, None]))
+    costs, _, least, most, low, high = given
+    assert costs == pytest.approx(max(1.0, size) * np.array([1.0, 1.0, 0.0, 0.5, 1.0, 2.0]))
+    assert (least, most) == (1.0, np.inf)
+    assert low.tolist() == [0.0, 0.0, -np.inf, 0.0, 0.0, 0.0]
+    assert high.tolist() == [1.0, 1.0, *[np.inf] * 4]
