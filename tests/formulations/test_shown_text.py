@@ -1,0 +1,48 @@
+"""What is shown of a thing in a shell: ten lines of eighty columns."""
+
+import pytest
+
+from formulations.shown import LINES, WIDTH, Summary, Table, short, text_of
+
+
+def test_a_shell_has_ten_lines_of_eighty_columns():
+    assert (LINES, WIDTH) == (10, 80)
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 25])
+def test_lines_that_are_too_many_are_counted_in_the_last_one(count):
+    lines = [f"line {i}" for i in range(count)]
+    found = short(lines, ": print it")
+    assert len(found) == min(count, 10)
+    if count <= 10:
+        assert found == lines
+    else:
+        assert found[:9] == lines[:9]
+        assert found[9] == f"  … and {count - 9} more: print it"
+
+
+@pytest.mark.parametrize("length", [1, 79, 80, 81, 200])
+def test_a_line_that_is_too_long_is_cut_and_says_so(length):
+    (found,) = short(["x" * length + "  "])
+    assert found == ("x" * length if length <= 80 else "x" * 79 + "…")
+
+
+def test_facts_stand_below_each_other_and_take_two_lines_at_most():
+    some, many = " ".join(["word"] * 10), " ".join(["word"] * 60)
+    found = text_of(Summary("A thing", (("a", some), ("longer", many), ("none", "")))).splitlines()
+    assert found[0] == "A thing"
+    assert found[1] == f"  a       {some}"
+    assert found[2] == "  longer  " + " ".join(["word"] * 14)
+    assert found[3].startswith(" " * 10 + "word word")
+    assert found[3].endswith("word …")
+    assert len(found[3]) <= 80
+    assert found[4:] == ["  none"]
+
+
+def test_columns_are_right_aligned_but_for_the_last():
+    rows = ("1", "one"), ("100", "a hundred")
+    lines = ["    n  name", "    1  one", "  100  a hundred"]
+    for is_open in (False, True):  # the others are folded
+        table = Table("Numbers", ("n", "name"), rows, is_open)
+        assert text_of(Summary("T", (), (table,))).splitlines() == ["T", *(lines if is_open else [])]
+    assert text_of(Summary("T", (), (Table("Numbers", ("n", "name"), rows),))) == "T"
