@@ -91,7 +91,7 @@ class SigmaMetric:
         # Errors of the metric's entries, in units of its diagonal, and of the eigenvalue itself.
         error = len(T) * (self._n + 8 * len(T) + 40) * np.finfo(float).eps
         if self._centre is not None:
-            error *= 1.0 + float((self._centre * T).max(initial=0.0) ** 2)
+            error *= 1.0 + float(np.abs(self._centre * T).max(initial=0.0) ** 2)
         least = float(values[int((T == 0.0).sum()) :].min(initial=np.inf)) - error
         return float((rho * T).square_sum().upper) / least * (1 + 1e-12) if least > 0.0 else np.inf
 
