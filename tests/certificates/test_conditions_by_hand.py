@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from formulations.l0_data import as_l0_data
 from formulations.polytope import shares
-from polyopt.certificates import cpm_hard, cpm_point, projection
+from polyopt.certificates import cpm_hard, cpm_point, l0, projection
 from polyopt.certificates.certificate import Claim
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.rounding import Ball
@@ -141,6 +142,35 @@ def test_what_hard_margins_state_is_told_with_what_is_certain():
     norms = cpm_hard._stated(two, sure, "norms")
     assert (norms.mid, norms.rad) == (4.25, pytest.approx(0.75))
     assert cpm_hard._stated(two, np.array([0.5, 0.0]), "norms").mid == np.inf
+
+
+def test_conditions_of_a_pattern():
+    """The products with multipliers add up to the gap within the pattern, in costs of samples."""
+    rng, _, y, _ = drawn(4)
+    weights, C = rng.uniform(0.5, 2.0, N), 0.75
+    data = as_l0_data(rng.normal(size=(N, N)), y, C, weights)
+    alpha, f, u = rng.uniform(0.1, 0.7, N), rng.normal(size=N), rng.uniform(-0.5, 2.5, N)
+    pattern = np.arange(N) % 2 == 0
+    found = by_name(l0._conditions(data, alpha, f, u, pattern, 3.0))
+    xi = [max(0.0, 1.0 - y[i] * f[i]) for i in range(N)]
+    rates = data.rates(u)
+    wanted = {
+        ("sign", "margin"): max(-u) / weights.max(),
+        ("sign", "slack"): max(u - weights) / weights.max(),
+        ("stationarity", "b"): abs(y @ u) / np.abs(u).sum(),
+        ("complementarity", "margin"): max(abs(u[i] * (y[i] * f[i] - 1.0 + xi[i])) for i in range(N)) / 3.0,
+        ("complementarity", "slack"): max(abs((weights[i] - u[i]) * xi[i]) for i in range(N)) / 3.0,
+        ("complementarity", "sign"): max(alpha[i] * max(-rates[i], 0.0) for i in range(N) if pattern[i])
+        / 3.0,
+        ("complementarity", "cap"): max((C - alpha[i]) * max(rates[i], 0.0) for i in range(N) if pattern[i])
+        / 3.0,
+    }
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert value > 0.0
+        assert found[name].relative == pytest.approx(value), name
+    none = by_name(l0._conditions(data, alpha, f, 0.0 * u, pattern, 3.0))
+    assert none["stationarity", "b"].relative == 0.0
 
 
 # -- projections ------------------------------------------------------------------------------------

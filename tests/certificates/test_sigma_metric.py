@@ -1,10 +1,12 @@
 """The metric of the Sigma-SVM: what is left of a solve is bounded by each of its bounds, by hand."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_metric import SigmaMetric
+from polyopt.certificates.sigma_metric import SigmaMetric, inverse, kept, sizes_in_metric
 
 EPS = np.finfo(float).eps
 
@@ -70,3 +72,21 @@ def test_what_is_priced_is_the_square_in_the_inverse_metric_and_no_less(D):
             assert found.rad == pytest.approx(min(choices), rel=1e-2)
         if bound != 1e-9:
             assert found.lower - 1e-12 * exact <= exact <= found.upper + 1e-12 * exact
+
+
+@pytest.mark.parametrize("mid", [3.0, 1e-200, 7e150])
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.1])
+def test_an_inverse_holds_those_of_both_ends_and_little_more(mid, share):
+    found = inverse(Ball(mid, share * mid))
+    for x in (Fraction(mid) * (1 - Fraction(share)), Fraction(mid), Fraction(mid) * (1 + Fraction(share))):
+        assert Fraction(float(found.lower)) <= 1 / x <= Fraction(float(found.upper))
+    assert found.rad <= (1.0 / (1.0 - share) - 1.0) / mid * (1.0 + 1e-8) + 1e-15 / mid
+
+
+def test_a_sample_is_as_long_as_the_lesser_of_what_its_norm_and_its_weight_allow():
+    own, weights = np.array([2.0, 2.0, 0.5]), np.array([1.0, 4.0, 1.0])
+    assert sizes_in_metric(own, 0.75, weights, 12.0) == pytest.approx([4.0, 2.0, 1.0])
+    assert sizes_in_metric(own, 0.0, weights, 12.0) == pytest.approx(own)
+    assert sizes_in_metric(own, 1.0, weights, 12.0) == pytest.approx(np.sqrt([12.0, 3.0, 12.0]))
+    assert (sizes_in_metric(own, 0.0, weights, 12.0) > own).all()
+    assert kept(0.25).mid == 0.75
