@@ -14,6 +14,8 @@ def plain(function=None, **_):
 
 def interpreted(*names):
     """These modules read anew, each with those before it, without what the rest of polyopt has of them."""
+    for name in names:  # what they import is compiled, and so is what imports them
+        importlib.import_module(name)
     kept = dict(sys.modules)
     try:
         with patch("polyopt.compiled.njit", plain):
@@ -23,8 +25,5 @@ def interpreted(*names):
     finally:
         for name in names:
             parent, _, own = name.rpartition(".")
-            if name in kept:
-                sys.modules[name] = kept[name]
-                setattr(sys.modules[parent], own, kept[name])
-            else:
-                sys.modules.pop(name, None)
+            sys.modules[name] = kept[name]
+            setattr(sys.modules[parent], own, kept[name])
