@@ -167,7 +167,7 @@ class _Dual:
                 low, above = middle, balance
             else:
                 high = middle
+        if low == 0:  # it is positive nowhere: all that counts upward has a cap of 0
+            return moved(places[high])
         moving = max(int(((begin <= places[low]) & (end >= places[high])).sum()), 1)
-        if low > 0:
-            return moved(places[low] + above / moving)
-        return moved(places[high] + float(self.signs @ moved(places[high])) / moving)
+        return moved(places[low] + above / moving)

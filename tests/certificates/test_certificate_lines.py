@@ -11,6 +11,7 @@ from polyopt.certificates.claims.repair import shares_of
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge_residuals import balance_residual, stationarity
+from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.certificates.residual import Residual, residual
 from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_metric import left_by_spread
@@ -121,3 +122,10 @@ def test_what_is_infeasible_is_so_without_a_rounding_a_bound_of_others_or_eviden
     assert (found.claim, found.primal_value, found.dual_value) == (Claim.INFEASIBLE, 3.0, np.inf)
     assert (found.rounding, found.stated, found.evidence, found.note) == (0.0, None, (), "")
     assert (found.sense, found.scope, found.tol) == ("minimise", "the program", 1e-6)
+
+
+def test_multipliers_of_the_1_norm_machine_that_prove_less_than_nothing_prove_0():
+    K, y = 1000.0 * np.eye(2), np.array([1.0, -1.0])
+    found = certify_one_norm(K, y, 1.0, alpha=np.zeros(2), b=0.0, u=np.full(2, 2e-3))
+    assert found.dual_value == 0.0  # and not 0.004 - 2
+    assert certify_one_norm(K, y, 1.0, alpha=np.zeros(2), b=0.0, u=np.full(2, 1e-3)).dual_value > 1.9e-3

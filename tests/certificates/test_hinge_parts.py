@@ -279,3 +279,12 @@ def test_hard_margins_are_met_with_a_matrix_that_is_short_of_the_kernel_s_by_wha
     longer = 1.0 / (1.0 - short * np.sqrt(2.0))
     assert found.primal_value == pytest.approx(longer**2 * (1.0 + short), rel=1e-8)  # ‖v‖² may be more too
     assert to_feasible(machine, Ball(np.array([1.0, -1.0]), short * np.sqrt(2.0)))[0] == pytest.approx(longer)
+
+
+def test_a_bound_without_slack_is_free_however_far_the_point_is_beyond_it():
+    rows = hinge_families(Y, 1.0, 2.0, hard=True)
+    dual = ascent._Dual(program([[1.0], [-1.0]], rows, intercept=False))
+    assert dual.costs.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    room = np.array([1.0, 1.0, -5.0, 1.0, 1.0, 1.0])
+    assert dual.fitted(np.array([-3.0]), room, 0.1) == pytest.approx([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
+    assert dual.fitted(np.array([-3.0]), np.abs(room), 0.1).tolist() == [0.0] * 6

@@ -136,3 +136,14 @@ def test_what_a_claim_leaves_open_is_said(data, n_faces, held, notes):
     found = certify_logistic_polytopes(X, y, W, n_faces=n_faces, ridge=RHO, C=C, support=support)
     assert found.note == " ".join(notes)
     assert (found.scope == found.program) == (max(n_faces) == 1)
+
+
+def test_a_weight_of_the_wrong_sign_is_refused_however_small_it_is(data):
+    _, X, y, C, W = data
+    W = np.abs(W) * CLASSES[:, None]  # no score of class +1 falls with a feature, and of class -1 all do
+    assert certified((None, X, y, C, W), signs=[1, 1, 1]).claim is not None
+    for k, j in ((0, 2), (1, 0), (2, 1)):
+        wrong = W.copy()
+        wrong[k, j] *= -1e-9
+        with pytest.raises(ValueError, match="keep the signs"):
+            certified((None, X, y, C, wrong), signs=[1, 1, 1])

@@ -59,6 +59,7 @@ def test_spla1_s_value_is_that_of_its_cells_and_its_bound_that_of_the_tangents(d
     few = certify_spla1_integer(X, y, C=C, real=real, ridge=RHO, positives=positives, max_features=2, **GIVEN)
     assert few.program == "SPLA1 with whole numbers from -3 to 3, at most 2 features a face"
     assert few.dual_value == pytest.approx(bound, rel=1e-9)  # there are no more
+    assert few.claim is Claim.SUBOPTIMAL_BY
 
 
 def test_one_face_is_the_whole_program_unless_there_were_to_be_more(data):

@@ -28,6 +28,7 @@ def test_all_clocks_of_a_stopped_run_are_over():
         assert clock.left is None
         assert not clock.is_over
         run.stop()
+        assert run.signal == signal.SIGINT
         assert clock.is_over
         assert limited.is_over
         assert limited.left < 1

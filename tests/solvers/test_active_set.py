@@ -187,3 +187,13 @@ def test_a_factor_that_is_full_is_made_anew_with_room_for_more(more, monkeypatch
     m, M = dual.violation(beta, K @ beta)
     assert m - M <= 2e-9
     assert dual.is_free(beta).sum() > more
+
+
+def test_what_rounding_leaves_of_the_balance_of_a_step_is_spread_evenly():
+    """With a column of ones that is not quite the factor's, as where the matrix is all but singular."""
+    u, d, ones = np.empty(3), np.empty(3), np.array([1.0, 1.0, 0.5])
+    b = direction.py_func(np.eye(3), 3, 2.0, np.array([1.0, 2.0, 4.0]), ones, u, d)
+    assert b == pytest.approx(5.0 / 2.25)
+    step = np.array([1.0, 2.0, 4.0]) - b * ones
+    assert d == pytest.approx((step - step.mean()) / 2.0)
+    assert d.sum() == pytest.approx(0.0, abs=1e-15)
