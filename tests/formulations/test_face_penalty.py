@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from helpers.cases import in_turn
@@ -9,6 +10,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from formulations.face_penalty import FacePenalty
+from formulations.face_rows import dual_terms, primal_terms
 
 M, K = 5, 3
 
@@ -82,3 +84,15 @@ def test_nothing_is_absent_and_labels_are_groups():
     assert FacePenalty.of(3, signs=[0, 0, 0], groups=["a", "b", "a"]).is_absent
     assert FacePenalty.of(3, groups=["a", "b", "a"]).groups.tolist() == [0, 1, 0]
     assert not FacePenalty.of(3, signs={2: -1}).is_absent
+
+
+@pytest.mark.parametrize(("prices", "rows"), [
+    ({}, []),
+    ({"l1": 0.5}, ["upper", "lower"]),
+    ({"group": 0.5}, ["group"]),
+    ({"signs": [1, 0, -1]}, ["sign"]),
+])  # fmt: skip
+def test_a_program_has_the_rows_of_the_prices_that_there_are(prices, rows):
+    penalty = FacePenalty.of(3, **prices)
+    assert [row.name for row in dual_terms(penalty, 2).rows] == rows
+    assert [row.name for row in primal_terms(penalty, cp.Variable((2, 4))).rows] == rows

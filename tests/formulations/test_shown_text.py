@@ -1,8 +1,10 @@
 """What is shown of a thing in a shell: ten lines of eighty columns."""
 
+import numpy as np
 import pytest
 
 from formulations.shown import LINES, WIDTH, Summary, Table, short, text_of
+from formulations.solution import Solution, Status
 
 
 def test_a_shell_has_ten_lines_of_eighty_columns():
@@ -46,3 +48,23 @@ def test_columns_are_right_aligned_but_for_the_last():
         table = Table("Numbers", ("n", "name"), rows, is_open)
         assert text_of(Summary("T", (), (table,))).splitlines() == ["T", *(lines if is_open else [])]
     assert text_of(Summary("T", (), (Table("Numbers", ("n", "name"), rows),))) == "T"
+
+
+def test_a_solution_shows_its_numbers_and_the_last_records_of_its_run():
+    vectors = {"w": np.array([[0.0, -2.5], [1.0, 0.0]]), "b": np.array(3.0), "names": np.array(["a"])}
+    run = tuple({"step": float(i), "bound": i / 4} for i in range(60))
+    found = Solution(Status.TIME_LIMIT, vectors, {}, 1.5, None, "ours", 7, history=run)._summary()
+    assert found.title == "Solution: time limit"
+    facts = dict(found.facts)
+    assert (facts["objective"], facts["bound"], facts["solver"]) == ("1.5", "–", "ours, 7 iterations")
+    assert (facts["variables"], facts["multipliers"]) == ("w, b, names", "none")
+    variables, history = found.tables
+    assert variables.rows == (
+        ("w", "2×2", "2", "-2.5", "1"), ("b", "1", "1", "3", "3"), ("names", "1", "–", "–", "–"),
+    )  # fmt: skip
+    assert (history.title, history.columns) == ("history, 60 records, the last 50", ("step", "bound"))
+    assert (history.rows[0], history.rows[-1], len(history.rows)) == (("10", "2.5"), ("59", "14.75"), 50)
+    few = Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7, history=run[:50])._summary()
+    assert [table.title for table in few.tables] == ["history, 50 records"]
+    assert dict(few.facts)["bound"] == "1.25 (by the solver's word)"
+    assert Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7)._summary().tables == ()
