@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from formulations import sigma_svm, svm
 from formulations.centred_kernel import CentredKernel
 from formulations.recovery import gram_factor, moments
+from formulations.samples import two_blobs
 
 SHARES = [0.0, 0.3, 0.9, 0.999, 1.0]
 
@@ -185,3 +186,16 @@ def test_a_kernel_without_spread_has_no_directions():
     # n points in general position are n - 1 directions from their mean, and D = 1 sees no more than that.
     assert CentredKernel(np.eye(3)).is_degenerate()
     assert not CentredKernel(np.diag([1.0, 1.0, 0.0, 0.0])).is_degenerate()
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_directions_without_spread_are_left_out_of_the_dual(monkeypatch, size):
+    """One feature that is constant, one that is another's double: of four directions two are left."""
+    X, y = two_blobs(n=20, m=2, seed=0)
+    twice = size * np.column_stack([X, 2.0 * X[:, 0], np.full(20, 3.0)])
+    monkeypatch.setattr(sigma_svm, "_dual_in_basis", lambda points, variances, *_: (points, variances))
+    points, variances = sigma_svm.dual(twice, y)
+    assert points.shape == (20, 2)
+    assert moments(points)[0] == pytest.approx(np.zeros(2), abs=1e-12 * size)
+    assert moments(points)[1] == pytest.approx(np.diag(variances), abs=1e-12 * size**2)
+    assert variances.sum() == pytest.approx(np.trace(moments(twice)[1]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.cases import in_turn
 
-from formulations import rmm, soft_rmm
+from formulations import further, rmm, soft_rmm
 
 
 @pytest.fixture(params=["one price", "a price per sample"])
@@ -71,3 +71,11 @@ def test_both_sides_have_the_same_defaults(blobs):
     for dual in (soft_rmm.qp_dual(X, y), soft_rmm.kernel_dual(X @ X.T, y)):
         assert dual.solve().objective == pytest.approx(value, rel=1e-6)
         assert (dual.parameters["B"].value, dual.parameters["D"].value.max()) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize("B", [0.0, 0.5, 3.0])
+def test_bounds_of_any_size_are_families_and_one_below_0_is_none(B):
+    names = [row.name for row in further.families([1, -1], 1, 1.0, B, D=2.0)]
+    assert names == ["margin", "bound_above", "bound_below"]
+    with pytest.raises(ValueError, match="B must be"):
+        further.families([1, -1], 1, 1.0, -0.1)

@@ -162,6 +162,19 @@ def test_who_watches_sees_the_last_iterate_and_where_each_positive_was_met():
     assert set(point["assignment"][y > 0]) <= {0, 1, 2}
 
 
+@pytest.mark.parametrize(("C", "dtype"), [
+    (1.0, np.float32), (1e11 / 40, np.float32), (1e13 / 40, np.float64), (1e-14, np.float64),
+])  # fmt: skip
+def test_weights_are_in_single_precision_where_the_gains_n_c_by_2_allow_it(monkeypatch, C, dtype):
+    made = []
+    monkeypatch.setattr(
+        cpm_sgd._Run, "run", lambda run, *_: made.append(run.machine.U.dtype) or Status.OPTIMAL
+    )
+    X, y, _ = clusters(80, 2, 0)
+    solve_cpm_sgd(X, y, C, 2)
+    assert made == [dtype]
+
+
 def test_every_form_of_the_samples_takes_the_same_steps(rng):
     whole = rng.integers(0, 256, (80, 6)) * (rng.random((80, 6)) < 0.4)
     y, C = np.where(rng.random(80) < 0.5, 1.0, -1.0), rng.uniform(0.1, 1.0, 80)
