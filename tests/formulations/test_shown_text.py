@@ -67,4 +67,6 @@ def test_a_solution_shows_its_numbers_and_the_last_records_of_its_run():
     few = Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7, history=run[:50])._summary()
     assert [table.title for table in few.tables] == ["history, 50 records"]
     assert dict(few.facts)["bound"] == "1.25 (by the solver's word)"
-    assert Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7)._summary().tables == ()
+    plain = Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7)
+    assert plain._summary().tables == ()
+    assert (plain.build_time, plain.solve_time, plain.history, plain.runs) == (0.0, 0.0, (), ())
