@@ -74,7 +74,7 @@ class _Reader:
         self.found: list[Token] = []
 
     def fail(self, sentence: str) -> UnreadableError:
-        place = self.pieces[min(self.at, len(self.pieces) - 1)][1]
+        place = self.pieces[self.at][1]  # the last piece is the end
         return UnreadableError(f"{sentence}, at character {place + 1} of {self.latex!r}")
 
     def put(self, kind: str, text: str | None = None) -> None:

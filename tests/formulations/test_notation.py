@@ -160,7 +160,8 @@ def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
     [
         (r"\nonsense x", r"\\nonsense is not known, at character 1"),
         (r"\tfrac{1", "ends without }"),
-        (r"x^", "ends too early"),
+        (r"x^", "ends too early, at character 3 of"),
+        (r"x + {y", "ends without }, at character 7 of"),
         (r"\begin{cases} a\end{cases}", "no environment but bmatrix"),
         (r"\tilde 1", "stands on a letter"),
         ("x ? y", r"'\?' is not known"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import pytest
 from helpers.cases import in_turn
 
 from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron
 from polyopt.solvers.cpm import dual, sgd
-from polyopt.solvers.decomposition import driver
+from polyopt.solvers.decomposition import driver, run
 from polyopt.solvers.hard_margin_loss import tree as hard_margin_tree
 from polyopt.solvers.l0 import milp, tree
 
@@ -44,3 +45,8 @@ def test_a_solver_has_no_limit_of_time_and_its_orders_are_those_of_seed_0_unless
     }
     always = {"time_limit": None, "progress": None, "seed": 0}
     assert given == {**{name: value for name, value in always.items() if name in given}, **DEFAULTS[solver]}
+
+
+def test_an_optimal_point_has_a_gap_of_ten_tolerances_and_never_more_than_a_tenth():
+    found = [run._widest_gap(tol) for tol in (1e-6, 1e-3, 0.01, 0.5)]
+    assert found == pytest.approx([1e-5, 1e-2, 0.1, 0.1])

@@ -33,7 +33,7 @@ from polyopt.solvers.logistic_polytopes import (
 )
 from polyopt.solvers.logistic_polytopes.eliminate import _Squares, _without
 from polyopt.solvers.logistic_polytopes.polish import _curvature
-from polyopt.solvers.logistic_polytopes.proximal import proximal
+from polyopt.solvers.logistic_polytopes.proximal import _Price, proximal
 
 OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
 
@@ -503,3 +503,16 @@ def test_weights_go_by_what_is_lost_for_each_number_until_so_many_are_left():
     assert np.argwhere((W[:, :-1] != 0.0) & ~first).tolist() == [[1, 2]]
     plain = _without(W, loss, numbers_of(W, None) - 1, None)
     assert np.argwhere((W[:, :-1] != 0.0) & ~plain).tolist() == [[0, 1]]
+
+
+def test_a_group_that_nothing_pulls_at_is_0_and_no_number_is_divided_by_0():
+    X, y = two_blobs(30, 4, 0)
+    problem = FaceLoss(X, y, np.ones(30), Owners(2, 1), 0.2, 0.1, 0.1, group=0.2, groups=[[0, 1]])
+    price = _Price(problem)
+    P = np.full((3, problem.shape[1]), 5.0)
+    P[:, :2] = 0.0
+    with np.errstate(all="raise"):
+        found = price.shrunk(P, 2.0)
+    assert not found[:, :2].any()
+    assert (found[:, 2:-1] > 0.0).all()
+    assert price.shrunk(0.0 * P, 2.0).tolist() == (0.0 * P).tolist()
