@@ -128,4 +128,5 @@ def test_multipliers_of_the_1_norm_machine_that_prove_less_than_nothing_prove_0(
     K, y = 1000.0 * np.eye(2), np.array([1.0, -1.0])
     found = certify_one_norm(K, y, 1.0, alpha=np.zeros(2), b=0.0, u=np.full(2, 2e-3))
     assert found.dual_value == 0.0  # and not 0.004 - 2
+    assert certify_one_norm(K, y, 1.0, alpha=np.zeros(2), b=0.0, u=np.full(2, 1.2e-3)).dual_value == 0.0
     assert certify_one_norm(K, y, 1.0, alpha=np.zeros(2), b=0.0, u=np.full(2, 1e-3)).dual_value > 1.9e-3

@@ -199,3 +199,6 @@ def test_directions_without_spread_are_left_out_of_the_dual(monkeypatch, size):
     assert moments(points)[0] == pytest.approx(np.zeros(2), abs=1e-12 * size)
     assert moments(points)[1] == pytest.approx(np.diag(variances), abs=1e-12 * size**2)
     assert variances.sum() == pytest.approx(np.trace(moments(twice)[1]))
+    # Six samples spread in five directions; of the others rounding leaves variances above 0, and below it.
+    points, _ = sigma_svm.dual(size * np.random.default_rng(0).normal(size=(6, 12)), y[7:13])
+    assert points.shape == (6, 5)
