@@ -27,7 +27,7 @@ from polyopt.operands import put
 if TYPE_CHECKING:
     pass
 
-__all__ = ["add_rows", "climb_face", "scan_kernel", "square_lengths", "sweep_kernel"]
+__all__ = ["add_rows", "climb_face", "row_times", "scan_kernel", "square_lengths", "sweep_kernel"]
 
 
 @lru_cache
@@ -143,7 +143,7 @@ def square_lengths(values, starts, scale):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _product(values, columns, begin, end, offset, w):  # type: ignore[no-untyped-def]
+def row_times(values, columns, begin, end, offset, w):  # type: ignore[no-untyped-def]
     """The product of a row with one face, in four strands; unsigned places need no test of their sign."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     fours = (end - begin) // 4
@@ -216,7 +216,7 @@ def climb_face(  # type: ignore[no-untyped-def]
             r = order[j]
             begin, end = places[r], places[r + 1]
             offset = shared * begin
-            slope = 1.0 - y[r] * (scale * _product(entries, own, begin, end, offset, w) + w[bias])
+            slope = 1.0 - y[r] * (scale * row_times(entries, own, begin, end, offset, w) + w[bias])
             before, cap = alpha[r], caps[r]
             upward = slope if before < cap else 0.0
             downward = -slope if before > 0.0 else 0.0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["GAIN", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes", "sizes_of"]
+__all__ = ["GAIN", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes", "scaled", "sizes_of"]
 
 GAIN = 1e-7
 """A hinge must fall by more than this for a positive to change its face."""
@@ -60,6 +60,19 @@ def sizes_of(crew: Crew) -> Sizes:
         total([each.features for each in found]),
         max(each.largest for each in found),
     )
+
+
+def scaled(faces: Vector, scale: float) -> Vector:
+    """Faces (K, m+1) for samples as they stand, of which every entry counts `scale` times.
+
+    Parameters
+    ----------
+    faces : ndarray of shape (K, m+1)
+        The faces.
+    scale : float
+        The scale.
+    """
+    return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
 class _Held:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from formulations.arguments import real_array, whole, within
+from formulations.arguments import one_of, positive, real_array, whole, within
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.certificates.tally import together
@@ -17,10 +17,12 @@ from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_la
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.large import checkpoint as files
 from polyopt.large.base import BlockClassifier
-from polyopt.large.faces import FacesRecipe, Sizes, sizes_of
+from polyopt.large.face_ascent import FaceAscents
+from polyopt.large.faces import FacesRecipe, Sizes, scaled, sizes_of
 from polyopt.large.local_sgd import MACHINE, solve_cpm_rounds
 from polyopt.large.parts import Recipe
 from polyopt.large.rounds import Limits, Rounds
+from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from polyopt.estimators.given import ClassWeight, SamplesLike, Seed
     from polyopt.large.held import Hands
     from polyopt.large.sources import Source
-    from polyopt.polytope import Polytope
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.interior_point.crew import Crew
 
@@ -43,6 +44,8 @@ __all__ = ["ConvexPolytopeMachine"]
 _TOLERANCE = 1e-6  # of a certificate, as of one in memory
 _SHARE = 0.5  # of the time, at most, for local steps
 _NAME = "the Convex Polytope Machine"
+_SOLVERS = ("auto", "interior point", "dual ascent")
+_WIDE = 256  # features above which passes over the samples are cheaper than n m² for every face
 
 
 class ConvexPolytopeMachine(BlockClassifier):
@@ -76,9 +79,10 @@ class ConvexPolytopeMachine(BlockClassifier):
         A round that lowers the objective by no more than this share of it is the last; 0 to go on to a fixed
         point.
     tol : float, default=1e-8
-        Relative duality gap to which the program of a face is solved.
+        Relative duality gap to which the program of a face is solved. The dual ascent comes to some 1e-4 in a
+        few scans, and slowly closer: ask for no more than is needed.
     max_iter : int, optional
-        Iterations for a face at most; the point reached is kept.
+        Iterations for a face at most, or scans of all samples; the point reached is kept.
     time_limit : float, optional
         Seconds for the whole fit; the best point is kept. Local steps take half of it at most, and all faces
         of the first round have a share of the rest.
@@ -86,6 +90,13 @@ class ConvexPolytopeMachine(BlockClassifier):
         Weights of the classes; they multiply the samples' weights.
     random_state : int, RandomState instance or None, default=0
         Seed of the pilot and of the local steps, which only go on from a checkpoint with the same number.
+    solver : {"auto", "interior point", "dual ascent"}, default="auto"
+        What solves the programs of a round. An iteration of the interior point costs n m^2 for each face; the
+        dual ascent is for more features: it steps on one multiplier after another, and needs no matrix of
+        m^2 numbers. "auto" takes it above 256 features, and for a `feature_scale`.
+    feature_scale : float, default=1.0
+        What every feature counts times, as for bytes that stand for shares; other than 1 for the dual ascent
+        alone.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 
@@ -94,8 +105,9 @@ class ConvexPolytopeMachine(BlockClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     faces_ : ndarray of shape (pairs, K, m+1)
-        The faces, biases last: of one polytope for two classes, else of one for each pair, in the order of
-        `pairs_`. Scores of a polytope are ``max_k (W_k'x + b_k)``, positive outside.
+        The faces for samples as they are given, biases last: of one polytope for two classes, else of one for
+        each pair, in the order of `pairs_`. Scores of a polytope are ``max_k (W_k'x + b_k)``, positive
+        outside.
     W_, b_ : ndarray of shape (K, m), (K,)
         The same, of two classes.
     pairs_ : list of tuple
@@ -122,6 +134,8 @@ class ConvexPolytopeMachine(BlockClassifier):
         "max_passes": [Ruled(lambda value: whole("max_passes", value))],
         "max_rounds": [Ruled(lambda value: whole("max_rounds", value))],
         "least_fall": [Ruled(lambda value: within("least_fall", value, 0.0, 1.0))],
+        "solver": [Ruled(lambda value: one_of("solver", value, _SOLVERS))],
+        "feature_scale": [Ruled(lambda value: positive("feature_scale", value))],
     }  # fmt: skip
 
     _beginning: Vector | None = None
@@ -130,13 +144,15 @@ class ConvexPolytopeMachine(BlockClassifier):
         self, n_faces: int = 3, C: float = 1.0, *, inside_label: object = None, pilot: int = 20_000,
         n_shards: int = 8, max_passes: int = 30, max_rounds: int = 50, least_fall: float = 1e-4,
         tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
-        class_weight: ClassWeight = None, random_state: Seed = 0, verbose: bool | int = False,
+        class_weight: ClassWeight = None, random_state: Seed = 0, solver: str = "auto",
+        feature_scale: float = 1.0, verbose: bool | int = False,
     ):  # fmt: skip
         self.n_faces, self.C, self.inside_label, self.pilot = n_faces, C, inside_label, pilot
         self.n_shards, self.max_passes = n_shards, max_passes
         self.max_rounds, self.least_fall, self.tol, self.max_iter = max_rounds, least_fall, tol, max_iter
         self.time_limit, self.class_weight = time_limit, class_weight
         self.random_state, self.verbose = random_state, verbose
+        self.solver, self.feature_scale = solver, feature_scale
 
     def fit(
         self,
@@ -211,16 +227,18 @@ class ConvexPolytopeMachine(BlockClassifier):
         sizes = sizes_of(crew)
         check_sizes(sizes.largest, sizes.costs)
         is_kept = checkpoint is not None or resume is not None
-        about = self._about(crew, recipe, sizes) if is_kept else {}
+        ascents = self._ascents(hands, recipe, sizes)
+        solver = "interior point" if ascents is None else "dual ascent"
+        about = self._about(crew, recipe, sizes, solver) if is_kept else {}
         saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, max(self.tol, _TOLERANCE))
-        rounds = Rounds(hands, recipe, crew, limits, clock, saver)
+        rounds = Rounds(hands, recipe, crew, limits, clock, saver, ascents, float(self.feature_scale))
         start = None
         steps = self._beginning is None and self.n_faces > 1  # a single face has one assignment
         if resume is not None and not (steps and files.machine_of(resume) == MACHINE):
             held = rounds.recall(*files.load(resume, about))
         elif self._beginning is not None:
-            held = self._beginning
+            held = scaled(self._beginning, 1.0 / float(self.feature_scale))
         elif not steps:
             held = np.zeros((1, self.n_features_in_ + 1))
         else:
@@ -229,9 +247,24 @@ class ConvexPolytopeMachine(BlockClassifier):
         found, proof = rounds.run(held, hurry=start is not None and start.status is Status.INTERRUPTED)
         crew.close()
         self.starts_.append(start)
-        self.faces_[number] = found["W"]
+        self.faces_[number] = scaled(found["W"], float(self.feature_scale))
         self.solutions_.append(found)
         self.certificates_.append(proof)
+
+    def _ascents(self, hands: Hands, recipe: FacesRecipe, sizes: Sizes) -> FaceAscents | None:
+        """What climbs all faces together; None where the interior point solves them."""
+        is_scaled, m = self.feature_scale != 1.0, len(sizes.features)
+        if self.solver == "interior point" and is_scaled:
+            raise ValueError("feature_scale is for solver='dual ascent': the interior point takes X as it is")
+        if self.solver == "interior point" or (self.solver == "auto" and not is_scaled and m <= _WIDE):
+            return None
+        return FaceAscents(
+            hands, Recipe(recipe.classes, recipe.factors, recipe.C), self._n_blocks, self.n_faces,
+            m, scale=float(self.feature_scale), largest=sizes.largest, seed=self._seed(),
+        )  # fmt: skip
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _local_steps(
         self, hands: Hands, recipe: FacesRecipe, clock: Clock, checkpoint: Any, resume: Any
@@ -242,11 +275,10 @@ class ConvexPolytopeMachine(BlockClassifier):
             hands, self._n_blocks, Recipe(recipe.classes, recipe.factors, recipe.C), self.n_faces,
             n_shards=self.n_shards, n_pilot=self.pilot, max_iter=self.max_passes,
             time_limit=None if left is None else _SHARE * left,
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
-            checkpoint=checkpoint, resume=resume,
+            scale=float(self.feature_scale), seed=self._seed(), checkpoint=checkpoint, resume=resume,
         )  # fmt: skip
 
-    def _about(self, crew: Crew, recipe: FacesRecipe, sizes: Sizes) -> dict[str, Any]:
+    def _about(self, crew: Crew, recipe: FacesRecipe, sizes: Sizes, solver: str) -> dict[str, Any]:
         """What a checkpoint must be of, to be gone on from."""
         met = together(crew.ask("weigh", None, files.probe(1, len(sizes.features) + 1)))
         paid = float(met.sums["inside"]) - 2.0 * float(met.sums["best"])
@@ -259,15 +291,15 @@ class ConvexPolytopeMachine(BlockClassifier):
             "features": len(sizes.features),
             "blocks": crew.count,
             "C": recipe.C,
+            "solver": solver,
+            "scale": float(self.feature_scale),
             "digest": sha256(known).hexdigest()[:16],
         }
 
     def _is_proven(self, proof: Certificate) -> bool:
+        # Of rounds that have come to their end: of what they leave the certificate has a note or a residual.
         within = proof.claim is Claim.SUBOPTIMAL_BY and proof.relative_gap <= proof.tol
-        # Of what a round still moves the certificate has a note.
-        return proof.claim in (Claim.OPTIMAL, Claim.STATIONARY) or (
-            within and "Alternation ended" in proof.note
-        )
+        return within or proof.claim in (Claim.OPTIMAL, Claim.STATIONARY)
 
     # -- answering -------------------------------------------------------------------------------
 
@@ -312,7 +344,5 @@ class ConvexPolytopeMachine(BlockClassifier):
     @property
     def polytope_(self) -> Polytope:
         """The inside as a set, with its rules, of two classes."""
-        from polyopt.polytope import Polytope
-
         self._need_two("polytope_")
         return Polytope(self.W_, self.b_, getattr(self, "feature_names_in_", None))

@@ -1,7 +1,8 @@
 """Rounds of a Convex Polytope Machine on blocks: assign the positives, solve each face exactly, assign again.
 
 In a round the assignment is frozen: it is that of the faces before it. The program of each face is then one
-of the interior point, over the blocks; its certificate is made while its multipliers are with them. Positives
+of the interior point, over the blocks; its certificate is made while its multipliers are with them. Where
+there are many features, all faces are climbed together (:mod:`polyopt.large.face_ascent`). Positives
 move where they pay no more, so no round ends above the one before it, but for what the gaps leave.
 """
 
@@ -19,7 +20,7 @@ from polyopt.certificates.cpm_blocks import certify_faces
 from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.certificates.residual import Residual
 from polyopt.certificates.tally import Tally, together
-from polyopt.large.faces import GAIN, FaceRecipe, FacesRecipe
+from polyopt.large.faces import GAIN, FaceRecipe, FacesRecipe, scaled
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.driver import solve_problem
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.large.checkpoint import Saver
+    from polyopt.large.face_ascent import FaceAscents
     from polyopt.large.held import Hands
     from polyopt.solvers.interior_point.crew import Change, Crew
 
@@ -94,11 +96,17 @@ class Rounds:
         The limit of time.
     saver : Saver, optional
         Where checkpoints go.
+    ascents : FaceAscents, optional
+        What solves all faces of a round; by default the interior point, one after another.
+    scale : float
+        What every entry of the samples counts times; 1 for the interior point.
     """
 
     def __init__(
-        self, hands: Hands, recipe: FacesRecipe, crew: Crew, limits: Limits, clock: Clock, saver: Saver | None
-    ):
+        self, hands: Hands, recipe: FacesRecipe, crew: Crew, limits: Limits, clock: Clock,
+        saver: Saver | None, ascents: FaceAscents | None = None, scale: float = 1.0,
+    ):  # fmt: skip
+        self._ascents, self._scale, self._is_recalled = ascents, scale, False
         self._hands, self._recipe, self._crew = hands, recipe, crew
         self._limits, self._clock, self._saver = limits, clock, saver
         self._history: list[dict[str, float]] = []
@@ -136,6 +144,9 @@ class Rounds:
             statuses = [Status[name] for name in known["best_statuses"]]
             self._best = self._weighed(known["best_held"], known["best_faces"], halves, statuses)
         self._under_way = (log, known) if "iteration" in known else None
+        if self._ascents is not None:
+            self._ascents.recall(known)
+            self._is_recalled = True
         held: Vector = known["held"]
         return held
 
@@ -190,7 +201,8 @@ class Rounds:
             duals={},
             objective=best.value,
             bound=proof.dual_value,
-            solver="alternating, interior-point",
+            solver="alternating, "
+            + ("interior-point" if self._ascents is None else "dual coordinate ascent"),
             iterations=len(self._history),
             solve_time=self._clock.seconds,
             history=tuple(self._history),
@@ -199,6 +211,8 @@ class Rounds:
 
     def _round(self, held: Vector, *, hurry: bool = False) -> Status | None:
         """One round, whose point is kept where it is better; what ended it before its end, or None."""
+        if self._ascents is not None:
+            return self._ascend(self._ascents, held, hurry=hurry)
         stopped = Status.INTERRUPTED if hurry else None
         left = range(len(self._solved), len(held))
         self._save(held)
@@ -209,17 +223,43 @@ class Rounds:
             stopped = stopped or (status if status in _STOPPED else None)
             self._save(held)
         if len(self._solved) == len(held):
-            point = self._weighed(held, np.array(self._solved), self._halves, self._statuses)
-            if self._best is None or point.value < self._best.value:
-                self._best = point
-            record = {
-                "round": float(len(self._history) + 1), "seconds": self._clock.seconds,
-                "objective": point.value, "bound": 2.0 * sum(half.dual_value for half in point.halves),
-                "reassigned": float(point.met.sums["moved"]), "iterations": float(self._iterations),
-            }  # fmt: skip
-            self._history.append(record)
-            tell(record)
+            self._keep(self._weighed(held, np.array(self._solved), self._halves, self._statuses))
         self._solved, self._halves, self._statuses, self._iterations = [], [], [], 0
+        return stopped
+
+    def _keep(self, point: _Point) -> None:
+        """Note the end of a round, and keep it where it is better."""
+        if self._best is None or point.value < self._best.value:
+            self._best = point
+        record = {
+            "round": float(len(self._history) + 1), "seconds": self._clock.seconds,
+            "objective": point.value, "bound": 2.0 * sum(half.dual_value for half in point.halves),
+            "reassigned": float(point.met.sums["moved"]), "iterations": float(self._iterations),
+        }  # fmt: skip
+        self._history.append(record)
+        tell(record)
+
+    def _ascend(self, ascents: FaceAscents, held: Vector, *, hurry: bool) -> Status | None:
+        """A round of all faces at once; what ended it before its end, or None."""
+        limits, status = self._limits, Status.INTERRUPTED
+        ascents.assign(held, again=self._is_recalled)
+        self._is_recalled = False
+        try:
+            if not hurry:
+                save = lambda known: self._save(held, loop=known)  # noqa: E731
+                status = ascents.run(
+                    limits.tol, limits.max_iter, self._clock, None if self._saver is None else save
+                )
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        stopped = status if status in _STOPPED else None
+        if stopped is not None and self._best is not None:
+            return stopped
+        proof = ascents.prove(limits.proof, None if status is Status.OPTIMAL else held)
+        value = float((proof.W**2).sum() + proof.met.sums["inside"] + proof.met.sums["held"])
+        self._iterations = ascents.scans
+        self._keep(_Point(held, proof.W, value, proof.halves, [status], proof.met))
+        self._iterations = 0
         return stopped
 
     def _save(
@@ -268,7 +308,7 @@ class Rounds:
     def _weighed(
         self, held: Vector, faces: Vector, halves: list[Certificate], statuses: list[Status]
     ) -> _Point:
-        met = together(self._crew.ask("weigh", held, faces))
+        met = together(self._crew.ask("weigh", scaled(held, self._scale), scaled(faces, self._scale)))
         value = float((faces**2).sum() + met.sums["inside"] + met.sums["held"])
         return _Point(held, faces, value, list(halves), list(statuses), met)
 

@@ -1,0 +1,349 @@
+"""The programs of a polytope's faces for a frozen assignment, by coordinate steps on multipliers in blocks.
+
+This is for samples with many features. An iteration of the interior point costs n m² for every face; here
+nothing costs more than n m, and the gap falls to some 1e-4 in a few scans. It goes round like the solver in
+memory (:mod:`polyopt.solvers.cpm.dual`), a block at a time:
+
+1. two sweeps over all samples, from multipliers of 0;
+2. a scan of all samples at the faces as they stand, which measures the gap and finds the pairs of a sample
+   and a face that may move;
+3. passes over these, in each of which a block's rows are read where they are; then a scan again.
+
+A step needs what the one before it has made of its face, so blocks come one after another. The faces do not
+depend on each other: groups of them go through the blocks side by side, and scans have all blocks side by
+side. The groups, the order of the blocks and that of the pairs follow from K, the blocks and the seed alone:
+so do all bits. More workers than groups (one for eight faces) help scans only. Of the multipliers whoever
+drives this keeps those of pairs that may move, some 20 bytes for each, and they go to the blocks and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from formulations.solution import Status
+from polyopt.certificates.certificate import relative_gap
+from polyopt.certificates.cpm_face_blocks import Multipliers, faces_of, halves_of
+from polyopt.certificates.tally import together
+from polyopt.large.face_steps import (
+    Carried,
+    How,
+    assigned,
+    climbed,
+    pulled,
+    released,
+    scanned,
+    swept,
+    weighed,
+)  # fmt: skip
+from polyopt.large.faces import GAIN, scaled
+from polyopt.large.held import Walk
+from polyopt.large.shards import each_block
+from polyopt.solvers.cpm.block_ascent import Pairs, no_pairs
+from polyopt.solvers.interior_point.crew import total
+from polyopt.watch import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.certificates.tally import Tally
+    from polyopt.large.held import Hands
+    from polyopt.large.parts import Recipe
+    from polyopt.solvers.clock import Clock
+
+    Vector = NDArray[np.float64]
+    Save = Callable[[dict[str, Any]], None]
+
+__all__ = ["FaceAscents", "Proof"]
+
+_TOGETHER = 8  # faces that go through the blocks together
+_COLD = 2  # sweeps from multipliers of 0
+_PASSES = 20  # over pairs that may move, between two scans
+_FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-13  # slope at which these end: at first, then from scan to scan
+_MOST = 1000  # scans
+_PATIENCE, _STILL = 30, 1e-13  # a run that gains no more than this, relative, in this many scans has stalled
+_TAME, _COARSE = 1e4, 1e-5  # largest entry, least tolerance for which scans in single precision are good
+
+
+class Proof(NamedTuple):
+    """Faces (K, m+1), halves of their proofs, and what the samples pay there."""
+
+    W: Vector
+    halves: list[Certificate]
+    met: Tally
+
+
+@dataclass
+class _State:
+    """The faces, the pairs of every block by groups, and how far the run is."""
+
+    W: Vector
+    pairs: list[list[Pairs]]
+    passes: int = 0
+    scans: int = 0
+    accuracy: float = _FIRST
+    gained: list[float] = field(default_factory=list)
+
+
+class FaceAscents:
+    """The multipliers of all faces, from round to round.
+
+    Parameters
+    ----------
+    hands : Hands
+        Who reads the blocks.
+    recipe : Recipe
+        The classes inside and outside, their weights, and C.
+    count : int
+        How many blocks there are.
+    n_faces, n_features : int
+        K and m.
+    scale : float
+        What every entry of the samples counts times.
+    largest : float
+        The largest of them, as they stand.
+    seed : int
+        Of the order of the steps.
+    """
+
+    def __init__(
+        self, hands: Hands, recipe: Recipe, count: int, n_faces: int, n_features: int, *, scale: float = 1.0,
+        largest: float = np.inf, seed: int = 0,
+    ):  # fmt: skip
+        self._hands, self._recipe, self._count, self._K = hands, recipe, count, n_faces
+        self._scale, self._seed, self._tame = scale, seed, largest * scale < _TAME
+        self._groups = np.array_split(np.arange(n_faces), -(-n_faces // _TOGETHER))
+        self._assigned: list[NDArray[np.integer]] = []
+        self._full: list[int] = []
+        self._how = How(recipe, scale, False)
+        self._state = _State(
+            np.zeros((n_faces, n_features + 1)), [[no_pairs() for _ in self._groups] for _ in range(count)]
+        )
+
+    @property
+    def scans(self) -> int:
+        """Scans since the last assignment."""
+        return self._state.scans
+
+    # -- rounds ----------------------------------------------------------------------------------
+
+    def assign(self, held: Vector, *, again: bool = False) -> None:
+        """Give each sample outside to the face of `held` (K, m+1) with its highest score.
+
+        Parameters
+        ----------
+        held : ndarray of shape (K, m+1)
+            The faces.
+        again : bool
+            Whether they were these already, before a checkpoint.
+        """
+        state = self._state
+        kind = np.min_scalar_type(-self._K)
+        self._assigned = self._each(assigned, lambda number: (self._recipe, scaled(held, self._scale), kind))
+        self._full = [number for number in range(self._count) if len(self._assigned[number])]
+        if again or not state.passes:
+            return
+        found = self._each(released, lambda number: (self._how, self._assigned[number], self._K,
+                                                      self._all_pairs(number)))  # fmt: skip
+        state.W = state.W - total([gone for gone, _ in found])
+        state.pairs = [self._by_groups(pairs) for _, pairs in found]
+        state.scans, state.accuracy, state.gained = 0, _FIRST, []
+
+    def run(self, tol: float, max_iter: int | None, clock: Clock, save: Save | None = None) -> Status:
+        """Climb until the gap is `tol`, as far as scans tell.
+
+        Parameters
+        ----------
+        tol : float
+            Relative gap.
+        max_iter : int or None
+            Scans at most.
+        clock : Clock
+            The limit of time.
+        save : callable, optional
+            Takes what is known, at every scan.
+        """
+        state, is_over = self._state, lambda: clock.is_over
+        self._how = self._how._replace(single=self._tame and tol >= _COARSE)
+        while state.passes < _COLD:
+            if not self._sweep(is_over):
+                return Status.TIME_LIMIT
+        while True:
+            if save is not None:
+                save(self.known())
+            found = self._scan(tol, is_over)
+            if found is None:
+                return Status.TIME_LIMIT
+            gap, bound = found
+            tell({"scan": float(state.scans), "seconds": clock.seconds, "bound": bound, "gap": gap})
+            if gap <= tol:
+                return Status.OPTIMAL
+            state.gained.append(bound)
+            if state.scans >= (max_iter or _MOST):
+                return Status.ITERATION_LIMIT
+            last = state.gained[-_PATIENCE:]
+            if len(last) == _PATIENCE and last[-1] - last[0] <= _STILL * abs(bound):
+                return Status.STALLED
+            if not self._climb(is_over):
+                return Status.TIME_LIMIT
+
+    def prove(self, tol: float, held: Vector | None = None) -> Proof:
+        """The certificates, by two reductions: at the faces of the multipliers, or at `held` if that is less.
+
+        Parameters
+        ----------
+        tol : float
+            Relative tolerance of the gap and of every residual.
+        held : ndarray of shape (K, m+1), optional
+            Other faces.
+        """
+        n_faces = self._K
+        gained = together(self._each(pulled, lambda number: (self._recipe, *self._given(number), n_faces)))
+        W = faces_of(gained, self._scale)[1]
+        self._state.W = W.copy()
+        proofs = []
+        for faces in [W] if held is None else [W, held]:
+            at = (faces, self._scale, GAIN)
+            given = [(self._recipe, *self._given(number), *at) for number in range(self._count)]
+            met = together(each_block(self._hands, weighed, given) or [])
+            proofs.append(Proof(faces, halves_of(gained, met, faces, self._scale, tol), met))
+        return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
+
+    def _each(
+        self, step: Callable[..., Any], given: Callable[[int], tuple[Any, ...]],
+        is_over: Callable[[], bool] | None = None,
+    ) -> Any:  # fmt: skip
+        return each_block(self._hands, step, [given(number) for number in range(self._count)], is_over)
+
+    def _given(self, number: int) -> tuple[Any, Multipliers]:
+        pairs = self._all_pairs(number)
+        return self._assigned[number], Multipliers(*pairs[:3])
+
+    # -- passes ----------------------------------------------------------------------------------
+
+    def _sweep(self, is_over: Callable[[], bool]) -> bool:
+        """A sweep; False, and nothing has changed, where time is over before."""
+        return self._walk(swept, [()] * len(self._groups), is_over) is not None
+
+    def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
+        """The gap and the bound; what may move of faces whose gap is too large is awake then."""
+        state, firsts = self._state, [int(group[0]) for group in self._groups]
+        parts = [state.W[group] for group in self._groups]
+        found = self._each(
+            scanned,
+            lambda number: (self._how, self._assigned[number], firsts, parts, state.pairs[number]),
+            is_over,
+        )
+        if found is None:
+            return None
+        state.pairs, state.scans = [pairs for _, pairs in found], state.scans + 1
+        squares = np.einsum("kj,kj->k", state.W, state.W)
+        values = squares + total([paid for paid, _ in found])
+        bounds = self._sums() - squares
+        is_open = values - bounds > 0.5 * tol * (values + values.mean())
+        for block in state.pairs:
+            for group, pairs in zip(self._groups, block, strict=True):
+                pairs.awake[:] = is_open[group][pairs.faces]
+        return relative_gap(float(values.sum()), float(bounds.sum())), float(bounds.sum())
+
+    def _climb(self, is_over: Callable[[], bool]) -> bool:
+        """Passes over what may move; False where time is over before they end."""
+        state = self._state
+        rests = np.full(self._K, np.inf)
+        for _ in range(_PASSES):
+            met = self._walk(climbed, [(rests[group],) for group in self._groups], is_over)
+            if met is None:
+                return False
+            rests = np.concatenate(met)
+            if rests.max() <= state.accuracy:
+                break
+        state.accuracy = max(_STRICTER * state.accuracy, _STRICTEST)
+        return True
+
+    def _walk(
+        self, step: Callable[..., Any], given: Sequence[tuple[Any, ...]], is_over: Callable[[], bool]
+    ) -> list[Any] | None:
+        """Every group through all blocks: what else their last steps gave, or None where time was over."""
+        state = self._state
+        order = np.random.default_rng([self._seed, state.passes]).permutation(self._full).tolist()
+        seed = self._seed, state.passes
+        walks = [
+            Walk(
+                Carried(state.W[group], (), np.zeros(len(group))),
+                [
+                    (number, (self._how, self._assigned[number], int(group[0]), state.pairs[number][place],
+                              seed, *given[place]))
+                    for number in order
+                ],
+            )
+            for place, group in enumerate(self._groups)
+        ]  # fmt: skip
+        found: list[Carried] | None = self._hands.walk(step, walks, is_over)
+        if found is None:
+            return None
+        for place, (group, each) in enumerate(zip(self._groups, found, strict=True)):
+            state.W[group] = each.W
+            for number, pairs in zip(order, each.pairs, strict=True):
+                state.pairs[number][place] = pairs
+        state.passes += 1
+        return [each.worst for each in found]
+
+    # -- multipliers -----------------------------------------------------------------------------
+
+    def _all_pairs(self, number: int) -> Pairs:
+        """The pairs of a block, with the numbers of all faces."""
+        parts = [
+            pairs._replace(faces=pairs.faces + np.int32(group[0]))
+            for group, pairs in zip(self._groups, self._state.pairs[number], strict=True)
+        ]
+        return Pairs(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+    def _by_groups(self, pairs: Pairs) -> list[Pairs]:
+        found = []
+        for group in self._groups:
+            mine = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
+            some = Pairs(*(each[mine] for each in pairs))
+            found.append(some._replace(faces=some.faces - np.int32(group[0])))
+        return found
+
+    def _sums(self) -> Vector:
+        """The multipliers of every face, added up (K,)."""
+        return np.asarray(total([
+            np.concatenate([
+                np.bincount(pairs.faces, pairs.alpha, len(group))
+                for group, pairs in zip(self._groups, block, strict=True)
+            ])
+            for block in self._state.pairs
+        ]))  # fmt: skip
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def known(self) -> dict[str, Any]:
+        """What a checkpoint has of a run, at a scan."""
+        state = self._state
+        pairs = [self._all_pairs(number) for number in range(self._count)]
+        return {
+            "faces now": state.W, "counts": np.array([len(each.rows) for each in pairs]),
+            **{name: np.concatenate(each)
+               for name, each in zip(Pairs._fields[:3], zip(*pairs, strict=True), strict=False)},
+            "passes": state.passes, "scans": state.scans, "accuracy": state.accuracy,
+            "gained": np.array(state.gained),
+        }  # fmt: skip
+
+    def recall(self, known: dict[str, Any]) -> None:
+        """Go on from there, with the faces that assign in place."""
+        cuts = np.cumsum(known["counts"])[:-1]
+        parts = zip(*(np.split(known[name], cuts) for name in Pairs._fields[:3]), strict=True)
+        pairs = [
+            self._by_groups(Pairs(rows, faces, alpha, np.ones(len(rows), bool)))
+            for rows, faces, alpha in parts
+        ]
+        self._state = _State(
+            known["faces now"], pairs, known["passes"], known["scans"], known["accuracy"],
+            known["gained"].tolist(),
+        )  # fmt: skip

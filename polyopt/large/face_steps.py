@@ -1,0 +1,144 @@
+"""What is done with a block for the multipliers of a polytope's faces: steps of walks, which change nothing.
+
+See :mod:`polyopt.large.face_ascent` for what is made of them. Each takes what is carried, the samples and
+the number of a block, and then what its walk says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, pull, weigh
+from polyopt.large.parts import Recipe, sides_of
+from polyopt.rows import as_rows
+from polyopt.solvers.cpm.block_ascent import BlockAscent, Pairs, climb, release
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.certificates.tally import Tally
+    from polyopt.large.parts import Sides
+    from polyopt.large.sources import Samples
+    from polyopt.rows import Rows
+
+    Vector = NDArray[np.float64]
+
+__all__ = [
+    "Carried", "How", "assigned", "climbed", "pulled", "released", "scanned", "swept", "weighed",
+]  # fmt: skip
+
+_ROWS = 1 << 14  # samples that are assigned at once
+
+
+class How(NamedTuple):
+    """What a step is told whatever the block."""
+
+    recipe: Recipe
+    scale: float
+    single: bool
+
+
+class Carried(NamedTuple):
+    """What a group carries: its faces, the pairs of the blocks behind it, and the largest slopes met."""
+
+    W: Vector
+    pairs: tuple[Pairs, ...]
+    worst: Vector
+
+
+def assigned(
+    _: None, samples: Samples, number: int, recipe: Recipe, held: Vector, kind: np.dtype[Any]
+) -> NDArray[np.integer]:
+    """The face of each sample outside, -1 inside: that of `held`, scaled, with its highest score."""
+    X, outside = sides_of(samples, recipe)[:2]
+    found = np.full(len(outside), -1, kind)
+    up = np.flatnonzero(outside)
+    for first in range(0, len(up), _ROWS):
+        rows = up[first : first + _ROWS]
+        some = X[rows] if hasattr(X, "tocsr") else np.asarray(X[rows], dtype=float)
+        found[rows] = (np.asarray(some @ held[:, :-1].T) + held[:, -1]).argmax(axis=1)
+    return found
+
+
+def released(
+    _: None, samples: Samples, number: int, how: How, owners: Any, n_faces: int, pairs: Pairs
+) -> tuple[Vector, Pairs]:
+    """What goes from the faces with multipliers of samples that went elsewhere, and the pairs that stay."""
+    X, outside = sides_of(samples, how.recipe)[:2]
+    return release(X, outside, owners, n_faces, pairs, how.scale)
+
+
+def _ascent(
+    sides: Sides, rows: Rows, how: How, owners: Any, first: int, W: Vector, pairs: Pairs, seed: int
+) -> BlockAscent:
+    own = np.asarray(owners, dtype=np.int64) - first
+    costs = how.recipe.C * sides.weights
+    return BlockAscent(
+        rows, sides.outside, costs, own, W, pairs, scale=how.scale, single=how.single, seed=seed
+    )
+
+
+def swept(
+    carried: Carried, samples: Samples, number: int, how: How, owners: Any, first: int, pairs: Pairs,
+    seed: tuple[int, int],
+) -> Carried:  # fmt: skip
+    """A step of a group on every pair of a block."""
+    sides = sides_of(samples, how.recipe)
+    rows, turn = as_rows(sides.X), _turn(seed, number, first)
+    W, found = _ascent(sides, rows, how, owners, first, carried.W, pairs, turn).swept()
+    return Carried(W, (*carried.pairs, found), carried.worst)
+
+
+def scanned(
+    _: None, samples: Samples, number: int, how: How, owners: Any, firsts: list[int], parts: list[Vector],
+    held: list[Pairs],
+) -> tuple[Vector, list[Pairs]]:  # fmt: skip
+    """What a block pays on every face (K,), and the pairs that may move, by groups."""
+    if not len(owners):
+        return np.zeros(sum(map(len, parts))), held
+    sides = sides_of(samples, how.recipe)
+    rows = as_rows(sides.X)
+    found = [
+        _ascent(sides, rows, how, owners, first, W, pairs, 0).found()
+        for first, W, pairs in zip(firsts, parts, held, strict=True)
+    ]
+    return np.concatenate([paid for paid, _ in found]), [pairs for _, pairs in found]
+
+
+def climbed(
+    carried: Carried, samples: Samples, number: int, how: How, owners: Any, first: int, pairs: Pairs,
+    seed: tuple[int, int], rests: Vector,
+) -> Carried:  # fmt: skip
+    """A pass of a group over the pairs of a block that are awake."""
+    X, outside, weights = sides_of(samples, how.recipe)
+    W, pairs, worst = climb(
+        X, outside, how.recipe.C * weights, carried.W, pairs, rests, scale=how.scale,
+        seed=_turn(seed, number, first),
+    )  # fmt: skip
+    return Carried(W, (*carried.pairs, pairs), np.maximum(carried.worst, worst))
+
+
+def _turn(seed: tuple[int, int], number: int, first: int) -> int:
+    return int(np.random.default_rng([*seed, number, first]).integers(1 << 31))
+
+
+def _block(samples: Samples, recipe: Recipe, owners: Any) -> Weighed:
+    X, outside, weights = sides_of(samples, recipe)
+    return Weighed(X, outside, recipe.C * weights, owners)
+
+
+def pulled(
+    _: None, samples: Samples, number: int, recipe: Recipe, owners: Any, given: Multipliers, n_faces: int
+) -> Tally:
+    """What a block's multipliers gain and pull."""
+    return pull(_block(samples, recipe, owners), given, n_faces)
+
+
+def weighed(
+    _: None, samples: Samples, number: int, recipe: Recipe, owners: Any, given: Multipliers, W: Vector,
+    scale: float, least: float,
+) -> Tally:  # fmt: skip
+    """What a block pays, with every condition."""
+    return weigh(_block(samples, recipe, owners), given, W, scale, least)

@@ -1,0 +1,241 @@
+"""A block's part in the dual of a polytope's faces: coordinate steps on the multipliers of its samples.
+
+With a fixed assignment and loss="sum" the dual of every face is
+
+    max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ C_ik.
+
+A coordinate step needs one sample, its multiplier, and W. So whoever has W may raise the dual with the
+samples of one block alone, and hands on W with what that has changed. Blocks that are visited one after
+another do what passes over all samples in memory do (:mod:`polyopt.solvers.cpm.dual`):
+
+1. :meth:`BlockAscent.sweep` steps on every pair of a sample and a face, from multipliers of 0.
+2. :meth:`BlockAscent.pairs` scores all samples at W as it stands, and finds the pairs that may move: those
+   that hold W, and those near or beyond the margin.
+3. :func:`climb` steps on these pairs alone. A pair that rests at its bound, farther from it than the largest
+   slope of the pass before, is left out until the next scan; what moves at last are some hundred pairs for a
+   face, whatever the number of samples.
+
+Of the multipliers only those of pairs that may move are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import polyopt.certificates.coordinate_kernels as loops
+from polyopt.certificates.coordinate import FaceAscent
+from polyopt.compiled import njit
+from polyopt.rows import as_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+    from polyopt.rows import Rows
+
+    Vector = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+__all__ = ["BlockAscent", "Pairs", "climb", "no_pairs", "release"]
+
+
+class Pairs(NamedTuple):
+    """Pairs of a block's sample and a face, their multipliers, and whether they are to be looked at."""
+
+    rows: NDArray[np.int32]
+    faces: NDArray[np.int32]
+    alpha: Vector
+    awake: NDArray[np.bool_]
+
+
+def no_pairs() -> Pairs:
+    """Of a block that nobody has visited."""
+    return Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, bool))
+
+
+class BlockAscent(FaceAscent):
+    """All samples of a block.
+
+    Parameters
+    ----------
+    rows : Rows
+        The samples.
+    outside : ndarray of bool, shape (n,)
+        The positives.
+    costs : ndarray of shape (n,)
+        Their costs of slack.
+    assigned : ndarray of int, shape (n,)
+        The face of each positive; one that is no face from 0 to K - 1 is of somebody else.
+    W : ndarray of shape (K, m+1)
+        The faces, with what the block's multipliers have added to them.
+    pairs : Pairs
+        The block's multipliers, within their box.
+    scale : float
+        What every entry of the samples counts times.
+    single : bool
+        Whether scans and sweeps are made in single precision.
+    seed : int
+        Of the order of the steps.
+    """
+
+    def __init__(
+        self, rows: Rows, outside: NDArray[np.bool_], costs: Vector, assigned: Integers, W: Vector,
+        pairs: Pairs, *, scale: float = 1.0, single: bool = False, seed: int = 0,
+    ):  # fmt: skip
+        K = len(W)
+        theirs = outside & ((assigned < 0) | (assigned >= K))
+        caps = np.repeat(np.where(theirs, 0.0, costs)[:, None], K, axis=1)  # no columns that are alike
+        mine = np.where(outside & ~theirs, assigned, 0).astype(np.int64)
+        y = np.where(outside, 1.0, -1.0)
+        super().__init__(rows, y, caps, mine, scale=scale, single=single, seed=seed)
+        at, faces = pairs.rows.astype(np.int64), pairs.faces.astype(np.int64)
+        self.alpha[at, faces] = pairs.alpha
+        self._given, self._first = (at, faces, pairs.alpha), np.array(W)
+        self.W[:] = W
+        self._refill()
+
+    def swept(self) -> tuple[Vector, Pairs]:
+        """W and the pairs after a step on every pair.
+
+        Returns
+        -------
+        W : ndarray of shape (K, m+1)
+            With what the multipliers have changed, in double precision whatever the steps were in.
+        pairs : Pairs
+            Those with a multiplier.
+        """
+        self.sweep()
+        W, changes = self._first, self.alpha.copy()
+        rows, faces, before = self._given
+        changes[rows, faces] -= before
+        at, owners = np.nonzero(changes)
+        _add(self._samples, self._scale, self._y[at], at, owners, changes[at, owners], W)
+        return W, self._pairs(*np.nonzero(self.alpha))
+
+    def found(self) -> tuple[Vector, Pairs]:
+        """What the samples pay on every face (K,), and the pairs that may move."""
+        self.scan()
+        pools = [self._with_own(k) for k in range(len(self.W))]
+        rows = np.concatenate(pools)
+        faces = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
+        may = self._caps[rows, faces] > 0.0
+        return self.values_at(self.inside, self.scores), self._pairs(rows[may], faces[may])
+
+    def _pairs(self, rows: Integers, faces: Integers) -> Pairs:
+        narrow = rows.astype(np.int32), faces.astype(np.int32)
+        return Pairs(*narrow, self.alpha[rows, faces], np.ones(len(rows), bool))
+
+
+def _add(
+    samples: tuple[Any, ...], scale: float, y: Vector, rows: Integers, faces: Integers, changes: Vector,
+    W: Vector,
+) -> None:  # fmt: skip
+    """Add to W what changes of multipliers do, in double precision."""
+    for k in range(len(W)):
+        mine = np.flatnonzero((faces == k) & (changes != 0.0))
+        loops.add_rows(*samples, scale, rows[mine], 0.5 * y[mine] * changes[mine], W[k])
+
+
+def release(
+    X: Matrix, outside: NDArray[np.bool_], assigned: Integers, n_faces: int, pairs: Pairs, scale: float = 1.0
+) -> tuple[Vector, Pairs]:
+    """Let go of the multipliers of samples outside that have gone to another face.
+
+    Parameters
+    ----------
+    X, outside, assigned, pairs, scale
+        As of :class:`BlockAscent` and :func:`climb`.
+    n_faces : int
+        K.
+
+    Returns
+    -------
+    W : ndarray of shape (K, m+1)
+        What goes from the faces with them.
+    pairs : Pairs
+        Those that stay.
+    """
+    W = np.zeros((n_faces, X.shape[1] + 1))
+    gone = outside[pairs.rows] & (assigned[pairs.rows] != pairs.faces)
+    used, place = np.unique(pairs.rows[gone], return_inverse=True)
+    if len(used):
+        rows, faces = as_rows(X[used]), pairs.faces[gone].astype(np.int64)
+        samples = (rows.values, rows.columns, rows.starts, rows.shared)
+        _add(samples, scale, np.ones(len(place)), place, faces, pairs.alpha[gone], W)
+    return W, Pairs(*(each[~gone] for each in pairs))
+
+
+def climb(
+    X: Matrix, outside: NDArray[np.bool_], costs: Vector, W: Vector, pairs: Pairs, rests: Vector, *,
+    scale: float = 1.0, seed: int = 0,
+) -> tuple[Vector, Pairs, Vector]:  # fmt: skip
+    """A pass over the pairs that are awake.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        A block's samples.
+    outside, costs, scale, seed
+        As of :class:`BlockAscent`.
+    W : ndarray of shape (K, m+1)
+        The faces.
+    pairs : Pairs
+        Those of the block.
+    rests : ndarray of shape (K,)
+        For each face the slope beyond which a pair at its bound is left out.
+
+    Returns
+    -------
+    W : ndarray of shape (K, m+1)
+        The faces.
+    pairs : Pairs
+        The pairs.
+    worst : ndarray of shape (K,)
+        The largest slope that was met, of pairs that could follow it.
+    """
+    W, alpha, awake = W.copy(), pairs.alpha.copy(), pairs.awake.copy()
+    used, place = np.unique(pairs.rows[awake], return_inverse=True)
+    worst = np.zeros(len(W))
+    if not len(used):
+        return W, pairs, worst
+    rows = as_rows(X[used])
+    squares = loops.square_lengths(rows.values, rows.starts, scale)
+    order = np.random.default_rng(seed).permutation(len(place))
+    at = np.flatnonzero(awake)[order]
+    _pass(
+        rows.values, rows.columns, rows.starts, rows.shared, scale, np.where(outside[used], 1.0, -1.0),
+        np.asarray(costs[used], dtype=float), squares, place[order], pairs.faces[at].astype(np.int64), at,
+        alpha, awake, W, np.asarray(rests, dtype=float), worst,
+    )  # fmt: skip
+    return W, Pairs(pairs.rows, pairs.faces, alpha, awake), worst
+
+
+@njit(cache=True, nogil=True)
+def _pass(  # type: ignore[no-untyped-def]
+    values, columns, starts, shared, scale, y, caps, squares, rows, faces, at, alpha, awake, W, rests, worst
+):  # fmt: skip
+    """Step on pairs (rows[j], faces[j]), whose multipliers are alpha[at[j]], in their order."""
+    bias = W.shape[1] - 1
+    for j in range(len(rows)):
+        i, w = rows[j], W[faces[j]]
+        begin, end = starts[i], starts[i + 1]
+        offset, cap, before = shared * begin, caps[i], alpha[at[j]]
+        slope = 1.0 - y[i] * (scale * loops.row_times(values, columns, begin, end, offset, w) + w[bias])
+        rest = rests[faces[j]]
+        if (before <= 0.0 and slope < -rest) or (before >= cap and slope > rest):
+            awake[at[j]] = False
+            continue
+        if slope > 0.0 and before < cap:
+            worst[faces[j]] = max(worst[faces[j]], slope)
+        elif slope < 0.0 and before > 0.0:
+            worst[faces[j]] = max(worst[faces[j]], -slope)
+        after = min(max(before + 2.0 * slope / squares[i], 0.0), cap)
+        if after != before:
+            alpha[at[j]] = after
+            step = 0.5 * y[i] * (after - before)
+            scaled = step * scale
+            for p in range(begin, end):
+                w[columns[p - offset]] += scaled * values[p]
+            w[bias] += step

@@ -1,0 +1,253 @@
+"""The Convex Polytope Machine on blocks by its dual: programs of a frozen assignment, as those in memory."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.cases import in_turn
+from sklearn.exceptions import ConvergenceWarning
+
+import polyopt
+from formulations.solution import Status
+from polyopt import Claim, large
+from polyopt.certificates.cpm_blocks import certify_faces
+from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
+from polyopt.certificates.residual import Residual
+from polyopt.certificates.tally import together
+
+K, C, TOL = 3, 0.7, 1e-5
+NONE = Residual("stationarity", "assignment", 0.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 256, size=(240, 4)).astype(np.uint8)
+    away = np.abs(X / 255.0 - 0.5).sum(axis=1)
+    y = np.where(away > 1.0, "out", "in")
+    y = np.where(rng.random(240) < 0.05, np.where(y == "out", "in", "out"), y)
+    return X, y, rng.uniform(0.0, 2.0, 240).round(1)
+
+
+@pytest.fixture(scope="module")
+def start():
+    faces = np.random.default_rng(1).normal(size=(K, 5))
+    return faces * np.array([1 / 255] * 4 + [1.0])
+
+
+def machine(**settings):
+    given = {
+        "n_faces": K, "C": C, "inside_label": "in", "tol": TOL,
+        "solver": "dual ascent", "feature_scale": 1 / 255,
+    }  # fmt: skip
+    return large.ConvexPolytopeMachine(**given | settings)
+
+
+def quietly(made, *arguments, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return made.fit(*arguments, **settings)
+
+
+def bits(fitted):
+    proof = fitted.certificate()
+    return fitted.faces_.tobytes(), proof.primal_value, proof.dual_value, fitted.n_iter_
+
+
+def assignment(X, faces):
+    return (np.asarray(X @ faces[:, :-1].T) + faces[:, -1]).argmax(axis=1)
+
+
+@pytest.mark.parametrize("class_weight", [None, {"in": 2.0, "out": 0.5}])
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array, np.float32])
+def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, data, start):
+    X, y, weights = data
+    source = large.Arrays(store(X), y, weights, rows=37)
+    found = quietly(machine(max_rounds=1, class_weight=class_weight), source, faces=start)
+    used = weights > 0
+    whole = polyopt.ConvexPolytopeMachine(
+        K, C=C, inside_label="in", solver="exact", class_weight=class_weight
+    )
+    scaled = X[used] / 255.0
+    whole.fit_from(scaled, y[used], assignment(X[used], start), hold=True, sample_weight=weights[used])
+    proof, best = found.certificate(), whole.certificate()
+    assert proof.relative_gap <= TOL
+    assert proof.dual_value <= best.primal_value <= proof.primal_value * (1.0 + 1e-9)
+    assert proof.primal_value <= best.dual_value * (1.0 + 2.0 * TOL)
+    assert found.decision_function(X) == pytest.approx(whole.decision_function(X / 255.0), abs=0.05)
+
+
+def test_rounds_end_where_no_sample_would_move_and_memory_certifies_the_point(data, start):
+    X, y, _ = data
+    found = machine(least_fall=0.0).fit(large.Arrays(X, y, rows=50), faces=start)  # and does not warn
+    proof, answer = found.certificate(), found.solutions_[0]
+    assert answer.status is Status.CONVERGED
+    assert found.n_iter_ > 2
+    values = [record["objective"] for record in answer.history]
+    assert proof.primal_value == pytest.approx(min(values), rel=1e-9)
+    assert answer.objective == min(values)
+    again = polyopt.certify_cpm(
+        X / 255.0, np.where(y == "in", -1.0, 1.0), C, W=answer["W"], tol=TOL,
+        assignment=assignment(X / 255.0, answer["held"]),
+    )  # fmt: skip
+    assert again.primal_value == pytest.approx(proof.primal_value, rel=1e-9)
+    assert again.dual_value <= proof.primal_value
+
+
+def test_both_solvers_have_the_same_optimum(data, start):
+    X, y, _ = data
+    source = large.Arrays(X / 255.0, y, rows=50)
+    given = start * np.array([255.0] * 4 + [1.0])
+    inner = quietly(machine(solver="interior point", feature_scale=1.0, max_rounds=1), source, faces=given)
+    dual = quietly(machine(feature_scale=1.0, max_rounds=1), source, faces=given).certificate()
+    assert dual.dual_value <= inner.certificate().primal_value
+    assert inner.certificate().dual_value <= dual.primal_value
+    assert dual.primal_value <= inner.certificate().dual_value * (1.0 + 2.0 * TOL)
+
+
+def held_block(data, seed=0):
+    """A block with an assignment, multipliers, and the faces that they make."""
+    X, y, weights = data
+    rng, outside = np.random.default_rng(seed), y == "out"
+    block = Weighed(X, outside, C * weights, np.where(outside, rng.integers(0, K, len(y)), -1))
+    rows, faces = np.divmod(np.arange(len(y) * K), K)
+    alpha = rng.uniform(0.0, 1.0, len(rows)) * block.caps(rows, faces) * 0.02
+    return block, Multipliers(rows, faces, alpha)
+
+
+def test_values_are_those_of_the_two_programs_cut_as_it_may_be(data):
+    block, given = held_block(data)
+    gained = pull(block, given, K)
+    W = faces_of(gained, 1 / 255)[1]
+    met = weigh(block, given, W, 1 / 255, 1e-7)
+    proof = certify_faces(halves_of(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
+    X = np.column_stack([block.X / 255.0, np.ones(len(block.X))])
+    y = np.where(block.outside, 1.0, -1.0)
+    alpha = given.alpha.reshape(-1, K)
+    assert W == pytest.approx(0.5 * (alpha * y[:, None]).T @ X, rel=1e-12)
+    caps = np.where(block.outside[:, None], block.assigned[:, None] == np.arange(K), 1.0)
+    caps = caps * block.costs[:, None]
+    paid = caps * np.maximum(0.0, 1.0 - y[:, None] * (X @ W.T))
+    assert proof.primal_value == pytest.approx((W**2).sum() + paid.sum(), rel=1e-12)
+    assert proof.dual_value == pytest.approx(max(alpha.sum() - (W**2).sum(), 0.0), rel=1e-12)
+    cuts = [0, 7, 7, 100, len(X)]  # what blocks say adds up
+    parts = []
+    for low, high in pairwise(cuts):
+        rows, faces, alpha = (each[low * K : high * K] for each in given)
+        parts.append((Weighed(*(each[low:high] for each in block)), Multipliers(rows - low, faces, alpha)))
+    apart = together(pull(*part, K) for part in parts)
+    assert faces_of(apart, 1 / 255)[1] == pytest.approx(W, rel=1e-12)
+    again = together(weigh(*part, W, 1 / 255, 1e-7) for part in parts)
+    assert again.sums["paid"].mid == pytest.approx(met.sums["paid"].mid, rel=1e-12)
+
+
+@in_turn(
+    ("spoil", "condition"),
+    [
+        (lambda alpha: -alpha, "sign"),
+        (lambda alpha: 1000.0 * alpha, "sign"),
+        (lambda alpha: 0.9 * alpha, "stationarity"),
+    ],
+)
+def test_multipliers_that_are_spoilt_prove_no_more(spoil, condition, data):
+    """The bound stays below the optimum, and the certificate tells what is wrong."""
+    X, y, weights = data
+    used = weights > 0
+    block, given = held_block(data, 1)
+    scaled = np.where(used, block.assigned, 0)
+    best = polyopt.ConvexPolytopeMachine(K, C=C, inside_label="in", solver="exact")
+    best.fit_from(X[used] / 255.0, y[used], scaled[used], hold=True, sample_weight=weights[used])
+    W = faces_of(pull(block, given, K), 1 / 255)[1]
+    other = given._replace(alpha=spoil(given.alpha))
+    gained, met = pull(block, other, K), weigh(block, other, W, 1 / 255, 1e-7)
+    proof = certify_faces(halves_of(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
+    assert proof.claim is Claim.SUBOPTIMAL_BY
+    assert proof.dual_value <= best.certificate().primal_value <= proof.primal_value * (1.0 + 1e-9)
+    assert any(each.condition == condition and each.relative > 1e-6 for each in proof.residuals)
+
+
+def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(data, start, tmp_path, monkeypatch):
+    """It is ended, as by a kill, in the first round and in a later one."""
+    from polyopt.large import checkpoint
+
+    X, y, weights = data
+    source, path, save = (
+        large.Arrays(X, y, weights, rows=50),
+        tmp_path / "checkpoint",
+        checkpoint.Saver.__call__,
+    )
+    count: list[int] = []
+    monkeypatch.setattr(
+        checkpoint.Saver, "__call__", lambda self, known: (count.append(1), save(self, known))
+    )
+    wanted = bits(quietly(machine(tol=1e-3), source, faces=start, checkpoint=path))
+    assert wanted[-1] > 1
+    for stop in (2, len(count) - 1):
+        saved = []
+
+        def killed(self, known, saved=saved, stop=stop):
+            save(self, known)
+            saved.append(1)
+            if len(saved) == stop:
+                raise SystemExit
+
+        monkeypatch.setattr(checkpoint.Saver, "__call__", killed)
+        with pytest.raises(SystemExit):
+            quietly(machine(tol=1e-3), source, faces=start, checkpoint=path)
+        monkeypatch.setattr(checkpoint.Saver, "__call__", save)
+        assert bits(quietly(machine(tol=1e-3), source, resume=path)) == wanted
+    with pytest.raises(ValueError, match="of another fit: solver was 'dual ascent'"):
+        machine(solver="interior point", feature_scale=1.0).fit(source, resume=path)
+
+
+def test_limits_and_ctrl_c_keep_a_point_with_its_proof(data, start, monkeypatch):
+    X, y, _ = data
+    source = large.Arrays(X, y, rows=50)
+    best = quietly(machine(max_rounds=1), source, faces=start).certificate()
+    from polyopt.large import face_ascent
+
+    shorts = [quietly(machine(time_limit=1e-3), source, faces=start)]
+    shorts.append(quietly(machine(max_iter=1, max_rounds=1), source, faces=start))
+    assert shorts[0].solutions_[0].status is Status.TIME_LIMIT
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(face_ascent, "climbed", interrupted)
+    shorts.append(quietly(machine(), source, faces=start))
+    assert shorts[-1].solutions_[0].status is Status.INTERRUPTED
+    for short in shorts:
+        assert short.certificate().claim is Claim.SUBOPTIMAL_BY
+        assert short.certificate().dual_value <= best.primal_value
+        assert best.dual_value <= short.certificate().primal_value
+
+
+def test_blocks_may_be_empty_or_of_one_class_and_faces_without_samples(data, start):
+    X, y, _ = data
+    order = np.argsort(y, kind="stable")
+    X, y, cuts = X[order], y[order], [0, 0, 3, 40, 40, 239, 240, 240]
+    source = large.Generated(lambda k: (X[cuts[k] : cuts[k + 1]], y[cuts[k] : cuts[k + 1]]), 7)
+    given = np.array(start)
+    given[2] = [0.0, 0.0, 0.0, 0.0, -1e6]  # nobody's
+    whole = quietly(machine(max_rounds=1), X, y, faces=given).certificate()
+    parts = quietly(machine(max_rounds=1), source, faces=given).certificate()
+    assert max(whole.relative_gap, parts.relative_gap) <= TOL
+    assert parts.dual_value <= whole.primal_value
+    assert whole.dual_value <= parts.primal_value
+
+
+def test_wide_samples_go_by_the_dual_and_others_need_no_scale(data, start):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 300))
+    y = np.where(X[:, 0] > 0.3, "out", "in")
+    wide = quietly(machine(solver="auto", feature_scale=1.0, n_faces=1, C=0.01), large.Arrays(X, y, rows=25))
+    assert "dual coordinate ascent" in wide.solutions_[0].solver
+    assert wide.certificate().relative_gap <= TOL
+    with pytest.raises(ValueError, match="feature_scale is for solver='dual ascent'"):
+        machine(solver="interior point").fit(*data[:2], faces=start)
+    with pytest.raises(ValueError, match="solver must be"):
+        machine(solver="simplex").fit(*data[:2], faces=start)
