@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations import cpm
 from formulations.cpm_global import _pairs_at, big_m, mixed_integer
+from formulations.polytope import objective
 from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
@@ -23,6 +24,7 @@ from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
 from polyopt.outer.cpm import first, prepared
 from polyopt.outer.cpm import optimum as module
+from polyopt.outer.cpm.dual_ends import best_dual_end
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
@@ -573,3 +575,24 @@ def test_a_face_more_costs_no_more_than_an_empty_one_above_fewer(seed):
         assert best.limits[0] == pytest.approx(price(data, best.W, np.zeros(20, dtype=np.int64)))
         costs.append(best.limits[0])
     assert (np.diff(costs) <= 1.0 + 1e-7).all()
+
+
+def test_in_many_dimensions_the_search_begins_no_higher_than_dual_ascent_ends():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(90, 60)), np.where(np.arange(90) < 45, 1.0, -1.0)
+    data, best = first_incumbent(X, y, K=2, seed=7)
+    drawn = int(np.random.default_rng(7).integers(2**31))
+    signs = np.where(np.arange(90) < data.inside, -1.0, 1.0)
+    samples = np.ascontiguousarray((signs[:, None] * data.A)[:, :-1])
+    end = best_dual_end(samples, signs, data.C, 2, n_init=80, max_iter=300, time_limit=None, seed=drawn)
+    program = cpm.fixed_assignment(samples, signs, 2, end, data.C).solve()
+    assert best.limits[0] <= program.objective * (1 + 1e-6)
+    assert best.limits[0] == pytest.approx(objective(samples, signs, best.W, data.C), rel=1e-9)
+
+
+def first_incumbent(X, y, K, seed):
+    """The samples merged, and where the search begins with them."""
+    data = merge(X, y, np.ones(len(y)), np.random.default_rng(1))[0]
+    best = Best(np.zeros((K, data.A.shape[1])), np.array([np.inf, np.inf, 0.0]))
+    begin(data, best, 1e-9, None, 1, Clock(), np.random.default_rng(seed))
+    return data, best

@@ -164,9 +164,7 @@ def _raise_one(
     rho = max(_dot(work.He, spread.e[i]), _LEAST)
     pull = mu / (_length(rho, mu, factor) - rho)
     _raise_own(ground, spread, work, i, pull)
-    for j in range(len(ground.C)):
-        if whole or spread.delta[i, j] != 0.0:
-            _raise_move(ground, spread, work, i, j, pull, mu)
+    _raise_moves(ground, spread, work, i, pull, mu, whole)
     square = _dot(work.He, spread.e[i])
     spread.length[i] = _length(max(square, _LEAST), mu, factor)
     for r in range(d):
@@ -177,8 +175,11 @@ def _raise_one(
 
 @njit(cache=True)
 def _times(M: Vector, x: Vector, product: Vector) -> None:
+    """M x of a symmetric M, row by row: sums along a row in this order are of many numbers at once."""
+    product[:] = 0.0
     for r in range(len(x)):
-        product[r] = _dot(M[r], x)
+        for s in range(len(x)):
+            product[s] += x[r] * M[r, s]
 
 
 @njit(cache=True)
@@ -202,26 +203,58 @@ def _raise_own(ground: Ground, spread: Spread, work: _Work, i: int, pull: float)
     slope = share * (1.0 - 0.5 * _dot(x, work.v)) - 2.0 * pull * _dot(x, work.He)
     curve = 0.5 * share * share * _dot(x, x) + 2.0 * pull * _dot(x, work.Hx)
     new = min(max(spread.own[i] + slope / curve, 0.0), ground.B[i])
-    _move(spread, work, i, x, new - spread.own[i], share)
-    spread.own[i] = new
+    step, spread.own[i] = new - spread.own[i], new
+    for r in range(len(x)):
+        spread.e[i, r] += step * x[r]
+        work.v[r] += step * share * x[r]
+        work.He[r] += step * work.Hx[r]
 
 
 @njit(cache=True)
-def _raise_move(ground: Ground, spread: Spread, work: _Work, i: int, j: int, pull: float, mu: float) -> None:
-    share, x, old = ground.share[i], ground.A[j], spread.delta[i, j]
-    _times(work.H, x, work.Hx)
-    slope = share * (1.0 - 0.5 * _dot(x, work.v)) - 2.0 * pull * _dot(x, work.He)
-    curve = 0.5 * share * share * ground.q[j] + 2.0 * pull * _dot(x, work.Hx)
-    up, down = work.up[j] + max(old, 0.0), work.down[j] + max(-old, 0.0)
-    at_zero, new = slope + curve * old, 0.0
-    if at_zero > mu / up:
-        new = _into(at_zero, curve, up, mu)
-    elif -at_zero > mu / down:
-        new = -_into(-at_zero, curve, down, mu)
-    if new != old:
-        spread.delta[i, j] = new
-        work.up[j], work.down[j] = up - max(new, 0.0), down - max(-new, 0.0)
-        _move(spread, work, i, x, new - old, share)
+def _raise_moves(
+    ground: Ground, spread: Spread, work: _Work, i: int, pull: float, mu: float, whole: bool
+) -> None:
+    """Raise the moves of i, all of them or those that are not 0: most of the time is spent here.
+
+    So the loops are written out: a call for each pair costs more than what it computes.
+    """
+    A, q, share, delta, e = ground.A, ground.q, ground.share[i], spread.delta, spread.e
+    v, H, He, Hx, up, down = work.v, work.H, work.He, work.Hx, work.up, work.down
+    d = len(v)
+    for j in range(len(q)):
+        old = delta[i, j]
+        if old == 0.0 and not whole:
+            continue
+        along, bent = 0.0, 0.0
+        for r in range(d):
+            along += A[j, r] * v[r]
+            bent += A[j, r] * He[r]
+        slope = share * (1.0 - 0.5 * along) - 2.0 * pull * bent
+        if old == 0.0 and slope * up[j] <= mu and -slope * down[j] <= mu:
+            continue  # it stays there, whatever the curve
+        for s in range(d):
+            Hx[s] = 0.0
+        for r in range(d):
+            for s in range(d):
+                Hx[s] += A[j, r] * H[r, s]
+        square = 0.0
+        for r in range(d):
+            square += A[j, r] * Hx[r]
+        curve = 0.5 * share * share * q[j] + 2.0 * pull * square
+        above, below = up[j] + max(old, 0.0), down[j] + max(-old, 0.0)
+        at_zero, new = slope + curve * old, 0.0
+        if at_zero * above > mu:
+            new = _into(at_zero, curve, above, mu)
+        elif -at_zero * below > mu:
+            new = -_into(-at_zero, curve, below, mu)
+        if new != old:
+            step = new - old
+            delta[i, j] = new
+            up[j], down[j] = above - max(new, 0.0), below - max(-new, 0.0)
+            for r in range(d):
+                e[i, r] += step * A[j, r]
+                v[r] += step * share * A[j, r]
+                He[r] += step * Hx[r]
 
 
 @njit(cache=True)
@@ -230,12 +263,3 @@ def _into(slope: float, curve: float, room: float, mu: float) -> float:
     middle, excess = slope + curve * room, slope * room - mu
     root = np.sqrt(max(middle * middle - 4.0 * curve * excess, 0.0))
     return float(2.0 * excess / (middle + root))
-
-
-@njit(cache=True)
-def _move(spread: Spread, work: _Work, i: int, x: Vector, step: float, share: float) -> None:
-    """e_i, and what is made of it, after a step along a row; work.Hx is H times that row."""
-    for r in range(len(x)):
-        spread.e[i, r] += step * x[r]
-        work.v[r] += step * share * x[r]
-        work.He[r] += step * work.Hx[r]
