@@ -3,7 +3,7 @@
 Drawn samples of three built-in sets, scaled: the polytope machine with two faces (sum or worst loss of a
 negative, total or worst margin), the L0 machine with three kernels, and the SVM with the hard-margin loss, C
 = 1. The small draws are such that a solver may end; the large ones are for the gap at equal time. Each solver
-goes from the data to its answer within ten seconds of the clock, ours from no known point, and the time of
+goes from the data to its answer within six seconds of the clock, ours from no known point, and the time of
 its heuristic counts; SCIP gets for the polytope machine and the hard-margin loss the value of our point,
 which makes its M small. Programs of the polytope machine have squares, which HiGHS does not take with
 integers: for the hard-margin loss too it is left out.
@@ -39,7 +39,7 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 
-_SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 10.0
+_SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
 _FORMS: tuple[tuple[Any, Any], ...] = (
     ("sum", "total"), ("max", "total"), ("sum", "worst"), ("max", "worst"),
 )  # fmt: skip

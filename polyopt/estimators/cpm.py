@@ -89,9 +89,10 @@ class ConvexPolytopeMachine(PolytopeLearner):
         With a price "dual" makes Newton steps on the dual, and ends at gaps of about 1e-10; "sgd" is dual
         averaging, whose answers have exact zeros too; "global" has none.
     group_size : int, optional
-        For solver="global" with loss="sum" and margin="total": the most samples of a group, up to 500, where
-        the optimum is bounded by groups of samples. Larger groups bound it better once they are searched, and
-        take longer. By default 20 for each feature, from 60 to 300, beyond 2,000 samples, and no groups
+        For solver="global" with loss="sum" and margin="total": the most samples of a group, up to 500, or
+        2,000 with more than one face, where the optimum is bounded by groups of samples. Larger groups bound
+        it better once they are searched, and take longer. By default, beyond 2,000 samples, 20 for each
+        feature, from 60 to 300, and beyond 4 features as many as a bound takes some seconds for; no groups
         below.
     n_init : int or "auto", default="auto"
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,

@@ -153,8 +153,11 @@ def test_what_cannot_be_bounded_is_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="both classes"):
         solve_cpm_groups(X, np.ones(len(y)), 1.0, 2)
-    with pytest.raises(ValueError, match="group_size must be an integer from 1 to 500, not 501"):
-        solve_cpm_groups(X, y, 1.0, 2, group_size=501)
+    for K, most in ((1, 500), (2, 2000)):
+        with pytest.raises(
+            ValueError, match=f"group_size must be an integer from 1 to {most}, not {most + 1}"
+        ):
+            solve_cpm_groups(X, y, 1.0, K, group_size=most + 1)
     with pytest.raises(ValueError, match=r"group_size=20 needs solver='global'.*not solver='exact'"):
         polyopt.ConvexPolytopeMachine(2, solver="exact", group_size=20).fit(X, y)
     with pytest.raises(ValueError, match=r"group_size=20 needs solver='global'.*loss='max'"):
@@ -180,3 +183,11 @@ def test_the_certificate_says_how_far_from_the_optimum_and_by_what(data, found, 
     # A bound that was put in by hand does not pass for what the groups prove.
     machine.solution_.duals["group_bound"] *= 0.5
     assert machine.certificate().dual_value <= 0.51 * certificate.dual_value
+
+
+def test_one_large_group_proves_more_than_many_small_ones_and_no_more_than_there_is():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(510, 5)), np.where(np.arange(510) % 2, 1.0, -1.0)
+    small, large = (solve_cpm_groups(X, y, 1.0, 2, group_size=size, max_nodes=1) for size in (51, 510))
+    assert 0 < small.bound < large.bound <= min(small.objective, large.objective)
+    assert set(large["group"]) == {0}

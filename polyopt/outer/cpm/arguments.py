@@ -15,13 +15,22 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["MOST_SAMPLES", "as_faces", "check_arguments", "searches_told", "takes_prices", "takes_spread"]
+__all__ = [
+    "MOST_FEATURES",
+    "MOST_SAMPLES",
+    "MOST_SPREAD",
+    "as_faces",
+    "check_arguments",
+    "searches_told",
+    "takes_prices",
+    "takes_spread",
+]
 
 MOST_SAMPLES = 500  # beyond, no search through assignments would end
 # Of samples and features, with which prices and boxes do. 20,000 samples of two features take 0.6 GB, and a
 # bound within 8 % takes two minutes; with 10,000 there is one within 4 % then.
-_MOST_PRICED, _MOST_FEATURES = 20_000, 4
-_MOST_SPREAD = 2_000  # of samples: what the positives may do takes 8 bytes for each positive, sample and face
+_MOST_PRICED, MOST_FEATURES = 20_000, 4
+MOST_SPREAD = 2_000  # of samples: what the positives may do takes 8 bytes for each positive, sample and face
 
 
 def takes_prices(
@@ -39,7 +48,7 @@ def takes_prices(
         As of :func:`polyopt.outer.cpm.optimum.solve_cpm_global`.
     """
     plain = bounds == "best" and (loss, margin) == ("sum", "total")
-    few = n_faces > 1 and m <= _MOST_FEATURES and len(y) <= _MOST_PRICED
+    few = n_faces > 1 and m <= MOST_FEATURES and len(y) <= _MOST_PRICED
     return plain and few and len(np.unique(y[C > 0])) > 1
 
 
@@ -54,7 +63,7 @@ def takes_spread(
         As of :func:`takes_prices`.
     """
     plain = bounds == "best" and (loss, margin) == ("sum", "total")
-    return plain and n_faces > 1 and len(y) <= _MOST_SPREAD and len(np.unique(y[C > 0])) > 1
+    return plain and n_faces > 1 and len(y) <= MOST_SPREAD and len(np.unique(y[C > 0])) > 1
 
 
 def searches_told(bounds: str, is_large: bool, prices: bool, spread: bool) -> str:
@@ -95,7 +104,7 @@ def check_arguments(
     priced, spread = takes_prices(y, C, m, n_faces, *how), takes_spread(y, C, n_faces, *how)
     spread = spread and not (priced and len(y) > MOST_SAMPLES)  # of so many, prices prove more
     if len(y) > MOST_SAMPLES and not (priced or spread):
-        most = _MOST_SPREAD if how == ("best", "sum", "total") and n_faces > 1 else MOST_SAMPLES
+        most = MOST_SPREAD if how == ("best", "sum", "total") and n_faces > 1 else MOST_SAMPLES
         raise ValueError(
             f"the global optimum can be sought for up to {most} samples, not {len(y)}: bound it by "
             "groups (loss='sum' with margin='total'), or use alternating minimisation from many starts"

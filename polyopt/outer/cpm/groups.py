@@ -2,10 +2,12 @@
 
 The mean of the optima of m groups, with costs times m, is no more than the optimum of the whole
 (:mod:`polyopt.certificates.cpm_groups`). Each group is bounded by the search of
-:mod:`polyopt.outer.cpm.optimum`. Nothing is lost where all groups have the faces of the whole among their
-optima, so they are made as alike as can be (:mod:`polyopt.outer.cpm.alike`); small groups ask for faces of
-their own, and large ones take long. The idea is that of bounds for clustering by anticlustering
-(arXiv:2502.08397).
+:mod:`polyopt.outer.cpm.optimum`. In few dimensions small groups are proven to their optima; in more none is,
+and the bound by the spread of the faces (:mod:`polyopt.outer.cpm.spread`) grows with the group, so that the
+root of one large group proves more than the trees of many small ones. Nothing is lost where all groups have
+the faces of the whole among their optima, so they are made as alike as can be
+(:mod:`polyopt.outer.cpm.alike`); small groups ask for faces of their own, and large ones take long. The idea
+is that of bounds for clustering by anticlustering (arXiv:2502.08397).
 
 The point is the best of dual ascents from random starts and from the faces of the groups.
 """
@@ -28,7 +30,8 @@ from formulations.solution import Solution, Status
 from polyopt.certificates.cpm_groups import bound_of_groups, costs_in_groups
 from polyopt.jobs import dealt, share
 from polyopt.outer.cpm.alike import groups_alike
-from polyopt.outer.cpm.optimum import MOST_SAMPLES, solve_cpm_global
+from polyopt.outer.cpm.arguments import MOST_FEATURES, MOST_SAMPLES, MOST_SPREAD
+from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.clock import Clock
@@ -43,7 +46,10 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_cpm_groups"]
 
-_LEAST, _LARGEST, _PER_FEATURE = 60, 300, 20  # samples of a group by default
+_LEAST, _LARGEST, _PER_FEATURE = 60, 300, 20  # samples of a group by default, of few features
+_SPREAD_WORK = (
+    4e7  # squared samples times dimensions of a group, beyond few features: some seconds for its root
+)
 _STARTS = 10  # dual ascents from random starts
 _TRIED, _BEST = 100, 3  # of the groups' faces: those valued on all samples, and the best, to ascend from
 _GAP, _ROUNDS = 1e-4, 300  # of a dual ascent
@@ -78,7 +84,8 @@ def solve_cpm_groups(
     n_faces : int
         K, at least 1.
     group_size : int, optional
-        Samples of a group at most, up to 500; by default 20 for each feature, from 60 to 300.
+        Samples of a group at most, up to 500, or 2,000 with more than one face. By default 20 for each
+        feature, from 60 to 300; beyond 4 features as many as the root of a spread takes some seconds for.
     tol : float
         Relative gap at which the point counts as optimal.
     max_nodes : int, optional
@@ -102,14 +109,15 @@ def solve_cpm_groups(
     Raises
     ------
     ValueError
-        Arguments that make no program, or groups of more than 500.
+        Arguments that make no program, or groups of more than that.
     """
     X, y = as_data(X, y)
     tol, size = tolerance(tol), whole_or_none("group_size", group_size)
+    most = MOST_SPREAD if n_faces > 1 else MOST_SAMPLES
     if size is None:
-        size = min(max(_LEAST, _PER_FEATURE * X.shape[1]), _LARGEST)
-    if size > MOST_SAMPLES:
-        raise ValueError(f"group_size must be an integer from 1 to {MOST_SAMPLES}, not {size}")
+        size = _default_size(X.shape[1], most)
+    if size > most:
+        raise ValueError(f"group_size must be an integer from 1 to {most}, not {size}")
     if max_nodes is None and time_limit is None:
         max_nodes = max(_WORK // size**2, 1)
     if not ((y > 0).any() and (y < 0).any()):
@@ -120,6 +128,14 @@ def solve_cpm_groups(
         search.begin(size)
         search.bound(max_nodes, n_jobs)
         return search.end(tol)
+
+
+def _default_size(m: int, most: int) -> int:
+    """Samples of a group, of so many features."""
+    size = min(max(_LEAST, _PER_FEATURE * m), _LARGEST)
+    if m <= MOST_FEATURES or most <= MOST_SAMPLES:
+        return size
+    return max(size, min(int(np.sqrt(_SPREAD_WORK / (m + 1))), most))
 
 
 class _Found(NamedTuple):
@@ -165,9 +181,11 @@ class _Groups:
         until = Run(self._until(_GROUPS), self.run)
         costs = costs_in_groups(self.C, self.m)
         tasks = []
+        # Starts of their own take longer in a large group than its bound.
+        start = self.point["W"] if len(self.y) > MOST_SAMPLES * self.m else None
         for g in range(self.m):
             at = np.flatnonzero(self.group == g)
-            tasks.append(_Task(self.X[at], self.y[at], costs[at], self.n_faces, g, self.m, self.seed))
+            tasks.append(_Task(self.X[at], self.y[at], costs[at], self.n_faces, g, self.m, self.seed, start))
         searched = partial(_searched, until=until, max_nodes=max_nodes, n_jobs=n_jobs)
         for g, found in counted(dealt(searched, tasks, n_jobs), self.m, "group"):
             self.bounds[g] = found.bound
@@ -243,6 +261,7 @@ class _Task(NamedTuple):
     number: int
     groups: int
     seed: int
+    start: Vector | None
 
 
 def _searched(task: _Task, until: Run, max_nodes: int | None, n_jobs: int | None) -> _Found:
@@ -251,7 +270,7 @@ def _searched(task: _Task, until: Run, max_nodes: int | None, n_jobs: int | None
         return _Found(0.0, None, 0, Status.TIME_LIMIT)
     found = solve_cpm_global(
         task.X, task.y, task.C, task.n_faces, tol=_CLOSE, max_nodes=max_nodes, seed=task.seed,
-        time_limit=share(until, task.number, task.groups, n_jobs),
+        start=task.start, time_limit=share(until, task.number, task.groups, n_jobs),
     )  # fmt: skip
     bound = float(found.bound or 0.0)
     return _Found(bound if 0.0 < bound < np.inf else 0.0, found["W"], found.iterations, found.status)
