@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -171,6 +172,22 @@ def test_beside_the_tree_it_proves_what_trial_moves_leave_open(monkeypatch):
     assert gap("best") == alone  # the first nodes are the tree's
     monkeypatch.setattr(beside, "_FIRST", 3)
     assert gap("best") < 0.8 * alone
+
+
+@pytest.mark.parametrize(("others", "spent", "has"), [
+    (0.0, 79.0, True), (0.0, 81.0, False),  # far ahead: four fifths of the time
+    (8.0, 49.0, True), (8.0, 51.0, False),  # ahead: half
+    (9.5, 9.0, True), (9.5, 11.0, False),  # behind: a tenth
+])  # fmt: skip
+def test_the_further_ahead_it_is_the_more_of_the_time_it_has(others, spent, has):
+    data = overlapping(1)[2]
+    clock = SimpleNamespace(seconds=0.0, left=50.0, is_over=False)
+    faces = Best(np.zeros((2, data.A.shape[1])), np.array([10.0, np.inf, 0.0]))
+    both = beside.Beside(data, faces, 1e-6, clock, boxes=False)
+    both.spread.nodes, both.spread.at_hand = 1, 9.0
+    both.spread.heap[0] = both.spread.heap[0]._replace(bound=9.0)
+    clock.seconds, both._spent = 100.0, spent
+    assert both._has_turn(10**9, others, clock) is has
 
 
 def test_it_may_prove_the_optimum_by_itself(monkeypatch):
