@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from polyopt.rows import Rows
 
     Vector = NDArray[np.float64]
+    Owners = NDArray[np.integer[Any]]  # the face of each sample outside, of a block; as `assigned` has it
 
 __all__ = [
     "Carried", "How", "assigned", "climbed", "pulled", "released", "scanned", "swept", "weighed",
@@ -63,7 +64,7 @@ def assigned(
 
 
 def released(
-    _: None, samples: Samples, number: int, how: How, owners: Any, n_faces: int, pairs: Pairs
+    _: None, samples: Samples, number: int, how: How, owners: Owners, n_faces: int, pairs: Pairs
 ) -> tuple[Vector, Pairs]:
     """What goes from the faces with multipliers of samples that went elsewhere, and the pairs that stay."""
     X, outside = sides_of(samples, how.recipe)[:2]
@@ -71,7 +72,7 @@ def released(
 
 
 def _ascent(
-    sides: Sides, rows: Rows, how: How, owners: Any, first: int, W: Vector, pairs: Pairs, seed: int
+    sides: Sides, rows: Rows, how: How, owners: Owners, first: int, W: Vector, pairs: Pairs, seed: int
 ) -> BlockAscent:
     own = np.asarray(owners, dtype=np.int64) - first
     costs = how.recipe.C * sides.weights
@@ -81,7 +82,7 @@ def _ascent(
 
 
 def swept(
-    carried: Carried, samples: Samples, number: int, how: How, owners: Any, first: int, pairs: Pairs,
+    carried: Carried, samples: Samples, number: int, how: How, owners: Owners, first: int, pairs: Pairs,
     seed: tuple[int, int],
 ) -> Carried:  # fmt: skip
     """A step of a group on every pair of a block."""
@@ -92,7 +93,7 @@ def swept(
 
 
 def scanned(
-    _: None, samples: Samples, number: int, how: How, owners: Any, firsts: list[int], parts: list[Vector],
+    _: None, samples: Samples, number: int, how: How, owners: Owners, firsts: list[int], parts: list[Vector],
     held: list[Pairs],
 ) -> tuple[Vector, list[Pairs]]:  # fmt: skip
     """What a block pays on every face (K,), and the pairs that may move, by groups."""
@@ -108,7 +109,7 @@ def scanned(
 
 
 def climbed(
-    carried: Carried, samples: Samples, number: int, how: How, owners: Any, first: int, pairs: Pairs,
+    carried: Carried, samples: Samples, number: int, how: How, owners: Owners, first: int, pairs: Pairs,
     seed: tuple[int, int], rests: Vector,
 ) -> Carried:  # fmt: skip
     """A pass of a group over the pairs of a block that are awake."""
@@ -124,20 +125,20 @@ def _turn(seed: tuple[int, int], number: int, first: int) -> int:
     return int(np.random.default_rng([*seed, number, first]).integers(1 << 31))
 
 
-def _block(samples: Samples, recipe: Recipe, owners: Any) -> Weighed:
+def _block(samples: Samples, recipe: Recipe, owners: Owners) -> Weighed:
     X, outside, weights = sides_of(samples, recipe)
     return Weighed(X, outside, recipe.C * weights, owners)
 
 
 def pulled(
-    _: None, samples: Samples, number: int, recipe: Recipe, owners: Any, given: Multipliers, n_faces: int
+    _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, n_faces: int
 ) -> Tally:
     """What a block's multipliers gain and pull."""
     return pull(_block(samples, recipe, owners), given, n_faces)
 
 
 def weighed(
-    _: None, samples: Samples, number: int, recipe: Recipe, owners: Any, given: Multipliers, W: Vector,
+    _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, W: Vector,
     scale: float, least: float,
 ) -> Tally:  # fmt: skip
     """What a block pays, with every condition."""

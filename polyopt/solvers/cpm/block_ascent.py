@@ -139,7 +139,12 @@ def _add(
 
 
 def release(
-    X: Matrix, outside: NDArray[np.bool_], assigned: Integers, n_faces: int, pairs: Pairs, scale: float = 1.0
+    X: Matrix,
+    outside: NDArray[np.bool_],
+    assigned: NDArray[np.integer[Any]],
+    n_faces: int,
+    pairs: Pairs,
+    scale: float = 1.0,
 ) -> tuple[Vector, Pairs]:
     """Let go of the multipliers of samples outside that have gone to another face.
 
