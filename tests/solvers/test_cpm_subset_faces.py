@@ -44,6 +44,9 @@ def test_on_the_path_the_gap_is_what_the_zone_adds(data):
         assert P - D == pytest.approx(eps * c @ (share * (1 - share)), abs=1e-8)
     alpha = settled(A, c, d, point)
     assert ((alpha >= 0) & (alpha <= c)).all()
+    free = (alpha > 0) & (alpha < c)
+    assert free.any()
+    assert (A @ (0.5 * (A.T @ alpha) / d))[free] == pytest.approx(1.0, abs=1e-9)  # on the margin, not near it
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
