@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 from formulations import cpm, cpm_integer, cpm_subset, hard_margin_loss
+from formulations.program import Program, Row
 from formulations.samples import two_blobs
+from formulations.solution import Status
 from formulations.tangents import Square, least_by_tangents, solve_by_curves
 from polyopt.solvers.cpm.subset import SubsetFace
 
@@ -61,3 +64,20 @@ def test_without_time_there_is_no_point_and_no_bound(data):
     found = solve_by_curves(program, [half], paid, time_limit=0.0)
     assert (found.primal, found.bound) == ({}, None)
     assert np.isnan(found.objective)
+
+
+@pytest.mark.parametrize("paid", [None, 1.5])
+def test_squares_alone_cost_what_they_cost_and_what_is_linear_is_added(paid):
+    """2 x₁² + 3 x₂² on x₁ + x₂ = 1, in fifths, is least at 3/5 and 2/5: 6/5."""
+    x, k = cp.Variable(2, name="x"), cp.Variable(1, integer=True, name="k")
+    rows = (
+        Row("sum", cp.sum(x) == 1, "x₁ + x₂ = 1", "nu", "a price"),
+        Row("fifths", 5 * x[:1] == k, "5 x₁ = k", "mu", "a price"),
+    )
+    program = Program("toy", "Toy", "a test (2026)", cp.Minimize(0), "0", {"x": x, "k": k}, rows)
+    linear = None if paid is None else paid * cp.sum(x)
+    found = solve_by_curves(program, [Square(x, np.array([2.0, 3.0]), np.full(2, 2.0))], linear)
+    assert found.status is Status.OPTIMAL
+    assert found["x"] == pytest.approx([0.6, 0.4], abs=1e-6)
+    assert found.objective == pytest.approx(1.2 + (paid or 0.0), rel=1e-6)
+    assert found.bound <= found.objective
