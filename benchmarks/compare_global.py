@@ -2,13 +2,13 @@
 
 The Convex Polytope Machine with three faces, C = 1, on three quarters of each set: the best of the
 alternation's twenty starts and one more from dual ascents ("exact"), one stochastic run ("SGD"), the best of
-twenty dual ascents ("dual"), and the search over all assignments ("global"), which has 60 seconds for a set.
-Of ten digits all is the sum over ten machines, one against the rest, bounded by groups of samples; for the
-others one machine is bounded as a whole. A gap is relative, from the solver's own objective to the one bound
-that the search proved, so it is no less than how far the solver is from the optimum. Seconds are of the
-clock, as the command prints them; other work on the machine makes them longer, and what the search proves
-less. In the picture a line is the search, from its best point to its bound as they were, and a mark is where
-a solver ended.
+twenty dual ascents ("dual"), and the search over all assignments ("global"), which has 60 seconds of the
+clock for a set. Of the digits all is the sum over 45 machines, one for each pair, which have these seconds
+together. A gap is relative, from the solver's own objective to the one bound that the search proved, so that
+no solver is further from the optimum than that. Seconds are of the clock, as the command prints them; other
+work on the machine makes them longer, and what the search proves less. In the picture a line is the search,
+from its best point to its bound as they were (of the digits there is none), and a mark is where a solver
+ended.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Proven optima of the machines with integer programs: our searches against SCIP and HiGHS.
 
 Drawn samples of three built-in sets, scaled: the polytope machine with two faces (sum or worst loss of a
-negative, total or worst margin), the L0 machine with three kernels, and the SVM with the hard-margin loss, C
-= 1. The small draws are such that a solver may end; the large ones are for the gap at equal time. Each solver
-goes from the data to its answer within six seconds of the clock, ours from no known point, and the time of
-its heuristic counts; SCIP gets for the polytope machine and the hard-margin loss the value of our point,
-which makes its M small. Programs of the polytope machine have squares, which HiGHS does not take with
-integers: for the hard-margin loss too it is left out.
+negative, total or worst margin), the L0 machine with three kernels, and the SVM with the hard-margin loss,
+C = 1. Each solver goes from the data to its answer. Ours knows no point, and the time of its heuristic
+counts; it has six seconds of the clock. Where it proves its point within them the rivals have forty, else six
+as well, and the gaps are those at equal time. SCIP gets for the polytope machine and the hard-margin loss the
+value of a point of ours, which makes its M small. The programs of the polytope machine and of the hard-margin
+loss have squares, which HiGHS does not take beside integers.
 
-Seconds are of the processor. Times are those of the rival over ours where ours ended; where the rival did not
-end, it is over the time it had, and the true number is larger. A gap is relative, from a solver's own point
-to its own bound, closed where a search ended (1e-6 of ours, 1e-4 of SCIP's and HiGHS's). "Behind" counts the
-cases in which neither ended and our gap was larger. Geometric means are over all cases that our search
-proved.
+Seconds are of the processor, which on a busy machine has less than the clock. Times are those of the rival
+over ours, where ours ended; of a rival that did not end they are of what it had, and the true number is
+larger. A gap is relative, from a solver's own point to its own bound; ours ends at 1e-6, SCIP and HiGHS at
+1e-4. The geometric mean and the least are over all cases that ours proved, tiny ones too; "behind" counts the
+cases that ours did not prove in which its gap was larger than the rival's.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 
 _SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
+_LONG = 40.0  # for rivals, where ours ended
 _FORMS: tuple[tuple[Any, Any], ...] = (
     ("sum", "total"), ("max", "total"), ("sum", "worst"), ("max", "worst"),
 )  # fmt: skip
@@ -139,13 +140,14 @@ def _value(solution: Any) -> tuple[float, float]:
 def _row(case: _Case, limit: float) -> dict[str, Any]:
     row: dict[str, Any] = {"program": case.program, "data": case.data, "n": case.n}
     for name, solve in case.solvers.items():
+        is_proven = row.get("ours, gap %", np.inf) <= 100 * _CLOSED
         started = time.process_time()
-        value, bound = solve(limit)
+        value, bound = solve(max(limit, _LONG) if is_proven else limit)
         row[f"{name}, s"] = time.process_time() - started
         gap = (value - bound) / abs(value) if np.isfinite(value) and np.isfinite(bound) else np.inf
         row[f"{name}, gap %"] = 100 * max(gap, 0.0)
+    is_proven = row["ours, gap %"] <= 100 * _CLOSED
     for rival in case.solvers:
-        is_proven = row["ours, gap %"] <= 100 * _CLOSED
         if rival != "ours":
             row[f"{rival}, times"] = row[f"{rival}, s"] / row["ours, s"] if is_proven else np.nan
     return row

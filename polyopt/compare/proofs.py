@@ -37,7 +37,7 @@ class Proof:
         The solver whose bound it is.
     run : ndarray of shape (records, 2)
         Seconds and relative gap between its own best point and its bound, as it went; empty where it keeps no
-        records of both.
+        records of both, and of several classes, where each pair has a run of its own.
     """
 
     data: str
@@ -84,7 +84,7 @@ def proofs_of(rows: Iterable[Row]) -> list[Proof]:
 def _run(estimator: Any) -> Vector:
     """Seconds and gap of each record that has both values."""
     history = getattr(estimator, "history_", None)
-    if history is None or not {"seconds", "objective", "bound"} <= set(history):
+    if history is None or "pair" in history or not {"seconds", "objective", "bound"} <= set(history):
         return np.empty((0, 2))
     kept = history[["seconds", "objective", "bound"]].dropna().to_numpy(dtype=float)
     gaps = [relative_gap(value, bound) for _, value, bound in kept]

@@ -20,11 +20,12 @@ from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare import run as run_module
 from polyopt.compare.data import prepare
 from polyopt.compare.programs import find_programs
-from polyopt.compare.proofs import Proof, proof_table
+from polyopt.compare.proofs import Proof, _run, proof_table
 from polyopt.compare.row import Row
 from polyopt.compare.table import CLAIMS, duration, number, solver_word, tables
 from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset, built_in, names
+from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.svm import SVM
 from polyopt.methods.tuning import narrower_class, relative_bound
 from polyopt.plots import gaps
@@ -432,6 +433,14 @@ def test_the_optimum_over_all_assignments_is_proven_beside_the_others():
     assert "Gap to the bound" in printed(found, 120)
     with pytest.raises(ValueError, match="needs a run"):
         gaps({}, {})
+
+
+def test_of_several_classes_there_is_no_run_to_draw_as_each_pair_has_its_own():
+    rng = np.random.default_rng(0)
+    machine = ConvexPolytopeMachine(2, solver="global").fit(rng.normal(size=(18, 2)), np.arange(18) % 3)
+    assert {"pair", "seconds", "objective", "bound"} <= set(machine.history_)
+    assert _run(machine).shape == (0, 2)
+    assert len(_run(machine.estimators_[0])) > 0
 
 
 def test_a_limit_for_a_data_set_is_shared_by_its_fits_and_keeps_what_there_is():
