@@ -75,12 +75,41 @@ class _Open(NamedTuple):
     parent: _State
 
 
-class _State(NamedTuple):
-    """Multipliers of a node: faces' Spread over all samples, shares (npos, K), and who had to be on each."""
+class _Packed(NamedTuple):
+    """A face's Spread over all samples, without its moves; most are 0: places and values of the others."""
 
-    faces: list[Spread]
+    spread: Spread
+    places: NDArray[np.int32]
+    moves: Vector
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(part.nbytes for part in (*self.spread, self.places, self.moves))
+
+    def unpacked(self, n: int) -> Spread:
+        """With all moves, of so many samples."""
+        delta = np.zeros((len(self.spread.own), n))
+        delta.ravel()[self.places] = self.moves
+        return self.spread._replace(delta=delta)
+
+
+def _packed(spread: Spread) -> _Packed:
+    places = np.flatnonzero(spread.delta).astype(np.int32)
+    return _Packed(spread._replace(delta=np.zeros((0, 0))), places, spread.delta.ravel()[places])
+
+
+class _State(NamedTuple):
+    """Multipliers of a node: faces, shares (npos, K), and who had to be on each."""
+
+    faces: list[_Packed]
     share: Vector
     face: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Bytes, of faces that are the same one once."""
+        return self.share.nbytes + sum({id(face): face.size for face in self.faces}.values())
 
 
 class SpreadSearch:
@@ -101,7 +130,6 @@ class SpreadSearch:
         self.data, self.best, self.tol = data, best, tol
         (n, d), K = data.A.shape, len(best.W)
         self.npos, self.n_faces = n - data.inside, K
-        self.room = max(_BYTES // (8 * K * n * max(self.npos, 1)), 1)
         size = float(best.limits[0]) / (2 * n * K)
         a = np.minimum(0.5 * data.C, size)
         a[data.inside :] = 0.0
@@ -109,10 +137,11 @@ class SpreadSearch:
         lengths = own**2 * data.q[data.inside :] * 2 * max(self.npos, 1)
         first = Spread(a, np.zeros((self.npos, n)), own, np.zeros((self.npos, d)), lengths)
         share = np.full((self.npos, K), 1.0 / K)
-        self.root = _State([first] * K, share, np.full(self.npos, -1))
+        self.root = _State([_packed(first)] * K, share, np.full(self.npos, -1))
         everywhere = np.ones((self.npos, K), dtype=bool)
         self.heap = [_Open(0.0, 0, 0, everywhere, self.root)]
         self.nodes, self.made, self.at_hand, self.least = 0, 0, np.inf, np.inf
+        self.kept = self.root.size  # bytes of the states of open nodes
 
     @property
     def is_done(self) -> bool:
@@ -134,8 +163,10 @@ class SpreadSearch:
         one = self.heap[0]
         self.at_hand = one.bound  # an interruption must not lose it
         heappop(self.heap)
+        self.kept -= one.parent.size
         for child in self._children(one, clock):
             heappush(self.heap, child)
+            self.kept += child.parent.size
         self.at_hand = np.inf
 
     @property
@@ -171,7 +202,7 @@ class SpreadSearch:
         if shut.any():
             self.least = min(self.least, float(there[shut].min()))
             allowed[open_] &= ~shut
-        state = node.state if len(self.heap) < self.room else self.root
+        state = node.state if self.kept < _BYTES else self.root
         at = int(node.price.argmax())
         children = []
         for k in np.flatnonzero(allowed[open_[at]][: node.offered]):
@@ -223,8 +254,9 @@ class _Node:
     @property
     def state(self) -> _State:
         """What children begin from."""
-        last = self.faces[-1]
-        return _State(self.faces + [last] * (self.search.n_faces - self.offered), self.share, self.face)
+        faces = [_packed(face) for face in self.faces]
+        faces += faces[-1:] * (self.search.n_faces - self.offered)
+        return _State(faces, self.share, self.face)
 
     def _shares(self, share: Vector) -> Vector:
         share = np.where(self.allowed, np.maximum(share, _LEAST_SHARE), 0.0)
@@ -233,8 +265,9 @@ class _Node:
         total = share.sum(axis=1, keepdims=True)
         return np.asarray(share / np.where(total > 0.0, total, 1.0))
 
-    def _with(self, spread: Spread, came: NDArray[np.int64]) -> Spread:
+    def _with(self, parent: _Packed, came: NDArray[np.int64]) -> Spread:
         """The multipliers of a face to which some have come, whose moves are then made."""
+        spread = parent.unpacked(len(self.search.data.C))
         a, inside = spread.a.copy(), self.search.data.inside
         a += spread.delta[came].sum(axis=0)
         a[inside + came] += spread.own[came]
