@@ -18,8 +18,9 @@ __all__ = ["proof_section"]
 
 _TOLD = "Relative gap from each solver's objective to the bound on all points, and its seconds."
 _CAPTION = (
-    "A line is the run of a proving solver, from its best point to its bound as they were (of several classes "
-    "there is none); a mark is where a solver ended, from its objective to the bound that was proven in the end."
+    "A line is the run of a proving solver, from its best point to its bound as they were (of several "
+    "classes there is none); a mark is where a solver ended, from its objective to the bound that was proven "
+    "in the end."
 )
 
 
