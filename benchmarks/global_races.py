@@ -1,12 +1,13 @@
 """Proven optima of the machines with integer programs: our searches against SCIP and HiGHS.
 
 Drawn samples of three built-in sets, scaled: the polytope machine with two faces (sum or worst loss of a
-negative, total or worst margin), the L0 machine with three kernels, and the SVM with the hard-margin loss,
-C = 1. Each solver goes from the data to its answer. Ours knows no point, and the time of its heuristic
-counts; it has six seconds of the clock. Where it proves its point within them the rivals have forty, else six
-as well, and the gaps are those at equal time. SCIP gets for the polytope machine and the hard-margin loss the
-value of a point of ours, which makes its M small. The programs of the polytope machine and of the hard-margin
-loss have squares, which HiGHS does not take beside integers.
+negative, total or worst margin), the L0 machine with three kernels, and the SVM with the hard-margin loss, C
+= 1. Each solver goes from the data to its answer. Ours knows no point, and the time of its heuristic counts;
+it has six seconds of the clock. Where it proves its point within them the rivals have forty, else six as
+well, and the gaps are those at equal time. SCIP gets for the polytope machine and the hard-margin loss the
+value of a point of ours, which makes its M small; that cvxpy builds its programs counts, some tenths of a
+second. The programs of the polytope machine and of the hard-margin loss have squares, which HiGHS does not
+take beside integers.
 
 Seconds are of the processor, which on a busy machine has less than the clock. Times are those of the rival
 over ours, where ours ended; of a rival that did not end they are of what it had, and the true number is
