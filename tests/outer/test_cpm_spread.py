@@ -197,6 +197,9 @@ def test_the_further_ahead_it_is_the_more_of_the_time_it_has(others, spent, has)
     both.spread.heap[0] = both.spread.heap[0]._replace(bound=9.0)
     clock.seconds, both._spent = 100.0, spent
     assert both._has_turn(10**9, others, clock) is has
+    assert both._has_turn(0, others, clock) is has  # as more than a tenth of the time is over
+    clock.seconds, both._spent = 5.0, 0.0
+    assert not both._has_turn(0, others, clock)
 
 
 def test_it_may_prove_the_optimum_by_itself(monkeypatch):

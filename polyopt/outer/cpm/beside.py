@@ -1,11 +1,11 @@
 """What runs beside the tree over assignments: boxes of coefficients, and the spread of the faces.
 
 Each is a search of its own with a bound of its own on the same incumbent; the largest bound counts. The tree
-has the first nodes alone, as many as the constants say. Then who is ahead gets more turns. Without a limit
-in seconds turns are counted, so that the same seed makes the same search; with one, that of the spread has
-half of the time as long as it is ahead, four fifths where the others' gap is more than twice its own, and a
-tenth where it is behind. So a case that the tree proves by itself may take up to twice as long, and up to
-five times where it was far behind before.
+has the first nodes alone, as many as the constants say, or a tenth of the time. Then who is ahead gets more
+turns. Without a limit in seconds turns are counted, so that the same seed makes the same search; with one,
+that of the spread has half of the time as long as it is ahead, four fifths where the others' gap is more
+than twice its own, and a tenth where it is behind. So a case that the tree proves by itself may take up to
+twice as long, and up to five times where it was far behind before.
 """
 
 from __future__ import annotations
@@ -90,7 +90,11 @@ class Beside:
 
     def _has_turn(self, nodes: int, others: float, clock: Clock) -> bool:
         """Whether it is the turn of the spread."""
-        if self.spread.is_done or clock.is_over or nodes < _FIRST * self._nodes:
+        if self.spread.is_done or clock.is_over:
+            return False
+        since = clock.seconds - self._since
+        is_late = clock.left is not None and since > _LITTLE * (since + clock.left)
+        if nodes < _FIRST * self._nodes and not is_late:
             return False
         ahead = self.spread.nodes > 0 and self.spread.bound >= others
         if clock.left is None:
@@ -98,4 +102,4 @@ class Beside:
         best = float(self.spread.best.limits[0])
         far = best - others > _TIMES * (best - self.spread.bound)
         share = (_MOST if far else _SHARE) if ahead else _LITTLE
-        return self.spread.nodes == 0 or self._spent <= share * (clock.seconds - self._since)
+        return self.spread.nodes == 0 or self._spent <= share * since
