@@ -125,6 +125,15 @@ def blobs(request):
 
 
 @pytest.fixture(scope="session")
+def dask_client():
+    """A client of two workers, processes, which whoever kills them finds started anew."""
+    from helpers.dask_cluster import cluster
+
+    with cluster(2) as (_, client):
+        yield client
+
+
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """A browser without a window, one for all pages that are files."""
     from helpers.browser import Browser, find_browser

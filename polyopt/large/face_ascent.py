@@ -66,6 +66,7 @@ _COLD = 2  # sweeps from multipliers of 0
 _PASSES = 20  # over pairs that may move, between two scans
 _FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-13  # slope at which these end: at first, then from scan to scan
 _MOST = 1000  # scans
+_SAFE = 0.9  # of a tolerance: scans in single precision see a little less than a proof
 _PATIENCE, _STILL = 30, 1e-13  # a run that gains no more than this, relative, in this many scans has stalled
 _TAME, _COARSE = 1e4, 1e-5  # largest entry, least tolerance for which scans in single precision are good
 
@@ -179,9 +180,10 @@ class FaceAscents:
             found = self._scan(tol, is_over)
             if found is None:
                 return Status.TIME_LIMIT
-            gap, bound = found
-            tell({"scan": float(state.scans), "seconds": clock.seconds, "bound": bound, "gap": gap})
-            if gap <= tol:
+            value, bound = found
+            now = clock.seconds
+            tell({"iteration": float(state.scans), "seconds": now, "objective": value, "bound": bound})
+            if relative_gap(value, bound) <= _SAFE * tol:
                 return Status.OPTIMAL
             state.gained.append(bound)
             if state.scans >= (max_iter or _MOST):
@@ -202,8 +204,7 @@ class FaceAscents:
         held : ndarray of shape (K, m+1), optional
             Other faces.
         """
-        n_faces = self._K
-        gained = together(self._each(pulled, lambda number: (self._recipe, *self._given(number), n_faces)))
+        gained = together(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
         W = faces_of(gained, self._scale)[1]
         self._state.W = W.copy()
         proofs = []
@@ -231,7 +232,7 @@ class FaceAscents:
         return self._walk(swept, [()] * len(self._groups), is_over) is not None
 
     def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
-        """The gap and the bound; what may move of faces whose gap is too large is awake then."""
+        """Objective and bound; what may move of faces whose gap is too large is awake then."""
         state, firsts = self._state, [int(group[0]) for group in self._groups]
         parts = [state.W[group] for group in self._groups]
         found = self._each(
@@ -249,7 +250,7 @@ class FaceAscents:
         for block in state.pairs:
             for group, pairs in zip(self._groups, block, strict=True):
                 pairs.awake[:] = is_open[group][pairs.faces]
-        return relative_gap(float(values.sum()), float(bounds.sum())), float(bounds.sum())
+        return float(values.sum()), float(bounds.sum())
 
     def _climb(self, is_over: Callable[[], bool]) -> bool:
         """Passes over what may move; False where time is over before they end."""

@@ -1,0 +1,323 @@
+"""What goes wrong on a cluster costs no bit: workers that are lost, join and leave, and a lost scheduler."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from helpers.cases import few
+from helpers.dask_cluster import (
+    CHUNK,
+    bits,
+    bits_of_faces,
+    blobs,
+    in_one_process,
+    on_dask,
+    polytopes,
+    rounds,
+)
+
+from formulations.solution import Status
+from polyopt import Claim, large
+from polyopt.solvers.interior_point.crew import Change
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
+da = pytest.importorskip("dask.array")
+
+pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def client(dask_client):
+    return dask_client
+
+
+@pytest.fixture(scope="module")
+def data():
+    return blobs()
+
+
+def test_killed_workers_cost_no_bit(client, data, monkeypatch):
+    """One in the midst of each of three phases: while blocks are made, on the way, and in the proof."""
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    X, y, weights = data
+    phases = few([("change", 9)], [("facts", 2), ("change", 9), ("prove", 1)])
+    wanted = bits(large.SVM(max_iter=5).fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    send, asked, killed = Workers._send, [], []
+
+    def sending(self, numbers, ask):
+        asked.append("change" if ask is None else ask.name)
+        future = send(self, numbers, ask)
+        if (asked[-1], asked.count(asked[-1])) in phases:
+            pid = sorted(client.run(os.getpid).values())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return future
+
+    monkeypatch.setattr(Workers, "_send", sending)
+    begun = time.monotonic()
+    assert bits(SVM(max_iter=5).fit(*on_dask(X, y, weights))) == wanted
+    assert len(killed) == len(phases)
+    assert time.monotonic() - begun < 240.0  # it does not hang
+
+
+def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
+    """One in the midst of a face, one in its proof, and one as faces are weighed."""
+    import polyopt.dask
+    from polyopt.dask.crew import Workers
+
+    X, y, weights = data
+    phases = few([("prove", 3)], [("change", 9), ("prove", 3), ("weigh", 1)])
+    wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    send, asked, killed = Workers._send, [], []
+
+    def sending(self, numbers, ask):
+        asked.append("change" if ask is None else ask.name)
+        future = send(self, numbers, ask)
+        if (asked[-1], asked.count(asked[-1])) in phases:
+            pid = sorted(client.run(os.getpid).values())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return future
+
+    monkeypatch.setattr(Workers, "_send", sending)
+    assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
+    assert len(killed) == len(phases)
+
+
+def test_killed_workers_cost_the_ascent_of_a_polytope_no_bit(client, data, monkeypatch):
+    """In a walk of every kind: the assignment, a sweep, a scan, a climb, and both reductions of the proof."""
+    import polyopt.dask
+    from polyopt.dask import walks
+
+    def fitted(module):
+        machine = polytopes(module).set_params(solver="dual ascent", feature_scale=0.5, max_rounds=2)
+        return machine.fit(large.Arrays(*data, rows=CHUNK), faces=np.eye(2, 5))
+
+    wanted = bits_of_faces(fitted(large))
+    phases = few(
+        {"climbed": 9},
+        {"assigned": 2, "swept": 3, "scanned": 6, "climbed": 9, "released": 1, "pulled": 2, "weighed": 3},
+    )
+    send, sent, killed = walks._send, [], []
+
+    def sending(client, parts, step, walk, marks):
+        sent.append(step.__name__)
+        future = send(client, parts, step, walk, marks)
+        if sent.count(step.__name__) == phases.get(step.__name__):
+            pid = sorted(client.run(os.getpid).values())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return future
+
+    monkeypatch.setattr(walks, "_send", sending)
+    assert bits_of_faces(fitted(polyopt.dask)) == wanted
+    assert len(killed) == len(phases)
+
+
+def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
+    """It was at home here, then elsewhere, and is here again, whoever was lost in between."""
+    from polyopt.dask.on_worker import Missing, answers, forget
+    from polyopt.large.parts import Recipe
+
+    X, y, _ = data
+    log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("aim", (0.0, 0.0))]
+    parts, recipe = [(X, y, None)], Recipe(("no", "yes"), (1.0, 1.0), 1.0)
+    ask = Change("costs", (1.0,))
+    assert isinstance(answers("fit", [0], recipe, parts, [None], log[1:], 1, ask)[0], Missing)
+    assert answers("fit", [0], recipe, parts, [None], log[:2], 0, ask)[0] > 0.0
+    assert isinstance(answers("fit", [0], recipe, parts, [None], [], 3, ask)[0], Missing)
+    assert answers("fit", [0], recipe, parts, [None], log, 0, ask)[0] > 0.0
+    forget("fit")
+
+
+def test_a_worker_keeps_what_it_frees_only_where_it_was_told_to_give_it_back(monkeypatch):
+    from polyopt.dask import allocation
+
+    told = []
+    monkeypatch.setattr(allocation, "_set", lambda option, size: told.append((option, size)))
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    allocation.hold()
+    allocation.give_back()
+    assert told == []
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    for given, held, back in (
+        ("65536", 1 << 26, 65536),
+        ("999999999", 999999999, 999999999),
+        ("?", 1 << 26, 1 << 17),
+    ):
+        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", given)
+        told.clear()
+        allocation.hold()
+        assert told == [(-1, held), (-3, 1 << 25)]  # of trimming, and of mapping, as <malloc.h> numbers them
+        told.clear()
+        allocation.give_back()
+        assert told == [(-1, back), (-3, 1 << 17)]
+
+
+def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
+    from polyopt.dask import SVM, crew
+
+    source = large.Arrays(*data, rows=20)
+    wanted = bits(large.SVM().fit(source))
+    send, homes, asked = crew.Workers._send, [], []
+
+    def sending(self, numbers, ask):
+        asked.append("change" if ask is None else ask.name)
+        if (asked[-1], asked.count(asked[-1])) == ("balance", 5):
+            client.cluster.scale(3)
+            client.wait_for_workers(3)
+        if (asked[-1], asked.count(asked[-1])) == ("balance", 40):
+            client.retire_workers([homes[0]], close_workers=True)
+        homes.append(self._homes[numbers[0]])
+        return send(self, numbers, ask)
+
+    monkeypatch.setattr(crew, "_NEWS", 0.0)  # workers are looked at in every round
+    monkeypatch.setattr(crew.Workers, "_send", sending)
+    try:
+        assert bits(SVM().fit(source)) == wanted
+    finally:
+        client.cluster.scale(2)
+    assert len(set(homes[:4])) == 2 < len(set(homes))  # the one that joined had blocks
+    assert homes[0] not in homes[-4:]  # and the one that left has none
+
+
+def test_what_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    np.save(tmp_path / "X.npy", data[0])
+    np.save(tmp_path / "y.npy", data[1])
+    source = large.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50)
+    send = Workers._send
+
+    def sending(self, numbers, ask):
+        if ask is not None and ask.name == "survey":
+            (tmp_path / "X.npy").unlink(missing_ok=True)
+        return send(self, numbers, ask)
+
+    monkeypatch.setattr(Workers, "_send", sending)
+    with pytest.raises(FileNotFoundError, match=r"X\.npy"):
+        SVM().fit(source)
+
+
+def test_ctrl_c_in_the_midst_of_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    X, y, _ = data
+    best = large.SVM().fit(X, y).certificate()
+    ended, rounds = Workers._ended, []
+
+    def interrupted(self, futures):
+        rounds.append(1)
+        if len(rounds) == 45:
+            raise KeyboardInterrupt
+        return ended(self, futures)
+
+    monkeypatch.setattr(Workers, "_ended", interrupted)
+    machine = SVM().fit(*on_dask(X, y))
+    assert machine.solutions_[0].status is Status.INTERRUPTED
+    proof = machine.certificate()
+    assert proof.claim is Claim.SUBOPTIMAL_BY
+    assert 0.0 < proof.dual_value <= best.primal_value
+    assert proof.primal_value >= best.dual_value
+
+
+def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(client, data, monkeypatch):
+    """In a walk of every kind: the survey, the sample, the objective, and a round."""
+    from polyopt.dask import walks
+    from polyopt.dask.collections import parts_of
+    from polyopt.dask.crew import Team
+    from polyopt.large.held import Here
+
+    source = large.Arrays(*data, rows=20)
+    wanted = rounds(Here(source), source.count)
+    dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
+    phases = few({"_visit": 5}, {"_survey": 3, "_draw": 2, "_losses": 10, "_visit": 5})
+    send, sent, killed = walks._send, [], []
+
+    def sending(client, parts, step, walk, marks):
+        sent.append(step.__name__)
+        future = send(client, parts, step, walk, marks)
+        if sent.count(step.__name__) == phases.get(step.__name__):
+            pid = sorted(client.run(os.getpid).values())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return future
+
+    monkeypatch.setattr(walks, "_send", sending)
+    team = Team(client, parts_of(client, dX, dy, dw))
+    assert rounds(team, len(team.parts)) == wanted
+    team.close()
+    assert len(killed) == len(phases)
+    monkeypatch.setattr(walks, "_send", send)
+    assert rounds(Team(client, [source] * source.count), source.count) == wanted  # which workers read
+
+
+def test_local_steps_stop_when_time_is_over_and_raise_what_is_no_loss(client, data):
+    from polyopt.dask.crew import Team
+    from polyopt.large.held import Walk
+
+    source = large.Arrays(*data, rows=20)
+    team = Team(client, [source] * source.count)
+    walks = [Walk(number, [(0, ()), (1, ())]) for number in range(3)] + [Walk("as it was", [])]
+    assert team.walk(_counted, walks) == [40, 41, 42, "as it was"]
+    assert team.walk(_counted, walks, lambda: True) is None
+    with pytest.raises(ZeroDivisionError):
+        team.walk(_broken, walks)
+
+
+def _counted(carried, samples, number):
+    return carried + len(samples.y)
+
+
+def _broken(carried, samples, number):
+    return 1 / (number - 1)
+
+
+def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data, tmp_path):
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    X, y, _ = data
+    source, path, sent = large.Arrays(X, y, rows=CHUNK), tmp_path / "checkpoint", []
+    wanted = bits(large.SVM().fit(source))
+    with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
+        send = Workers._send
+
+        def sending(self, *arguments):
+            sent.append(1)
+            if len(sent) == 60:
+                made.sync(made.scheduler.close)
+            return send(self, *arguments)
+
+        patched.setattr(Workers, "_send", sending)
+        machine = SVM()
+        machine.client = client
+        with pytest.raises(RuntimeError, match="scheduler is lost"):
+            machine.fit(*on_dask(X, y), checkpoint=path)
+    assert bits(large.SVM().fit(source, resume=path)) == wanted
+
+
+def test_a_scheduler_that_is_lost_in_the_first_look_is_an_error_and_no_wait(data):
+    from polyopt.dask import SVM, walks
+
+    with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
+        send = walks._send
+
+        def sending(*arguments):
+            future = send(*arguments)
+            made.sync(made.scheduler.close)
+            return future
+
+        patched.setattr(walks, "_send", sending)
+        machine = SVM()
+        machine.client = client
+        with pytest.raises(RuntimeError, match="scheduler is lost"):
+            machine.fit(*on_dask(*data[:2]))

@@ -1,0 +1,113 @@
+"""Independent work on a cluster by joblib: the same bits, and the samples sent once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formulations.samples import two_blobs
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
+
+pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def client(dask_client):
+    return dask_client
+
+
+def test_independent_work_goes_to_the_workers_by_joblib_and_has_the_same_bits(client):
+    """Pairs of classes, starts, and the patterns of cross-entropy."""
+    from joblib import parallel_config
+
+    from polyopt import SVM, ConvexPolytopeMachine, cross_entropy_minimize
+
+    X, y = two_blobs(n=60, m=3, separation=1.0, seed=1)
+    three = np.where(X[:, 0] > 1, 2, y)
+
+    def answers():
+        pairs = SVM().fit(X, three).decision_function(X)
+        starts = ConvexPolytopeMachine(n_faces=2, n_init=3, random_state=0, solver="exact").fit(X, y)
+        drawn = cross_entropy_minimize(_score, 6, n_samples=20, max_iter=3)
+        return (
+            pairs.tobytes(),
+            starts.decision_function(X).tobytes(),
+            drawn.pattern.tolist(),
+            drawn.evaluations,
+        )
+
+    here = answers()
+    with parallel_config(backend="dask"):
+        assert answers() == here
+
+
+class Sent(np.ndarray):
+    """An array that counts how often it is packed."""
+
+    times = 0
+
+    def __reduce_ex__(self, protocol):
+        Sent.times += 1
+        return np.asarray(self).__reduce_ex__(protocol)
+
+
+@dataclass
+class Sum:
+    X: Any
+    power: int
+
+
+def _sum(task):
+    return float((task.X**task.power).sum())
+
+
+def test_joblib_sends_the_samples_once(client, monkeypatch):
+    from joblib import parallel_config
+
+    from polyopt.jobs import deal
+
+    X = np.arange(4000.0).view(Sent)
+    wanted, Sent.times = [_sum(Sum(X, power)) for power in range(6)], 0
+    scatter, sent = distributed.Client.scatter, []
+
+    def scattering(self, data, **settings):
+        sent.append(data is X)
+        return scatter(self, data, **settings)
+
+    monkeypatch.setattr(distributed.Client, "scatter", scattering)
+    with parallel_config(backend="dask"):
+        assert deal(_sum, [Sum(X, power) for power in range(6)], None, "sum") == wanted
+    assert sent.count(True) == 1
+    assert Sent.times == 0  # with no task
+
+
+def test_searches_and_folds_go_to_the_workers_and_have_the_same_bits(client):
+    from joblib import parallel_config
+    from sklearn.model_selection import GridSearchCV
+
+    from polyopt import SVM, ConvexPolytopeMachine, PolytopeSearch
+
+    X, y = two_blobs(n=80, m=3, separation=1.0, seed=2)
+    polytopes = ConvexPolytopeMachine(n_faces=2, solver="exact", random_state=0, calibration="sigmoid")
+
+    def answers():
+        search = GridSearchCV(SVM(), {"C": [0.1, 1.0]}, cv=2).fit(X, y)
+        return (
+            search.cv_results_["mean_test_score"].tolist(),
+            polytopes.fit(X, y).predict_proba(X).tobytes(),
+            PolytopeSearch(polytopes, costs=[0.1, 1.0], perplexities=[], cv=2)
+            .fit(X, y)
+            .results_.error.tolist(),
+        )
+
+    here = answers()
+    with parallel_config(backend="dask"):
+        assert answers() == here
+
+
+def _score(pattern):
+    return float(abs(np.arange(1, 7)[pattern].sum() - 9))
