@@ -45,7 +45,8 @@ _TOLERANCE = 1e-6  # of a certificate, as of one in memory
 _SHARE = 0.5  # of the time, at most, for local steps
 _NAME = "the Convex Polytope Machine"
 _SOLVERS = ("auto", "interior point", "dual ascent")
-_WIDE = 256  # features above which passes over the samples are cheaper than n m² for every face
+_WIDE, _ROUGH = 256, 1e-4  # features above which, to this gap, passes are cheaper than n m² for every face
+_WIDEST = 5_000  # features above which the m² numbers of every block are too many
 
 
 class ConvexPolytopeMachine(BlockClassifier):
@@ -93,7 +94,8 @@ class ConvexPolytopeMachine(BlockClassifier):
     solver : {"auto", "interior point", "dual ascent"}, default="auto"
         What solves the programs of a round. An iteration of the interior point costs n m^2 for each face; the
         dual ascent is for more features: it steps on one multiplier after another, and needs no matrix of
-        m^2 numbers. "auto" takes it above 256 features, and for a `feature_scale`.
+        m^2 numbers. "auto" takes it above 256 features where `tol` is 1e-4 or more, above 5,000 whatever `tol`
+        is, and for a `feature_scale`.
     feature_scale : float, default=1.0
         What every feature counts times, as for bytes that stand for shares; other than 1 for the dual ascent
         alone.
@@ -256,7 +258,8 @@ class ConvexPolytopeMachine(BlockClassifier):
         is_scaled, m = self.feature_scale != 1.0, len(sizes.features)
         if self.solver == "interior point" and is_scaled:
             raise ValueError("feature_scale is for solver='dual ascent': the interior point takes X as it is")
-        if self.solver == "interior point" or (self.solver == "auto" and not is_scaled and m <= _WIDE):
+        is_wide = is_scaled or m > (_WIDE if self.tol >= _ROUGH else _WIDEST)
+        if self.solver == "interior point" or (self.solver == "auto" and not is_wide):
             return None
         return FaceAscents(
             hands, Recipe(recipe.classes, recipe.factors, recipe.C), self._n_blocks, self.n_faces,
