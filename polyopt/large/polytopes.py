@@ -93,9 +93,8 @@ class ConvexPolytopeMachine(BlockClassifier):
         Seed of the pilot and of the local steps, which only go on from a checkpoint with the same number.
     solver : {"auto", "interior point", "dual ascent"}, default="auto"
         What solves the programs of a round. An iteration of the interior point costs n m^2 for each face; the
-        dual ascent is for more features: it steps on one multiplier after another, and needs no matrix of
-        m^2 numbers. "auto" takes it above 256 features where `tol` is 1e-4 or more, above 5,000 whatever
-        `tol` is, and for a `feature_scale`.
+        dual ascent, for more features, steps on one multiplier after another without a matrix. "auto" takes
+        it above 256 features where `tol` is 1e-4 or more, above 5,000, and for a `feature_scale`.
     feature_scale : float, default=1.0
         What every feature counts times, as for bytes that stand for shares; other than 1 for the dual ascent
         alone.

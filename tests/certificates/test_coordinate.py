@@ -240,5 +240,5 @@ def test_products_of_rows_of_every_length_are_those_of_their_entries(rng):
         end = begin + length
         for offset in (0, begin):
             at = columns[begin - offset : end - offset]
-            found = kernels._product(values, columns, begin, end, offset, w)
+            found = kernels.row_times(values, columns, begin, end, offset, w)
             assert found == pytest.approx(values[begin:end] @ w[at])

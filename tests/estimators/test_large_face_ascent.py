@@ -62,6 +62,7 @@ def assignment(X, faces):
     return (np.asarray(X @ faces[:, :-1].T) + faces[:, -1]).argmax(axis=1)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("class_weight", [None, {"in": 2.0, "out": 0.5}])
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array, np.float32])
 def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, data, start):
