@@ -164,7 +164,7 @@ def _weighed(block: Weighed, A: Vector, V: Vector, least: float) -> Tally:
     beyond = np.abs(A * np.maximum(lead.mid - 1.0, 0.0))
     unused = np.abs((caps - A) * hinge.mid)
     for k in places.tolist():
-        found.least[_largest(k)] = -max(float(np.abs(A[:, k]).max()), 0.0)
+        found.least[_largest(k)] = -float(np.abs(A[:, k]).max())
         found.note("sign", _row("margin", k), -A[:, k])
         found.note("sign", _row("slack", k), A[:, k] - caps[:, k])
         found.note("complementarity", _row("margin", k), beyond[:, k])

@@ -13,7 +13,7 @@ A step needs what the one before it has made of its face, so blocks come one aft
 depend on each other: groups of them go through the blocks side by side, and scans have all blocks side by
 side. The groups, the order of the blocks and that of the pairs follow from K, the blocks and the seed alone:
 so do all bits. More workers than groups (one for eight faces) help scans only. Of the multipliers whoever
-drives this keeps those of pairs that may move, some 20 bytes for each, and they go to the blocks and back.
+drives this keeps those of pairs that may move, 17 bytes for each, and they go to the blocks and back.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.matrices import is_sparse
 from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, pull, weigh
 from polyopt.large.parts import Recipe, sides_of
 from polyopt.rows import as_rows
@@ -58,7 +59,7 @@ def assigned(
     up = np.flatnonzero(outside)
     for first in range(0, len(up), _ROWS):
         rows = up[first : first + _ROWS]
-        some = X[rows] if hasattr(X, "tocsr") else np.asarray(X[rows], dtype=float)
+        some = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=float)
         found[rows] = (np.asarray(some @ held[:, :-1].T) + held[:, -1]).argmax(axis=1)
     return found
 

@@ -46,7 +46,7 @@ _SHARE = 0.5  # of the time, at most, for local steps
 _NAME = "the Convex Polytope Machine"
 _SOLVERS = ("auto", "interior point", "dual ascent")
 _WIDE, _ROUGH = 256, 1e-4  # features above which, to this gap, passes are cheaper than n m² for every face
-_WIDEST = 5_000  # features above which the m² numbers of every block are too many
+_WIDEST = 5_000  # features above which m² numbers are too many for a block: chosen, not measured
 
 
 class ConvexPolytopeMachine(BlockClassifier):

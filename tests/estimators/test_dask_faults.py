@@ -40,26 +40,31 @@ def data():
     return blobs()
 
 
+def killing(client, monkeypatch, sender, name_of, phases):
+    """The workers that are killed: one after each phase, by name and by how many times it was sent."""
+    send, sent, killed = sender._send, [], []
+
+    def sending(*given):
+        sent.append(name_of(*given))
+        future = send(*given)
+        if (sent[-1], sent.count(sent[-1])) in phases:
+            killed.append(sorted(client.run(os.getpid).values())[0])
+            os.kill(killed[-1], signal.SIGKILL)
+        return future
+
+    monkeypatch.setattr(sender, "_send", sending)
+    return killed
+
+
 def test_killed_workers_cost_no_bit(client, data, monkeypatch):
     """One in the midst of each of three phases: while blocks are made, on the way, and in the proof."""
     from polyopt.dask import SVM
     from polyopt.dask.crew import Workers
 
     X, y, weights = data
-    phases = few([("change", 9)], [("facts", 2), ("change", 9), ("prove", 1)])
+    phases = few([(None, 9)], [("facts", 2), (None, 9), ("prove", 1)])
     wanted = bits(large.SVM(max_iter=5).fit(large.Arrays(X, y, weights, rows=CHUNK)))
-    send, asked, killed = Workers._send, [], []
-
-    def sending(self, numbers, ask):
-        asked.append("change" if ask is None else ask.name)
-        future = send(self, numbers, ask)
-        if (asked[-1], asked.count(asked[-1])) in phases:
-            pid = sorted(client.run(os.getpid).values())[0]
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-        return future
-
-    monkeypatch.setattr(Workers, "_send", sending)
+    killed = killing(client, monkeypatch, Workers, lambda crew, numbers, ask: ask and ask.name, phases)
     begun = time.monotonic()
     assert bits(SVM(max_iter=5).fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
@@ -72,20 +77,9 @@ def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
     from polyopt.dask.crew import Workers
 
     X, y, weights = data
-    phases = few([("prove", 3)], [("change", 9), ("prove", 3), ("weigh", 1)])
+    phases = few([("prove", 3)], [(None, 9), ("prove", 3), ("weigh", 1)])
     wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
-    send, asked, killed = Workers._send, [], []
-
-    def sending(self, numbers, ask):
-        asked.append("change" if ask is None else ask.name)
-        future = send(self, numbers, ask)
-        if (asked[-1], asked.count(asked[-1])) in phases:
-            pid = sorted(client.run(os.getpid).values())[0]
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-        return future
-
-    monkeypatch.setattr(Workers, "_send", sending)
+    killed = killing(client, monkeypatch, Workers, lambda crew, numbers, ask: ask and ask.name, phases)
     assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
 
@@ -101,21 +95,18 @@ def test_killed_workers_cost_the_ascent_of_a_polytope_no_bit(client, data, monke
 
     wanted = bits_of_faces(fitted(large))
     phases = few(
-        {"climbed": 2},
-        {"assigned": 1, "swept": 2, "scanned": 2, "climbed": 2, "released": 1, "pulled": 1, "weighed": 1},
+        [("climbed", 2)],
+        [
+            ("assigned", 1),
+            ("swept", 2),
+            ("scanned", 2),
+            ("climbed", 2),
+            ("released", 1),
+            ("pulled", 1),
+            ("weighed", 1),
+        ],
     )
-    send, sent, killed = walks._send, [], []
-
-    def sending(client, parts, step, walk, marks):
-        sent.append(step.__name__)
-        future = send(client, parts, step, walk, marks)
-        if sent.count(step.__name__) == phases.get(step.__name__):
-            pid = sorted(client.run(os.getpid).values())[0]
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-        return future
-
-    monkeypatch.setattr(walks, "_send", sending)
+    killed = killing(client, monkeypatch, walks, lambda own, parts, step, *rest: step.__name__, phases)
     assert bits_of_faces(fitted(polyopt.dask)) == wanted
     assert len(killed) == len(phases)
 
@@ -239,24 +230,13 @@ def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(cl
     source = large.Arrays(*data, rows=20)
     wanted = rounds(Here(source), source.count)
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
-    phases = few({"_visit": 5}, {"_survey": 3, "_draw": 2, "_losses": 10, "_visit": 5})
-    send, sent, killed = walks._send, [], []
-
-    def sending(client, parts, step, walk, marks):
-        sent.append(step.__name__)
-        future = send(client, parts, step, walk, marks)
-        if sent.count(step.__name__) == phases.get(step.__name__):
-            pid = sorted(client.run(os.getpid).values())[0]
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-        return future
-
-    monkeypatch.setattr(walks, "_send", sending)
+    phases = few([("_visit", 5)], [("_survey", 3), ("_draw", 2), ("_losses", 10), ("_visit", 5)])
+    killed = killing(client, monkeypatch, walks, lambda own, parts, step, *rest: step.__name__, phases)
     team = Team(client, parts_of(client, dX, dy, dw))
     assert rounds(team, len(team.parts)) == wanted
     team.close()
     assert len(killed) == len(phases)
-    monkeypatch.setattr(walks, "_send", send)
+    monkeypatch.undo()
     assert rounds(Team(client, [source] * source.count), source.count) == wanted  # which workers read
 
 

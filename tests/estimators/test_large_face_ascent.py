@@ -18,6 +18,7 @@ from polyopt.certificates.cpm_blocks import certify_faces
 from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.certificates.residual import Residual
 from polyopt.certificates.tally import together
+from polyopt.large import polytopes
 
 K, C, TOL = 3, 0.7, 1e-5
 NONE = Residual("stationarity", "assignment", 0.0, 0.0)
@@ -241,7 +242,7 @@ def test_blocks_may_be_empty_or_of_one_class_and_faces_without_samples(data, sta
     assert whole.dual_value <= parts.primal_value
 
 
-def test_wide_samples_go_by_the_dual_and_others_need_no_scale(data, start):
+def test_wide_samples_go_by_the_dual_and_others_need_no_scale(data, start, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 300))
     y = np.where(X[:, 0] > 0.3, "out", "in")
@@ -250,6 +251,9 @@ def test_wide_samples_go_by_the_dual_and_others_need_no_scale(data, start):
         wide = quietly(chosen, large.Arrays(X, y, rows=25))
         assert solver in wide.solutions_[0].solver
         assert wide.certificate().relative_gap <= tol
+    monkeypatch.setattr(polytopes, "_WIDEST", 299)
+    widest = machine(solver="auto", feature_scale=1.0, n_faces=1, C=0.01, tol=1e-8, max_iter=1)
+    assert "dual coordinate ascent" in quietly(widest, large.Arrays(X, y, rows=25)).solutions_[0].solver
     with pytest.raises(ValueError, match="feature_scale is for solver='dual ascent'"):
         machine(solver="interior point").fit(*data[:2], faces=start)
     with pytest.raises(ValueError, match="solver must be"):

@@ -47,9 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["solve_cpm_groups"]
 
 _LEAST, _LARGEST, _PER_FEATURE = 60, 300, 20  # samples of a group by default, of few features
-_SPREAD_WORK = (
-    4e7  # squared samples times dimensions of a group, beyond few features: some seconds for its root
-)
+_SPREAD_WORK = 4e7  # squared samples times dimensions of a group, else: some seconds for its root
 _STARTS = 10  # dual ascents from random starts
 _TRIED, _BEST = 100, 3  # of the groups' faces: those valued on all samples, and the best, to ascend from
 _GAP, _ROUNDS = 1e-4, 300  # of a dual ascent
