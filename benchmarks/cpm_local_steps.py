@@ -54,7 +54,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
             import distributed  # noqa: F401
         except ImportError:
             return pd.DataFrame(rows)
-        return pd.DataFrame([*rows, *_rate(data, source, 1 if smoke else 10)])
+        return pd.DataFrame([*rows, *rate(data, source, 1 if smoke else 10)])
 
 
 def _row(what: str, data: Images, source: Source, passes: float, W: np.ndarray) -> dict[str, Any]:
@@ -120,7 +120,8 @@ def _local(data: Images, source: Source, passes: tuple[int, ...], folder: Path) 
         yield _row("local steps", data, source, number, found["W"]) | {"CPU seconds": spent}
 
 
-def _rate(data: Images, source: Source, repeats: int) -> Rows:
+def rate(data: Images, source: Source, repeats: int) -> Rows:
+    """Seconds of a round on one and on two of Dask's workers, the least of so many."""
     from benchmarks.helpers.dask_parts import cluster
     from polyopt.dask.crew import Team
 
