@@ -95,7 +95,10 @@ def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None
     inverse = np.zeros((d, d))
     for sweep in range(sweeps):
         _matrix(spread, inverse)
-        inverse[:] = np.linalg.inv(inverse)
+        found = np.linalg.inv(inverse)
+        for r in range(d):  # a slice would compile for seconds what it says of shapes that do not fit
+            for s in range(d):
+                inverse[r, s] = found[r, s]
         for j in range(n):
             _raise_base(ground, spread, work, j, mu)
         for i in range(p):
