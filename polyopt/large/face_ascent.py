@@ -7,7 +7,8 @@ memory (:mod:`polyopt.solvers.cpm.dual`), a block at a time:
 1. two sweeps over all samples, from multipliers of 0;
 2. a scan of all samples at the faces as they stand, which measures the gap and finds the pairs of a sample
    and a face that may move;
-3. passes over these, in each of which a block's rows are read where they are; then a scan again.
+3. passes over these, in each of which a block's rows are read where they are; then a scan again. Where the
+   rows are few, they are gathered for it (:mod:`polyopt.large.face_gathering`).
 
 A step needs what the one before it has made of its face, so blocks come one after another. The faces do not
 depend on each other: groups of them go through the blocks side by side, and scans have all blocks side by
@@ -27,6 +28,8 @@ from formulations.solution import Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.cpm_face_blocks import Multipliers, faces_of, halves_of
 from polyopt.certificates.tally import together
+from polyopt.large.face_gathering import are_few, climbed_here
+from polyopt.large.face_pairs import by_groups, gains, of_all_faces
 from polyopt.large.face_steps import (
     Carried,
     How,
@@ -121,6 +124,7 @@ class FaceAscents:
         self._groups = np.array_split(np.arange(n_faces), -(-n_faces // _TOGETHER))
         self._assigned: list[NDArray[np.integer]] = []
         self._full: list[int] = []
+        self._width = float(n_features)  # entries of a row, in the mean
         self._how = How(recipe, scale, False)
         self._state = _State(
             np.zeros((n_faces, n_features + 1)), [[no_pairs() for _ in self._groups] for _ in range(count)]
@@ -152,7 +156,7 @@ class FaceAscents:
         found = self._each(released, lambda number: (self._how, self._assigned[number], self._K,
                                                       self._all_pairs(number)))  # fmt: skip
         state.W = state.W - total([gone for gone, _ in found])
-        state.pairs = [self._by_groups(pairs) for _, pairs in found]
+        state.pairs = [by_groups(self._groups, pairs) for _, pairs in found]
         state.scans, state.accuracy, state.gained = 0, _FIRST, []
 
     def run(self, tol: float, max_iter: int | None, clock: Clock, save: Save | None = None) -> Status:
@@ -221,9 +225,11 @@ class FaceAscents:
     ) -> Any:  # fmt: skip
         return each_block(self._hands, step, [given(number) for number in range(self._count)], is_over)
 
+    def _all_pairs(self, number: int) -> Pairs:
+        return of_all_faces(self._groups, self._state.pairs[number])
+
     def _given(self, number: int) -> tuple[Any, Multipliers]:
-        pairs = self._all_pairs(number)
-        return self._assigned[number], Multipliers(*pairs[:3])
+        return self._assigned[number], Multipliers(*self._all_pairs(number)[:3])
 
     # -- passes ----------------------------------------------------------------------------------
 
@@ -242,10 +248,11 @@ class FaceAscents:
         )
         if found is None:
             return None
-        state.pairs, state.scans = [pairs for _, pairs in found], state.scans + 1
+        state.pairs, state.scans = [pairs for _, pairs, _ in found], state.scans + 1
+        self._width = sum(entries for *_, entries in found) / max(sum(map(len, self._assigned)), 1)
         squares = np.einsum("kj,kj->k", state.W, state.W)
-        values = squares + total([paid for paid, _ in found])
-        bounds = self._sums() - squares
+        values = squares + total([paid for paid, *_ in found])
+        bounds = gains(self._groups, state.pairs) - squares
         is_open = values - bounds > 0.5 * tol * (values + values.mean())
         for block in state.pairs:
             for group, pairs in zip(self._groups, block, strict=True):
@@ -255,6 +262,25 @@ class FaceAscents:
     def _climb(self, is_over: Callable[[], bool]) -> bool:
         """Passes over what may move; False where time is over before they end."""
         state = self._state
+        pairs = [self._all_pairs(number) for number in range(self._count)]
+        if are_few(pairs, self._width):
+            seed = int(np.random.default_rng([self._seed, state.passes]).integers(1 << 31))
+            found = climbed_here(
+                self._hands, self._recipe, state.W, pairs, state.accuracy, scale=self._scale, seed=seed,
+                is_over=is_over,
+            )  # fmt: skip
+            if found is None:
+                return False
+            state.W, state.pairs = found[0], [by_groups(self._groups, each) for each in found[1]]
+            state.passes += 1
+        elif not self._pass_by_blocks(is_over):
+            return False
+        state.accuracy = max(_STRICTER * state.accuracy, _STRICTEST)
+        return True
+
+    def _pass_by_blocks(self, is_over: Callable[[], bool]) -> bool:
+        """Passes of all faces through the blocks; False where time is over before they end."""
+        state = self._state
         rests = np.full(self._K, np.inf)
         for _ in range(_PASSES):
             met = self._walk(climbed, [(rests[group],) for group in self._groups], is_over)
@@ -263,7 +289,6 @@ class FaceAscents:
             rests = np.concatenate(met)
             if rests.max() <= state.accuracy:
                 break
-        state.accuracy = max(_STRICTER * state.accuracy, _STRICTEST)
         return True
 
     def _walk(
@@ -294,34 +319,6 @@ class FaceAscents:
         state.passes += 1
         return [each.worst for each in found]
 
-    # -- multipliers -----------------------------------------------------------------------------
-
-    def _all_pairs(self, number: int) -> Pairs:
-        """The pairs of a block, with the numbers of all faces."""
-        parts = [
-            pairs._replace(faces=pairs.faces + np.int32(group[0]))
-            for group, pairs in zip(self._groups, self._state.pairs[number], strict=True)
-        ]
-        return Pairs(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-
-    def _by_groups(self, pairs: Pairs) -> list[Pairs]:
-        found = []
-        for group in self._groups:
-            mine = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
-            some = Pairs(*(each[mine] for each in pairs))
-            found.append(some._replace(faces=some.faces - np.int32(group[0])))
-        return found
-
-    def _sums(self) -> Vector:
-        """The multipliers of every face, added up (K,)."""
-        return np.asarray(total([
-            np.concatenate([
-                np.bincount(pairs.faces, pairs.alpha, len(group))
-                for group, pairs in zip(self._groups, block, strict=True)
-            ])
-            for block in self._state.pairs
-        ]))  # fmt: skip
-
     # -- checkpoints -----------------------------------------------------------------------------
 
     def known(self) -> dict[str, Any]:
@@ -341,7 +338,7 @@ class FaceAscents:
         cuts = np.cumsum(known["counts"])[:-1]
         parts = zip(*(np.split(known[name], cuts) for name in Pairs._fields[:3]), strict=True)
         pairs = [
-            self._by_groups(Pairs(rows, faces, alpha, np.ones(len(rows), bool)))
+            by_groups(self._groups, Pairs(rows, faces, alpha, np.ones(len(rows), bool)))
             for rows, faces, alpha in parts
         ]
         self._state = _State(

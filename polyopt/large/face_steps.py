@@ -96,17 +96,18 @@ def swept(
 def scanned(
     _: None, samples: Samples, number: int, how: How, owners: Owners, firsts: list[int], parts: list[Vector],
     held: list[Pairs],
-) -> tuple[Vector, list[Pairs]]:  # fmt: skip
-    """What a block pays on every face (K,), and the pairs that may move, by groups."""
+) -> tuple[Vector, list[Pairs], int]:  # fmt: skip
+    """What a block pays on every face (K,), the pairs that may move, by groups, and its entries."""
     if not len(owners):
-        return np.zeros(sum(map(len, parts))), held
+        return np.zeros(sum(map(len, parts))), held, 0
     sides = sides_of(samples, how.recipe)
     rows = as_rows(sides.X)
     found = [
         _ascent(sides, rows, how, owners, first, W, pairs, 0).found()
         for first, W, pairs in zip(firsts, parts, held, strict=True)
     ]
-    return np.concatenate([paid for paid, _ in found]), [pairs for _, pairs in found]
+    paid, pairs = zip(*found, strict=True)
+    return np.concatenate(paid), list(pairs), len(rows.values)
 
 
 def climbed(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polyopt.large.held import Hands
     from polyopt.large.sources import Samples
 
-__all__ = ["Facts", "Part", "Shards", "draw", "each_block", "row_order", "survey"]
+__all__ = ["Facts", "Part", "Shards", "draw", "each_block", "joined", "row_order", "survey"]
 
 # What a random order is for.
 _BLOCKS, _ROWS, _SHARES, _DRAWN = range(4)
@@ -160,11 +160,21 @@ def draw(
     found = each_block(hands, _draw, [(recipe, seed, take) if sum(take) else None for take in takes], is_over)
     if found is None:
         return None
-    rows = [each.X for each in found]
-    outside = np.concatenate([each.outside for each in found])
-    weights = np.concatenate([each.weights for each in found])
-    X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
+    X, outside, weights = joined(found)
     return Sides(X, outside, weights * np.where(outside, factors[1], factors[0]))
+
+
+def joined(parts: Sequence[Sides]) -> Sides:
+    """Samples of several blocks, in their order.
+
+    Parameters
+    ----------
+    parts : sequence of Sides
+        Those of each block, at least one.
+    """
+    rows, outside, weights = zip(*parts, strict=True)
+    X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
+    return Sides(X, np.concatenate(outside), np.concatenate(weights))
 
 
 def _share(rng: np.random.Generator, counts: NDArray[np.int64], some: int) -> NDArray[np.int64]:

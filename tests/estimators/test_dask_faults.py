@@ -84,28 +84,24 @@ def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
     assert len(killed) == len(phases)
 
 
-def test_killed_workers_cost_the_ascent_of_a_polytope_no_bit(client, data, monkeypatch):
+@pytest.mark.cases(1)
+@pytest.mark.parametrize("way", ["gathered", "climbed"])
+def test_killed_workers_cost_the_ascent_of_a_polytope_no_bit(way, client, data, monkeypatch):
     """In a walk of every kind: the assignment, a sweep, a scan, a climb, and both reductions of the proof."""
     import polyopt.dask
     from polyopt.dask import walks
+    from polyopt.large import face_gathering
+
+    if way == "climbed":
+        monkeypatch.setattr(face_gathering, "_ROOM", 0)
 
     def fitted(module):
         machine = polytopes(module).set_params(solver="dual ascent", feature_scale=0.5, max_rounds=2)
         return machine.fit(large.Arrays(*data, rows=CHUNK), faces=np.eye(2, 5))
 
     wanted = bits_of_faces(fitted(large))
-    phases = few(
-        [("climbed", 2)],
-        [
-            ("assigned", 1),
-            ("swept", 2),
-            ("scanned", 2),
-            ("climbed", 2),
-            ("released", 1),
-            ("pulled", 1),
-            ("weighed", 1),
-        ],
-    )
+    others = [("assigned", 1), ("swept", 2), ("scanned", 2), ("released", 1), ("pulled", 1), ("weighed", 1)]
+    phases = few([(way, 2)], [(way, 2), *others])
     killed = killing(client, monkeypatch, walks, lambda own, parts, step, *rest: step.__name__, phases)
     assert bits_of_faces(fitted(polyopt.dask)) == wanted
     assert len(killed) == len(phases)

@@ -18,7 +18,7 @@ from polyopt.certificates.cpm_blocks import certify_faces
 from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.certificates.residual import Residual
 from polyopt.certificates.tally import together
-from polyopt.large import polytopes
+from polyopt.large import face_ascent, face_gathering, polytopes
 
 K, C, TOL = 3, 0.7, 1e-5
 NONE = Residual("stationarity", "assignment", 0.0, 0.0)
@@ -63,10 +63,18 @@ def assignment(X, faces):
     return (np.asarray(X @ faces[:, :-1].T) + faces[:, -1]).argmax(axis=1)
 
 
+@pytest.fixture(params=["gathered", "by blocks"])
+def way(request, monkeypatch):
+    """How passes over pairs that may move are made."""
+    if request.param == "by blocks":
+        monkeypatch.setattr(face_gathering, "_ROOM", 0)
+    return request.param
+
+
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("class_weight", [None, {"in": 2.0, "out": 0.5}])
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array, np.float32])
-def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, data, start):
+def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, data, start, way):
     X, y, weights = data
     source = large.Arrays(store(X), y, weights, rows=37)
     found = quietly(machine(max_rounds=1, class_weight=class_weight), source, faces=start)
@@ -206,20 +214,18 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(data, start, tmp_pat
         machine(solver="interior point", feature_scale=1.0).fit(source, resume=path)
 
 
-def test_limits_and_ctrl_c_keep_a_point_with_its_proof(data, start, monkeypatch):
+def test_limits_and_ctrl_c_keep_a_point_with_its_proof(data, start, monkeypatch, way):
     X, y, _ = data
     source = large.Arrays(X, y, rows=50)
     best = quietly(machine(max_rounds=1), source, faces=start).certificate()
-    from polyopt.large import face_ascent
-
     shorts = [quietly(machine(time_limit=1e-3), source, faces=start)]
     shorts.append(quietly(machine(max_iter=1, max_rounds=1), source, faces=start))
     assert shorts[0].solutions_[0].status is Status.TIME_LIMIT
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(face_ascent, "climbed", interrupted)
+    monkeypatch.setattr(face_ascent, "climbed" if way == "by blocks" else "climbed_here", interrupted)
     shorts.append(quietly(machine(), source, faces=start))
     assert shorts[-1].solutions_[0].status is Status.INTERRUPTED
     for short in shorts:

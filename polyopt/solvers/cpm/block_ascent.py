@@ -30,6 +30,8 @@ from polyopt.compiled import njit
 from polyopt.rows import as_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from formulations.matrices import Matrix
@@ -174,9 +176,10 @@ def release(
 
 def climb(
     X: Matrix, outside: NDArray[np.bool_], costs: Vector, W: Vector, pairs: Pairs, rests: Vector, *,
-    scale: float = 1.0, seed: int = 0,
+    scale: float = 1.0, seed: int = 0, passes: int = 1, accuracy: float = 0.0,
+    is_over: Callable[[], bool] | None = None,
 ) -> tuple[Vector, Pairs, Vector]:  # fmt: skip
-    """A pass over the pairs that are awake.
+    """Passes over the pairs that are awake.
 
     Parameters
     ----------
@@ -189,7 +192,13 @@ def climb(
     pairs : Pairs
         Those of the block.
     rests : ndarray of shape (K,)
-        For each face the slope beyond which a pair at its bound is left out.
+        For each face the slope beyond which a pair at its bound is left out of the first pass.
+    passes : int
+        How many at most.
+    accuracy : float
+        Largest slope that the last of them may meet.
+    is_over : callable, optional
+        Whether time is over, which ends them after the first.
 
     Returns
     -------
@@ -198,22 +207,30 @@ def climb(
     pairs : Pairs
         The pairs.
     worst : ndarray of shape (K,)
-        The largest slope that was met, of pairs that could follow it.
+        The largest slope that the last pass met, of pairs that could follow it.
     """
     W, alpha, awake = W.copy(), pairs.alpha.copy(), pairs.awake.copy()
-    used, place = np.unique(pairs.rows[awake], return_inverse=True)
+    at = np.flatnonzero(awake)
+    used, place = np.unique(pairs.rows[at], return_inverse=True)
     worst = np.zeros(len(W))
     if not len(used):
         return W, pairs, worst
     rows = as_rows(X[used])
     squares = loops.square_lengths(rows.values, rows.starts, scale)
-    order = np.random.default_rng(seed).permutation(len(place))
-    at = np.flatnonzero(awake)[order]
-    _pass(
-        rows.values, rows.columns, rows.starts, rows.shared, scale, np.where(outside[used], 1.0, -1.0),
-        np.asarray(costs[used], dtype=float), squares, place[order], pairs.faces[at].astype(np.int64), at,
-        alpha, awake, W, np.asarray(rests, dtype=float), worst,
-    )  # fmt: skip
+    signs, caps = np.where(outside[used], 1.0, -1.0), np.asarray(costs[used], dtype=float)
+    faces, rests = pairs.faces[at].astype(np.int64), np.asarray(rests, dtype=float)
+    rng = np.random.default_rng(seed)
+    for number in range(passes):
+        order = rng.permutation(len(at))
+        if number:
+            order = order[awake[at[order]]]
+            rests, worst = worst, np.zeros(len(W))
+        _pass(
+            rows.values, rows.columns, rows.starts, rows.shared, scale, signs, caps, squares, place[order],
+            faces[order], at[order], alpha, awake, W, rests, worst,
+        )  # fmt: skip
+        if worst.max() <= accuracy or (is_over is not None and is_over()):
+            break
     return W, Pairs(pairs.rows, pairs.faces, alpha, awake), worst
 
 
