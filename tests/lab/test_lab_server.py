@@ -23,37 +23,37 @@ FILES = {"index.html": b"<p>the page</p>", "lab.js": b"export {};", "notes.txt":
 
 
 @pytest.fixture
-def browser(monkeypatch):
+def visitor(monkeypatch):
     monkeypatch.setattr(server, "page_files", lambda: FILES)
     return testclient.TestClient(server.lab_app(PORT, TOKEN), base_url=HOME, follow_redirects=False)
 
 
 @pytest.fixture
-def known(browser):
+def known(visitor):
     """A browser that has been let in."""
-    assert browser.get("/", params={"token": TOKEN}).status_code == 303
-    return browser
+    assert visitor.get("/", params={"token": TOKEN}).status_code == 303
+    return visitor
 
 
-def test_nobody_without_the_token_gets_anything(browser):
+def test_nobody_without_the_token_gets_anything(visitor):
     for path in ("/", "/?token=wrong", "/?token=", "/static/lab.js", "/?token=%F0%9F%92%A9"):
-        answer = browser.get(path)
+        answer = visitor.get(path)
         assert answer.status_code == 403
         assert "the page" not in answer.text
-    with pytest.raises(testclient.WebSocketDisconnect), browser.websocket_connect(LINE, headers=ORIGIN):
+    with pytest.raises(testclient.WebSocketDisconnect), visitor.websocket_connect(LINE, headers=ORIGIN):
         pass
 
 
 ORIGIN = {"origin": HOME, "host": f"127.0.0.1:{PORT}"}
 
 
-def test_the_link_lets_a_browser_in_and_leaves_the_address(browser):
-    answer = browser.get("/", params={"token": TOKEN})
+def test_the_link_lets_a_browser_in_and_leaves_the_address(visitor):
+    answer = visitor.get("/", params={"token": TOKEN})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
-    page = browser.get("/")
+    page = visitor.get("/")
     assert page.text == "<p>the page</p>"
     assert "unsafe" not in page.headers["content-security-policy"]
     assert "default-src 'none'" in page.headers["content-security-policy"]
