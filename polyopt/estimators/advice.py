@@ -19,7 +19,7 @@ __all__ = ["WIDE", "advise_scaling"]
 WIDE = 1e4
 """Ratio of spreads, or distance of one from 1, at which scaling is advised."""
 _FAR = 1e3  # distance from 0 in spreads, at which it is advised to take the mean away
-_ENTRIES = 1 << 18  # of samples, measured at once
+_ENTRIES = 1 << 18  # of samples that are measured: of more, rows at equal distances
 
 
 def advise_scaling(
@@ -57,16 +57,15 @@ def advise_scaling(
 
 
 def _measured(X: Any) -> tuple[Array | None, Array]:
-    """Mean and spread (m,) of each feature, in double precision and without a copy of dense samples."""
+    """Mean and spread (m,) of each feature, in double precision."""
     if is_sparse(X):
         own = X.astype(np.float64)  # bytes have no squares
         return None, np.sqrt(np.asarray(own.multiply(own).mean(axis=0)).ravel())
-    n, m = X.shape
-    middle, squares, rows = X.mean(axis=0, dtype=np.float64), np.zeros(m), max(1, _ENTRIES // max(m, 1))
-    for first in range(0, n, rows):
-        squares += ((X[first : first + rows] - middle) ** 2).sum(axis=0)
-    squares[X.max(axis=0) == X.min(axis=0)] = 0.0  # whatever rounding makes of it
-    return middle, np.sqrt(squares / n)
+    X = X[:: X.size // _ENTRIES | 1]  # an odd step, as rows may take turns
+    middle = X.mean(axis=0, dtype=np.float64)
+    spread = np.sqrt(((X - middle) ** 2).mean(axis=0))
+    spread[X.max(axis=0) == X.min(axis=0)] = 0.0  # whatever rounding makes of it
+    return middle, spread
 
 
 def _of_offsets(middle: Array, spread: Array, names: Sequence[object] | None) -> str:
