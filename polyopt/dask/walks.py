@@ -10,6 +10,7 @@ import time
 from asyncio import run_coroutine_threadsafe
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -55,8 +56,12 @@ def walked(
     RuntimeError
         No worker, or no scheduler, for some time.
     """
-    found = {number: walk.carried for number, walk in enumerate(walks) if not walk.stops}
-    under_way: dict[int, Future] = {}
+    found = {
+        number: (walk.carried, []) if walk.leaves else walk.carried
+        for number, walk in enumerate(walks)
+        if not walk.stops
+    }
+    under_way: dict[int, list[Future]] = {}
     failures, looked = 0, time.monotonic()
     try:
         while len(found) < len(walks):
@@ -66,10 +71,11 @@ def walked(
             if is_over is not None and is_over():
                 return None
             ended = _ended(under_way)
-            for number, future in ended.items():
-                if future.status == "error":
+            for number, futures in ended.items():
+                error = next((each.exception() for each in futures if each.status == "error"), None)
+                if error is not None:
                     failures += 1
-                    _bear(client, future.exception(), [parts[k] for k, _ in walks[number].stops], failures)
+                    _bear(client, error, [parts[k] for k, _ in walks[number].stops], failures)
             found |= _gathered(client, ended, is_over)
             for number in ended:  # what has not come is sent again
                 del under_way[number]
@@ -79,43 +85,47 @@ def walked(
     finally:
         if under_way:
             with suppress(Exception):
-                client.cancel(list(under_way.values()), force=True)
+                client.cancel([each for futures in under_way.values() for each in futures], force=True)
     return [found[number] for number in range(len(walks))]
 
 
 def _send(
     client: Client, parts: Sequence[Any], step: Callable[..., Any], walk: Walk,
     marks: Sequence[Mark | None] | None,
-) -> Future:  # fmt: skip
-    """The last of a chain of tasks."""
-    carried = walk.carried
-    for number, arguments in walk.stops:
+) -> list[Future]:  # fmt: skip
+    """The last of a chain of tasks, and what each has left."""
+    carried, left = walk.carried, []
+    for place, (number, arguments) in enumerate(walk.stops):
         mark = None if marks is None else marks[number]
         carried = client.submit(
-            _stop, step, carried, parts[number], mark, number, arguments,
+            _stop, step, carried, walk.leaves and place > 0, parts[number], mark, number, arguments,
             key=f"polyopt-{uuid4().hex}", pure=False,
         )  # fmt: skip
-    return carried
+        if walk.leaves:
+            left.append(client.submit(getitem, carried, 1, key=f"polyopt-{uuid4().hex}", pure=False))
+    if walk.leaves:
+        carried = client.submit(getitem, carried, 0, key=f"polyopt-{uuid4().hex}", pure=False)
+    return [carried, *left]
 
 
 def _stop(
-    step: Callable[..., Any], carried: Any, part: Part, mark: Mark | None, number: int,
+    step: Callable[..., Any], carried: Any, leaves: bool, part: Part, mark: Mark | None, number: int,
     arguments: tuple[Any, ...],
 ) -> Any:  # fmt: skip
-    """On a worker: one step of a walk."""
+    """On a worker: one step of a walk; where the one before has left something, that is no concern of it."""
     hold()
     with blas_held():
         samples = check_mark(samples_at(part, number), number, mark, whole=False)
-        return step(carried, samples, number, *arguments)
+        return step(carried[0] if leaves else carried, samples, number, *arguments)
 
 
-def _ended(under_way: dict[int, Future]) -> dict[int, Future]:
+def _ended(under_way: dict[int, list[Future]]) -> dict[int, list[Future]]:
     """Those that have ended, after one has or some time has passed."""
     from distributed import wait
 
     with suppress(Exception):  # none in that time, or some were cancelled
-        wait(list(under_way.values()), timeout=LOOK, return_when="FIRST_COMPLETED")
-    return {number: future for number, future in under_way.items() if future.status != "pending"}
+        wait([futures[0] for futures in under_way.values()], timeout=LOOK, return_when="FIRST_COMPLETED")
+    return {number: futures for number, futures in under_way.items() if futures[0].status != "pending"}
 
 
 def _bear(client: Client, error: BaseException, parts: list[Any], failures: int) -> None:
@@ -125,11 +135,18 @@ def _bear(client: Client, error: BaseException, parts: list[Any], failures: int)
     retry(client, parts)
 
 
-def _gathered(client: Client, ended: dict[int, Future], is_over: Callable[[], bool] | None) -> dict[int, Any]:
+def _gathered(
+    client: Client, ended: dict[int, list[Future]], is_over: Callable[[], bool] | None
+) -> dict[int, Any]:
     """What has come of those that are finished."""
-    by_key = {str(number): future for number, future in ended.items() if future.status == "finished"}
+    by_key = {
+        f"{number} {place}": future
+        for number, futures in ended.items()
+        if futures[0].status == "finished"
+        for place, future in enumerate(futures)
+    }
     if not by_key:
-        if any(future.status in ("cancelled", "lost") for future in ended.values()):
+        if any(futures[0].status in ("cancelled", "lost") for futures in ended.values()):
             workers_of(client)
         return {}
     coming = run_coroutine_threadsafe(
@@ -137,7 +154,7 @@ def _gathered(client: Client, ended: dict[int, Future], is_over: Callable[[], bo
     )
     while True:
         try:
-            return {int(number): answer for number, answer in coming.result(timeout=LOOK).items()}
+            come = coming.result(timeout=LOOK)
         except TimeoutError:  # Dask has it done again where a worker was lost with it
             workers_of(client)
             if is_over is not None and is_over():
@@ -145,3 +162,16 @@ def _gathered(client: Client, ended: dict[int, Future], is_over: Callable[[], bo
                 return {}
         except (OSError, ValueError, CancelledError):
             return {}
+        else:
+            return _put_together(come, ended)
+
+
+def _put_together(come: dict[str, Any], ended: dict[int, list[Future]]) -> dict[int, Any]:
+    """For each walk that has come whole what it carried, with what it left where it left anything."""
+    found = {}
+    for number, futures in ended.items():
+        keys = [f"{number} {place}" for place in range(len(futures))]
+        if all(key in come for key in keys):
+            carried, *left = (come[key] for key in keys)
+            found[number] = (carried, left) if left else carried
+    return found

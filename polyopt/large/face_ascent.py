@@ -225,12 +225,6 @@ class FaceAscents:
     ) -> Any:  # fmt: skip
         return each_block(self._hands, step, [given(number) for number in range(self._count)], is_over)
 
-    def _all_pairs(self, number: int) -> Pairs:
-        return of_all_faces(self._groups, self._state.pairs[number])
-
-    def _given(self, number: int) -> tuple[Any, Multipliers]:
-        return self._assigned[number], Multipliers(*self._all_pairs(number)[:3])
-
     # -- passes ----------------------------------------------------------------------------------
 
     def _sweep(self, is_over: Callable[[], bool]) -> bool:
@@ -300,24 +294,31 @@ class FaceAscents:
         seed = self._seed, state.passes
         walks = [
             Walk(
-                Carried(state.W[group], (), np.zeros(len(group))),
+                Carried(state.W[group], np.zeros(len(group))),
                 [
                     (number, (self._how, self._assigned[number], int(group[0]), state.pairs[number][place],
                               seed, *given[place]))
                     for number in order
                 ],
+                leaves=True,
             )
             for place, group in enumerate(self._groups)
         ]  # fmt: skip
-        found: list[Carried] | None = self._hands.walk(step, walks, is_over)
+        found: list[tuple[Carried, list[Pairs]]] | None = self._hands.walk(step, walks, is_over)
         if found is None:
             return None
-        for place, (group, each) in enumerate(zip(self._groups, found, strict=True)):
-            state.W[group] = each.W
-            for number, pairs in zip(order, each.pairs, strict=True):
+        for place, (group, (carried, left)) in enumerate(zip(self._groups, found, strict=True)):
+            state.W[group] = carried.W
+            for number, pairs in zip(order, left, strict=True):
                 state.pairs[number][place] = pairs
         state.passes += 1
-        return [each.worst for each in found]
+        return [carried.worst for carried, _ in found]
+
+    def _all_pairs(self, number: int) -> Pairs:
+        return of_all_faces(self._groups, self._state.pairs[number])
+
+    def _given(self, number: int) -> tuple[Any, Multipliers]:
+        return self._assigned[number], Multipliers(*self._all_pairs(number)[:3])
 
     # -- checkpoints -----------------------------------------------------------------------------
 

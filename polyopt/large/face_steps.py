@@ -43,10 +43,9 @@ class How(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What a group carries: its faces, the pairs of the blocks behind it, and the largest slopes met."""
+    """What a group carries: its faces, and the largest slopes met. It leaves the pairs of each block."""
 
     W: Vector
-    pairs: tuple[Pairs, ...]
     worst: Vector
 
 
@@ -85,12 +84,12 @@ def _ascent(
 def swept(
     carried: Carried, samples: Samples, number: int, how: How, owners: Owners, first: int, pairs: Pairs,
     seed: tuple[int, int],
-) -> Carried:  # fmt: skip
+) -> tuple[Carried, Pairs]:  # fmt: skip
     """A step of a group on every pair of a block."""
     sides = sides_of(samples, how.recipe)
     rows, turn = as_rows(sides.X), _turn(seed, number, first)
     W, found = _ascent(sides, rows, how, owners, first, carried.W, pairs, turn).swept()
-    return Carried(W, (*carried.pairs, found), carried.worst)
+    return Carried(W, carried.worst), found
 
 
 def scanned(
@@ -113,14 +112,14 @@ def scanned(
 def climbed(
     carried: Carried, samples: Samples, number: int, how: How, owners: Owners, first: int, pairs: Pairs,
     seed: tuple[int, int], rests: Vector,
-) -> Carried:  # fmt: skip
+) -> tuple[Carried, Pairs]:  # fmt: skip
     """A pass of a group over the pairs of a block that are awake."""
     X, outside, weights = sides_of(samples, how.recipe)
     W, pairs, worst = climb(
         X, outside, how.recipe.C * weights, carried.W, pairs, rests, scale=how.scale,
         seed=_turn(seed, number, first),
     )  # fmt: skip
-    return Carried(W, (*carried.pairs, pairs), np.maximum(carried.worst, worst))
+    return Carried(W, np.maximum(carried.worst, worst)), pairs
 
 
 def _turn(seed: tuple[int, int], number: int, first: int) -> int:

@@ -21,10 +21,14 @@ __all__ = ["Hands", "Here", "Walk"]
 
 
 class Walk(NamedTuple):
-    """A way through blocks: what is carried, and each stop: a block's number and what else a step takes."""
+    """A way through blocks: what is carried, and each stop: a block's number and what else a step takes.
+
+    Where a walk `leaves`, its steps give what is carried on, and what they leave behind of their block.
+    """
 
     carried: Any
     stops: Sequence[tuple[int, tuple[Any, ...]]]
+    leaves: bool = False
 
 
 class Hands(Protocol):
@@ -40,6 +44,8 @@ class Hands(Protocol):
         self, step: Step, walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
         """What each walk has carried to its end, in their order; None where it was over before.
+
+        Of a walk that leaves it is that, and a list of what was left at each stop.
 
         Parameters
         ----------
@@ -114,12 +120,15 @@ class Here:
         """
 
         def walked(walk: Walk) -> Any:
-            carried = walk.carried
+            carried, left = walk.carried, []
             for number, arguments in walk.stops:
                 if is_over is not None and is_over():
                     raise _OverError
                 carried = step(carried, self._read(number), number, *arguments)
-            return carried
+                if walk.leaves:
+                    carried, behind = carried
+                    left.append(behind)
+            return (carried, left) if walk.leaves else carried
 
         try:
             return run_blocks(walked, walks)

@@ -238,7 +238,7 @@ def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(cl
 
 def test_local_steps_stop_when_time_is_over_and_raise_what_is_no_loss(client, data):
     from polyopt.dask.crew import Team
-    from polyopt.large.held import Walk
+    from polyopt.large.held import Here, Walk
 
     source = large.Arrays(*data, rows=20)
     team = Team(client, [source] * source.count)
@@ -247,10 +247,18 @@ def test_local_steps_stop_when_time_is_over_and_raise_what_is_no_loss(client, da
     assert team.walk(_counted, walks, lambda: True) is None
     with pytest.raises(ZeroDivisionError):
         team.walk(_broken, walks)
+    leaving = [walk._replace(leaves=True) for walk in walks]
+    wanted = [(40 + number, [number, 20 + number]) for number in range(3)] + [("as it was", [])]
+    assert team.walk(_left, leaving) == wanted
+    assert Here(source).walk(_left, leaving) == wanted
 
 
 def _counted(carried, samples, number):
     return carried + len(samples.y)
+
+
+def _left(carried, samples, number):
+    return carried + len(samples.y), carried
 
 
 def _broken(carried, samples, number):
