@@ -93,8 +93,8 @@ def left_out(items):
     """Cases that need not run each time.
 
     Where a test is parametrised twice or more, it is run on each value, and not on each with each; a marker
-    ``cases`` gives their number, or "all". Those of ``dear_cases.txt`` are left out as well, and whatever looks
-    at a page in a browser.
+    ``cases`` gives their number, or "all". Those of ``dear_cases.txt`` are left out as well, and whatever
+    looks at a page in a browser.
     """
     yield from named_in(dear(), items)
     yield from (item for item in items if "browser" in getattr(item, "fixturenames", ()))
