@@ -16,7 +16,6 @@ all choices of them (:mod:`polyopt.outer.few_faces`).
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -127,10 +126,10 @@ class LogisticCells(SmoothParts):
 
     def round(self, state: Vector, time_limit: float | None) -> Round[Vector]:
         """A step; its point are the faces that it fitted, without those that wait."""
-        found = self.step(state, time_limit)
-        kept = self.fitted(found.primal)
-        point = replace(found, primal=kept, objective=self._loss(kept["W"]))
-        return Round(point, found["W"], self.record(found["W"]))
+        primal, status, solver = self._fit(state, time_limit)
+        kept = self.fitted(primal)
+        point = Solution(status, kept, {}, self._loss(kept["W"]), None, solver)
+        return Round(point, primal["W"], self.record(primal["W"]))
 
     def fitted(self, point: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The faces of a point that samples were fitted by, and the cells by their numbers among these.
@@ -205,6 +204,11 @@ class LogisticCells(SmoothParts):
 
         ``assignment`` are the cells (n,) that the faces were fitted to.
         """
+        primal, status, solver = self._fit(W, time_limit)
+        return Solution(status, primal, {}, self.value(primal["W"]), None, solver)
+
+    def _fit(self, W: Vector, time_limit: float | None) -> tuple[dict[str, NDArray[Any]], Status, str]:
+        """The point of a step, how it ended, and who made it."""
         clock, chosen = Clock(time_limit), cells(self.X, W)
         members = self._in_programs(chosen, len(W))
         if self.penalty is None:
@@ -212,8 +216,7 @@ class LogisticCells(SmoothParts):
         else:
             W, status = self._solve_together(self.penalty, W, members, clock)
             how = ", with a price"
-        primal = {"W": W, "assignment": chosen}
-        return Solution(status, primal, {}, self.value(W), None, f"spla1, {self.engine}{how}")
+        return {"W": W, "assignment": chosen}, status, f"spla1, {self.engine}{how}"
 
     def _solve_cells(self, W: Vector, members: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
         """Each face with samples in its program by itself."""

@@ -391,9 +391,9 @@ def test_limits_keep_the_best_point(monkeypatch):
         calls.append(1)
         if len(calls) > 3:
             raise KeyboardInterrupt
-        return LogisticCells.step(problem, W, time_limit)
+        return LogisticCells._fit(problem, W, time_limit)
 
-    monkeypatch.setattr(problem, "step", interrupted)
+    monkeypatch.setattr(problem, "_fit", interrupted)
     stopped = run_from_many_starts([Stage(problem)], n_init=2)
     assert stopped.status is Status.INTERRUPTED
     assert stopped.objective == pytest.approx(problem.value(stopped["W"]))
