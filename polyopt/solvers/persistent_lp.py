@@ -11,6 +11,7 @@ nothing.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
 
+# Entries of A up to which nobody looks at a clock in a solve, as HiGHS calls back at every pivot.
+_SHORT = 1 << 16
 # Tighter than HiGHS's own 1e-7: what is proven of a point is measured at 1e-6, relative to its value.
 _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 
@@ -90,7 +93,8 @@ class PersistentLP:
     Notes
     -----
     One thread. Pickled, it carries its numbers and no basis, and is built anew where it is loaded. Solves
-    from several threads wait for each other. A run that is over ends a solve as a time limit does.
+    from several threads wait for each other. A run that is over ends a solve of a large
+    program as a time limit does; a small one takes less than some hundredths of a second.
 
     Raises
     ------
@@ -129,7 +133,7 @@ class PersistentLP:
         highspy = quiet_highs()
         self._lock, self._has_basis = Lock(), False
         self._highs = highspy.Highs()
-        self._ear = Ear(self._highs)
+        self._ear = Ear(self._highs) if self._A.nnz > _SHORT else None
         for name, value in _OPTIONS.items():
             self._highs.setOptionValue(name, value)
         if self._highs.run() == highspy.HighsStatus.kError:
@@ -145,6 +149,10 @@ class PersistentLP:
         if self._highs.passModel(lp) == highspy.HighsStatus.kError:
             raise ValueError("HiGHS refuses the linear program: scale A, whose entries are too large")
         self._columns = np.arange(len(self._cost), dtype=np.int32)
+
+    def _heard(self) -> AbstractContextManager[None]:
+        """What HiGHS is run in."""
+        return nullcontext() if self._ear is None else self._ear.hears(Clock())
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -210,7 +218,7 @@ class PersistentLP:
         # HiGHS's clock runs on from solve to solve.
         highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
         highs.setOptionValue("objective_bound", np.inf if cutoff is None else float(cutoff))
-        with self._ear.hears(Clock()):
+        with self._heard():
             returned = highs.run()
         verdict = highs.getModelStatus()
         status = _STATUSES.get(verdict.name, Status.FAILED)

@@ -203,7 +203,7 @@ class _Model(PersistentLP):
         highs.setOptionValue("simplex_iteration_limit", _UNLIMITED if most is None else most)
         # HiGHS's clock runs on from run to run.
         highs.setOptionValue("time_limit", np.inf if seconds is None else highs.getRunTime() + seconds)
-        with self._ear.hears(Clock()):
+        with self._heard():
             highs.run()
         return bool(highs.getModelStatus().name == "kOptimal")
 
