@@ -170,6 +170,36 @@ def check_program(program, solution):
         assert solution.duals[row.name].shape == ((1 + above, *shape) if row.is_cone else shape)
 
 
+SINGLES = [(name, program) for name in FAMILIES for program in getattr(family(name), "singles", list)()]
+
+
+def measured(program):
+    """The objective at a point drawn, and a sum of all that stands in the rows there, each by a weight."""
+    draw = np.random.default_rng(7)
+    for name in sorted(program.variables):
+        variable = program.variables[name]
+        variable.save_value(draw.uniform(0.1, 0.4, variable.shape))
+    sides = [part for row in program.rows for part in row.constraint.args]
+    values = [np.asarray(side.value, dtype=float).ravel() for side in sides]
+    return float(program.problem.objective.value) + sum(
+        float(np.cos(np.arange(len(each)) + place) @ each) for place, each in enumerate(values)
+    )
+
+
+@in_turn("name", FAMILIES)
+def test_programs_are_those_that_were_measured_at_a_point(name):
+    """So are rows that bind nowhere, and the numbers that a program is shown with."""
+    of_pairs = [side for pair in family(name).pairs() for side in (pair.primal, pair.dual)]
+    programs = of_pairs + [program for of, program in SINGLES if of == name]
+    assert [measured(each) for each in programs] == pytest.approx(KNOWN["at_a_point"][name], rel=1e-6)
+
+
+def test_programs_without_a_dual_have_the_optimum_known():
+    for name, known in KNOWN["singles"].items():
+        found = [program.solve() for of, program in SINGLES if of == name]
+        assert [each.objective for each in found] == pytest.approx(known, rel=1e-4), name
+
+
 @in_turn(("pair", "optimum"), PAIRS)
 def test_programs_are_convex_parametrised_and_fully_named_and_have_the_optimum_known(pair, optimum):
     """The dual has the same one, and its variables lead to a point of the primal that attains it."""
