@@ -152,6 +152,9 @@ def test_the_letters_say_whose_images_are_bounded():
     both = "the images there of the samples with labels and the further ones"
     assert kernel.primal.letters["zⱼ"] == kernel.dual.letters["zⱼ"] == both
     K, y = np.eye(3), np.array([1.0, -1.0])
-    assert rmm_bounded.kernel_dual(K, y, training=False).letters["zⱼ"] == "the images there of the further samples"
+    assert (
+        rmm_bounded.kernel_dual(K, y, training=False).letters["zⱼ"]
+        == "the images there of the further samples"
+    )
     assert ["Dⱼ" in pair.primal.letters for pair in others] == [False, False, True]
     assert all(pair.primal.letters == pair.dual.letters for pair in others)
