@@ -74,10 +74,8 @@ def test_a_face_without_multipliers_has_no_share_and_takes_none():
         theta = (1.0 - part) * lengths / lengths.sum() + part / 3
         with np.errstate(invalid="ignore"):
             base = alpha.sum() - 0.25 * np.nansum(lengths**2 / theta)
-        if part:
-            best = max(best, base + added(point, lifted, pulled, theta, free))
-        else:  # a sample at that face would cost nothing more: nothing is added
-            best = max(best, base)
+        more = added(point, lifted, pulled, theta, free) if part else 0.0  # there it would cost nothing
+        best = max(best, base + more)
     assert bound_of_completions(point, alpha, "sum", "worst", free) == pytest.approx(best, rel=1e-9)
 
 
