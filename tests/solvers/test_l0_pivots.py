@@ -339,3 +339,16 @@ def test_a_row_that_meets_nothing_on_its_way_goes_to_its_other_end_in_the_same_b
     assert pivots._exchange(given, at, 1, row, -1, 1.0 if up else -1.0, given.h[row], *nothing, -1, -1)
     assert (at.rows[row], at.u[row]) == ((AT_CAP, given.h[row]) if up else (AT_ZERO, 0.0))
     assert (at.Q[: at.sizes[0]].tolist(), at.sizes[1]) == (basis, made)
+
+
+def test_a_centre_that_is_on_and_later_off_pays_nothing():
+    """Costs of those that are on count where their columns may be above 0."""
+    counted = 0
+    for seed in range(6):
+        given, _ = program(seed)
+        at = begun(given)
+        at.on[:] = 1
+        bases.load(given, at)
+        assert at.rest[1] == pytest.approx(dual(given, at.on, at.u), rel=1e-9)
+        counted += (given.cap == 0).sum()
+    assert counted > 3
