@@ -164,6 +164,10 @@ def test_pc_slp_needs_both_classes_at_a_cost_and_both_kinds_of_multipliers():
     for free in (y > 0, y < 0):
         with pytest.raises(ValueError, match="y must hold both classes"):
             certify_pc_slp(X, y, W, C=np.where(free, 0.0, 1.0))
+    some = certify_pc_slp(
+        X, y, W, C=np.where(np.arange(8) < 2, 0.0, 1.0)
+    )  # one of each class costs something
+    assert some.primal_value > 0.0
     for given in ({"u": np.zeros((8, 1))}, {"q": np.zeros(8)}):
         with pytest.raises(ValueError, match="u and q must be given together"):
             certify_pc_slp(X, y, W, **given)

@@ -1,5 +1,6 @@
 """The parts of the bound on faces in a box, by their formulas; the kernels as Python runs them."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -279,3 +280,31 @@ def test_the_faces_of_a_box_are_kept_where_they_are_the_best_so_far_and_what_alt
         assert asked == ([pytest.approx(1e-5 * known)] if share == 0.5 else [])
         assert best.limits[0] == pytest.approx(known - 0.5)
         assert (best.W == 7.0).all() == kept
+
+
+def test_what_is_moved_outward_for_rounding_is_so_much_for_each_operation_and_hardly_more():
+    """Beside the sums as fractions, in units of rounding times the sizes that were added up."""
+    rng, d, faces = np.random.default_rng(4), 60, 30
+    data = Samples(rng.normal(size=(4, d)), np.ones(4), np.ones(4), 2)
+    box = box_for(data, faces)
+    box.low[:] = 0.02 * rng.normal(size=(faces, d))
+    box.high[:] = box.low + 0.01 * rng.uniform(0.5, 1.0, (faces, d))
+    box.W[:] = 0.5 * (box.low + box.high)
+    box.up[2:, 0] = 1.0
+    box_bound._ranges.py_func(data, box)
+    for p, k in product(range(2), range(0, faces, 7)):
+        ends = [[Fraction(x) * Fraction(end) for end in pair]
+                for x, *pair in zip(data.A[2 + p], box.low[k], box.high[k], strict=True)]  # fmt: skip
+        unit = UNIT * (d + 2) * float(sum(max(abs(one), abs(other)) for one, other in ends))
+        below = sum(map(min, ends)) - Fraction(box.least[p, k])
+        above = Fraction(box.most[p, k]) - sum(map(max, ends))
+        assert float(below) / unit == pytest.approx(1.0, abs=0.15)
+        assert float(above) / unit == pytest.approx(1.0, abs=0.15)
+    box_bound._envelopes.py_func(data, box)
+    for p in range(2):
+        lows, highs = ([Fraction(end) for end in ends[p]] for ends in (box.least, box.most))
+        shares = [Fraction(share) for share in box.share[p]]
+        kept = [h - s * (h - low) for low, h, s in zip(lows, highs, shares, strict=True)]
+        exact = max(kept) - sum(s * low for s, low in zip(shares, lows, strict=True))
+        unit = UNIT * (8 + 2 * faces) * float(sum(map(abs, lows + highs)))
+        assert float(Fraction(box.offset[p]) - exact) / unit == pytest.approx(1.0, abs=0.15)
