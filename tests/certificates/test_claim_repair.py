@@ -36,6 +36,10 @@ def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
     few = repair.feasible_multipliers(program(rows()), {"r": [third]}, 10)["r"][0]
     unit = F(1, 2**20)  # of 1/3 = 0.67 * 2⁻¹: 10 + 9 bits and one
     assert few == [F(1, 3) // unit * unit] * 4
+    # The largest of all rows says how fine they are, those of others too.
+    beside = {"r": np.full((1, 4), 3.0), "other": np.full((1, 4), 2.0**-59 / 3)}
+    made = repair.feasible_multipliers(program(rows(), rows("other"), intercept=False), beside)
+    assert made["other"][0] == [0] * 4
     # Only rows that are given have multipliers.
     assert set(repair.feasible_multipliers(program(rows(), rows("other")), {"r": [third]})) == {"r"}
 
@@ -240,3 +244,17 @@ def test_shares_add_up_and_none_is_lost():
     assert tiny[2] == F(round((1 << 50) / 3), 1 << 50)
     assert float(tiny[1]) == pytest.approx(2 / 3, rel=1e-12)  # the largest gives what is missing
     assert repair.shares_of([0.0, 2.0, 0.0]) == [0, 1, 0]
+
+
+def test_a_price_is_the_most_that_a_weight_within_its_range_is_worth():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        v, curve, l1 = 3.0 * rng.normal(size=4), rng.choice([0.0, 0.3, 2.0], 4), rng.uniform(0.0, 1.0, 4)
+        low, high = -rng.choice([0.0, 0.5, 4.0], 4), rng.choice([0.0, 0.7, 5.0], 4)
+        found = repair._price(v, [curve, l1, l1, low, high])
+        best = 0.0
+        for value, h, size, *ends in zip(v, curve, l1, low, high, strict=True):
+            tops = [(value - side * size) / (2.0 * h) for side in (1, -1)] if h else []
+            at = [0.0, *ends, *np.clip(tops, *ends)]
+            best += max(value * w - h * w * w - size * abs(w) for w in at)
+        assert found == pytest.approx(best, abs=1e-12)
