@@ -18,7 +18,7 @@ from uuid import uuid4
 from polyopt.dask.on_worker import Missing, answers, forget, looked
 from polyopt.dask.scheduler import LOOK, is_loss, retry, workers_of
 from polyopt.dask.walks import walked
-from polyopt.large.held import Walk
+from polyopt.large.held import Seeing, Walk
 from polyopt.solvers.interior_point.crew import Change, Crew
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _NEWS = 10.0  # seconds between two looks at the workers in any case
 _FAILURES = 100  # of tasks, by workers that were lost, that a fit bears
 
 
-class Team:
+class Team(Seeing):
     """The workers of a client, with the parts that they hold.
 
     Parameters
@@ -45,22 +45,18 @@ class Team:
     """
 
     def __init__(self, client: Client, parts: Sequence[Any]):
+        super().__init__(len(parts))
         self._client, self.parts = client, list(parts)
-        self._marks: list[Mark | None] = [None] * len(self.parts)
-        self._crews: list[Workers] = []
+        self._crews: list[Workers] = []  # of all hands on these blocks
         self._has_walked = False
 
-    def look(self) -> list[Looked]:
-        """A first look at every block, in their order."""
-        walks = [Walk(None, [(number, ())]) for number in range(len(self.parts))]
-        looks: list[Looked] = self.walk(looked, walks) or []
-        self._marks = [each.mark for each in looks]
-        return looks
+    def _look(self) -> list[Looked]:
+        return self.walk(looked, [Walk(None, [(number, ())]) for number in range(len(self.parts))]) or []
 
     def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
         crew = Workers(self._client, self.parts, recipe, self._marks)
-        self._crews = [*(each for each in self._crews if not each.is_closed), crew]
+        self._crews[:] = [*(each for each in self._crews if not each.is_closed), crew]
         return crew
 
     def walk(

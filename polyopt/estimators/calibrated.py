@@ -26,6 +26,7 @@ from polyopt.estimators.calibration import (
     logistic,
 )
 from polyopt.estimators.calibration_folds import folds_of, held_out_scores
+from polyopt.estimators.calibration_told import has_probabilities, told_of_curves
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.votes import couple_pairs
@@ -39,18 +40,6 @@ if TYPE_CHECKING:
     from polyopt.graphs import Graph
 
 __all__ = ["CalibratedClassifier"]
-
-
-def _has_probabilities(machine: Any) -> bool:
-    """Whether there are any, for ``hasattr``; else AttributeError says why there are none."""
-    name = type(machine).__name__
-    is_fitted = hasattr(machine, "classes_")
-    if machine._models_probabilities or (machine._is_calibrated if is_fitted else machine.calibration):
-        return True
-    why = getattr(machine, "_uncalibrated", "")
-    if is_fitted and why:
-        raise AttributeError(f"{name} has no probabilities, as it is not calibrated: {why}")
-    raise AttributeError(f"{name} has probabilities with calibration='sigmoid' or 'isotonic'")
 
 
 @estimator
@@ -88,6 +77,7 @@ class CalibratedClassifier(PairwiseClassifier):
 
     _uncalibrated = ""  # why a fit that was to be calibrated is not
     _models_probabilities = False  # whether the model itself has probabilities
+    _curves = METHODS
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -155,16 +145,9 @@ class CalibratedClassifier(PairwiseClassifier):
             else:
                 part._take_from_scores(part.shift_)
         self._uncalibrated = reasons[0] if reasons else ""
-        flat = [part.calibration_ for part in parts if part.calibration_ and part.calibration_.is_flat]
-        name, text = type(self).__name__, ""
-        if reasons:
-            left = f"those of {name}'s model are left" if self._models_probabilities else "it has none"
-            text = f"the probabilities are not calibrated, as {reasons[0]}; {left}"
-        elif flat:
-            held = "do not rise from one class to the other"
-            one = "a class has one sample (equal samples are one here)"
-            what = f"the scores of held-out samples {held}" if flat[0].n_folds else one
-            text = f"{what}, so that the probabilities of two classes are their shares"
+        name = type(self).__name__
+        left = f"those of {name}'s model are left" if self._models_probabilities else "it has none"
+        text = told_of_curves(self._uncalibrated, [part.calibration_ for part in parts], left)
         if text:
             warnings.warn(f"{name}: {text}", ConvergenceWarning, stacklevel=3 + self._frames)
 
@@ -197,7 +180,7 @@ class CalibratedClassifier(PairwiseClassifier):
         """Whether more than two classes are decided by probabilities, and not by votes."""
         return not self._is_binary and self._is_calibrated
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba(self, X: SamplesLike) -> Array:
         """Probabilities of the classes.
 

@@ -6,7 +6,7 @@ Both are scikit-learn's. A score's zero is moved to where both classes are as pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import expit
@@ -25,11 +25,16 @@ __all__ = [
     "METHODS",
     "Calibration",
     "CalibrationMethod",
+    "Units",
     "agreeing",
     "are_many",
     "calibrate",
+    "curve_of",
     "draw_agreeing",
+    "flat_nodes",
+    "line_of",
     "logistic",
+    "targets_of",
 ]
 
 CalibrationMethod: TypeAlias = Literal["sigmoid", "isotonic"]
@@ -176,22 +181,105 @@ def calibrate(
     ----------
     .. [1] Platt, Probabilistic Outputs for Support Vector Machines, 1999.
     """
-    # In units of their own the fit does not depend on those of the scores.
     size = float(np.abs(scores).max())
     unit = scores / size if size else scores
     centre = float(np.average(unit, weights=weights))
-    spread = float(np.sqrt(np.average((unit - centre) ** 2, weights=weights)))
-    if spread <= _SPREAD:
-        spread = 1.0
-    z, own_zero = (unit - centre) / spread, -centre / spread
-    if method == "sigmoid" and (line := _sigmoid(z, is_second, weights)) is not None:
-        zero, slope, nodes = *line, np.empty((2, 0))
+    units = Units(size, centre, float(np.sqrt(np.average((unit - centre) ** 2, weights=weights))))
+    z = units.told_in(scores)
+    line = _sigmoid(z, is_second, weights) if method == "sigmoid" else None
+    curve = _isotonic(z, is_second, weights, is_flat=method == "sigmoid") if line is None else line
+    return curve_of(curve, units, method, n_folds)
+
+
+class Units(NamedTuple):
+    """Scores' own units, in which the fit of a curve does not depend on those of the scores.
+
+    Attributes
+    ----------
+    size : float
+        The largest score there is, whatever its sign.
+    centre, deviation : float
+        Mean and standard deviation of the scores over that size.
+    """
+
+    size: float
+    centre: float
+    deviation: float
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation, or 1 where it is rounding."""
+        return self.deviation if self.deviation > _SPREAD else 1.0
+
+    def told_in(self, scores: Array) -> Array:
+        """Scores (t,) in these units.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (t,)
+            Scores.
+        """
+        return ((scores / self.size if self.size else scores) - self.centre) / self.spread
+
+
+def curve_of(
+    curve: tuple[float, float] | Array, units: Units, method: CalibrationMethod, n_folds: int
+) -> Calibration:
+    """The calibration of a curve that was fitted in the scores' own units.
+
+    Parameters
+    ----------
+    curve : tuple of float or ndarray of shape (2, r)
+        Where a sigmoid is one half, and its slope; or the nodes of a curve.
+    units : Units
+        The units.
+    method, n_folds
+        As of :func:`calibrate`.
+    """
+    size, centre, spread = units.size, units.centre, units.spread
+    if isinstance(curve, tuple):
+        zero, slope, nodes = *curve, np.empty((2, 0))
     else:
-        nodes = _isotonic(z, is_second, weights, is_flat=method == "sigmoid")
-        zero, slope = _zero_of(nodes[0], nodes[1], own_zero), 0.0
+        nodes, slope = curve, 0.0
+        zero = _zero_of(nodes[0], nodes[1], -centre / spread)
     nodes[0] = (nodes[0] - zero) * spread * size
     shift = (centre + spread * zero) * size
     return Calibration(method, n_folds, shift, slope and slope / spread / size, nodes)
+
+
+def targets_of(of_first: float, of_second: float) -> tuple[float, float]:
+    """Platt's targets of samples of the first and of the second class.
+
+    Parameters
+    ----------
+    of_first, of_second : float
+        The weights of the classes.
+    """
+    return 1.0 / (of_first + 2.0), (of_second + 1.0) / (of_second + 2.0)
+
+
+def line_of(offset: float, slope: float) -> tuple[float, float] | None:
+    """Where log-odds of ``offset + slope z`` are 0, and the slope; None where they do not rise.
+
+    Parameters
+    ----------
+    offset, slope : float
+        In the scores' own units.
+    """
+    return (-offset / slope, slope) if slope > _SLOPE else None
+
+
+def flat_nodes(low: float, high: float, share: float) -> Array:
+    """The nodes (2, 2) of the flat curve.
+
+    Parameters
+    ----------
+    low, high : float
+        The least score and the largest, in their own units.
+    share : float
+        The probability of the second class.
+    """
+    return np.array([[low, max(high, np.nextafter(low, np.inf))], [share, share]])
 
 
 def _sigmoid(z: Array, is_second: NDArray[np.bool_], weights: Array) -> tuple[float, float] | None:
@@ -199,21 +287,19 @@ def _sigmoid(z: Array, is_second: NDArray[np.bool_], weights: Array) -> tuple[fl
     if z.max() == z.min():
         return None
     fitted = _SigmoidCalibration().fit(z, is_second.astype(float), weights)
-    slope = -float(fitted.a_)
-    return (float(fitted.b_) / slope, slope) if slope > _SLOPE else None
+    return line_of(-float(fitted.b_), -float(fitted.a_))
 
 
 def _isotonic(z: Array, is_second: NDArray[np.bool_], weights: Array, *, is_flat: bool) -> Array:
     """Nodes (2, r) of the isotonic curve, or of the flat one."""
-    of_second, of_first = float(weights[is_second].sum()), float(weights[~is_second].sum())
-    targets = np.where(is_second, (of_second + 1.0) / (of_second + 2.0), 1.0 / (of_first + 2.0))
+    first, second = targets_of(float(weights[~is_second].sum()), float(weights[is_second].sum()))
+    targets = np.where(is_second, second, first)
     if not is_flat and z.max() > z.min():
         fitted = IsotonicRegression(out_of_bounds="clip").fit(z, targets, sample_weight=weights)
         x, p = (np.asarray(one, dtype=float) for one in (fitted.X_thresholds_, fitted.y_thresholds_))
         if len(x) > 1 and p[-1] > p[0]:
             return np.vstack([x, p])
-    share = float(np.average(targets, weights=weights))
-    return np.array([[z.min(), max(z.max(), np.nextafter(z.min(), np.inf))], [share, share]])
+    return flat_nodes(z.min(), z.max(), float(np.average(targets, weights=weights)))
 
 
 def _zero_of(x: Array, p: Array, own: float) -> float:

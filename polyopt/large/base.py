@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,6 +18,7 @@ from formulations.runs import one_run
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
 from polyopt.estimators.weights import class_weights
+from polyopt.large.folds import weights_of
 from polyopt.large.held import Hands, Here
 from polyopt.large.parts import Looked
 from polyopt.large.sources import Arrays, Source, heading_of
@@ -26,6 +27,7 @@ from polyopt.solvers.progress import printer
 from polyopt.watch import counted, heard_by
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
@@ -48,6 +50,8 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
     time_limit: float | None
     class_weight: ClassWeight
     verbose: bool | int
+
+    _frames = 1  # calls between a person's and the one that fits
 
     def fit(
         self,
@@ -95,6 +99,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 self._fit(hands, Run(self.time_limit, run), checkpoint, resume)
         finally:
             hands.close()
+        self._warn_if_short()
         return self
 
     def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
@@ -124,6 +129,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         looks = hands.look()
         weights = self._read(looks)
         factors = class_weights(self.class_weight, self.classes_, np.arange(len(weights)), weights)
+        self._factors = dict(zip(self.classes_.tolist(), factors.tolist(), strict=True))
         pairs = list(combinations(range(len(self.classes_)), 2))
         if len(pairs) > 1 and (checkpoint is not None or resume is not None):
             raise ValueError(f"a checkpoint is of one pair of classes, and there are {len(pairs)}")
@@ -137,7 +143,10 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             clock = Clock(None if left is None else left / (len(pairs) - number))
             self._fit_pair(number, hands, (float(factors[i]), float(factors[j])), clock, checkpoint, resume)
         self.n_iter_ = max(max(each.iterations for each in self.solutions_), 1)
-        self._warn_if_short()
+
+    def _like(self, **changes: Any) -> Self:
+        """A machine with the same parameters but these, not fitted."""
+        return clone(self).set_params(**changes)
 
     def _begin(self, pairs: int) -> None:
         """Make room for the answers of so many pairs of classes."""
@@ -168,12 +177,14 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} needs samples of at least two classes with positive weight; "
                 f"the data has {self.classes_.tolist()}"
             )
-        weights = np.zeros(len(self.classes_))
-        for each in looks:
-            weights[self.classes_.searchsorted(each.labels)] += each.weights
-        return weights
+        return weights_of(looks, self.classes_)
 
     def _warn_if_short(self) -> None:
+        for text in self._shortfalls():
+            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=2 + self._frames)
+
+    def _shortfalls(self) -> Iterator[str]:
+        """What a fit did not come to, in sentences."""
         for found, proof in zip(self.solutions_, self.certificates_, strict=True):
             if found.status not in FINE:
                 text = str(found.status)
@@ -181,7 +192,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 text = f"Short of the tolerance. {proof.sentence}"
             else:
                 continue
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
+            yield text
             return
 
     def _is_proven(self, proof: Certificate) -> bool:
@@ -213,11 +224,12 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         return self._scores(validate_data(self, X, accept_sparse="csr", reset=False))
 
     @abstractmethod
+    def _pair_scores(self, X: Any) -> NDArray[Any]:
+        """The scores (t, pairs) of samples that were checked, positive for the second class of a pair."""
+
     def _scores(self, X: Any) -> NDArray[Any]:
         """Scores of samples that were checked."""
-
-    def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """The answers of all pairs (t, pairs) as scores of the classes."""
+        scores = self._pair_scores(X)
         if len(self.pairs_) == 1:
             return scores[:, 0]
         return np.asarray(_ovr_decision_function(scores > 0, scores, len(self.classes_)))
@@ -235,9 +247,12 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (t,)
             Labels from ``classes_``.
         """
-        return self._labels(self.decision_function(X))
+        check_is_fitted(self)
+        return self._labels(validate_data(self, X, accept_sparse="csr", reset=False))
 
-    def _labels(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def _labels(self, X: Any) -> NDArray[Any]:
+        """Labels of samples that were checked."""
+        scores = self._scores(X)
         codes = (scores > 0).astype(np.intp) if len(self.pairs_) == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 

@@ -7,11 +7,13 @@ score. Whoever needs it makes it anew from these, by the same products of the sa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyopt.certificates.tally import Tally
+from polyopt.certificates.tally import Tally, together
+from polyopt.large import checkpoint as files
 from polyopt.large.parts import Costed, Hinge, SomeRows, costed, rows_of
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.crew import total
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["GAIN", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes", "scaled", "sizes_of"]
+__all__ = ["GAIN", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes", "about_faces", "scaled", "sizes_of"]
 
 GAIN = 1e-7
 """A hinge must fall by more than this for a positive to change its face."""
@@ -60,6 +62,39 @@ def sizes_of(crew: Crew) -> Sizes:
         total([each.features for each in found]),
         max(each.largest for each in found),
     )
+
+
+def about_faces(
+    crew: Crew, recipe: FacesRecipe, sizes: Sizes, n_faces: int, solver: str, scale: float
+) -> dict[str, Any]:
+    """What a checkpoint of faces must be of, to be gone on from.
+
+    Parameters
+    ----------
+    crew : Crew
+        Blocks of the recipe.
+    recipe : FacesRecipe
+        What is made of each.
+    sizes : Sizes
+        How many samples there are.
+    n_faces, solver, scale
+        As of :class:`polyopt.large.ConvexPolytopeMachine`.
+    """
+    met = together(crew.ask("weigh", None, files.probe(1, len(sizes.features) + 1)))
+    paid = float(met.sums["inside"]) - 2.0 * float(met.sums["best"])
+    known = sizes.features.tobytes() + sizes.costs.hex().encode() + paid.hex().encode()
+    return {
+        "machine": "the Convex Polytope Machine",
+        "faces": n_faces,
+        "samples": sizes.inside + sizes.outside,
+        "outside": sizes.outside,
+        "features": len(sizes.features),
+        "blocks": crew.count,
+        "C": recipe.C,
+        "solver": solver,
+        "scale": float(scale),
+        "digest": sha256(known).hexdigest()[:16],
+    }
 
 
 def scaled(faces: Vector, scale: float) -> Vector:

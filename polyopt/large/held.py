@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from polyopt.large.marks import check_mark
-from polyopt.large.parts import Looked, Made, Maker, look, rows_of
+from polyopt.large.parts import Looked, Made, Maker, look, look_again, rows_of
 from polyopt.solvers.interior_point.crew import Crew, Local
 from polyopt.solvers.interior_point.measured import Work
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
     from polyopt.large.marks import Mark
+    from polyopt.large.sieve import Sieve
     from polyopt.large.sources import Samples, Source
 
     Step = Callable[..., Any]
 
-__all__ = ["Hands", "Here", "Walk"]
+__all__ = ["Hands", "Here", "Seeing", "Walk"]
 
 
 class Walk(NamedTuple):
@@ -35,7 +37,10 @@ class Hands(Protocol):
     """Who reads the blocks."""
 
     def look(self) -> list[Looked]:
-        """A first look at every block, in their order."""
+        """A first look at every block, in their order, of the rows that are in."""
+
+    def sieved(self, sieve: Sieve) -> Self:
+        """Hands on the same blocks, of which only some rows are in; they have all been looked at."""
 
     def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
@@ -62,7 +67,50 @@ class Hands(Protocol):
         """Let go of all of it."""
 
 
-class Here:
+class Seeing(Hands):
+    """Hands that know what they have seen: each block is looked at once, and read through the same sieves.
+
+    Parameters
+    ----------
+    count : int
+        How many blocks there are.
+    """
+
+    def __init__(self, count: int):
+        self._marks: list[Mark | None] = [None] * count
+        self._looks: list[Looked] | None = None
+        self._is_sieved = False
+
+    def look(self) -> list[Looked]:
+        """A first look at every block, in their order, of the rows that are in."""
+        if self._looks is None:
+            self._looks = self._look()
+            self._marks = [each.mark for each in self._looks]
+        elif self._is_sieved:
+            walks = [Walk(None, [(number, (each,))]) for number, each in enumerate(self._looks)]
+            self._looks, self._is_sieved = self.walk(look_again, walks) or [], False
+        return self._looks
+
+    def _look(self) -> list[Looked]:
+        """A first look at every block."""
+        raise NotImplementedError
+
+    def sieved(self, sieve: Sieve) -> Self:
+        """Hands on the same blocks, of which only some rows are in; they have all been looked at.
+
+        Parameters
+        ----------
+        sieve : Sieve
+            What lets them through.
+        """
+        self.look()
+        others = copy(self)
+        others._marks = [None if m is None else m._replace(sieves=(*m.sieves, sieve)) for m in self._marks]
+        others._is_sieved = True
+        return others
+
+
+class Here(Seeing):
     """One process, with as many threads as it may use.
 
     Parameters
@@ -72,14 +120,11 @@ class Here:
     """
 
     def __init__(self, source: Source):
+        super().__init__(source.count)
         self._source = source
-        self._marks: list[Mark | None] = [None] * source.count
 
-    def look(self) -> list[Looked]:
-        """A first look at every block, in their order."""
-        looks = run_blocks(lambda number: look(self._source.read(number), number), range(self._source.count))
-        self._marks = [each.mark for each in looks]
-        return looks
+    def _look(self) -> list[Looked]:
+        return run_blocks(lambda number: look(self._source.read(number), number), range(self._source.count))
 
     def _read(self, number: int, *, whole: bool = False) -> Samples:
         return check_mark(self._source.read(number), number, self._marks[number], whole=whole)

@@ -11,7 +11,7 @@ from formulations.families import hinge_families
 from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.estimators.parameters import shared
 from polyopt.large import checkpoint as files
-from polyopt.large.base import BlockClassifier
+from polyopt.large.calibrated import CALIBRATION, CalibratedBlocks
 from polyopt.large.parts import Recipe
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.driver import solve_problem
@@ -29,7 +29,7 @@ _TOLERANCE = 1e-6  # of a certificate, as of one in memory
 __all__ = ["LargeMachine"]
 
 
-class LargeMachine(BlockClassifier):
+class LargeMachine(CalibratedBlocks):
     """Base of the linear machines whose samples are read by blocks.
 
     Parameters
@@ -44,6 +44,9 @@ class LargeMachine(BlockClassifier):
         Seconds for the whole fit; the point reached is kept.
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
+    calibration : {"sigmoid"}, optional
+        Whether to have probabilities, as of :class:`polyopt.large.calibrated.CalibratedBlocks`: by five
+        further fits.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 
@@ -62,8 +65,8 @@ class LargeMachine(BlockClassifier):
     """
 
     _title: ClassVar[str]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = shared(
-        "C", "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
+        shared("C", "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]) | CALIBRATION
     )
 
     _D: ClassVar[str | None] = None  # the name of the Sigma-SVM's share
@@ -123,5 +126,8 @@ class LargeMachine(BlockClassifier):
             "digest": sha256(known).hexdigest()[:16],
         }
 
-    def _scores(self, X: Any) -> NDArray[Any]:
-        return self._votes(np.asarray(X @ self.coef_.T) + self.intercept_)
+    def _pair_scores(self, X: Any) -> NDArray[Any]:
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def _take_from_scores(self, pair: int, shift: float) -> None:
+        self.intercept_[pair] -= shift

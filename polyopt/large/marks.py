@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 if TYPE_CHECKING:
+    from polyopt.large.sieve import Sieve
     from polyopt.large.sources import Samples
 
 __all__ = ["Mark", "check_mark", "mark_of"]
@@ -27,10 +28,11 @@ _OTHERS = (
 
 
 class Mark(NamedTuple):
-    """Checksums of a block: of all of it, and of some rows."""
+    """Checksums of a block: of all of it, and of some rows; and the sieves that its rows go through."""
 
     all: int
     some: int
+    sieves: tuple[Sieve, ...] = ()
 
 
 def mark_of(samples: Samples) -> Mark:
@@ -45,7 +47,7 @@ def mark_of(samples: Samples) -> Mark:
 
 
 def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool) -> Samples:
-    """A block that is seen to be what it was.
+    """A block that is seen to be what it was, with weight 0 for the rows that its sieves leave out.
 
     Parameters
     ----------
@@ -67,6 +69,8 @@ def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool)
         found = _checksum(samples, 1 if whole else _stride(samples))
         if found != (mark.all if whole else mark.some):
             raise ValueError(_OTHERS.format(number=number))
+        for sieve in mark.sieves:
+            samples = sieve.let_through(samples, number)
     return samples
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "SomeRows", "costed", "held_matrix",
-    "look", "matrix_of", "rows_of", "sides_of",
+    "look", "look_again", "matrix_of", "rows_of", "sides_of",
 ]  # fmt: skip
 
 _SLICE = 1 << 16
@@ -142,9 +142,29 @@ def look(samples: Samples, number: int) -> Looked:
     bad = _first_bad(matrix_of(X))
     if bad is not None:
         return _wrong(f"X has NaN or an infinite value in {where}, row {bad[0]}, feature {bad[1]}")
+    return Looked(shape[1], *_weighed(y, weights), bool(sp.issparse(X)), mark=mark_of(samples))
+
+
+def look_again(_: None, samples: Samples, number: int, looked: Looked) -> Looked:
+    """The look at a block, once its rows went through a sieve: a step of a walk.
+
+    Parameters
+    ----------
+    samples : Samples
+        The block.
+    number : int
+        Its number.
+    looked : Looked
+        What the first look told.
+    """
+    labels, weights = _weighed(np.asarray(samples.y), np.asarray(samples.weights))
+    return looked._replace(labels=labels, weights=weights)
+
+
+def _weighed(y: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The labels that have weight, and how much."""
     labels, codes = np.unique(y[weights > 0], return_inverse=True)
-    sums = np.bincount(codes, weights[weights > 0], len(labels))
-    return Looked(shape[1], labels, sums, bool(sp.issparse(X)), mark=mark_of(samples))
+    return labels, np.bincount(codes, weights[weights > 0], len(labels))
 
 
 def _wrong(problem: str) -> Looked:

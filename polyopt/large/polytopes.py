@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,13 +11,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from formulations.arguments import one_of, positive, real_array, whole, within
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
-from polyopt.certificates.tally import together
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.large import checkpoint as files
-from polyopt.large.base import BlockClassifier
+from polyopt.large.calibrated import CALIBRATION, CalibratedBlocks
 from polyopt.large.face_ascent import FaceAscents
-from polyopt.large.faces import FacesRecipe, Sizes, scaled, sizes_of
+from polyopt.large.faces import FacesRecipe, Sizes, about_faces, scaled, sizes_of
 from polyopt.large.local_sgd import MACHINE, solve_cpm_rounds
 from polyopt.large.parts import Recipe
 from polyopt.large.rounds import Limits, Rounds
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from polyopt.large.held import Hands
     from polyopt.large.sources import Source
     from polyopt.solvers.clock import Clock
-    from polyopt.solvers.interior_point.crew import Crew
 
     Vector = NDArray[np.float64]
 
@@ -43,13 +40,12 @@ __all__ = ["ConvexPolytopeMachine"]
 
 _TOLERANCE = 1e-6  # of a certificate, as of one in memory
 _SHARE = 0.5  # of the time, at most, for local steps
-_NAME = "the Convex Polytope Machine"
 _SOLVERS = ("auto", "interior point", "dual ascent")
 _WIDE, _ROUGH = 256, 1e-4  # features above which, to this gap, passes are cheaper than n m² for every face
 _WIDEST = 5_000  # features above which m² numbers are too many for a block: chosen, not measured
 
 
-class ConvexPolytopeMachine(BlockClassifier):
+class ConvexPolytopeMachine(CalibratedBlocks):
     """Convex Polytope Machine of samples that are read by blocks; see :class:`polyopt.ConvexPolytopeMachine`.
 
     It minimises ``||W||² + ||b||² + C Σ ξ`` with loss="sum" and margin="total". A pilot on a sample that fits
@@ -98,6 +94,8 @@ class ConvexPolytopeMachine(BlockClassifier):
     feature_scale : float, default=1.0
         What every feature counts times, as for bytes that stand for shares; other than 1 for the dual ascent
         alone.
+    calibration : {"sigmoid"}, optional
+        As of :class:`polyopt.large.SVM`. The polytopes of folds begin from pilots of their own.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 
@@ -125,6 +123,7 @@ class ConvexPolytopeMachine(BlockClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CALIBRATION,
         **shared(
             "n_faces", "C", "tol", "time_limit", "class_weight", "random_state", "verbose",
             optional=["max_iter"],
@@ -140,20 +139,22 @@ class ConvexPolytopeMachine(BlockClassifier):
     }  # fmt: skip
 
     _beginning: Vector | None = None
+    _frames = 2
 
     def __init__(
         self, n_faces: int = 3, C: float = 1.0, *, inside_label: object = None, pilot: int = 20_000,
         n_shards: int = 8, max_passes: int = 30, max_rounds: int = 50, least_fall: float = 1e-4,
         tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
         class_weight: ClassWeight = None, random_state: Seed = 0, solver: str = "auto",
-        feature_scale: float = 1.0, verbose: bool | int = False,
+        feature_scale: float = 1.0, calibration: Literal["sigmoid"] | None = None,
+        verbose: bool | int = False,
     ):  # fmt: skip
         self.n_faces, self.C, self.inside_label, self.pilot = n_faces, C, inside_label, pilot
         self.n_shards, self.max_passes = n_shards, max_passes
         self.max_rounds, self.least_fall, self.tol, self.max_iter = max_rounds, least_fall, tol, max_iter
         self.time_limit, self.class_weight = time_limit, class_weight
         self.random_state, self.verbose = random_state, verbose
-        self.solver, self.feature_scale = solver, feature_scale
+        self.solver, self.feature_scale, self.calibration = solver, feature_scale, calibration
 
     def fit(
         self,
@@ -230,7 +231,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         is_kept = checkpoint is not None or resume is not None
         ascents = self._ascents(hands, recipe, sizes)
         solver = "interior point" if ascents is None else "dual ascent"
-        about = self._about(crew, recipe, sizes, solver) if is_kept else {}
+        about = about_faces(crew, recipe, sizes, self.n_faces, solver, self.feature_scale) if is_kept else {}
         saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, max(self.tol, _TOLERANCE))
         rounds = Rounds(hands, recipe, crew, limits, clock, saver, ascents, float(self.feature_scale))
@@ -280,24 +281,6 @@ class ConvexPolytopeMachine(BlockClassifier):
             scale=float(self.feature_scale), seed=self._seed(), checkpoint=checkpoint, resume=resume,
         )  # fmt: skip
 
-    def _about(self, crew: Crew, recipe: FacesRecipe, sizes: Sizes, solver: str) -> dict[str, Any]:
-        """What a checkpoint must be of, to be gone on from."""
-        met = together(crew.ask("weigh", None, files.probe(1, len(sizes.features) + 1)))
-        paid = float(met.sums["inside"]) - 2.0 * float(met.sums["best"])
-        known = sizes.features.tobytes() + sizes.costs.hex().encode() + paid.hex().encode()
-        return {
-            "machine": _NAME,
-            "faces": self.n_faces,
-            "samples": sizes.inside + sizes.outside,
-            "outside": sizes.outside,
-            "features": len(sizes.features),
-            "blocks": crew.count,
-            "C": recipe.C,
-            "solver": solver,
-            "scale": float(self.feature_scale),
-            "digest": sha256(known).hexdigest()[:16],
-        }
-
     def _is_proven(self, proof: Certificate) -> bool:
         # Of rounds that have come to their end: of what they leave the certificate has a note or a residual.
         within = proof.claim is Claim.SUBOPTIMAL_BY and proof.relative_gap <= proof.tol
@@ -322,9 +305,12 @@ class ConvexPolytopeMachine(BlockClassifier):
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         return np.asarray(X @ self.W_.T) + self.b_
 
-    def _scores(self, X: Any) -> NDArray[Any]:
+    def _pair_scores(self, X: Any) -> NDArray[Any]:
         outside = [np.asarray(X @ faces[:, :-1].T + faces[:, -1]).max(axis=1) for faces in self.faces_]
-        return self._votes((-1.0 if self._flip else 1.0) * np.stack(outside, axis=1))
+        return (-1.0 if self._flip else 1.0) * np.stack(outside, axis=1)
+
+    def _take_from_scores(self, pair: int, shift: float) -> None:
+        self.faces_[pair, :, -1] -= -shift if self._flip else shift
 
     def _need_two(self, what: str) -> None:
         check_is_fitted(self)
