@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from formulations.clock import Run
     from polyopt.estimators.given import SamplesLike
 
-__all__ = ["Chosen", "ClassifierSearch", "machine_of", "told_of"]
+__all__ = ["Answering", "Chosen", "ClassifierSearch", "machine_of", "told_of"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,38 @@ def told_of(tried: int, candidates: int, settings: Mapping[str, object]) -> str:
     )
 
 
+class Answering(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """What answers as the classifier that it has chosen, ``best_estimator_``."""
+
+    def predict(self, X: SamplesLike) -> NDArray[Any]:
+        """Labels, by the chosen classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def decision_function(self, X: SamplesLike) -> NDArray[Any]:
+        """Scores, of the chosen classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    @available_if(lambda search: hasattr(search._answering, "predict_proba"))
+    def predict_proba(self, X: SamplesLike) -> NDArray[Any]:
+        """Probabilities of the classes, by the chosen classifier, where it has any."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @property
+    def _answering(self) -> object:
+        """The classifier that answers or, before a fit, that is to be fitted."""
+        return getattr(self, "best_estimator_", getattr(self, "estimator", None))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
 @estimator
-class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ClassifierSearch(Answering):
     """Base of the searches. A subclass chooses in :meth:`_search`.
 
     Parameters
@@ -157,32 +187,6 @@ class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         return self
-
-    def predict(self, X: SamplesLike) -> NDArray[Any]:
-        """Labels, by the chosen classifier."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
-
-    def decision_function(self, X: SamplesLike) -> NDArray[Any]:
-        """Scores, of the chosen classifier."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    @available_if(lambda search: hasattr(search._answering, "predict_proba"))
-    def predict_proba(self, X: SamplesLike) -> NDArray[Any]:
-        """Probabilities of the classes, by the chosen classifier, where it has any."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_proba(X)
-
-    @property
-    def _answering(self) -> object:
-        """The classifier that answers or, before a fit, that is to be fitted."""
-        return getattr(self, "best_estimator_", getattr(self, "estimator", None))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _kept(run: Run, chosen: Chosen, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from copy import copy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -91,7 +92,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             named), fewer than two classes, a block that is another when it is read again, or a checkpoint of
             something else or in no folder.
         """
-        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
+        self._check()
         self._take_names(X)
         hands = self._hands(X, y, sample_weight)
         try:
@@ -101,6 +102,10 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             hands.close()
         self._warn_if_short()
         return self
+
+    def _check(self) -> None:
+        """Refuse parameters that are not allowed."""
+        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
 
     def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
         """Who reads the blocks."""
@@ -157,6 +162,13 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         resume: Any,
     ) -> None:  # fmt: skip
         """Fit a pair of classes with these weights; add to the solutions and the certificates."""
+
+    def _scoring(self) -> Self:
+        """The machine without what it does not need to score."""
+        light = copy(self)
+        for name in ("solutions_", "certificates_", "starts_"):
+            light.__dict__.pop(name, None)
+        return light
 
     def _read(self, looks: list[Looked]) -> NDArray[Any]:
         """Set the classes and the number of features; give the weight of each class."""

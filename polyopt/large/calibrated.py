@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from copy import copy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -138,13 +137,6 @@ class CalibratedBlocks(BlockClassifier):
             machines.append(machine._scoring())
         factors = list(combinations(self._factors.values(), 2))
         return platt(hands, self._n_blocks, Scorers(machines, self.pairs_, factors), lambda: whole.is_over)
-
-    def _scoring(self) -> Any:
-        """The machine without what it does not need to score."""
-        light = copy(self)
-        for name in ("solutions_", "certificates_", "starts_"):
-            light.__dict__.pop(name, None)
-        return light
 
     def _shortfalls(self) -> Iterator[str]:
         yield from super()._shortfalls()

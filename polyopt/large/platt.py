@@ -15,9 +15,9 @@ from scipy.special import expit
 
 from polyopt.estimators.calibration import Calibration, Units, curve_of, flat_nodes, line_of, targets_of
 from polyopt.large.held import Walk
-from polyopt.large.parts import costed, matrix_of
+from polyopt.large.parts import costed
 from polyopt.large.sieve import fold_of_rows
-from polyopt.large.sources import Samples
+from polyopt.large.slices import slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.large.held import Hands
+    from polyopt.large.sources import Samples
 
     Vector = NDArray[np.float64]
 
 __all__ = ["Scorers", "Scoring", "platt"]
-
-ROWS = 1 << 16
-"""Rows that are scored at once."""
 
 _STEPS = (1.0, 0.25, 0.0625, 2.0**-8)  # of Newton's, that a pass tries
 _DECREMENT = 1e-20  # of the weight of all samples, at which it ends
@@ -180,10 +178,7 @@ def _scored(
 ) -> Iterator[tuple[int, Vector, NDArray[np.bool_], Vector]]:
     """Pairs with scores (t,), which samples are of the second class, and their weights; by slices of rows."""
     folds = fold_of_rows(len(samples.y), number, len(scorers.machines))
-    for first in range(0, len(folds), ROWS):
-        part = slice(first, first + ROWS)
-        weights = None if samples.weights is None else samples.weights[part]
-        some = Samples(matrix_of(samples.X[part]), samples.y[part], weights)
+    for part, some in slices_of(samples):
         scores = np.zeros((len(some.y), len(scorers.pairs)))
         for fold, machine in enumerate(scorers.machines):
             own = folds[part] == fold
