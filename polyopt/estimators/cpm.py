@@ -84,8 +84,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
         assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
         exact on small data and SGD beyond, and with a price or signs dual before SGD; ``solver_`` says which.
         Beyond 500 samples "global" takes prices with up to 4 features (20,000 samples), the spread of the
-        faces (2,000), and else bounds it by groups of samples and answers with the best of dual ascents: the
-        certificate has the gap.
+        faces (2,000), and else bounds it by groups of samples or by all together (with moves of near ones)
+        and answers with the best of dual ascents: the certificate has the gap.
         With a price "dual" makes Newton steps on the dual, and ends at gaps of about 1e-10; "sgd" is dual
         averaging, whose answers have exact zeros too; "global" has none.
     group_size : int, optional

@@ -19,8 +19,8 @@ from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.spread import SpreadSearch, _packed
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import spread_bound
-from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
-from polyopt.solvers.cpm.spread_bound import prove_face
+from polyopt.solvers.cpm.spread import Ground, Spread, everyone, raise_spread
+from polyopt.solvers.cpm.spread_bound import prove_face, within
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -30,7 +30,9 @@ def a_face(seed, n=6, p=5):
     d = 1 + seed % 4
     A, P = rng.normal(size=(n, d)), rng.normal(size=(p, d))
     costs = rng.choice([0.5, 1.0, 30.0], n + p)
-    ground = Ground(A, (A * A).sum(axis=1), costs[:n], P, costs[n:], rng.uniform(0.05, 0.95, p))
+    ground = Ground(
+        A, (A * A).sum(axis=1), costs[:n], P, costs[n:], rng.uniform(0.05, 0.95, p), everyone(p, n)
+    )
     size = rng.choice([0.1, 1.0, 10.0])
     delta = size * rng.normal(size=(p, n)) * rng.integers(0, 2, (p, n))
     own = size * rng.uniform(0, 1, p) * costs[n:]
@@ -55,6 +57,35 @@ def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_pro
     # The lengths do: no less than a hair shorter ones would.
     matrix = (kept.e / kept.length[:, None]).T @ kept.e
     assert 1 - 1e-8 <= np.linalg.eigvalsh(matrix)[-1] <= 1 or not kept.e.any()
+
+
+@given(st.integers(0, 10**6))
+def test_moves_of_some_rows_are_those_of_all_rows_with_zeros(seed):
+    everywhere, given_ = a_face(seed)
+    p, n = given_.delta.shape
+    rng = np.random.default_rng(seed)
+    near = np.array([rng.permutation(n)[:3] for _ in range(p)], dtype=np.int32)
+    few = given_._replace(delta=np.ascontiguousarray(np.take_along_axis(given_.delta, near, axis=1)))
+    zeros = np.zeros((p, n))
+    np.put_along_axis(zeros, near, few.delta, axis=1)
+    proven, kept = prove_face(everywhere._replace(near=near), few)
+    same, filled = prove_face(everywhere, few._replace(delta=zeros))
+    assert np.take_along_axis(filled.delta, near, axis=1) == pytest.approx(kept.delta, rel=1e-12)
+    size = abs(same.constant) + np.abs(same.on).sum() + np.abs(same.off).sum() + 1.0
+    assert np.abs(proven.constant - same.constant) <= 1e-10 * size
+    assert proven.on == pytest.approx(same.on, abs=1e-10 * size)
+    assert proven.off == pytest.approx(same.off, abs=1e-10 * size)
+    side = 1e-3 * everywhere.C
+    inside, also = (
+        within(everywhere._replace(near=near), few, side),
+        within(everywhere, few._replace(delta=zeros), side),
+    )
+    assert inside.e == pytest.approx(also.e, abs=1e-9)
+    raise_spread(everywhere._replace(near=near), inside, 0.1, 4)
+    moved, first = (np.bincount(near.ravel(), part.ravel(), minlength=n) for part in (
+        np.maximum(inside.delta, 0.0), np.maximum(-inside.delta, 0.0)))  # fmt: skip
+    assert (inside.a + moved < everywhere.C).all()
+    assert (inside.a > first).all()
 
 
 def overlapping(seed, n=14, d=3):
@@ -230,10 +261,10 @@ def test_all_moves_are_raised_in_every_so_many_sweeps_and_between_them_those_tha
     plain._raise_one = lambda *given: whole.append(given[-1])
     plain._raise_base = lambda *given: None
     start.length[:] = 1e4  # room for the matrix
-    plain.raise_spread(ground, start, 0.1, 2 * plain._WHOLE + 1)
+    plain.raise_spread(ground, start, 0.1, 2 * plain.WHOLE + 1)
     p = len(ground.share)
-    assert whole == [sweep % plain._WHOLE == 0 for sweep in range(2 * plain._WHOLE + 1) for _ in range(p)]
-    assert plain._WHOLE > 1
+    assert whole == [sweep % plain.WHOLE == 0 for sweep in range(2 * plain.WHOLE + 1) for _ in range(p)]
+    assert plain.WHOLE > 1
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-3])

@@ -3,9 +3,10 @@
 Read in this order: ``solve`` (the door to every solver), ``problem`` (alternating minimisation: faces for a
 fixed assignment, then a new assignment), ``dual`` (the same by coordinate ascent), ``dual_ends`` (its ends as
 starts of the explicit programs), ``worst`` (the worst-case margin), ``prepared``, ``boxes``, ``spread``,
-``beside``, ``polish`` and ``optimum`` (branch and bound over all assignments), ``alike`` and ``groups`` (a
-bound for data of any size from searches of groups), ``subset`` (few features a face) with ``subset_tree``
-(branch and bound over them) and ``subset_starts``, and ``integer`` (faces of whole numbers).
+``beside``, ``polish`` and ``optimum`` (branch and bound over all assignments), ``neighbours``, ``alike`` and
+``groups`` (bounds for data of any size: of all samples together, and from searches of groups), ``subset``
+(few features a face) with ``subset_tree`` (branch and bound over them) and ``subset_starts``, and ``integer``
+(faces of whole numbers).
 
 Of several polytopes: ``union`` (alternating minimisation), ``union_growth`` (starts and further pieces),
 ``union_search``, ``union_choice`` (how many pieces), ``union_data`` (equal samples), ``union_exact``

@@ -40,8 +40,8 @@ import numpy as np
 from polyopt.certificates.rounding import UNIT, gamma
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.solvers.cpm.face import dual_error, dual_value, hyperplane, price, settle
-from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
-from polyopt.solvers.cpm.spread_bound import prove_face
+from polyopt.solvers.cpm.spread import Ground, Spread, everyone, raise_spread
+from polyopt.solvers.cpm.spread_bound import prove_face, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ __all__ = ["SpreadSearch"]
 _ROOT, _ROOT_SWEEPS = (0.3, 0.1, 0.03, 0.01, 0.003), 60
 _NODE, _NODE_SWEEPS = (0.03, 0.01, 0.01, 0.003, 0.003), 12
 _BYTES = 2**28  # for the multipliers of open nodes
-_FIRST, _SIDE = 0.01, 1e-6  # of its cost: the first multiplier of a sample, and the room that its box keeps
+_FIRST, SIDE = 0.01, 1e-6  # of its cost: the first multiplier of a sample, and the room that its box keeps
 # Of a face that is allowed, and how fast shares follow their slopes; chosen on one draw of 150 of magic.
 _LEAST_SHARE, _RATE = 1e-3, 2.0
 
@@ -317,12 +317,14 @@ class _Node:
         rows = np.r_[np.arange(data.inside), data.inside + np.flatnonzero(self.face == k)]
         A, P = data.A[rows], data.A[data.inside + moving]
         ground = Ground(
-            A, data.q[rows], data.C[rows], P, data.C[data.inside + moving], self.share[moving, k].copy()
-        )
-        mine = _within(ground, Spread(
+            A, data.q[rows], data.C[rows], P, data.C[data.inside + moving], self.share[moving, k].copy(),
+            everyone(len(moving), len(rows)),
+        )  # fmt: skip
+        given = Spread(
             spread.a[rows], spread.delta[np.ix_(moving, rows)], spread.own[moving], spread.e[moving],
             spread.length[moving],
-        ))  # fmt: skip
+        )  # fmt: skip
+        mine = within(ground, given, SIDE * ground.C)
         raise_spread(ground, mine, mu, sweeps)
         proven, kept = prove_face(ground, mine)
         n = len(data.C)
@@ -332,19 +334,3 @@ class _Node:
         delta[np.ix_(moving, rows)] = kept.delta
         self.faces[k] = Spread(a, delta, own, e, length)
         return proven, moving
-
-
-def _within(ground: Ground, spread: Spread) -> Spread:
-    """Multipliers with room in every box, and lengths with room in the matrix."""
-    side = _SIDE * ground.C
-    a = np.clip(spread.a, side, ground.C - side)
-    up, down = np.maximum(spread.delta, 0.0).sum(axis=0), np.maximum(-spread.delta, 0.0).sum(axis=0)
-    room = np.minimum(
-        (ground.C - a - 0.5 * side) / np.maximum(up, 1e-300), (a - 0.5 * side) / np.maximum(down, 1e-300)
-    )
-    delta = np.ascontiguousarray(spread.delta * np.minimum(room, 1.0))
-    e = spread.own[:, None] * ground.P + delta @ ground.A
-    length = np.maximum(spread.length, 1e-300)
-    if len(length):
-        length = length * max(1.0, 1.01 * float(np.linalg.eigvalsh((e / length[:, None]).T @ e)[-1]))
-    return Spread(a, delta, spread.own.copy(), e, length)

@@ -36,11 +36,13 @@ import numpy as np
 from polyopt.compiled import njit
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from formulations.matrices import Vector
 
-__all__ = ["Ground", "Spread", "raise_spread"]
+__all__ = ["WHOLE", "Ground", "Spread", "everyone", "raise_spread"]
 
-_WHOLE = 4  # of so many sweeps one looks at every move
+WHOLE = 4  # of so many sweeps one looks at every move
 _STEPS, _MOST = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
 _LEAST = 1e-12  # ρ, for which the parabola would have no end
 
@@ -49,7 +51,8 @@ class Ground(NamedTuple):
     """The samples of one face.
 
     A (n, d), their squared lengths q (n,) and costs C (n,); P (p, d), costs B (p,) and shares (p,) of those
-    that may be on it, over 0 and below 1.
+    that may be on it, over 0 and below 1; near (p, c), the rows of A whose multipliers each of them may move,
+    none twice.
     """
 
     A: Vector
@@ -58,10 +61,11 @@ class Ground(NamedTuple):
     P: Vector
     B: Vector
     share: Vector
+    near: NDArray[np.int32]
 
 
 class Spread(NamedTuple):
-    """The multipliers: a (n,), delta (p, n), own (p,), which is β; e (p, d) and length (p,), which is d."""
+    """The multipliers: a (n,), delta (p, c), own (p,), which is β; e (p, d) and length (p,), which is d."""
 
     a: Vector
     delta: Vector
@@ -79,6 +83,11 @@ class _Work(NamedTuple):
     H: Vector
     He: Vector
     Hx: Vector
+
+
+def everyone(p: int, n: int) -> NDArray[np.int32]:
+    """All of n rows, for each of p samples."""
+    return np.tile(np.arange(n, dtype=np.int32), (p, 1))
 
 
 @njit(cache=True)
@@ -102,7 +111,7 @@ def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None
         for j in range(n):
             _raise_base(ground, spread, work, j, mu)
         for i in range(p):
-            _raise_one(ground, spread, work, inverse, i, mu, sweep % _WHOLE == 0)
+            _raise_one(ground, spread, work, inverse, i, mu, sweep % WHOLE == 0)
 
 
 @njit(cache=True)
@@ -112,9 +121,10 @@ def _begin(ground: Ground, spread: Spread, work: _Work) -> None:
         for r in range(d):
             work.v[r] += spread.a[j] * ground.A[j, r]
     for i in range(p):
-        for j in range(n):
-            work.up[j] -= max(spread.delta[i, j], 0.0)
-            work.down[j] -= max(-spread.delta[i, j], 0.0)
+        for c in range(ground.near.shape[1]):
+            j = ground.near[i, c]
+            work.up[j] -= max(spread.delta[i, c], 0.0)
+            work.down[j] -= max(-spread.delta[i, c], 0.0)
         for r in range(d):
             work.v[r] += ground.share[i] * spread.e[i, r]
 
@@ -223,9 +233,10 @@ def _raise_moves(
     """
     A, q, share, delta, e = ground.A, ground.q, ground.share[i], spread.delta, spread.e
     v, H, He, Hx, up, down = work.v, work.H, work.He, work.Hx, work.up, work.down
-    d = len(v)
-    for j in range(len(q)):
-        old = delta[i, j]
+    near, d = ground.near, len(v)
+    for c in range(near.shape[1]):
+        j = near[i, c]
+        old = delta[i, c]
         if old == 0.0 and not whole:
             continue
         along, bent = 0.0, 0.0
@@ -252,7 +263,7 @@ def _raise_moves(
             new = -_into(-at_zero, curve, below, mu)
         if new != old:
             step = new - old
-            delta[i, j] = new
+            delta[i, c] = new
             up[j], down[j] = above - max(new, 0.0), below - max(-new, 0.0)
             for r in range(d):
                 e[i, r] += step * A[j, r]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from polyopt.certificates.rounding import ABOVE, UNIT, gamma
 from polyopt.solvers.cpm.spread import Ground, Spread
@@ -20,7 +21,7 @@ from polyopt.solvers.cpm.spread import Ground, Spread
 if TYPE_CHECKING:
     from formulations.matrices import Vector
 
-__all__ = ["Proven", "prove_face"]
+__all__ = ["Proven", "prove_face", "within"]
 
 
 class Proven(NamedTuple):
@@ -47,15 +48,17 @@ def prove_face(ground: Ground, spread: Spread) -> tuple[Proven, Spread]:
     """
     a, delta, own = np.clip(spread.a, 0.0, ground.C), spread.delta, np.clip(spread.own, 0.0, ground.B)
     for limit, part in ((ground.C - a, np.maximum(delta, 0.0)), (a, np.maximum(-delta, 0.0))):
-        total = part.sum(axis=0)
+        total = _summed(ground, part)
         over = total * ABOVE > limit * (1.0 - 4.0 * UNIT)
         if over.any():
             shrunk = np.where(over, limit / np.maximum(total, 1e-300) * (1.0 - 1e-8), 1.0)
-            delta = delta * np.where(part > 0.0, shrunk, 1.0)
+            delta = delta * np.where(part > 0.0, shrunk[ground.near], 1.0)
     (n, d), p = ground.A.shape, len(own)
-    e = own[:, None] * ground.P + delta @ ground.A
+    e = own[:, None] * ground.P + _moved(ground, delta)
     sizes, squares = np.linalg.norm(e, axis=1), np.sqrt(ground.q)
-    reach = np.abs(own) * np.linalg.norm(ground.P, axis=1) + np.abs(delta) @ squares
+    reach = np.abs(own) * np.linalg.norm(ground.P, axis=1) + (np.abs(delta) * squares[ground.near]).sum(
+        axis=1
+    )
     length = np.maximum(spread.length, 1e-300) * _largest(e, spread.length)
     first, v = a @ ground.A, a @ ground.A + ground.share @ e
     long = np.linalg.norm(v) + sizes.sum() + a @ squares
@@ -67,6 +70,49 @@ def prove_face(ground: Ground, spread: Spread) -> tuple[Proven, Spread]:
     error = ABOVE * (0.25 * off_by * (2.0 * long + off_by) + 2.0 * gamma(n + p + d + 20) * size)
     proven = Proven(float(a.sum() - 0.25 * (v @ v)), on, off, float(error))
     return proven, Spread(a, delta, own, e, length)
+
+
+def within(ground: Ground, spread: Spread, side: Vector) -> Spread:
+    """Multipliers with room in every box, and lengths with room in the matrix.
+
+    Parameters
+    ----------
+    ground : Ground
+        The samples of the face.
+    spread : Spread
+        Any numbers.
+    side : ndarray of shape (n,)
+        How much room is left at either end of a box.
+    """
+    a = np.clip(spread.a, side, ground.C - side)
+    up = _summed(ground, np.maximum(spread.delta, 0.0))
+    down = _summed(ground, np.maximum(-spread.delta, 0.0))
+    room = np.minimum(
+        (ground.C - a - 0.5 * side) / np.maximum(up, 1e-300), (a - 0.5 * side) / np.maximum(down, 1e-300)
+    )
+    delta = np.ascontiguousarray(spread.delta * np.minimum(room, 1.0)[ground.near])
+    e = spread.own[:, None] * ground.P + _moved(ground, delta)
+    length = np.maximum(spread.length, 1e-300)
+    if len(length):
+        length = length * max(1.0, 1.01 * float(np.linalg.eigvalsh((e / length[:, None]).T @ e)[-1]))
+    return Spread(a, delta, spread.own.copy(), e, length)
+
+
+def _summed(ground: Ground, part: Vector) -> Vector:
+    """What all samples together move of each row's multiplier."""
+    n = len(ground.C)
+    if part.shape[1] == n:  # everyone may be moved, in order
+        return np.asarray(part.sum(axis=0))
+    return np.bincount(ground.near.ravel(), part.ravel(), minlength=n).astype(float)
+
+
+def _moved(ground: Ground, delta: Vector) -> Vector:
+    """Σ_j δ_ij A_j of each sample."""
+    (p, c), n = delta.shape, len(ground.C)
+    if c == n:
+        return np.asarray(delta @ ground.A)
+    moves = sp.csr_array((delta.ravel(), ground.near.ravel(), np.arange(0, p * c + 1, c)), shape=(p, n))
+    return np.asarray(moves @ ground.A)
 
 
 def _largest(e: Vector, length: Vector) -> float:
