@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,7 +12,19 @@ if TYPE_CHECKING:
 __all__ = ["has_probabilities", "told_of_curves"]
 
 
-def has_probabilities(machine: Any) -> bool:
+class Calibratable(Protocol):
+    """A classifier that can be calibrated."""
+
+    calibration: str | None
+    _models_probabilities: bool
+    _curves: Sequence[str]
+
+    @property
+    def _is_calibrated(self) -> bool:
+        """Whether it is, once it is fitted."""
+
+
+def has_probabilities(machine: Calibratable) -> bool:
     """Whether there are any, for ``hasattr``; else AttributeError says why there are none.
 
     Parameters

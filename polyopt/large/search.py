@@ -250,13 +250,13 @@ class GridSearchCV(Answering):
 
     # -- answering -------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of samples whose label is right, by the chosen classifier.
 
         Parameters
         ----------
         X, y, sample_weight
-            Samples, labels and weights, as of its ``score``.
+            Samples, labels and weights, as of its ``score``; Dask collections where it takes these.
         """
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y, sample_weight))
