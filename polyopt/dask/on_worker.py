@@ -110,7 +110,7 @@ def _answer(
         # It may also be one that was here before another worker had it, and has missed a part of the log.
         if begins > (0 if here.block is None else here.block.done):
             return Missing()
-        check_mark(samples, number, mark, whole=here.block is None)
+        samples = check_mark(samples, number, mark, whole=here.block is None)
         if here.block is None:
             here.block = recipe.block(samples, number, _room.work)
         if here.block is None:

@@ -8,7 +8,6 @@ from helpers.dask_cluster import (
     CHUNK,
     bits,
     bits_of_faces,
-    blobs,
     machines,
     on_dask,
     polytopes,
@@ -23,16 +22,6 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 da = pytest.importorskip("dask.array")
 
 pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
-
-
-@pytest.fixture(scope="module")
-def client(dask_client):
-    return dask_client
-
-
-@pytest.fixture(scope="module")
-def data():
-    return blobs()
 
 
 def test_dask_has_the_bits_of_one_machine(client, data):

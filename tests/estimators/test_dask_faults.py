@@ -13,7 +13,6 @@ from helpers.dask_cluster import (
     CHUNK,
     bits,
     bits_of_faces,
-    blobs,
     in_one_process,
     on_dask,
     polytopes,
@@ -28,16 +27,6 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 da = pytest.importorskip("dask.array")
 
 pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
-
-
-@pytest.fixture(scope="module")
-def client(dask_client):
-    return dask_client
-
-
-@pytest.fixture(scope="module")
-def data():
-    return blobs()
 
 
 def killing(client, monkeypatch, sender, name_of, phases):

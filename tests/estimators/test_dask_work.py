@@ -15,11 +15,6 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
 
 
-@pytest.fixture(scope="module")
-def client(dask_client):
-    return dask_client
-
-
 def test_independent_work_goes_to_the_workers_by_joblib_and_has_the_same_bits(client):
     """Pairs of classes, starts, and the patterns of cross-entropy."""
     from joblib import parallel_config
