@@ -12,19 +12,18 @@ if TYPE_CHECKING:
 __all__ = ["has_probabilities", "told_of_curves"]
 
 
-class Calibratable(Protocol):
+class _CanBeCalibrated(Protocol):
     """A classifier that can be calibrated."""
 
     calibration: str | None
-    _models_probabilities: bool
     _curves: Sequence[str]
+    _models_probabilities: bool
 
     @property
-    def _is_calibrated(self) -> bool:
-        """Whether it is, once it is fitted."""
+    def _is_calibrated(self) -> bool: ...
 
 
-def has_probabilities(machine: Calibratable) -> bool:
+def has_probabilities(machine: _CanBeCalibrated) -> bool:
     """Whether there are any, for ``hasattr``; else AttributeError says why there are none.
 
     Parameters

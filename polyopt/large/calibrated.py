@@ -157,14 +157,13 @@ class CalibratedBlocks(BlockClassifier):
         Parameters
         ----------
         X : array_like or sparse matrix of shape (t, m)
-            Samples.
+            The samples they are of.
 
         Returns
         -------
         ndarray of shape (t, n_classes)
-            In the order of ``classes_``; ``predict`` gives the class with the largest. With more than two
-            classes, those that agree best with the probabilities of all pairs (the second method of Wu, Lin &
-            Weng, 2004).
+            As of the classifiers in memory: with more than two classes, those that agree best with the
+            probabilities of all pairs, and the class that ``predict`` gives has the largest.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)

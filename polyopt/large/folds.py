@@ -20,7 +20,8 @@ __all__ = ["Fold", "folds_of", "weights_of"]
 
 _ONE_SIDED = (
     "fold {fold} of {folds} has all samples of class {label!r}, so that none is left to fit a machine to "
-    "without that fold: row i of block k is in fold (i + k) mod {folds} + 1; {label!r} needs more samples"
+    "without that fold: row i of block k is in fold (i + k) mod {folds} + 1; {label!r} needs more "
+    "samples, or the rows another order"
 )
 
 

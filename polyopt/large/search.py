@@ -151,7 +151,7 @@ class GridSearchCV(Answering):
         if not isinstance(self.estimator, BlockClassifier):
             raise ValueError(
                 f"GridSearchCV of blocks needs a classifier of polyopt.large or polyopt.dask, and not "
-                f"{type(self.estimator).__name__}: scikit-learn's is for samples in memory"
+                f"{self.estimator!r}: scikit-learn's is for samples in memory"
             )
         machines = []
         for setting in settings:

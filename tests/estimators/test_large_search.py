@@ -160,7 +160,7 @@ def test_a_search_that_is_cut_keeps_what_is_done(data, monkeypatch):
         ({"D": [1.0]}, {}, "Invalid parameter 'D' for estimator SVM"),
         (GRID, {"cv": 1}, "cv must be"),
         (GRID, {"cv": 121}, "fold 43 of 121 has no samples"),
-        (GRID, {"estimator": SVM()}, "needs a classifier of polyopt.large or polyopt.dask, and not SVM"),
+        (GRID, {"estimator": SVM()}, "a classifier of polyopt.large or polyopt.dask, and not SVM"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_any_fit(settings, changes, message, data, monkeypatch):
