@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from polyopt.certificates.rounding import Ball
+from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
 from polyopt.certificates.sigma_metric import SigmaMetric, inverse, kept, sizes_in_metric
 
 EPS = np.finfo(float).eps
@@ -90,3 +91,20 @@ def test_a_sample_is_as_long_as_the_lesser_of_what_its_norm_and_its_weight_allow
     assert sizes_in_metric(own, 1.0, weights, 12.0) == pytest.approx(np.sqrt([12.0, 3.0, 12.0]))
     assert (sizes_in_metric(own, 0.0, weights, 12.0) > own).all()
     assert kept(0.25).mid == 0.75
+
+
+def test_the_price_of_samples_in_fewer_directions_than_features_is_finite_by_their_spread():
+    """At D = 1 the metric has no inverse there, and what is left is bounded by the weights alone."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2)) @ rng.normal(size=(2, 4)) + 3.0
+    s, beta = rng.uniform(0.5, 2.0, 12), rng.normal(size=12)
+    beta -= beta.mean()
+    centred = X - s @ X / s.sum()
+    for D in (1.0, 0.6):
+        A = (1.0 - D) * np.eye(4) + D * (centred * s[:, None]).T @ centred / s.sum()
+        pulled = centred.T @ beta
+        v = np.linalg.pinv(A, rcond=1e-10) @ pulled
+        rest = beta - D * s * (centred @ v) / s.sum()
+        left = s.sum() * (rest**2 / s).sum() if D == 1.0 else 0.0
+        found = SigmaLinearGeometry(X, D, s).price(beta)
+        assert found.upper == pytest.approx(pulled @ v + left, rel=1e-6)

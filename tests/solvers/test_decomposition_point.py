@@ -56,6 +56,15 @@ def test_a_point_given_up_has_outputs_of_its_own(dtype):
     assert np.array_equal(point.beta, beta)
 
 
+def test_a_probe_works_through_the_multipliers_that_are_not_0():
+    point, K, beta = a_point(np.inf)
+    beta[::4] = 0.0
+    point.take(beta, K @ beta)
+    width = point.gram.width
+    assert point.probe_work() == block_work(point._probes(), np.count_nonzero(beta), width)
+    assert 0 < np.count_nonzero(beta) < len(beta)
+
+
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("size", np.geomspace(1e2, 1e5, 7))
 @pytest.mark.parametrize("seed", range(4))
