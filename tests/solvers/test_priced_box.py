@@ -1,10 +1,12 @@
 """The parts of the bound on a face in a box at prices, by their formulas; kernels as Python runs them."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from polyopt.solvers.cpm import priced_box
-from polyopt.solvers.cpm.face import Samples
+from polyopt.solvers.cpm.face import UNIT, Samples
 from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
 
 N, D, INSIDE = 12, 3, 4
@@ -216,3 +218,34 @@ def test_where_envelopes_lose_nothing_a_box_is_bound_finely_and_then_cut_where_i
     assert examined(monkeypatch, [5.0], [1.0], [(0, 0.0051)])[1] == [0.03]
     for width, cut in ((1.9e-11, -1), (2.1e-11, 2)):  # of both its ends a hundred-billionth
         assert examined(monkeypatch, [5.0], [1.0], [(2, 1.0)], width=width)[0][2] == cut
+
+
+def test_ends_are_moved_outward_for_each_operation_and_hardly_more():
+    """Beside the sums as fractions, in units of rounding times the sizes that were added up."""
+    rng, d = np.random.default_rng(4), 60
+    data = Samples(rng.normal(size=(3, d)), np.ones(3), np.ones(3), 3)
+    box = face_box_for(data)
+    box.low[:] = rng.normal(size=d)
+    box.high[:] = box.low + rng.uniform(0.5, 1.0, d)
+    priced_box._set_up.py_func(data, np.zeros(0), box)
+    for i in range(3):
+        ends = [[Fraction(x) * Fraction(end) for end in pair]
+                for x, *pair in zip(data.A[i], box.low, box.high, strict=True)]  # fmt: skip
+        unit = UNIT * (d + 2) * float(sum(max(abs(one), abs(other)) for one, other in ends))
+        assert float(sum(map(min, ends)) - Fraction(box.least[i])) / unit == pytest.approx(1.0, abs=0.15)
+        assert float(Fraction(box.most[i]) - sum(map(max, ends))) / unit == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_and_its_rounding_are_sums_over_lines_and_coefficients(seed):
+    _, data, box, prices = drawn(seed)
+    priced_box._set_up.py_func(data, prices, box)
+    box.v[:] = box.up @ data.A
+    box.w[:] = np.clip(0.5 * box.v, box.low, box.high)
+    value, off = priced_box._value.py_func(data, box)
+    assert value == pytest.approx(box.up.sum() + box.shift.sum() + box.w @ box.w - box.w @ box.v)
+    far = box.up @ np.abs(data.A) @ np.maximum(np.abs(box.low), np.abs(box.high))
+    terms = box.up.sum() + np.abs(box.shift).sum() + box.w @ box.w + np.abs(box.w) @ np.abs(box.v)
+    # Pulls of N terms enter twice; 2 N numbers of lines and 2 D of coefficients are added up.
+    unit = UNIT * (2 * (N + 6) * far + (2 * N + 2 * D + 8) * terms)
+    assert off / unit == pytest.approx(1.02, rel=1e-9)
