@@ -45,8 +45,10 @@ class LargeMachine(CalibratedBlocks):
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
     calibration : {"sigmoid"}, optional
-        Whether to have probabilities, as of :class:`polyopt.large.calibrated.CalibratedBlocks`: by five
-        further fits.
+        Probabilities for ``predict_proba``: Platt's sigmoid of the scores of samples that a machine was not
+        fitted to. This takes five further fits; zero moves to where both classes are as probable, and
+        ``certificate()`` stays that of the program's own point. A limit or Ctrl-C in these fits leaves the
+        machine without probabilities, with a warning.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 
@@ -60,6 +62,8 @@ class LargeMachine(CalibratedBlocks):
         The classes of each hyperplane; the second is on its positive side.
     certificates_, solutions_ : list
         The proof of each hyperplane, and how its solver ended.
+    calibrations_ : list of Calibration
+        The curve of each pair of classes; none where the machine is not calibrated.
     n_iter_, n_features_in_ : int
         Iterations, the most of all; features.
     """

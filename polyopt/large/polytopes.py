@@ -116,6 +116,8 @@ class ConvexPolytopeMachine(CalibratedBlocks):
     certificates_, solutions_ : list
         The proof of each polytope for its assignment, and how its rounds ended. ``solutions_[0]["held"]`` are
         the faces (K, m+1) that make the assignment: each sample outside is on the one with its highest score.
+    calibrations_ : list of Calibration
+        The curve of each pair of classes; none where the machine is not calibrated.
     starts_ : list
         How the local steps before them ended, or None where there were none.
     n_iter_, n_features_in_ : int
