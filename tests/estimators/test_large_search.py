@@ -77,6 +77,7 @@ def test_the_answer_is_the_best_machine_of_all_samples(search, data):
     assert clone(search).get_params()["cv"] == 3
 
 
+@pytest.mark.filterwarnings("ignore:GridSearchCV. of the machine")
 def test_each_block_is_read_in_place(data):
     """No array of samples is other memory than the one that was given, and it is looked at whole once."""
     X, y, _ = data
