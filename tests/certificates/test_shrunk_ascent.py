@@ -143,3 +143,15 @@ def test_weights_of_rounding_are_zeros_in_the_faces():
     ascent.begin_from(np.ones((3, 1)))  # 0.1 + 0.2 − 0.3 is not 0 in doubles
     assert ascent.W[0, 1] != 0.0
     assert ascent.faces.tolist() == [[1.5, 0.0, 1.5]]
+
+
+def test_some_steps_say_whether_they_came_as_near_as_asked():
+    *_, ascent = drawn("l1")
+    assert not ascent._steps(1e-300, 0, lambda: False)
+    assert not ascent._steps(1e-300, 1, lambda: False)
+    assert not ascent._steps(1e-300, 50, lambda: True)
+    assert ascent._steps(2.0 * ascent.gap, 0, lambda: False)
+    assert ascent.steps == 1
+    assert ascent._steps(1e-9, 200, lambda: False)
+    ascent.refresh()
+    assert ascent.gap <= 1e-9

@@ -205,3 +205,25 @@ def test_slopes_that_only_rounding_makes_are_none(size):
         lambda name, w, *more: [parts[name](rows, g, *more)], lambda values: sum(values), np.zeros(1)
     )
     assert found == pytest.approx((-1.0, 4.0))
+
+
+def test_slopes_that_rounding_makes_late_are_taken_at_the_last_end():
+    """Sums of a bin each may fall short of what costs together: what rises then seems to rise at no end."""
+    ends = intercept.Ends(0.0, 8.0, 5000, 10.0, 4.0, True)
+    asked = []
+
+    def ask(name, w, *more):
+        asked.append((name, more))
+        if name == "break_ends":
+            return [ends]
+        if name == "few_breaks":
+            return [intercept.Few(3.0, np.array([more[1]]), np.array([1.0]), np.inf)]
+        edges = more[0]
+        found = np.zeros((2, len(edges) + 1))
+        found[0, -1], found[1] = 4.0, 1.0  # all of it beyond the last edge
+        return [found]
+
+    found = intercept.cheapest_of_blocks(ask, lambda values: sum(values), np.zeros(1))
+    (_, (low, high)) = asked[-1]
+    assert low < high == 8.0
+    assert found == (8.0, np.inf)
