@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pkgutil
 import re
@@ -297,3 +298,13 @@ def test_what_a_program_says_is_escaped():
     )
     assert "A &lt;title&gt; &amp; more" in program_section(odd)
     assert "<title> &" not in program_section(odd)
+
+
+def test_what_a_module_of_programs_prints_waits_until_it_is_run():
+    """Every module of programs calls print where it is run alone, and there only."""
+    for family in FAMILIES:
+        *others, last = ast.parse(inspect.getsource(import_module(f"formulations.{family}"))).body
+        assert ast.unparse(last.test) == "__name__ == '__main__'", family
+        assert not any(
+            isinstance(each, ast.Expr | ast.If) and "print" in ast.unparse(each) for each in others
+        )

@@ -209,7 +209,7 @@ def test_slopes_that_only_rounding_makes_are_none(size):
 
 def test_slopes_that_rounding_makes_late_are_taken_at_the_last_end():
     """Sums of a bin each may fall short of what costs together: what rises then seems to rise at no end."""
-    ends = intercept.Ends(0.0, 8.0, 5000, 10.0, 4.0, True)
+    ends = intercept.Ends(0.0, 8.0, 10**9, 10.0, 4.0, True)
     asked = []
 
     def ask(name, w, *more):
