@@ -10,7 +10,7 @@ from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyopt.certificates import careful
+from polyopt.certificates import careful, rounding
 from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.rounding import (
     ABOVE,
@@ -339,3 +339,9 @@ def test_one_entry_that_is_not_known_moves_all_shares_of_its_row(at, sign):
     assert (found.lower <= moved).all()
     assert (moved <= found.upper).all()
     assert (found.rad <= 1.01 * found.mid).all()
+
+
+def test_a_radius_grows_by_four_times_the_rounding_of_its_terms_and_by_what_underflows():
+    k = 10**6
+    assert (rounding._more(1.0, k) - 1.0) / rounding.gamma(k + 8) == pytest.approx(4.0, rel=1e-4)
+    assert rounding._more(0.0, k) == (k + 2) * rounding._TINY > 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import highspy
 import numpy as np
 import pytest
 from helpers.cases import in_turn
@@ -12,7 +13,7 @@ from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume
 from polyopt.solvers.cpm import dual, sgd
 from polyopt.solvers.decomposition import driver, run
 from polyopt.solvers.hard_margin_loss import tree as hard_margin_tree
-from polyopt.solvers.l0 import milp, tree
+from polyopt.solvers.l0 import milp, node, tree
 
 DEFAULTS = {
     driver.solve_decomposition: {"tol": 1e-3, "max_iter": None, "cache_size": 500.0},
@@ -50,3 +51,7 @@ def test_a_solver_has_no_limit_of_time_and_its_orders_are_those_of_seed_0_unless
 def test_an_optimal_point_has_a_gap_of_ten_tolerances_and_never_more_than_a_tenth():
     found = [run._widest_gap(tol) for tol in (1e-6, 1e-3, 0.01, 0.5)]
     assert found == pytest.approx([1e-5, 1e-2, 0.1, 0.1])
+
+
+def test_a_node_without_a_limit_has_as_many_iterations_as_highs_has_by_itself():
+    assert highspy.Highs().getOptionValue("simplex_iteration_limit")[1] == node._UNLIMITED
