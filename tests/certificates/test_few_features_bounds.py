@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt.certificates import polyceptron_subset
+from polyopt.certificates import Claim, polyceptron_subset
 
 R = 1e4
 NONE = np.zeros(3, dtype=bool)
@@ -52,3 +52,13 @@ def test_of_a_node_with_too_many_features_or_multipliers_that_are_0():
     X = np.array([[1.0, 5.0, 0.0], [1.0, 2.0, 0.0]])
     found = polyceptron_subset._bound(X, y, caps, 7.0 * caps, 3, R, NONE, np.array([False, True, False]))
     assert found == pytest.approx(2.0)
+
+
+def test_faces_that_only_a_sample_without_cost_violates_are_optimal():
+    X, y = np.array([[2.0], [3.0], [-2.0], [-3.0], [0.5]]), np.array([1.0, 1.0, -1.0, -1.0, -1.0])
+    W = np.array([[1.0, 0.0], [1.0, 0.0]])
+    for cost, claim in ((0.0, Claim.OPTIMAL), (1.0, None)):
+        C = np.array([1.0, 1.0, 1.0, 1.0, cost])
+        found = polyceptron_subset.certify_polyceptron_subset(X, y, W, max_features=1, C=C)
+        assert (found.claim is Claim.OPTIMAL) == (claim is Claim.OPTIMAL)
+        assert found.primal_value == pytest.approx(1.5 * cost)
