@@ -24,10 +24,10 @@ from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
 from polyopt.outer.cpm import first, prepared
 from polyopt.outer.cpm import optimum as module
-from polyopt.outer.cpm.dual_ends import best_dual_end
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price
@@ -577,17 +577,37 @@ def test_a_face_more_costs_no_more_than_an_empty_one_above_fewer(seed):
     assert (np.diff(costs) <= 1.0 + 1e-7).all()
 
 
-def test_in_many_dimensions_the_search_begins_no_higher_than_dual_ascent_ends():
+def test_in_many_dimensions_the_search_begins_no_higher_than_dual_ascents_end():
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(90, 60)), np.where(np.arange(90) < 45, 1.0, -1.0)
     data, best = first_incumbent(X, y, K=2, seed=7)
     drawn = int(np.random.default_rng(7).integers(2**31))
     signs = np.where(np.arange(90) < data.inside, -1.0, 1.0)
     samples = np.ascontiguousarray((signs[:, None] * data.A)[:, :-1])
-    end = best_dual_end(samples, signs, data.C, 2, n_init=80, max_iter=300, time_limit=None, seed=drawn)
-    program = cpm.fixed_assignment(samples, signs, 2, end, data.C).solve()
-    assert best.limits[0] <= program.objective * (1 + 1e-6)
+    ends = solve_cpm(samples, signs, data.C, Settings(2, "dual", n_init=20), drawn)
+    assert best.limits[0] <= ends.objective * (1 + 1e-9)
     assert best.limits[0] == pytest.approx(objective(samples, signs, best.W, data.C), rel=1e-9)
+
+
+@pytest.mark.parametrize("loose", [False, True])
+def test_kicks_lower_a_point_that_alternation_leaves_and_never_raise_one(loose, monkeypatch):
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(40, 4)), np.where(np.arange(40) < 20, 1.0, -1.0)
+    data = merge(X, y, np.ones(40), rng)[0]
+    W = np.zeros((2, 5))
+    cost = first.settle(data, rng.integers(0, 2, 20), W, 1e-9)
+    best = Best(W.copy(), np.array([cost, np.inf, 0.0]))
+    first._kicked(data, best, 0, Clock(), rng)
+    assert best.limits[0] == cost
+    if not loose:
+        monkeypatch.setattr(first, "_keep_end", lambda *given: None)
+    before = cost
+    for _ in range(10):
+        first._kicked(data, best, 4, Clock(), rng)
+        assert best.limits[0] <= before
+        before = best.limits[0]
+    assert best.limits[0] < cost * (1 - 1e-6)
+    assert best.limits[0] == pytest.approx(price(data, best.W, np.zeros(20, dtype=np.int64)), rel=1e-9)
 
 
 def first_incumbent(X, y, K, seed):

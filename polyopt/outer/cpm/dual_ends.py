@@ -3,8 +3,7 @@
 Dual ascent goes through an assignment in a small part of the time that the explicit programs take, and its
 starts are loosened (:meth:`polyopt.outer.cpm.dual.DualEngine.loosen`), which ends lower more often than not.
 So the exact solver makes one run more than it was asked for: from the best end of half as many dual ascents,
-each to a gap of a hundredth. On small data they take up to four tenths of the time of the other runs. The
-search for the global optimum begins from such an end as well (:mod:`polyopt.outer.cpm.first`).
+each to a gap of a hundredth. On small data they take up to four tenths of the time of the other runs.
 
 The ascents see equal samples as one, in an order of their own, so that neither repetition in place of weight
 nor the order of the samples makes a difference.

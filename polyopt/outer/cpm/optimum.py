@@ -86,7 +86,7 @@ def solve_cpm_global(
     time_limit : float, optional
         Seconds.
     start : array_like of shape (K, m+1), optional
-        Faces to begin from. By default the best of alternating minimisation from random starts.
+        Faces to begin from. By default the best of many starts, for a fifth of the time limit at most.
     seed : int
         Of random starts and of the order in which bounds are added up: the same seed, the same search.
     bounds : {"best", "additive", "plain"}
