@@ -814,3 +814,23 @@ def test_the_example_is_true():
     results = doctest.testmod(cross_entropy)
     assert results.attempted >= 5
     assert results.failed == 0
+
+
+def test_a_score_that_meets_the_lower_bound_ends_all_runs(rng):
+    weights = rng.integers(1, 20, 12).astype(float)
+    goal = weights[:5].sum()
+
+    def score(chosen):
+        return 1.0 + abs(weights[chosen].sum() - goal)
+
+    found = cross_entropy_minimize(score, 12, lower_bound=1.0, restarts=3, n_samples=30)
+    plain = cross_entropy_minimize(score, 12, restarts=3, n_samples=30)
+    assert found.value == plain.value == 1.0
+    assert found.reason == "the best score meets the lower bound"
+    assert found.restarts == 0 < plain.restarts
+    first = next(record["iteration"] for record in plain.history if record["best"] == 1.0)
+    assert found.iterations == first
+    below = cross_entropy_minimize(score, 12, lower_bound=0.9, restarts=3, n_samples=30)
+    assert (below.history[-1]["best"], below.iterations) == (1.0, plain.iterations)
+    with pytest.raises(ValueError, match="lower_bound"):
+        cross_entropy_minimize(score, 12, lower_bound=np.inf)

@@ -22,7 +22,7 @@ from formulations.clock import current_run
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.evaluation import Evaluator, require
 from polyopt.outer.cross_entropy.patterns import OutOfTime, PatternScores, Scored
-from polyopt.outer.cross_entropy.run import Rules, Run
+from polyopt.outer.cross_entropy.run import Rules, Run, meets
 from polyopt.solvers.clock import Clock
 from polyopt.watch import show
 
@@ -104,6 +104,7 @@ def cross_entropy_minimize(
     patience: int = 5,
     max_iter: int = 100,
     tol: float = 1e-3,
+    lower_bound: float = -np.inf,
     restarts: int = 0,
     incumbents: ArrayLike | None = None,
     batch: bool = False,
@@ -118,7 +119,7 @@ def cross_entropy_minimize(
 ) -> CrossEntropyResult:
     """Minimise a score of 0-1 patterns by the cross-entropy method.
 
-    A search, not a proof: nothing bounds how far the result is from the optimum.
+    A search, not a proof: nothing but a `lower_bound` tells how far the result is from the optimum.
 
     Parameters
     ----------
@@ -147,6 +148,9 @@ def cross_entropy_minimize(
     tol : float
         A run ends when every probability is this close to 0 or 1. It ends as well when an iteration draws
         no pattern that had not been drawn before.
+    lower_bound : float, default=-inf
+        A number that no score is below: the search ends with the iteration whose best score meets it, up to
+        1e-9 relative, and makes no further runs.
     restarts : int
         Further runs from `p0`, with the same cache; the best pattern of all is kept.
     incumbents : array_like of shape (r, n), optional
@@ -211,7 +215,8 @@ def cross_entropy_minimize(
     evaluator = Evaluator(score, batch=batch, improve=improve, rank=rank, errors=errors, n_jobs=n_jobs)
     clock = Clock(time_limit)
     scores = PatternScores(evaluator, n, cache_size=cache_size, clock=clock)
-    search = _Search(scores, rules, start, clock, progress)
+    require(lower_bound < np.inf, "lower_bound", lower_bound, "a number below infinity")
+    search = _Search(scores, rules, start, clock, progress, lower_bound)
     try:
         search.run(given, restarts + 1, np.random.default_rng(random_state))
     except OutOfTime:
@@ -236,7 +241,9 @@ class _Search:
         start: NDArray[np.float64],
         clock: Clock,
         progress: Callable[[dict[str, float]], None] | None,
+        lower_bound: float,
     ):
+        self.lower_bound = lower_bound
         self.scores, self.rules, self.start, self.clock, self.progress = scores, rules, start, clock, progress
         self.runs: list[tuple[Run, float]] = []  # each with the best value before it
         self.history: list[dict[str, float]] = []
@@ -251,7 +258,9 @@ class _Search:
         """
         standing = self._scored(given)
         for number in range(count):
-            run = Run(self.rules, self.start)
+            if number > 0 and meets(self.scores.best_value, self.lower_bound):
+                return
+            run = Run(self.rules, self.start, self.lower_bound)
             self.runs.append((run, self.scores.best_value))
             while run.status is None:
                 if self.scores.evaluations and self.clock.is_over:

@@ -18,7 +18,7 @@ from polyopt.outer.starts import TIE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Rules", "Run"]
+__all__ = ["Rules", "Run", "meets"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Run:
         How to draw, choose and end.
     p : ndarray of shape (n,)
         Probabilities to start from.
+    lower_bound : float
+        A number that no score is below.
 
     Attributes
     ----------
@@ -71,8 +73,8 @@ class Run:
         Why it ended.
     """
 
-    def __init__(self, rules: Rules, p: NDArray[np.float64]):
-        self.rules, self.p = rules, p
+    def __init__(self, rules: Rules, p: NDArray[np.float64], lower_bound: float = -np.inf):
+        self.rules, self.p, self._bound = rules, p, lower_bound
         self.status: Status | None = None
         self.reason = ""
         self._threshold = np.inf  # of the last iteration
@@ -112,7 +114,7 @@ class Run:
             self.p = rules.beta * self.p + (1 - rules.beta) * elite.mean(axis=0)
         self._iterations += 1
         self._wait(found.values.min())
-        self._judge(found.asked_before)
+        self._judge(found.asked_before, scores.best_value)
         return {
             "iteration": float(self._iterations),
             "best": scores.best_value,
@@ -133,9 +135,11 @@ class Run:
             if value < least - (TIE * abs(least) if least < np.inf else 0.0):
                 self._least[name], self._waited = value, 0
 
-    def _judge(self, nothing_new: bool) -> None:
+    def _judge(self, nothing_new: bool, best: float) -> None:
         rules = self.rules
-        if np.minimum(self.p, 1 - self.p).max() <= rules.tol:
+        if meets(best, self._bound):
+            self.status, self.reason = Status.CONVERGED, "the best score meets the lower bound"
+        elif np.minimum(self.p, 1 - self.p).max() <= rules.tol:
             self.status, self.reason = Status.CONVERGED, f"every probability is within {rules.tol} of 0 or 1"
         elif nothing_new:
             self.status, self.reason = Status.CONVERGED, "an iteration drew no new pattern"
@@ -144,6 +148,11 @@ class Run:
             self.status, self.reason = Status.CONVERGED, f"{rules.patience} iterations in a row {lowered}"
         elif self._iterations >= rules.max_iter:
             self.status, self.reason = Status.ITERATION_LIMIT, f"{rules.max_iter} iterations were made"
+
+
+def meets(best: float, lower_bound: float) -> bool:
+    """Whether a score is the least that there can be, up to ties."""
+    return best < np.inf and best - lower_bound <= TIE * abs(best)
 
 
 def _elite_of(group: Scored, threshold: float) -> Scored:

@@ -17,6 +17,7 @@ from formulations.shown import Shown, Summary, Table
 from formulations.solution import Solution, Status
 from polyopt.outer.cross_entropy.method import cross_entropy_minimize
 from polyopt.outer.cross_entropy.patterns import with_ties
+from polyopt.outer.cross_entropy.run import meets
 from polyopt.outer.l0.flips import descend_by_flips
 from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.settings import CrossEntropySettings
@@ -171,6 +172,7 @@ class _Search:
         progress: Callable[[dict[str, float]], None] | None,
     ):
         self._scorer, self._relaxation, self._clock, self._progress = scorer, relaxation, clock, progress
+        self._bound = float(relaxation.bound or 0.0)
         self.found: list[CrossEntropyResult] = []
         self.history: list[dict[str, float]] = []
         self._scores: list[float] = []
@@ -187,14 +189,16 @@ class _Search:
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
         found = cross_entropy_minimize(
             scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
-            time_limit=limit, progress=self._tell, **settings,
+            time_limit=limit, progress=self._tell,
+            lower_bound=self._bound, **settings,
         )  # fmt: skip
         self.found.append(found)
         pattern, score = self._rounded, np.inf
         if found.pattern is not None:
             pattern, score = found.pattern, found.value
-            self._keep(pattern, score)
-        if flips and found.status is not Status.INTERRUPTED and not clock.is_over:
+            self._keep(pattern, score, meets(score, self._bound))
+        stopped = found.status is Status.INTERRUPTED or clock.is_over
+        if flips and not (stopped or meets(self._score, self._bound)):
             data = scorer.data
             model = PatternLP(data)
             end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
@@ -212,7 +216,7 @@ class _Search:
     @property
     def is_optimal(self) -> bool:
         """Whether the best score meets the relaxation's bound."""
-        return _meets(self._score, self._relaxation)
+        return meets(self._score, self._bound)
 
     def told(self) -> L0Search:
         """The record of the search."""
@@ -250,10 +254,6 @@ class _Search:
             self._progress(self.history[-1])
 
 
-def _meets(score: float, relaxation: Solution) -> bool:
-    return bool(score - float(relaxation.bound or 0.0) <= TIE * abs(score))
-
-
 def _solution(
     data: L0Data, pattern: Bits, relaxation: Solution, status: Status, solver: str, clock: Clock
 ) -> Solution:
@@ -266,6 +266,6 @@ def _solution(
     )  # fmt: skip
     return replace(
         found,
-        status=Status.OPTIMAL if _meets(found.objective, relaxation) else status,
+        status=Status.OPTIMAL if meets(found.objective, float(relaxation.bound or 0.0)) else status,
         duals={**found.duals, "relaxation": relaxation["margin"]},
     )
