@@ -43,7 +43,8 @@ def begin(
     """Alternate from the faces given, or from random ones and ends of dual ascent, and keep the best.
 
     Where the data are large enough (samples times dimensions times faces, from 10,000) there are dual ascents
-    in up to four tenths of the time, and kicks of the best point in up to three tenths.
+    in up to four tenths of the time, but for the first batch, which may take longer, and kicks of the best
+    point in up to three tenths.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def _from_many(
     """Begin from the ends of dual ascents, from fewer faces and from faces by lot."""
     n_faces, points = len(best.W), data.A[data.inside :]
     if n_faces > 1 and data.A.size * n_faces >= _WIDE:
-        _from_dual(data, best, clock.part(_ASCENDING), int(rng.integers(2**31)))
+        _from_dual(data, best, clock, int(rng.integers(2**31)))
     if n_faces > 2:
         _from_fewer(data, best, precision, starts, clock, rng)
     some = len(points) > 0
@@ -118,12 +119,13 @@ def _from_dual(data: Samples, best: Best, clock: Clock, seed: int) -> None:
     Their starts are loosened: in many dimensions, where a face can hold almost any samples that it is given,
     they end lower than alternation from random faces does.
     """
-    problem = _problem(data, len(best.W))
+    problem, part = _problem(data, len(best.W)), clock.part(_ASCENDING)
     for number in range(_BATCHES if clock.left is not None else 1):
-        if number > 0 and clock.is_over:
+        if number > 0 and part.is_over:
             return
+        left = part.left if number > 0 else clock.left  # as one batch comes before all other starts
         found = run_from_many_starts(
-            [Stage(problem, _ROUNDS)], n_init=_ASCENTS, time_limit=clock.left, seed=seed + number, n_jobs=1
+            [Stage(problem, _ROUNDS)], n_init=_ASCENTS, time_limit=left, seed=seed + number, n_jobs=1
         )
         _keep_end(data, best, found)
 
