@@ -189,10 +189,15 @@ def measured(program):
 
 @in_turn("name", FAMILIES)
 def test_programs_are_those_that_were_measured_at_a_point(name):
-    """So are rows that bind nowhere, and the numbers that a program is shown with."""
+    """So are rows that bind nowhere, and the numbers that a program is shown with.
+
+    What has coordinates of a kernel's features is left out: these may be turned, and processors turn them.
+    """
     of_pairs = [side for pair in family(name).pairs() for side in (pair.primal, pair.dual)]
     programs = of_pairs + [program for of, program in SINGLES if of == name]
-    assert [measured(each) for each in programs] == pytest.approx(KNOWN["at_a_point"][name], rel=1e-6)
+    known = KNOWN["at_a_point"][name]
+    found = [np.nan if np.isnan(at) else measured(each) for each, at in zip(programs, known, strict=True)]
+    assert found == pytest.approx(known, rel=1e-6, nan_ok=True)
 
 
 def test_programs_without_a_dual_have_the_optimum_known():
