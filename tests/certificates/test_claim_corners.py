@@ -179,3 +179,11 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
         gain, price = program.bound(told, slopes)
         assert value == gain - price
     assert settled >= least
+
+
+def test_numbers_of_a_file_are_one_where_several_are_the_same():
+    half = Fraction(1, 2)
+    assert numerals([half]) == [numeral(half)]
+    assert numerals([half, half]) == numeral(half)
+    assert numerals([half, 0, 0]) == {"at": [0], "is": [numeral(half)]}
+    assert numerals(np.zeros(1)) == {"at": [], "is": []}

@@ -134,3 +134,13 @@ def test_whole_numbers_are_printed_as_computed_and_relaxed_to_the_real_program(d
         plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.0], 2)
     with pytest.raises(ValueError, match="R must have a column for each of the 3 faces"):
         plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.1, 0.2], 2)
+
+
+def test_what_the_limits_of_whole_numbers_hold_is_taken_from_the_pull(data, rng):
+    X, y, C, _ = data
+    v, mu, nu = rng.uniform(0.1, 0.9, len(y)), rng.uniform(1.0, 2.0, 4), rng.uniform(3.0, 4.0, 4)
+    found = spla1_integer.recover(X, y, 0.3, v, mu, nu, C, RIDGE)
+    pull = sum(C[i] * v[i] * y[i] * X[i] for i in range(len(y)))
+    assert found["p"] == pytest.approx((0.3 * pull - mu + nu) / (RIDGE * 0.09))
+    assert found["b"] == pytest.approx(sum(C * v * y) / RIDGE)
+    assert found["z"] == pytest.approx(y * (0.3 * (X @ found["p"]) + found["b"]))

@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
 @in_turn(
     ("latex", "sentence"),
     [
-        (r"\nonsense x", r"\\nonsense is not known, at character 1"),
+        (r"\nonsense x", r"\\nonsense is not known, at character 1 of"),
         (r"\tfrac{1", "ends without }"),
         (r"x^", "ends too early, at character 3 of"),
         (r"x + {y", "ends without }, at character 7 of"),

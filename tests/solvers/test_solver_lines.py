@@ -19,11 +19,13 @@ from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.hard_margin_loss.cuts import Cuts
 from polyopt.solvers.interior_point import intercept, solve_interior_point, system
+from polyopt.solvers.interior_point.crew import Change, bring
 from polyopt.solvers.interior_point.system import Regulariser, System
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
 from polyopt.solvers.orthant import step_within
 from polyopt.solvers.osqp_dual import solve_osqp_dual
+from polyopt.solvers.progress import printer
 from polyopt.solvers.smooth_whole import SmoothWhole
 
 
@@ -227,3 +229,22 @@ def test_slopes_that_rounding_makes_late_are_taken_at_the_last_end():
     (_, (low, high)) = asked[-1]
     assert low < high == 8.0
     assert found == (8.0, np.inf)
+
+
+def test_a_block_goes_through_the_part_of_the_log_that_it_has_missed():
+    """A log that begins at its change 2, for a block that has been through 3."""
+    block = SimpleNamespace(done=3, answer=None)
+    block.move = lambda step: ("moved", step)
+    log = [Change("move", (step,)) for step in (2, 3, 4)]
+    assert bring(block, log, 2, None) == ("moved", 4)
+    assert block.done == 5
+    block = SimpleNamespace(done=4, answer="as it was", move=pytest.fail)
+    assert bring(block, log[:2], 2, None) == "as it was"
+
+
+def test_progress_is_seen_at_once(monkeypatch):
+    told = []
+    stream = SimpleNamespace(write=told.append, flush=lambda: told.append("seen"))
+    monkeypatch.setattr("sys.stderr", stream)
+    printer("a fit", 0.0)({"seconds": 1.0, "objective": 2.0})
+    assert told == ["a fit: 1.0 s, objective 2", "\n", "seen"]
