@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from tempfile import TemporaryDirectory
@@ -45,7 +45,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         _write(data, n, folder)
         source = large.NpyFiles(f"{folder}/X.npy", f"{folder}/y.npy", rows=n // (4 if smoke else _BLOCKS))
         return pd.DataFrame(
-            [*_rates(data, source, 1 if smoke else 3), *_certified(data, source, n, 2 if smoke else None)]
+            [*rate(data, source, 1 if smoke else 3), *_certified(data, source, n, 2 if smoke else None)]
         )
 
 
@@ -57,14 +57,6 @@ def _write(data: Images, n: int, folder: str) -> None:
         at += len(labels)
     X.flush()
     np.save(f"{folder}/y.npy", y)
-
-
-def _rates(data: Images, source: large.NpyFiles, repeats: int) -> Rows:
-    try:
-        import distributed  # noqa: F401
-    except ImportError:
-        return
-    yield from rate(data, source, repeats)
 
 
 def _certified(data: Images, source: large.NpyFiles, n: int, scans: int | None) -> Rows:
@@ -109,6 +101,5 @@ def _by_blocks(
 
 def _answers(machine: Any, data: Images, begun: float) -> dict[str, Any]:
     spent = time.process_time() - begun
-    predict: Callable[[np.ndarray], np.ndarray] = machine.predict
-    wrong = np.mean(predict(data.X_test) != data.y_test)
+    wrong = np.mean(machine.predict(data.X_test) != data.y_test)
     return {"CPU seconds": spent, "test error, %": 100 * float(wrong)}

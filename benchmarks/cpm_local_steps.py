@@ -50,10 +50,6 @@ def run(smoke: bool = False) -> pd.DataFrame:
         source = NpyFiles(f"{folder}/X.npy", f"{folder}/y.npy", rows=n // _BLOCKS)
         passes = _PASSES[:2] if smoke else _PASSES
         rows = [*_stream(data, source, passes), *_local(data, source, passes, Path(folder))]
-        try:
-            import distributed  # noqa: F401
-        except ImportError:
-            return pd.DataFrame(rows)
         return pd.DataFrame([*rows, *rate(data, source, 1 if smoke else 10)])
 
 
@@ -121,7 +117,11 @@ def _local(data: Images, source: Source, passes: tuple[int, ...], folder: Path) 
 
 
 def rate(data: Images, source: Source, repeats: int) -> Rows:
-    """Seconds of a round on one and on two of Dask's workers, the least of so many."""
+    """Seconds of a round on one and on two of Dask's workers, the least of so many; none without Dask."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        return
     from benchmarks.helpers.dask_parts import cluster
     from polyopt.dask.crew import Team
 

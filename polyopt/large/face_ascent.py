@@ -28,7 +28,7 @@ from formulations.solution import Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.cpm_face_blocks import Multipliers, faces_of, halves_of
 from polyopt.certificates.tally import together
-from polyopt.large.face_gathering import are_few, climbed_here
+from polyopt.large.face_gathering import are_few, awake_rows, climbed_here
 from polyopt.large.face_pairs import by_groups, gains, of_all_faces
 from polyopt.large.face_steps import (
     Carried,
@@ -257,11 +257,12 @@ class FaceAscents:
         """Passes over what may move; False where time is over before they end."""
         state = self._state
         pairs = [self._all_pairs(number) for number in range(self._count)]
-        if are_few(pairs, self._width):
+        used = awake_rows(pairs)
+        if are_few(used, self._width):
             seed = int(np.random.default_rng([self._seed, state.passes]).integers(1 << 31))
             found = climbed_here(
-                self._hands, self._recipe, state.W, pairs, state.accuracy, scale=self._scale, seed=seed,
-                is_over=is_over,
+                self._hands, self._recipe, state.W, pairs, used, state.accuracy, scale=self._scale,
+                seed=seed, is_over=is_over,
             )  # fmt: skip
             if found is None:
                 return False

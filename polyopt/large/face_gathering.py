@@ -24,28 +24,40 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["are_few", "climbed_here", "gathered"]
+__all__ = ["are_few", "awake_rows", "climbed_here", "gathered"]
 
+# Both are chosen, and not measured.
 _ROOM = 1 << 24  # entries of the rows that are gathered
 _PASSES = 1000  # over them, between two scans
 
 
-def are_few(pairs: Sequence[Pairs], width: float) -> bool:
-    """Whether the rows of the pairs that are awake may be gathered.
+def awake_rows(pairs: Sequence[Pairs]) -> list[NDArray[np.int32]]:
+    """The rows of the pairs that are awake, in order, for each block.
 
     Parameters
     ----------
     pairs : sequence of Pairs
         Those of each block.
+    """
+    return [np.unique(each.rows[each.awake]) for each in pairs]
+
+
+def are_few(used: Sequence[NDArray[np.int32]], width: float) -> bool:
+    """Whether rows may be gathered.
+
+    Parameters
+    ----------
+    used : sequence of ndarray
+        Those of each block.
     width : float
         Entries of a row, in the mean.
     """
-    return width * sum(len(np.unique(each.rows[each.awake])) for each in pairs) <= _ROOM
+    return width * sum(map(len, used)) <= _ROOM
 
 
 def climbed_here(
-    hands: Hands, recipe: Recipe, W: Vector, pairs: Sequence[Pairs], accuracy: float, *, scale: float,
-    seed: int, is_over: Callable[[], bool],
+    hands: Hands, recipe: Recipe, W: Vector, pairs: Sequence[Pairs], used: Sequence[NDArray[np.int32]],
+    accuracy: float, *, scale: float, seed: int, is_over: Callable[[], bool],
 ) -> tuple[Vector, list[Pairs]] | None:  # fmt: skip
     """Passes over all pairs that are awake; None, and nothing has changed, where time is over before.
 
@@ -59,6 +71,8 @@ def climbed_here(
         The faces.
     pairs : sequence of Pairs
         Those of each block, with the numbers of all faces.
+    used : sequence of ndarray
+        The rows of those that are awake, as of :func:`awake_rows`.
     accuracy : float
         Largest slope that the last pass may meet.
     scale : float
@@ -68,7 +82,6 @@ def climbed_here(
     is_over : callable
         Whether time is over.
     """
-    used = [np.unique(each.rows[each.awake]) for each in pairs]
     found = each_block(hands, gathered, [(recipe, rows) if len(rows) else None for rows in used], is_over)
     if found is None:
         return None

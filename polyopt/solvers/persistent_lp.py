@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
 
-# Entries of A up to which nobody looks at a clock in a solve, as HiGHS calls back at every pivot.
+# Entries of A up to which nobody looks at a clock in a solve, as HiGHS calls back at every pivot. Solves of
+# nearly as many took 0.03 s at most, with 500 to 6,000 columns and 10 to 250 rows.
 _SHORT = 1 << 16
 # Tighter than HiGHS's own 1e-7: what is proven of a point is measured at 1e-6, relative to its value.
 _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}

@@ -8,33 +8,25 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.blocks import ROWS, fold_of, weighted_blobs
 from helpers.cases import few
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.samples import two_blobs
 from polyopt import large
 from polyopt.estimators.calibration import calibrate
 from polyopt.large.held import Here
 from polyopt.large.sieve import Sieve
 
-ROWS = 40
-
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = two_blobs(n=120, m=4, separation=1.2, seed=0)
-    weights = np.random.default_rng(0).uniform(0.0, 2.0, 120).round(1)
-    return X, np.where(y > 0, "yes", "no"), weights
+    return weighted_blobs(separation=1.2, seed=0)
 
 
 @pytest.fixture(scope="module")
 def three(data):
     X, y, _ = data
     return np.where(X[:, 0] > 1.0, "other", y)
-
-
-def fold_of(n, folds=5):
-    return (np.arange(n) % ROWS + np.arange(n) // ROWS) % folds
 
 
 def fitted(hands, machine):

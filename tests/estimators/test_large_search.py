@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.blocks import ROWS, fold_of, weighted_blobs
 from helpers.cases import in_turn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import SVM, large
 from polyopt.large.held import Here
 
-ROWS = 40
 GRID = {"C": [1e-3, 1.0]}
 
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = two_blobs(n=120, m=4, separation=0.8, seed=3)
-    weights = np.random.default_rng(0).uniform(0.0, 2.0, 120).round(1)
-    return X, np.where(y > 0, "yes", "no"), weights
+    return weighted_blobs(separation=0.8, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +28,7 @@ def search(data):
 
 
 def folds():
-    return (np.arange(120) % ROWS + np.arange(120) // ROWS) % 3
+    return fold_of(120, 3)
 
 
 def test_the_table_is_that_of_folds_cut_in_memory(search, data):

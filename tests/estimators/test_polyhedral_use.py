@@ -511,3 +511,12 @@ def test_what_is_advised_is_measured_in_double_precision_with_signs_and_in_littl
         assert tracemalloc.get_traced_memory()[1] < 2**23  # as doubles the samples take 32 MB
     finally:
         tracemalloc.stop()
+
+
+def test_what_is_advised_of_many_rows_does_not_depend_on_rows_that_take_turns():
+    """Every other row would have no spread."""
+    X = np.ones((5300, 100), dtype=np.float32)
+    X[::2] = 1e-3
+    X[:, 0] *= 1e6
+    with pytest.warns(UserWarning, match="spreads are from"):
+        advise_scaling(X, "CPM")

@@ -52,6 +52,7 @@ _MOST, _LEAST = 128, 16  # neighbours of a positive, and their number times posi
 _MOVES = 2e9  # of which there are no more than these, but for the least
 _DISTANCES = 5e10  # positives times negatives times dimensions; beyond, neighbours are sought among some
 _BLOCK = 512  # positives whose distances are taken at once
+# Chosen on magic and a9a.
 # Barriers, as of a spread's root, and by which share of the time each of them is to end; without a limit
 # sweeps of each, and how much they may work on all samples.
 _BARRIERS = ((0.3, 0.35), (0.1, 0.6), (0.03, 0.8), (0.01, 0.95), (0.003, 1.0))

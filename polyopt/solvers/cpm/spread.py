@@ -105,7 +105,7 @@ def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None
     for sweep in range(sweeps):
         _matrix(spread, inverse)
         found = np.linalg.inv(inverse)
-        for r in range(d):  # a slice would compile for seconds what it says of shapes that do not fit
+        for r in range(d):  # of a slice numba compiles for seconds how it fails
             for s in range(d):
                 inverse[r, s] = found[r, s]
         for j in range(n):
