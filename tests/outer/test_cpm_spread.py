@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from polyopt.outer.cpm import beside
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
-from polyopt.outer.cpm.spread import SpreadSearch, _packed
+from polyopt.outer.cpm.spread import SpreadSearch
+from polyopt.outer.cpm.spread_node import packed
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import spread_bound
 from polyopt.solvers.cpm.spread import Ground, Spread, everyone, raise_spread
@@ -208,10 +209,10 @@ def test_beside_the_tree_it_proves_what_trial_moves_leave_open(monkeypatch):
 def test_packed_multipliers_come_back_as_they_were_in_fewer_bytes():
     spread = a_face(11, n=60, p=40)[1]
     spread.delta[:, 5:] = 0.0
-    packed = _packed(spread)
-    for part, known in zip(packed.unpacked(60), spread, strict=True):
+    small = packed(spread)
+    for part, known in zip(small.unpacked(60), spread, strict=True):
         np.testing.assert_array_equal(part, known)
-    assert packed.size < 0.5 * sum(part.nbytes for part in spread)
+    assert small.size < 0.5 * sum(part.nbytes for part in spread)
 
 
 @pytest.mark.parametrize(("others", "spent", "has"), [

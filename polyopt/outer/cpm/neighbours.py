@@ -32,7 +32,7 @@ import numpy as np
 
 from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.prepared import merge
-from polyopt.outer.cpm.spread import SIDE
+from polyopt.outer.cpm.spread_node import SIDE
 from polyopt.solvers.cpm.spread import WHOLE, Ground, Spread, everyone, raise_spread
 from polyopt.solvers.cpm.spread_bound import prove_face, within
 

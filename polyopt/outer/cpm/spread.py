@@ -25,9 +25,9 @@ as many samples: a face must be far from the mean for someone, and not all can b
 (:mod:`polyopt.solvers.cpm.bound`) charges each pair of samples instead; in ten dimensions that is several
 times as much.
 
-With shares that differ the sum of the means Φ_k is convex in θ, and the terms that the minimum is of are its
-slopes: shares are moved to where these are least. The tree branches on the sample whose shares cost most,
-and forbids a face to a sample where that raises the bound to the incumbent.
+The shares that make the most of some multipliers are known (:mod:`polyopt.solvers.cpm.spread_shares`), and
+:mod:`polyopt.outer.cpm.spread_node` raises both in turn. The tree branches on the sample whose shares cost
+most, and forbids a face to a sample where that raises the bound to the incumbent.
 """
 
 from __future__ import annotations
@@ -37,32 +37,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polyopt.certificates.rounding import UNIT, gamma
+from polyopt.certificates.rounding import UNIT
 from polyopt.outer.cpm.polish import polished_face
+from polyopt.outer.cpm.spread_node import Node, State, packed
 from polyopt.solvers.cpm.face import dual_error, dual_value, hyperplane, price, settle
-from polyopt.solvers.cpm.spread import Ground, Spread, everyone, raise_spread
-from polyopt.solvers.cpm.spread_bound import prove_face, within
+from polyopt.solvers.cpm.spread import Spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.cpm.face import Samples
-    from polyopt.solvers.cpm.spread_bound import Proven
     from polyopt.solvers.cpm.tree import Best
 
     Allowed = NDArray[np.bool_]
 
 __all__ = ["SpreadSearch"]
 
-# Barriers of a root and of another node, times the incumbent over the barriers of all faces; and sweeps each.
-_ROOT, _ROOT_SWEEPS = (0.3, 0.1, 0.03, 0.01, 0.003), 60
-_NODE, _NODE_SWEEPS = (0.03, 0.01, 0.01, 0.003, 0.003), 12
 _BYTES = 2**28  # for the multipliers of open nodes
-_FIRST, SIDE = 0.01, 1e-6  # of its cost: the first multiplier of a sample, and the room that its box keeps
-# Of a face that is allowed, and how fast shares follow their slopes; chosen on one draw of 150 of magic.
-_LEAST_SHARE, _RATE = 1e-3, 2.0
+_FIRST = 0.01  # of its cost: the first multiplier of a sample
+_EVERY = 5  # nodes: of so many one is rounded to an assignment
 
 
 class _Open(NamedTuple):
@@ -72,44 +66,7 @@ class _Open(NamedTuple):
     depth: int
     number: int
     allowed: Allowed
-    parent: _State
-
-
-class _Packed(NamedTuple):
-    """A face's Spread over all samples, without its moves; most are 0: places and values of the others."""
-
-    spread: Spread
-    places: NDArray[np.int32]
-    moves: Vector
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return sum(part.nbytes for part in (*self.spread, self.places, self.moves))
-
-    def unpacked(self, n: int) -> Spread:
-        """With all moves, of so many samples."""
-        delta = np.zeros((len(self.spread.own), n))
-        delta.ravel()[self.places] = self.moves
-        return self.spread._replace(delta=delta)
-
-
-def _packed(spread: Spread) -> _Packed:
-    places = np.flatnonzero(spread.delta).astype(np.int32)
-    return _Packed(spread._replace(delta=np.zeros((0, 0))), places, spread.delta.ravel()[places])
-
-
-class _State(NamedTuple):
-    """Multipliers of a node: faces, shares (npos, K), and who had to be on each."""
-
-    faces: list[_Packed]
-    share: Vector
-    face: NDArray[np.int64]
-
-    @property
-    def size(self) -> int:
-        """Bytes, of faces that are the same one once."""
-        return self.share.nbytes + sum({id(face): face.size for face in self.faces}.values())
+    parent: State
 
 
 class SpreadSearch:
@@ -137,7 +94,7 @@ class SpreadSearch:
         lengths = own**2 * data.q[data.inside :] * 2 * max(self.npos, 1)
         first = Spread(a, np.zeros((self.npos, n)), own, np.zeros((self.npos, d)), lengths)
         share = np.full((self.npos, K), 1.0 / K)
-        self.root = _State([_packed(first)] * K, share, np.full(self.npos, -1))
+        self.root = State([packed(first)] * K, share, np.full(self.npos, -1))
         everywhere = np.ones((self.npos, K), dtype=bool)
         self.heap = [_Open(0.0, 0, 0, everywhere, self.root)]
         self.nodes, self.made, self.at_hand, self.least = 0, 0, np.inf, np.inf
@@ -185,14 +142,15 @@ class SpreadSearch:
             self.least = min(self.least, one.bound)
             return []
         self.nodes += 1
-        node = _Node(self, one)
-        node.raise_all(clock)
-        self._round(node)
+        node = Node(self.data, one.allowed, one.parent, self.unit, is_root=one.number == 0)
+        node.raise_all(self._enough, lambda: clock.is_over)
+        if self.nodes % _EVERY == 1:
+            self._round(node)
         bound = max(one.bound, node.bound)
         if bound >= self._enough:
             self.least = min(self.least, bound)
             return []
-        open_ = np.flatnonzero(node.face < 0)
+        open_ = node.undecided
         if not len(open_):
             self.least = min(self.least, max(bound, self._exact(node.face, clock)))
             return []
@@ -212,7 +170,7 @@ class SpreadSearch:
             children.append(_Open(float(there[at, k]), one.depth - 1, self.made, mask, state))
         return children
 
-    def _round(self, node: _Node) -> None:
+    def _round(self, node: Node) -> None:
         """Each positive on the face with its largest share, and what alternating makes of it."""
         face, W = node.share.argmax(axis=1), np.zeros_like(self.best.W)
         cost = settle(self.data, face, W, 1e-4 * self.tol * self.best.limits[0])
@@ -233,104 +191,3 @@ class SpreadSearch:
         if cost < self.best.limits[0]:
             self.best.limits[0], self.best.W[:] = cost, W
         return total
-
-
-class _Node:
-    """A node at hand."""
-
-    def __init__(self, search: SpreadSearch, one: _Open):
-        self.search, self.allowed, parent = search, one.allowed, one.parent
-        K, counts = search.n_faces, one.allowed.sum(axis=1)
-        self.face = np.where(counts == 1, one.allowed.argmax(axis=1), -1)
-        self.used = int(self.face.max(initial=-1)) + 1
-        self.offered = min(K, self.used + 1)
-        self.undecided = np.flatnonzero(self.face < 0)
-        self.is_root = one.number == 0
-        self.share = self._shares(parent.share)
-        came = np.flatnonzero((parent.face < 0) & (self.face >= 0))
-        self.faces = [self._with(parent.faces[k], came[self.face[came] == k]) for k in range(self.offered)]
-        self.bound, self.extra, self.price = -np.inf, np.zeros((0, K)), np.zeros(0)
-
-    @property
-    def state(self) -> _State:
-        """What children begin from."""
-        faces = [_packed(face) for face in self.faces]
-        faces += faces[-1:] * (self.search.n_faces - self.offered)
-        return _State(faces, self.share, self.face)
-
-    def _shares(self, share: Vector) -> Vector:
-        share = np.where(self.allowed, np.maximum(share, _LEAST_SHARE), 0.0)
-        if self.used < share.shape[1]:  # those not in use are alike
-            share[:, self.used :] = share[:, self.used :].mean(axis=1, keepdims=True)
-        total = share.sum(axis=1, keepdims=True)
-        return np.asarray(share / np.where(total > 0.0, total, 1.0))
-
-    def _with(self, parent: _Packed, came: NDArray[np.int64]) -> Spread:
-        """The multipliers of a face to which some have come, whose moves are then made."""
-        spread = parent.unpacked(len(self.search.data.C))
-        a, inside = spread.a.copy(), self.search.data.inside
-        a += spread.delta[came].sum(axis=0)
-        a[inside + came] += spread.own[came]
-        return spread._replace(a=a)
-
-    def raise_all(self, clock: Clock) -> None:
-        """Raise the multipliers and move the shares, by some rounds, until the bound is enough."""
-        barriers, sweeps = (_ROOT, _ROOT_SWEEPS) if self.is_root else (_NODE, _NODE_SWEEPS)
-        for barrier in barriers:
-            self._raise(barrier * self.search.unit, sweeps)
-            if clock.is_over or self.bound >= self.search._enough:
-                break
-
-    def _raise(self, mu: float, sweeps: int) -> None:
-        search, K = self.search, self.search.n_faces
-        constant, error = 0.0, 0.0
-        on = np.full((search.npos, K), np.inf)
-        off, lengths = np.zeros((search.npos, K)), np.zeros((search.npos, K))
-        for k in range(self.offered):
-            times = K - self.used if k == self.used else 1  # all that are not in use are like the first
-            proven, moving = self._raise_face(k, mu, sweeps)
-            constant += times * proven.constant
-            error += times * proven.error
-            alike = np.s_[k : k + times]
-            on[moving, alike] = proven.on[:, None]
-            off[moving, alike] = proven.off[:, None]
-            lengths[moving, alike] = self.faces[k].length[moving, None]
-        open_ = self.undecided
-        least = on[open_].min(axis=1)
-        total = constant + least.sum() + off[open_].sum()
-        size = abs(constant) + np.abs(least).sum() + np.abs(off[open_]).sum()
-        bound = float(total - error - 2.0 * gamma(search.npos * (K + 1) + 2 * K + 8) * size)
-        if bound > self.bound:
-            self.bound, self.extra = bound, on[open_] - least[:, None]
-        share = self.share[open_]
-        self.price = (share * (1.0 - share) * lengths[open_]).sum(axis=1)
-        if len(open_) and self.used > 0:
-            gained = np.where(self.allowed[open_], on[open_] - least[:, None], 0.0)
-            scale = np.abs(np.where(self.allowed[open_], on[open_], 0.0)).mean() + 1e-300
-            self.share[open_] *= np.exp(-_RATE * gained / scale)
-            self.share = self._shares(self.share)
-
-    def _raise_face(self, k: int, mu: float, sweeps: int) -> tuple[Proven, NDArray[np.int64]]:
-        """Raise face k; what it proves, and who may be on it."""
-        data, spread = self.search.data, self.faces[k]
-        moving = np.flatnonzero((self.face < 0) & self.allowed[:, k])
-        rows = np.r_[np.arange(data.inside), data.inside + np.flatnonzero(self.face == k)]
-        A, P = data.A[rows], data.A[data.inside + moving]
-        ground = Ground(
-            A, data.q[rows], data.C[rows], P, data.C[data.inside + moving], self.share[moving, k].copy(),
-            everyone(len(moving), len(rows)),
-        )  # fmt: skip
-        given = Spread(
-            spread.a[rows], spread.delta[np.ix_(moving, rows)], spread.own[moving], spread.e[moving],
-            spread.length[moving],
-        )  # fmt: skip
-        mine = within(ground, given, SIDE * ground.C)
-        raise_spread(ground, mine, mu, sweeps)
-        proven, kept = prove_face(ground, mine)
-        n = len(data.C)
-        a, delta, own = np.zeros(n), np.zeros((self.search.npos, n)), np.zeros(self.search.npos)
-        e, length = np.zeros_like(data.A[data.inside :]), np.ones(self.search.npos)
-        a[rows], own[moving], e[moving], length[moving] = kept.a, kept.own, kept.e, kept.length
-        delta[np.ix_(moving, rows)] = kept.delta
-        self.faces[k] = Spread(a, delta, own, e, length)
-        return proven, moving

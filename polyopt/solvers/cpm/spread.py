@@ -169,10 +169,11 @@ def _raise_one(
     factor = 0.25 * share * (1.0 - share)
     _times(inverse, spread.e[i], work.He)
     square = _dot(work.He, spread.e[i])
+    part = 1.0 / (spread.length[i] + square)
     for r in range(d):
+        taken = part * work.He[r]
         for s in range(d):
-            taken = work.He[r] * work.He[s] / (spread.length[i] + square)
-            work.H[r, s] = inverse[r, s] - taken
+            work.H[r, s] = inverse[r, s] - taken * work.He[s]
     _times(work.H, spread.e[i], work.He)
     rho = max(_dot(work.He, spread.e[i]), _LEAST)
     pull = mu / (_length(rho, mu, factor) - rho)
@@ -180,10 +181,11 @@ def _raise_one(
     _raise_moves(ground, spread, work, i, pull, mu, whole)
     square = _dot(work.He, spread.e[i])
     spread.length[i] = _length(max(square, _LEAST), mu, factor)
+    part = 1.0 / (spread.length[i] - square)
     for r in range(d):
+        back = part * work.He[r]
         for s in range(d):
-            back = work.He[r] * work.He[s] / (spread.length[i] - square)
-            inverse[r, s] = work.H[r, s] + back
+            inverse[r, s] = work.H[r, s] + back * work.He[s]
 
 
 @njit(cache=True)

@@ -21,7 +21,7 @@ from polyopt.solvers.cpm.spread import Ground, Spread
 if TYPE_CHECKING:
     from formulations.matrices import Vector
 
-__all__ = ["Proven", "prove_face", "within"]
+__all__ = ["Proven", "held", "prove_face", "within", "worth_of"]
 
 
 class Proven(NamedTuple):
@@ -46,6 +46,15 @@ def prove_face(ground: Ground, spread: Spread) -> tuple[Proven, Spread]:
     spread : Spread
         Any numbers; lengths above 0. Of ``e`` nothing is read.
     """
+    kept = held(ground, spread)
+    return worth_of(ground, kept), kept
+
+
+def held(ground: Ground, spread: Spread) -> Spread:
+    """Multipliers held to their boxes, with lengths for which Σ e e' / d ⪯ I is certain.
+
+    Arguments as of :func:`prove_face`; the shares play no part.
+    """
     a, delta, own = np.clip(spread.a, 0.0, ground.C), spread.delta, np.clip(spread.own, 0.0, ground.B)
     for limit, part in ((ground.C - a, np.maximum(delta, 0.0)), (a, np.maximum(-delta, 0.0))):
         total = _summed(ground, part)
@@ -53,23 +62,36 @@ def prove_face(ground: Ground, spread: Spread) -> tuple[Proven, Spread]:
         if over.any():
             shrunk = np.where(over, limit / np.maximum(total, 1e-300) * (1.0 - 1e-8), 1.0)
             delta = delta * np.where(part > 0.0, shrunk[ground.near], 1.0)
-    (n, d), p = ground.A.shape, len(own)
     e = own[:, None] * ground.P + _moved(ground, delta)
+    return Spread(a, delta, own, e, np.maximum(spread.length, 1e-300) * _largest(e, spread.length))
+
+
+def worth_of(ground: Ground, kept: Spread) -> Proven:
+    """What multipliers prove of a face at the shares of `ground`, whichever they are.
+
+    Parameters
+    ----------
+    ground : Ground
+        Its samples; shares may be 0 and 1 here.
+    kept : Spread
+        From :func:`held`, for the same samples.
+    """
+    (n, d), p, share = ground.A.shape, len(kept.own), ground.share
+    a, delta, own, e, length = kept
     sizes, squares = np.linalg.norm(e, axis=1), np.sqrt(ground.q)
     reach = np.abs(own) * np.linalg.norm(ground.P, axis=1) + (np.abs(delta) * squares[ground.near]).sum(
         axis=1
     )
-    length = np.maximum(spread.length, 1e-300) * _largest(e, spread.length)
-    first, v = a @ ground.A, a @ ground.A + ground.share @ e
+    first = a @ ground.A
+    v = first + share @ e
     long = np.linalg.norm(v) + sizes.sum() + a @ squares
     off_by = ABOVE * gamma(n + p + 8) * (a @ squares + reach.sum() + np.linalg.norm(first) + sizes.sum())
-    pulled, share = e @ v, ground.share
+    pulled = e @ v
     on = own + delta.sum(axis=1) - 0.5 * pulled - 0.25 * (1.0 - 2.0 * share) * length
     off = 0.5 * share * pulled - 0.25 * share**2 * length
     size = a.sum() + np.abs(own).sum() + np.abs(delta).sum() + long * long + length.sum()
     error = ABOVE * (0.25 * off_by * (2.0 * long + off_by) + 2.0 * gamma(n + p + d + 20) * size)
-    proven = Proven(float(a.sum() - 0.25 * (v @ v)), on, off, float(error))
-    return proven, Spread(a, delta, own, e, length)
+    return Proven(float(a.sum() - 0.25 * (v @ v)), on, off, float(error))
 
 
 def within(ground: Ground, spread: Spread, side: Vector) -> Spread:

@@ -1,0 +1,163 @@
+"""Nodes of the spread: the best shares by their theorem and an independent solver, and bounds that rise."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyopt.outer.cpm import spread_node
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.spread import SpreadSearch
+from polyopt.outer.cpm.spread_node import Node, State
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
+from polyopt.solvers.cpm.tree import Best
+
+
+def fixed_multipliers(seed, faces=3, p=5, d=3):
+    """Multipliers of faces with Σ e e'/d at most I, and shares; everyone may be on some face."""
+    rng = np.random.default_rng(seed)
+    e = rng.normal(size=(faces, p, d)) * rng.choice([0.0, 1.0], (faces, p, 1), p=[0.2, 0.8])
+    length = rng.uniform(0.5, 2.0, (faces, p))
+    for k in range(faces):
+        most = np.linalg.eigvalsh((e[k] / length[k, :, None]).T @ e[k])[-1]
+        length[k] *= max(most, 1e-3) * (1.0 + 1e-9)
+    allowed = rng.random((faces, p)) < 0.7
+    allowed[rng.integers(0, faces, p), np.arange(p)] = True
+    share = np.where(allowed, rng.random((faces, p)) + 0.1, 0.0)
+    slope = rng.normal(size=(faces, p))
+    return Fixed(slope, e, length, np.ones(faces), allowed), share / share.sum(axis=0)
+
+
+def means(fixed, share):
+    """γ at these shares, and β."""
+    total, curved, slopes = 0.0, 0.0, np.zeros_like(share)
+    for k, times in enumerate(fixed.times):
+        bent = np.diag(fixed.length[k]) - fixed.e[k] @ fixed.e[k].T
+        part = share[k] @ bent @ share[k] / times
+        total += fixed.slope[k] @ share[k] + part / 4
+        curved += part / 4
+        slopes[k] = fixed.slope[k] + bent @ share[k] / (2 * times)
+    return total, np.where(fixed.allowed, slopes, np.inf).min(axis=0).sum() - curved
+
+
+@given(st.integers(0, 10**6))
+def test_no_shares_prove_more_than_any_shares_cost_and_the_best_do_prove_that(seed):
+    fixed, share = fixed_multipliers(seed)
+    other = fixed_multipliers(seed + 1)[1]
+    other = np.where(fixed.allowed, other + 0.01, 0.0)
+    other /= other.sum(axis=0)
+    size = 1.0 + np.abs(fixed.slope).sum() + fixed.length.sum()
+    assert means(fixed, share)[1] <= means(fixed, other)[0] + 1e-12 * size
+    before = means(fixed, share)[0]
+    best_shares(fixed, share, 1, 0.0)
+    once = means(fixed, share)[0]
+    best_shares(fixed, share, 10_000, 0.0)
+    cost, proven = means(fixed, share)
+    assert cost <= once + 1e-12 * size
+    assert once <= before + 1e-12 * size
+    assert cost - proven <= 1e-6 * size
+    assert share.sum(axis=0) == pytest.approx(np.ones(5))
+    assert (share >= -1e-15).all()
+    assert not share[~fixed.allowed].any()
+
+
+def test_the_best_shares_are_those_of_the_convex_program():
+    fixed, share = fixed_multipliers(4, faces=2, p=6)
+    z = cp.Variable(share.shape, nonneg=True)
+    terms = [cp.quad_form(z[k], np.diag(fixed.length[k]) - fixed.e[k] @ fixed.e[k].T, assume_PSD=True)
+             for k in range(2)]  # fmt: skip
+    program = cp.Problem(
+        cp.Minimize(cp.sum(cp.multiply(fixed.slope, z)) + sum(terms) / 4),
+        [cp.sum(z, axis=0) == 1, cp.multiply(~fixed.allowed, z) == 0],
+    )
+    known = program.solve(solver="CLARABEL")
+    best_shares(fixed, share, 10_000, 0.0)
+    assert means(fixed, share)[0] == pytest.approx(known, rel=1e-6)
+
+
+def test_passes_end_where_little_is_left():
+    fixed, share = fixed_multipliers(6)
+    rough, fine = share.copy(), share.copy()
+    best_shares(fixed, rough, 10_000, 1e9)  # after the first
+    best_shares(fixed, fine, 1, 0.0)
+    np.testing.assert_array_equal(rough, fine)
+
+
+def test_a_face_that_stands_for_two_has_the_shares_of_both():
+    fixed, _ = fixed_multipliers(8, faces=2)
+    fixed.allowed[:] = True
+    alike = Fixed(*(part[[0, 1, 1]] for part in fixed[:3]), np.ones(3), fixed.allowed[[0, 1, 1]])
+    both, each = np.full((2, 5), 0.5), np.full((3, 5), 1 / 3)
+    fixed = fixed._replace(times=np.array([1.0, 2.0]))
+    best_shares(fixed, both, 10_000, 0.0)
+    best_shares(alike, each, 10_000, 0.0)
+    assert means(fixed, both)[0] == pytest.approx(means(alike, each)[0])
+    assert means(fixed, both)[1] == pytest.approx(means(alike, each)[1], abs=1e-6)
+
+
+def a_search(seed, n=40, d=8, K=2):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, d)), np.where(np.arange(n) < n // 2, 1.0, -1.0)
+    data, _ = merge(X, y, np.ones(n), rng)
+    known = solve_cpm_global(X, y, 1.0, K, max_nodes=20)
+    best = Best(np.ascontiguousarray(known["W"]), np.array([known.objective, np.inf, 0.0]))
+    return SpreadSearch(data, best, 1e-6), (data.A[data.inside :] @ known["W"].T).argmax(axis=1)
+
+
+def dive(search, face, levels):
+    """Bounds of the nodes from the root along an assignment, each by its own multipliers."""
+    K, allowed, parent, names, bounds = search.n_faces, search.heap[0].allowed.copy(), search.root, {}, []
+    for level in range(levels):
+        node = Node(search.data, allowed.copy(), parent, search.unit, is_root=level == 0)
+        node.raise_all(np.inf, lambda: False)
+        bounds.append(node.bound)
+        at = node.undecided[node.price.argmax()]
+        allowed[at] = np.arange(K) == names.setdefault(face[at], len(names))
+        parent = node.state
+    return np.array(bounds)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_more_is_decided_the_more_a_node_proves_by_itself(monkeypatch, K):
+    """The shares follow slowly: all the way to the best, they would go round, and bounds would fall."""
+    search, face = a_search(K, K=K)
+    bounds = dive(search, face, 10)
+    assert (np.diff(bounds) > -0.01 * bounds[:-1]).all()
+    assert bounds[-1] > bounds[0] + 0.2 * (search.best.limits[0] - bounds[0])
+    assert bounds[-1] <= search.best.limits[0]
+    monkeypatch.setattr(spread_node, "_FOLLOW", 1.0)
+    assert dive(search, face, 10).min() < 0.9 * bounds[0]
+
+
+def test_a_node_ends_as_soon_as_its_bound_is_enough_or_time_is_up(monkeypatch):
+    search, _ = a_search(1)
+    rounds = []
+    monkeypatch.setattr(Node, "_raised", lambda self, k, mu, sweeps, raised=Node._raised: (
+        rounds.append((mu / self.unit, sweeps)), raised(self, k, mu, sweeps))[1])  # fmt: skip
+    for enough, over, count in ((-np.inf, False, 1), (np.inf, True, 1), (np.inf, False, 5)):
+        rounds.clear()
+        node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
+        node.raise_all(enough, lambda over=over: over)
+        assert rounds == [(pytest.approx(mu), 60) for mu in spread_node._ROOT[:count]]
+
+
+def test_who_came_to_a_face_has_moved_its_multipliers():
+    search, _ = a_search(3, n=10, d=3)
+    root = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
+    root.raise_all(np.inf, lambda: Clock().is_over)
+    allowed = search.heap[0].allowed.copy()
+    allowed[2] = [True, False]
+    child = Node(search.data, allowed, root.state, search.unit, is_root=False)
+    inside, first = search.data.inside, root.faces[0]
+    moved = first.a + first.delta[2]
+    moved[inside + 2] += first.own[2]
+    assert child.faces[0].a == pytest.approx(moved)
+    assert child.faces[1].a == pytest.approx(first.a)  # alike at the root, and nobody came
+    assert (child.used, child.offered, child.face[2]) == (1, 2, 0)
+    assert child.share[2].tolist() == [1.0, 0.0]
+    assert State(root.state.faces[:1] * 2, root.share, root.face).size < 2 * root.state.faces[0].size
