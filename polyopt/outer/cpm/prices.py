@@ -35,9 +35,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polyopt.certificates.rounding import gamma
+from polyopt.outer.cpm.columns import Columns
 from polyopt.outer.cpm.polish import polished_face
-from polyopt.solvers.cpm.face import price, settle
-from polyopt.solvers.cpm.price_master import PriceMaster
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.face import price
 from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
 from polyopt.solvers.cpm.priced_face import priced_face
 
@@ -45,20 +46,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.cpm.face import Samples
     from polyopt.solvers.cpm.tree import Best
 
 __all__ = ["PriceSearch", "bound_at_prices"]
 
 _BYTES = 256 * 2**20  # for open boxes
-_EXACT = 0.01  # of the tolerance: the gap of the program that makes prices
+_EXACT = 0.01  # of the tolerance: the gap of the program that makes prices,
+_SETTLED = 1e-4  # and the precision of an incumbent
 _SHARE, _FINEST = 0.2, 0.2  # of the gap, and of the tolerance: how far off a minimum may be
 _CLOSE = 1e-3  # relative gap at which the incumbent is solved to the end
 _LITTLE, _PATIENCE = 0.1, 3  # of the gap: rounds in a row that close less of it
 _ALMOST, _LONGER = 100, 12  # times the tolerance: a gap with which more of them are made
 _FINER = 0.1  # of that, once a round brings nothing new
-_STARTS = 30  # assignments at random whose faces are the first to be known
 _MOST_BOXES = 200_000  # in one round
 _KEPT = 20  # faces that one round adds at most
 
@@ -117,33 +117,16 @@ class PriceSearch:
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, rng: np.random.Generator):
-        self.data, self.best, self.tol, self.rng = data, best, tol, rng
+        self.data, self.best, self.tol = data, best, tol
         self.n_faces, self.npos = len(best.W), len(data.C) - data.inside
-        self.master = PriceMaster(self.n_faces, _EXACT * tol)
+        self.columns = Columns(data, best, _EXACT * tol, _SETTLED * tol)
         self.box = face_box_for(data)
         self.room = _BYTES // (len(data.C) + 16 * data.A.shape[1] + 400)
         self.bound, self.boxes, self.rounds, self.is_done = 0.0, 0, 0, False
         self.prices = np.zeros(self.npos)
         self._polished, self.idle = np.inf, 0
         self.off = _SHARE * float(best.limits[0]) / self.n_faces  # how far off the least face may be
-        self._begin()
-
-    def _begin(self) -> None:
-        """Faces of the incumbent, of no feature, and of assignments at random."""
-        points = self.data.A[self.data.inside :]
-        for w in self.best.W:
-            self._add_face(w)
-        for bias in (-1.0, 1.0):
-            self._add_face(np.append(np.zeros(points.shape[1] - 1), bias))
-        for _ in range(_STARTS):
-            face = (points[:, :-1] @ self.rng.normal(size=(points.shape[1] - 1, self.n_faces))).argmax(axis=1)
-            for k in range(self.n_faces):
-                self._add_face(priced_face(self.data, np.where(face == k, np.inf, 0.0), face == k)[0])
-
-    def _add_face(self, w: Vector) -> None:
-        paid = np.maximum(1.0 - self.data.A @ w, 0.0) * self.data.C
-        inside = self.data.inside
-        self.master.add(w, float(w @ w + paid[:inside].sum()), paid[inside:])
+        self.columns.begin(Clock(), rng)
 
     @property
     def of_samples(self) -> Vector:
@@ -161,47 +144,30 @@ class PriceSearch:
         self.rounds += 1
         finest = _FINEST * self.tol * float(self.best.limits[0]) / self.n_faces
         off = max(self.off, finest)
-        found = self.master.solve()
+        found = self.columns.priced()
         if found is None:
             self.is_done = True
             return
-        self._round(found.shares)
         prices = found.prices
-        known = min(
-            price_of(self.data, prices, w) for w in self.master.W
-        )  # μ + Σ λ, but for the gap of the prices
+        known = self.columns.known(prices)  # μ + Σ λ, but for the gap of the prices
         least, faces, is_whole = self._least(prices, known, off, clock)
         already, proven = self.bound, bound_at_prices(prices, least, self.n_faces)
         if proven > self.bound:
             self.bound, self.prices = proven, prices
-        before = len(self.master.W)
+        before = len(self.columns.W)
         for w in faces:
-            better = priced_face(self.data, prices, self._answers(w, prices))[0]
-            self._add_face(min(w, better, key=lambda face: price_of(self.data, prices, face)))
+            better = priced_face(self.data, prices, self.columns.answers(w, prices))[0]
+            self.columns.add(min(w, better, key=lambda face: price_of(self.data, prices, face)))
         self._polish(clock)
         self.idle = 0 if self.bound - already > _LITTLE * (self.best.limits[0] - already) else self.idle + 1
         best = float(self.best.limits[0])
-        new = len(self.master.W) > before
+        new = len(self.columns.W) > before
         self.off = min(off if new else _FINER * off, _SHARE * (best - self.bound) / self.n_faces)
         self.is_done = (
             self.is_closed
             or self.idle > (_LONGER if best - self.bound <= _ALMOST * self.tol * best else _PATIENCE)
             or not (new or clock.is_over or (is_whole and off > finest))
         )
-
-    def _answers(self, w: Vector, prices: Vector) -> NDArray[np.bool_]:
-        rows = slice(self.data.inside, None)
-        answers: NDArray[np.bool_] = np.maximum(1.0 - self.data.A[rows] @ w, 0.0) * self.data.C[rows] < prices
-        return answers
-
-    def _round(self, shares: Vector) -> None:
-        """Try the faces with the largest shares as an incumbent."""
-        largest = np.resize(np.argsort(-shares, kind="stable"), self.n_faces)
-        W = np.array([self.master.W[t] for t in largest])
-        face = (self.data.A[self.data.inside :] @ W.T).argmax(axis=1)
-        cost = settle(self.data, face, W, 1e-4 * self.tol * self.best.limits[0])
-        if cost < self.best.limits[0]:
-            self.best.limits[0], self.best.W[:] = cost, W
 
     def _polish(self, clock: Clock) -> None:
         """Solve the incumbent's faces to the end, once the bound is close."""

@@ -1,0 +1,69 @@
+"""Faces of many starts put together anew: near the optimum from a poor point, and nothing worse than it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyopt.outer.cpm import first
+from polyopt.outer.cpm.columns import Columns, _grow, better_by_columns
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.outer.cpm.prepared import merge
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.face import price
+from polyopt.solvers.cpm.priced_box import price_of
+from polyopt.solvers.cpm.tree import Best
+
+
+def a_poor_point(seed, n=24, d=5, K=2):
+    """Samples, and all faces the one of no feature."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, d)), np.where(np.arange(n) < n // 2, 1.0, -1.0)
+    data, _ = merge(X, y, np.ones(n), rng)
+    W = np.zeros((K, d + 1))
+    W[:, -1] = -1.0
+    cost = price(data, W, np.zeros(n // 2, dtype=np.int64))
+    return X, y, data, Best(W, np.array([cost, np.inf, 0.0])), rng
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_from_a_poor_point_it_comes_close_to_the_optimum(seed):
+    X, y, data, best, rng = a_poor_point(seed, K=2 + seed % 2)
+    known = solve_cpm_global(X, y, 1.0, len(best.W))
+    assert best.limits[0] > 1.05 * known.objective
+    better_by_columns(data, best, Clock(), rng)
+    assert known.bound <= best.limits[0] <= 1.01 * known.objective
+    face = np.zeros(len(data.C) - data.inside, dtype=np.int64)
+    assert price(data, best.W, face) == pytest.approx(
+        best.limits[0], rel=1e-9
+    )  # the point costs what it says
+
+
+def test_each_new_face_costs_less_at_the_prices_than_all_before():
+    _, _, data, best, rng = a_poor_point(5)
+    columns = Columns(data, best, 1e-8, 1e-8)
+    columns.begin(Clock(), rng)
+    found = columns.priced()
+    known, count = columns.known(found.prices), len(columns.W)
+    _grow(columns, found, Clock(), rng)
+    assert len(columns.W) > count
+    assert all(price_of(data, found.prices, w) < known for w in columns.W[count:])
+    assert not columns.answers(columns.W[0], np.zeros(columns.npos)).any()  # nobody rather pays nothing
+
+
+def test_without_time_the_point_stays():
+    _, _, data, best, rng = a_poor_point(6)
+    before, W = float(best.limits[0]), best.W.copy()
+    better_by_columns(data, best, Clock(1e-9), rng)
+    assert best.limits[0] == before
+    np.testing.assert_array_equal(best.W, W)
+
+
+@pytest.mark.parametrize(("m", "taken"), [(4, False), (5, True)])
+def test_the_first_point_is_made_so_where_the_bound_is_not(monkeypatch, m, taken):
+    _, _, data, best, rng = a_poor_point(7, d=m)
+    calls = []
+    monkeypatch.setattr(first, "_WIDE", 0)
+    monkeypatch.setattr(first, "better_by_columns", lambda *given: calls.append(given))
+    first.begin(data, best, 1e-3, None, 1, Clock(), rng)
+    assert bool(calls) is taken
