@@ -140,7 +140,7 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
     m, signed = X.shape[1] - 1, np.asarray(y)[:, None]
     given = None if alpha is None else np.clip(alpha, 0.0, c)
     common = None if given is None else (given, transposed_product(X, given * y))
-    own = np.full(len(tree.eps), -np.inf)
+    own = np.zeros(len(tree.eps))
     nodes = nodes_of(tree, m)
     for first in range(0, len(nodes), _AT_ONCE):
         some = nodes[first : first + _AT_ONCE]

@@ -177,6 +177,36 @@ def test_an_output_far_off_may_err_by_a_fifth_of_its_way(error, is_trusted, monk
     assert point.is_trusted(1e-2) == is_trusted
 
 
+def test_likely_rounding_is_measured_where_most_is_to_be_feared_and_reckoned_from_there(monkeypatch):
+    """The nearest of a probe, those of the largest change beside what they bear, and some of all."""
+    point, _, _ = a_point(np.inf, np.float32)
+    rng = np.random.default_rng(4)
+    y = np.where(np.arange(40) % 2, -1.0, 1.0)
+    point.dual = Dual(hinge_families(y, 1.0))
+    point.g, point._changes = y * rng.uniform(0.5, 30.0, 40), 3.0
+    point._changes_at = rng.uniform(0.0, 3.0, 40)
+    point._changes_at[5] = 3.0  # computed just now
+    errors = rng.uniform(1e-3, 1.0, 40)
+    monkeypatch.setattr(point, "_probes", lambda: 6)
+    monkeypatch.setattr(point_module, "outputs_at", lambda _, probe, __: point.g[probe] - errors[probe])
+    for tol in (1e-2, 40.0):
+        rise, fall = point.gains()
+        middle = (max(rise) + min(fall)) / 2
+        far = [min(middle - a, b - middle) for a, b in zip(rise, fall, strict=True)]
+        bears = [max(tol / 10, way / 5) for way in far]
+        grown = [s * (3.0 - c) for s, c in zip(point._sizes, point._changes_at, strict=True)]
+        nearest = sorted(range(40), key=far.__getitem__)[:3]
+        dearest = sorted(range(40), key=lambda i: -grown[i] / bears[i])[:2]
+        likely, probe, matters = point._likely_rounding(tol)
+        assert probe.tolist() == sorted({*nearest, *dearest, 0, 39})
+        each = max(errors[i] / grown[i] for i in probe if grown[i] > 0)
+        wanted = [errors[i] if i in probe else grown[i] * each for i in range(40)]
+        assert likely == pytest.approx(wanted)
+        assert matters.tolist() == [w > b for w, b in zip(wanted, bears, strict=True)]
+        assert matters.any()
+        assert not matters.all()
+
+
 @pytest.mark.parametrize(("share", "is_trusted"), [(0.9, True), (1.1, False)])
 def test_where_a_gap_is_asked_errors_may_cost_a_tenth_of_it(share, is_trusted, monkeypatch):
     """The mean error of what has a multiplier, at the costs of all that have one."""

@@ -14,9 +14,10 @@ from formulations.solution import Status
 from polyopt import Claim, certify_hard_margin_loss
 from polyopt.certificates.hard_margin_loss import certain_margins, least_square, proven_point, relaxed_bound
 from polyopt.outer import hard_margin_loss as outer
+from polyopt.solvers.clock import Clock
 from polyopt.solvers.hard_margin_loss.climb import ABOVE, RAY
 from polyopt.solvers.hard_margin_loss.meeting import Samples
-from polyopt.solvers.hard_margin_loss.tree import solve_tree
+from polyopt.solvers.hard_margin_loss.tree import Search, solve_tree
 
 
 def shortest(P, N):
@@ -80,6 +81,19 @@ def test_brute_force_agrees_and_the_bound_is_never_above_it():
         again, bound = outer.solve_hard_margin_loss(data, "global", seed=seed) if seed < 10 else (found, 0.0)
         assert again.objective == pytest.approx(least, rel=1e-6)
         assert bound <= least * (1 + 1e-9)
+
+
+def test_what_the_root_gives_up_is_kept_whatever_the_tree_looks_into_later():
+    """It is where the searches of :mod:`polyopt.outer.hard_margin_loss` begin."""
+    data, roots = overlapping(14), []
+    for most in (0, None):
+        search = Search(data, 1e-6, Clock(None), most, None)
+        search.run()
+        roots.append(search.root)
+    assert search.nodes > 0
+    assert np.array_equal(*roots)
+    assert (roots[0] != 0.5).any()
+    assert data.costs @ roots[0] <= search.best
 
 
 def test_the_climb_stops_at_its_limit_and_at_samples_that_cannot_be_met():

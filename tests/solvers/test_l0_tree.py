@@ -18,6 +18,7 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import node as l0_node
 from polyopt.solvers.l0 import pivots
 from polyopt.solvers.l0 import tree as l0_tree
+from polyopt.solvers.l0.leaves import _Tree
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP
 from polyopt.solvers.l0.tree import solve_l0_tree
@@ -409,3 +410,25 @@ def test_costs_that_are_given_to_highs_are_as_many_times_larger_as_the_matrix_is
     assert (least, most) == (1.0, np.inf)
     assert low.tolist() == [0.0, 0.0, -np.inf, 0.0, 0.0, 0.0]
     assert high.tolist() == [1.0, 1.0, *[np.inf] * 4]
+
+
+def test_multipliers_of_a_file_are_no_larger_than_the_solver_s_and_in_balance():
+    """Units are cut off below; then the class that has more gives up what it has more, and no other."""
+    data, rng = problem("rbf", 12), np.random.default_rng(0)
+    tree = _Tree(data, 1.0, 10)
+    for _ in range(20):
+        u = rng.uniform(0.0, 1.0, 12) * tree.caps
+        u[rng.integers(12, size=3)] = 0.0
+        at_caps = rng.integers(12, size=3)
+        u[at_caps] = tree.caps[at_caps]
+        whole, plus = np.floor(u / tree.unit).astype(int), data.y > 0
+        found = tree._on_grid(u)
+        sums = whole[plus].sum(), whole[~plus].sum()
+        assert found[plus].sum() == found[~plus].sum() == min(sums)
+        more = plus if sums[0] > sums[1] else ~plus
+        assert np.array_equal(found[~more], whole[~more])
+        assert (found >= 0).all()
+        assert (found[more] <= whole[more]).all()
+        # A sample at its cap gives up nothing while another can.
+        full = more & (whole == np.floor(tree.caps / tree.unit))
+        assert np.array_equal(found[full], whole[full]) or not found[more & ~full].any()

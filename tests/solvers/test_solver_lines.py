@@ -49,6 +49,7 @@ def test_what_dual_averaging_measures_is_the_objective_with_the_price():
 
 @pytest.mark.parametrize(("inside", "out", "joining"), [
     ([], [], [1, 2]), ([1], [], [2]), ([], [1], [2, 3]), ([1, 2], [], []), ([], [1, 2, 3], []),
+    ([1, 2, 3, 4], [], []),  # all have columns
 ])  # fmt: skip
 def test_features_of_the_largest_pulls_join_the_columns(inside, out, joining):
     X, y = two_blobs(n=20, m=5, seed=0)
@@ -56,6 +57,17 @@ def test_features_of_the_largest_pulls_join_the_columns(inside, out, joining):
     v = np.array([0.5, -7.0, 3.0, 1.0, 0.0, 99.0])
     held = np.append(np.union1d([0], inside), 5).astype(int)
     assert face._joining(v, held, np.isin(every, inside), np.isin(every, out)).tolist() == joining
+
+
+def test_free_features_share_a_weight_where_more_pull_than_may_be_in():
+    """min(1, size/τ), of the sum that is left; those inside, the bias and all at size 0 count whole."""
+    X, y = two_blobs(n=20, m=5, seed=0)
+    face, at, inside = SubsetFace(X, y, np.ones(20), 3), np.array([0, 1, 3, 4, 5]), np.arange(5) == 3
+    found = face._weights(np.array([4.0, 1.0, 9.0, 3.0, 7.0]), at, inside)
+    assert found == pytest.approx([1.0, 0.25, 1.0, 0.75, 1.0])
+    assert face._weights(np.array([0.0, 0.0, 9.0, 0.0, 7.0]), at, inside).tolist() == [1.0] * 5
+    few = np.array([0, 3, 5])  # no more than may be in
+    assert face._weights(np.array([4.0, 9.0, 7.0]), few, inside).tolist() == [1.0] * 3
 
 
 def test_rows_that_are_asked_for_now_do_not_make_room_for_others(monkeypatch):
