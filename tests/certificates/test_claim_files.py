@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import polyopt
 from formulations import svm
 from formulations.families import hinge_families
+from polyopt.certificates.claims.file import save_claims
 from polyopt.certificates.claims.hinge import state_hinge
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.certificates.hinge_program import HingeProgram
@@ -277,6 +278,13 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
         separate.save(tmp_path / "c.json")
     with pytest.raises(ValueError, match="D below 1"):
         polyopt.SigmaSVM(D=1.0, kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(("parts", "scaler"), [(2, None), (1, object()), (2, object())])
+def test_data_are_written_of_two_classes_as_the_machine_saw_them_alone(parts, scaler, tmp_path):
+    with pytest.raises(ValueError, match="two classes"):
+        save_claims(tmp_path / "c.json", [object()] * parts, scaler=scaler, data=tmp_path / "c.svm")
+    assert not list(tmp_path.iterdir())
 
 
 @in_turn(

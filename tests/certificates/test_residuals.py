@@ -156,6 +156,16 @@ def test_of_the_polytope_machine_with_coupled_faces(loss, margin, size):
     require(certificate, expected)
 
 
+@pytest.mark.parametrize("margin", ["total", "worst"])
+def test_a_face_that_multipliers_cancel_on_may_be_off_by_what_these_are_rounded_by(margin):
+    """A hundred millionth of the terms that pull on a weight, 2 (½ + ½) here."""
+    W = [[1e-12, 0.0]]
+    found = certify_cpm([[2.0], [2.0]], [1, -1], W=W, alpha=[[0.5], [0.5]], loss="max", margin=margin)
+    off = next(r for r in found.residuals if r.row == "w(face 0)")
+    assert off.relative == pytest.approx(off.value / (1e-8 * 2.0))
+    assert off.value == pytest.approx(2e-12 if margin == "total" else 0.0)
+
+
 @in_turn(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1.0), (2, 1e-3), (2, 0.0)])
 def test_of_the_one_norm_machine(seed, size):
     X, y, C, _, _, rng = point(seed)

@@ -11,7 +11,7 @@ from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
 
 from polyopt.solvers.cpm import tree
 from polyopt.solvers.cpm.bound import add_up, cost_on, try_move
-from polyopt.solvers.cpm.face import UNIT, dual_value
+from polyopt.solvers.cpm.face import UNIT, dual_error, dual_value
 from polyopt.solvers.cpm.tree import (
     _ASSIGNED,
     _CLOSED,
@@ -103,7 +103,9 @@ def test_faces_that_answer_for_nobody_are_copies_and_the_duals_add_up(used):
         hinges = np.maximum(1.0 - data.A @ node.W[k], 0.0)
         assert node.W[k] @ node.W[k] + caps @ hinges == pytest.approx(values[-1], abs=1e-6)
     assert total == pytest.approx(sum(values))
-    assert 0.0 < error < 1e-12 * (1.0 + total)
+    own = sum(dual_error(data, node.alpha[k], node.W[k]) for k in range(FACES))
+    least = own + UNIT * FACES * np.abs(values).sum()  # and the rounding of their sum
+    assert least <= error <= least + 10 * UNIT * np.abs(values).sum() < 1e-12 * (1.0 + total)
 
 
 @pytest.mark.parametrize(("bound", "error"), [(1.0, 0.2), (3.0, 0.2), (7.0, 0.05), (7.0, 0.2)])
