@@ -244,3 +244,48 @@ def test_it_ends_early_where_it_is_told_to_or_where_the_gap_is_enough():
     is_enough, last = followed(1e-9)
     assert is_enough
     assert bound(first) < third < bound(last)
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_a_step_aims_at_the_centre_that_the_step_ahead_allows_and_corrects_what_that_bends(prices):
+    """The cube of what is left of the products, between a thousandth and nine tenths (Mehrotra)."""
+    path = drawn(PRICES[prices], seed=2)
+    before = {name: getattr(path, name).copy() for name in path._way(path._factor(), 0.0, {})}
+    _, products = equations(path, before)
+    groups = products.pop("z", np.zeros(1))
+    mean = (sum(np.nansum(part) for part in products.values()) + groups.sum()) / path.pairs
+    ways, way_of = [], path._way
+
+    def way(factor, centre, bent):
+        ways.append((centre, bent, way_of(factor, centre, bent)))
+        return ways[-1][2]
+
+    path._way = way
+    moved = path.step()
+    (none, nothing, ahead), (centre, bent, last) = ways
+    assert (none, nothing) == (0.0, {})
+    left = 1.0 - min(path_room(before, path, ahead), 1.0)
+    assert centre == pytest.approx(np.clip(left**3, 1e-3, 0.9) * mean)
+    # (s + ds) (α + dα) is s α + s dα + α ds and this, which is to be taken off; caps − α falls as α rises.
+    second = {
+        "s": ahead["s"] * ahead["alpha"], "t": -ahead["t"] * ahead["alpha"],
+        "over": -ahead["over"] * ahead["r"], "under": ahead["under"] * ahead["r"],
+    }  # fmt: skip
+    assert bent.keys() == second.keys()
+    for name, part in second.items():
+        assert bent[name] == pytest.approx(-part), name
+    length = min(1.0, 0.995 * path_room(before, path, last))
+    for name, part in before.items():
+        assert getattr(path, name) == pytest.approx(part + length * last[name]), name
+    assert moved == (length > 1e-6)
+
+
+def path_room(at, path, way):
+    """How far a way stays within all bounds from the point `at`, as the path itself has it."""
+    now = {name: getattr(path, name) for name in at}
+    for name, part in at.items():
+        setattr(path, name, part)
+    found = path._longest(way)
+    for name, part in now.items():
+        setattr(path, name, part)
+    return found

@@ -149,6 +149,32 @@ def test_a_node_whose_hyperplane_is_held_by_samples_that_are_met_is_worth_its_le
     assert one.closed < 0.75
 
 
+@pytest.mark.parametrize(("bounds", "met"), [
+    ([0.5, 1.0, 1.5, 2.0, 2.5, 3.0], 6),  # all rise by enough
+    ([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], 4),  # three that do not, in a row
+    ([0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0], 7),  # one between them does
+    ([0.0, 0.0, 0.0, 0.0, 0.5, 1.0], 4),
+    ([0.5, 0.5, 0.5, 0.512, 0.524, 0.527], 4),  # 0.035 is what a round is to bring
+    ([0.5, 0.5, 0.5, 0.537, 0.575, 0.625], 6),
+    ([0.5, 1.0, 4.0], 3),  # enough
+    ([0.5, None], 2),  # nothing is left of the node
+])  # fmt: skip
+def test_a_node_has_its_cuts_where_three_rounds_in_a_row_bring_little(bounds, met, monkeypatch):
+    """Less than a hundredth of what is missing to the best point."""
+    one, asked = search(), []
+    one.best, low, high = 4.0, np.zeros(4, dtype=bool), np.ones(4, dtype=bool)
+
+    def solve(*_):
+        asked.append(bounds[len(asked)])
+        return asked[-1] if asked[-1] is None else MasterSolution(np.full(4, 0.5), 0.0, asked[-1], 0.0)
+
+    monkeypatch.setattr(one.master, "solve", solve)
+    monkeypatch.setattr(one, "_cut", lambda *_: (True, None))
+    found = one._looked_into(low, high, 0.0, 0.0, len(bounds))
+    assert asked == bounds[:met]
+    assert found is None if bounds[-1] == 4.0 else found.bound == max(each or 0.0 for each in asked)
+
+
 def test_cuts_are_looked_for_over_samples_that_are_given_up_a_little(monkeypatch):
     """What holds a cut just made is left out of the next climb, until no cut is broken."""
     one, asked = search(), []
