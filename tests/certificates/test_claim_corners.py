@@ -11,7 +11,7 @@ import pytest
 
 from polyopt.certificates.claims.exact import exactly, optimum
 from polyopt.certificates.claims.statement import numeral, numerals
-from polyopt.certificates.claims.vertex import _Corners, optimal_vertex
+from polyopt.certificates.claims.vertex import _corner, _Corners, optimal_vertex
 from polyopt.check.check import Program
 
 C = Fraction(1, 2)
@@ -232,3 +232,12 @@ def test_a_free_weight_goes_to_the_end_that_it_passed_or_to_the_kink_that_it_cro
         for move in moves:
             move()
         assert (state.at, state.W) == ([[end]], [[w if end is None else end]])
+
+
+@pytest.mark.parametrize(("l1", "low", "high", "v", "corner"), [
+    (0, -2, 2, 0, None), (1, -2, 2, 0, 0), (1, 1, 2, 0, None), (1, -2, -1, 0, None), (1, 0, 2, 0, 0),
+    (0, 0, 2, 0, 0), (0, -2, 2, -2, -2), (0, -2, 2, 2, 2), (1, -np.inf, np.inf, 0, 0), (0, -np.inf, 3, 3, 3),
+    (0, -2, 2, Fraction(19, 10), 2), (0, -2, 2, Fraction(17, 10), None), (1, -2, 2, Fraction(-1, 8), 0),
+])  # fmt: skip
+def test_corners_are_the_ends_that_there_are_and_0_where_it_has_a_kink_within_them(l1, low, high, v, corner):
+    assert _corner(Fraction(v), (1, l1, 0, low, high), Fraction(1, 8)) == corner

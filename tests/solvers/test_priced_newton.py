@@ -15,6 +15,7 @@ from formulations.polyhedral import belonging
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_plume, certify_spla1
 from polyopt.outer.spla1 import LogisticCells
+from polyopt.solvers import priced_newton
 from polyopt.solvers.logistic import Regressions
 from polyopt.solvers.priced_model import gap_of
 from polyopt.solvers.priced_newton import MOST, minimise_priced
@@ -138,3 +139,42 @@ def test_the_gap_is_what_separates_a_point_from_its_bound():
         slope = np.array([[w - 3.0, 0.0]])
         above = (-3.0 * w + 0.5 * w * w + abs(w)) - (-2.0)
         assert gap_of(penalty, W, slope, 1.0) == pytest.approx(above, abs=1e-12)
+
+
+@pytest.mark.parametrize(("losses", "size"), [
+    ([2.0], 1.0), ([5.0, 4.0], 0.5), ([9.0, 9.0, 4.5], 0.25), ([4.9995, 4.0], 0.5), ([4.999], 1.0),
+    ([9.0] * 60, None),
+    ([np.nan, 4.0], 0.5), ([np.inf, 4.0], 0.5),
+])  # fmt: skip
+def test_of_halved_steps_the_first_is_taken_that_lowers_by_a_share_of_what_the_slope_promises(losses, size):
+    """6 to begin with, a price of 1 of it; the end of the whole step is taken as it is, with its zeros."""
+    penalty, asked = FacePenalty.of(1, l1=0.5), []
+    W, ended, slope = np.array([[2.0, 1.0]]), np.array([[-2.0, 4.0]]), np.array([[1.0, -1.0]])
+
+    def smooth(trial):
+        asked.append(trial)
+        return losses[len(asked) - 1], trial
+
+    found = priced_newton._search(smooth, penalty, (W, 6.0, slope), ended)
+    at = [ended] + [W + 0.5**k * (ended - W) for k in range(1, len(asked))]
+    assert np.array_equal(asked, at)
+    if size is None:
+        assert found is None
+        assert 2.0 ** -len(asked) < priced_newton._LEAST_STEP <= 2.0 ** (1 - len(asked))
+    else:
+        trial, total, slope = found
+        assert np.array_equal(trial, W + size * (ended - W))
+        assert total == losses[len(asked) - 1] + 0.5 * abs(trial[0, 0])
+        assert slope is asked[-1]
+
+
+@pytest.mark.parametrize("promised", [0.5, 0.0, -0.9, -1.1])
+def test_what_is_promised_within_rounding_is_nothing(promised):
+    """In units of the rounding of the value."""
+    penalty, value = FacePenalty.of(1, l1=0.0), 8.0
+    W, asked = np.array([[0.0, 0.0]]), []
+    ended = np.array([[0.0, promised * priced_newton._ROUNDING * value]])
+    smooth = lambda trial: asked.append(trial) or (7.0, trial)  # noqa: E731
+    found = priced_newton._search(smooth, penalty, (W, value, np.array([[0.0, 1.0]])), ended)
+    assert (found is None) == (promised > -1.0)
+    assert len(asked) == (promised < -1.0)

@@ -39,12 +39,11 @@ _TRIES = 60  # of lengths for a step at most
 
 
 class Smooth(NamedTuple):
-    """A point on the path: w (p,), u = 1 − A w (n,), ε, and whether rounding ended its last step."""
+    """A point on the path: w (p,), u = 1 − A w (n,), and ε."""
 
     w: Vector
     u: Vector
     eps: float
-    has_stalled: bool = False
 
 
 def begin(n: int, p: int) -> Smooth:
@@ -125,7 +124,7 @@ def newton(
     Returns
     -------
     Smooth
-        The point. It has stalled where a step was none in double precision.
+        The point; the last one before a step that is none in double precision.
     """
     w, u = start.w, start.u
     zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))
@@ -138,11 +137,11 @@ def newton(
         try:
             step = -np.linalg.solve(H, gradient - (stiff * u[zone] - pulled[zone]) @ Z)
         except np.linalg.LinAlgError:
-            return Smooth(w, u, eps, True)
+            return Smooth(w, u, eps)
         fall = float(gradient @ step)
         moved = A @ step
         if not np.isfinite(fall) or not np.isfinite(moved).all():
-            return Smooth(w, u, eps, True)
+            return Smooth(w, u, eps)
         length = 0.0
         if fall < 0.0:
             priced = 2.0 * d * step
