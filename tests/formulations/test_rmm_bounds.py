@@ -80,6 +80,13 @@ def test_any_multipliers_and_any_weights_bound_it_from_both_sides(seed):
     assert max(dual.violations(weights).values()) < 1e-12
 
 
+def test_few_samples_of_many_features_have_the_same_two_programs():
+    X, U = np.random.default_rng(0).normal(size=(2, 3, 5))
+    found = h_complexity_dual(X[:2], U, E, D).solve()
+    assert found["V"].shape == (5, 2)
+    assert found.objective == pytest.approx(h_complexity(X[:2], U, E, D).solve().objective, rel=1e-6)
+
+
 def test_the_binding_samples_are_those_with_multipliers():
     X, U = sample()
     solution = h_complexity_dual(X, U, E, D).solve()

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from helpers.cases import in_turn
 
-from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron
-from polyopt.solvers.cpm import dual, sgd
+from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron, priced_newton
+from polyopt.solvers.cpm import dual, priced_sgd, sgd
 from polyopt.solvers.decomposition import driver, run
 from polyopt.solvers.hard_margin_loss import tree as hard_margin_tree
 from polyopt.solvers.l0 import milp, node, tree
+from polyopt.solvers.logistic_polytopes import descend, polish
 
 DEFAULTS = {
     driver.solve_decomposition: {"tol": 1e-3, "max_iter": None, "cache_size": 500.0},
@@ -24,6 +25,11 @@ DEFAULTS = {
     dual.solve_cpm_dual: {"tol": 1e-3, "max_iter": 1000, "scale": 1.0, "start": None, "shrink": True},
     dual.dual_machine: {"tol": 1e-3, "scale": 1.0, "shrink": True},
     sgd.solve_cpm_sgd: {"tol": 1e-4, "max_iter": 100, "scale": 1.0, "perplexity": 1.0, "average": True},
+    sgd.CpmSgd: {"perplexity": 1.0, "average": True, "scale": 1.0, "dtype": np.float32},
+    priced_sgd.solve_priced_sgd: {"tol": 1e-4, "max_iter": 100},
+    priced_newton.minimise_priced: {"tol": 1e-8, "max_iter": 100},
+    descend: {"tol": 1e-9, "max_iter": 100, "softness": (1.0, 0.3)},
+    polish: {"tol": 1e-6, "max_iter": 1000},
     milp.solve_l0_milp: {"tol": 1e-6, "start": None},
     tree.solve_l0_tree: {"tol": 1e-6, "start": None, "max_nodes": None},
     hard_margin_tree.solve_tree: {"tol": 1e-6, "start": None, "max_nodes": None},
