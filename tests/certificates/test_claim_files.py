@@ -23,9 +23,10 @@ from sklearn.preprocessing import StandardScaler
 import polyopt
 from formulations import svm
 from formulations.families import hinge_families
-from polyopt.certificates.claims.file import save_claims
+from polyopt.certificates.claims.file import claim_of, save_claims
 from polyopt.certificates.claims.hinge import state_hinge
 from polyopt.certificates.claims.statement import numeral, numerals
+from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.check import check as checker
 
@@ -385,9 +386,6 @@ def test_a_point_that_breaks_hard_rows_is_scaled_to_them(data, tmp_path, capsys)
 
 
 def test_multipliers_far_out_of_balance_are_repaired(data):
-    from polyopt.certificates.claims.file import claim_of
-    from polyopt.certificates.geometry import LinearGeometry
-
     X, y = data
     signs = np.where(y == "in", 1.0, -1.0)
     program = HingeProgram("it", LinearGeometry(X, centred=True), hinge_families(signs, 0.1))
@@ -397,3 +395,13 @@ def test_multipliers_far_out_of_balance_are_repaired(data):
         assert sum(int(s) * v for s, v in zip(signs, parts[0], strict=True)) == 0
         assert all(0 <= v <= Fraction(0.1) for v in parts[0])
         assert number(found["claim"]["bound"]) >= 0
+
+
+def test_multipliers_that_prove_less_than_none_are_left_out(data):
+    """Of samples a thousand times as large each pulls too hard; the files of large sets have no others."""
+    X, y = data
+    signs = np.where(y == "in", 1.0, -1.0)
+    program = HingeProgram("it", LinearGeometry(1e3 * X, centred=True), hinge_families(signs, 0.1))
+    found = claim_of(state_hinge(program, np.zeros(3), 0.0, np.full((1, 26), 0.1)))
+    assert number(found["claim"]["bound"]) == 0
+    assert not any(checker.vector(found["multipliers"]["rows"]["margin"][0], 26, ""))

@@ -104,6 +104,14 @@ def test_a_ray_is_one_at_any_length(size):
     assert not is_ray(capped, size * np.array([[1.0, 1.0, 0.0]]))
 
 
+def test_a_ray_is_in_balance_where_there_is_an_intercept():
+    """Multipliers of one class at the origin cancel in w; alone they only say where the intercept is."""
+    rows = hinge_families(np.array([1.0, 1.0, -1.0]), np.inf, hard=True)
+    X = [[0.0], [0.0], [3.0]]
+    assert not is_ray(program(X, rows), np.array([[1.0, 2.0, 0.0]]))
+    assert is_ray(program(X, rows, intercept=False), np.array([[1.0, 2.0, 0.0]]))
+
+
 # -- residuals ---------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.cases import in_turn
 
+from polyopt.solvers.interior_point import driver
 from polyopt.solvers.interior_point import point as module
 from polyopt.solvers.interior_point.point import Point
 from polyopt.solvers.interior_point.system import Regulariser
@@ -185,3 +186,12 @@ def test_what_a_point_knows_is_what_another_goes_on_from():
 def test_reaches_of_blocks_are_the_furthest_of_each():
     parts = [{"a": -3.0, "b": 2.0}, {"b": 1.0, "c": 0.0}, {"a": -2.0}]
     assert module.largest_reaches(parts) == {"a": -2.0, "b": 2.0, "c": 0.0}
+
+
+def test_a_point_whose_intercept_has_a_price_is_worth_what_it_is():
+    """Nothing is scaled back: there are no bounds then."""
+    v, crew = np.array([0.5, -1.0, 0.25]), Played(costs_at=[[1.5, 2.0]])
+    problem = SimpleNamespace(crew=crew, regulariser=Regulariser(2, is_free=False))
+    value, w, b = driver._Kept._primal(SimpleNamespace(_problem=problem, _v=v))
+    assert (value, w.tolist(), b) == (v @ v / 2 + 3.5, [0.5, -1.0], 0.25)
+    assert crew.log == [("costs_at", v, 1.0)]

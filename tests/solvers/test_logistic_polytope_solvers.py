@@ -25,6 +25,7 @@ from polyopt.outer.logistic_polytopes import random_start, solve_logistic_polyto
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import (
     FaceLoss,
+    Units,
     descend,
     eliminate,
     numbers_of,
@@ -290,6 +291,37 @@ def test_the_saliency_of_a_weight_is_what_its_loss_costs_to_second_order():
     found = _Squares(shifted).saliency(W)[1, 0]
     centred = shifted.X[:, 0] - mean
     assert found == pytest.approx(0.5e-6 * (0.25 * problem.c @ centred**2 + problem.ridge), rel=1e-4)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_saliencies_are_of_the_spread_of_each_feature_in_the_weights_of_its_face(form):
+    problem, W = drawn(Owners(1, 2), l1=0.3)
+    problem = replace(problem, X=form(problem.X))
+    X = problem.X.toarray() if form is sp.csr_array else problem.X
+    _, _, R, a = problem.smooth(W, 0.3, 0.3)
+    p, shares = problem.probabilities(a), R / np.where(a > 0, a, 1.0)[:, None]
+    wanted = np.zeros((3, 3))
+    for k, j in np.ndindex(3, 3):
+        weights = a * (1.0 - p) * shares[:, k] ** 2
+        if weights.any():
+            spread = weights @ (X[:, j] - weights @ X[:, j] / weights.sum()) ** 2
+            wanted[k, j] = 0.5 * (spread + problem.ridge) * W[k, j] ** 2 + 0.3 * abs(W[k, j])
+    found = _Squares(problem).saliency(W)
+    assert found[wanted > 0] == pytest.approx(wanted[wanted > 0])
+    assert (wanted > 0).sum() >= 6
+
+
+def test_units_are_there_and_back_and_a_slope_is_by_them():
+    rng = np.random.default_rng(0)
+    units = Units(np.array([2.0, 0.5, 1.0]), np.array([-3.0, 4.0]))
+    V, G = rng.normal(size=(2, 2, 3))
+    assert units.inward(units.outward(V)) == pytest.approx(V)
+    X = rng.normal(size=(5, 2))
+    scaled = (X - units.middle) / units.scale[:2]
+    W = units.outward(V)
+    assert X @ W[:, :2].T + W[:, 2] == pytest.approx(scaled @ V[:, :2].T + V[:, 2])
+    slope = numeric(lambda V: (G * units.outward(V)).sum(), V)
+    assert units.slope(G) == pytest.approx(slope, rel=1e-6)
 
 
 @pytest.mark.parametrize("owners", OWNERS, ids=str)
