@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from polyopt.certificates.claims.exact import exactly, optimum
+from polyopt.certificates.claims.exact import exactly, optimum, to_digits
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.certificates.claims.vertex import _corner, _Corners, optimal_vertex
 from polyopt.check.check import Program
@@ -241,3 +241,13 @@ def test_a_free_weight_goes_to_the_end_that_it_passed_or_to_the_kink_that_it_cro
 ])  # fmt: skip
 def test_corners_are_the_ends_that_there_are_and_0_where_it_has_a_kink_within_them(l1, low, high, v, corner):
     assert _corner(Fraction(v), (1, l1, 0, low, high), Fraction(1, 8)) == corner
+
+
+@pytest.mark.parametrize("size", [Fraction(1), Fraction(2) ** 40, Fraction(1, 2**40)])
+def test_digits_of_a_solution_are_relative_to_its_largest_number(size):
+    right = [size, size / 1024]
+    found = to_digits(20)([[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2)
+    unit = Fraction(2) ** int(np.frexp(float(size) / 3)[1] - 20)
+    for x, value in zip(found, right, strict=True):
+        assert (x / unit).denominator == 1
+        assert abs(x - value / 3) <= unit / 2

@@ -261,3 +261,9 @@ def test_an_index_is_a_number_only_by_itself_and_where_its_range_is_known():
         scope.value(read_expression("iᵢ"))
     with pytest.raises(UnreadableError, match="z has no value"):
         scope.value(read_expression("z"))
+
+
+def test_signs_of_terms_are_one_or_minus_one_the_first_as_the_others():
+    for text, signs in (("−a + b − c", [-1, 1, -1]), ("a − b", [1, -1]), ("−a", [-1])):
+        assert [sign for sign, _ in read_expression(text).terms] == signs
+    assert read_expression("+a") == read_expression("a")

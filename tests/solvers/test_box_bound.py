@@ -282,6 +282,16 @@ def test_the_faces_of_a_box_are_kept_where_they_are_the_best_so_far_and_what_alt
         assert (best.W == 7.0).all() == kept
 
 
+def test_faces_of_a_box_stay_where_alternating_makes_them_worse(monkeypatch):
+    _, data, box = drawn(1)
+    known = cost(data, box.W)
+    best = boxes.Best(np.zeros((K, D)), np.array([known + 1.0, np.inf, 0.0]))
+    monkeypatch.setattr(boxes, "settle", lambda data, found, W, slow: known + 0.5)
+    boxes._try_faces.py_func(data, best, box, 0.01)
+    assert best.limits[0] == pytest.approx(known)
+    assert best.W == pytest.approx(box.W)
+
+
 def test_what_is_moved_outward_for_rounding_is_so_much_for_each_operation_and_hardly_more():
     """Beside the sums as fractions, in units of rounding times the sizes that were added up."""
     rng, d, faces = np.random.default_rng(4), 60, 30
