@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -314,3 +315,15 @@ def test_no_polytope_beside_the_best_has_a_larger_worst_case_margin():
     rng = np.random.default_rng(0)
     steps = np.geomspace(1e-4, 1.0, 300)[:, None, None] * rng.normal(size=(300, 2, 3))
     assert max(face_margins(X, y, first["W"] + step)[0].min() for step in steps) <= first.objective + 1e-9
+
+
+def test_rows_of_the_dual_name_the_pairs_that_answer_and_those_that_do_not():
+    y, z = np.array([1.0, -1.0, 1.0]), np.array([1, -1, 0])
+    hard = cpm_hard.HardRows.of(np.ones((3, 2)), y, 2, z)
+    assert hard.Z.tolist() == [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
+    margin, off = hard.dual_rows(cp.Variable((3, 2)))
+    assert margin.at.tolist() == [[-1, 0], [1, 2], [3, -1]]
+    assert off.at.tolist() == [[0, -1], [-1, -1], [-1, 1]]
+    assert [row.constraint.size for row in (margin, off)] == [4, 2]
+    (only,) = cpm_hard.HardRows.of(np.ones((2, 2)), y[:2], 1, z[:2] * 0).dual_rows(cp.Variable((2, 1)))
+    assert only.at.tolist() == [[0], [1]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from formulations.shown import LINES, WIDTH, Summary, Table, short, text_of
-from formulations.solution import Solution, Status
+from formulations.solution import Solution, Status, _history
 
 
 def test_a_shell_has_ten_lines_of_eighty_columns():
@@ -70,3 +70,16 @@ def test_a_solution_shows_its_numbers_and_the_last_records_of_its_run():
     plain = Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7)
     assert plain._summary().tables == ()
     assert (plain.build_time, plain.solve_time, plain.history, plain.runs) == (0.0, 0.0, (), ())
+
+
+def test_a_history_has_the_columns_of_its_last_record_and_its_last_fifty():
+    assert _history(()) == []
+    history = ({"first": 1.0}, {"objective": 2.0, "nodes": 3.0})
+    (table,) = _history(history)
+    assert (table.title, table.columns) == ("history, 2 records", ("objective", "nodes"))
+    assert table.rows == (("–", "–"), ("2", "3"))
+    (one,) = _history(history[:1])
+    assert one.rows == (("1",),)
+    (long,) = _history(tuple({"k": float(k)} for k in range(60)))
+    assert long.title == "history, 60 records, the last 50"
+    assert long.rows == tuple((f"{k}",) for k in range(10, 60))
