@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from polyopt.certificates import Claim, polyceptron_subset
+from polyopt.certificates.rounding import Ball
+from polyopt.certificates.subset_tree import bound_of_subsets
 
 R = 1e4
 NONE = np.zeros(3, dtype=bool)
@@ -62,3 +64,23 @@ def test_faces_that_only_a_sample_without_cost_violates_are_optimal():
         found = polyceptron_subset.certify_polyceptron_subset(X, y, W, max_features=1, C=C)
         assert (found.claim is Claim.OPTIMAL) == (claim is Claim.OPTIMAL)
         assert found.primal_value == pytest.approx(1.5 * cost)
+
+
+@pytest.mark.parametrize(("inside", "out", "s"), [
+    ([], [], 2), ([0], [], 2), ([], [0], 1), ([0, 1], [], 2), ([], [0, 1], 3), ([1], [], 9),
+])  # fmt: skip
+def test_a_node_of_a_squared_face_pays_for_the_bias_what_is_in_and_the_largest(rng, inside, out, s):
+    alpha, v = rng.uniform(0.5, 1.0, 4), rng.normal(size=4)
+    held, gone = np.isin(np.arange(3), inside), np.isin(np.arange(3), out)
+    squares = v**2
+    others = sorted(squares[:3][~held & ~gone], reverse=True)[: s - len(inside)]
+    wanted = alpha.sum() - 0.25 * (squares[3] + squares[:3][held].sum() + sum(others))
+    found = bound_of_subsets(alpha, Ball(v), s, held, gone)
+    assert found == pytest.approx(wanted)
+    assert found <= wanted
+
+
+@pytest.mark.parametrize("s", [0, 1])
+def test_no_face_has_more_features_than_it_may(s):
+    held = np.array([True, True, False])
+    assert bound_of_subsets(np.ones(2), Ball(np.ones(4)), s, held, ~held) == np.inf
