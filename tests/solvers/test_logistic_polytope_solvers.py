@@ -548,3 +548,14 @@ def test_a_group_that_nothing_pulls_at_is_0_and_no_number_is_divided_by_0():
     assert not found[:, :2].any()
     assert (found[:, 2:-1] > 0.0).all()
     assert price.shrunk(0.0 * P, 2.0).tolist() == (0.0 * P).tolist()
+
+
+def test_rows_of_the_dual_name_the_faces_of_the_other_class_and_those_of_the_own():
+    X, y, owners = np.ones((2, 1)), np.array([1.0, -1.0]), Owners(1, 2)
+    found = programs.fixed_assignment_dual(X, y, owners, owners.others(-y).argmax(axis=1), l1=0.1)
+    rows, others = {row.name: row for row in found.rows}, owners.others(y)
+    for name, there in (("margin", others), ("off", ~others)):
+        places = rows[name].at
+        assert np.array_equal(places >= 0, there)
+        assert sorted(places[there]) == list(range(there.sum()))
+        assert rows[name].constraint.size == there.sum()
