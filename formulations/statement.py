@@ -148,6 +148,7 @@ class Statement:
         if self.problem.is_mixed_integer():
             parts = [self.objective, *(row.constraint for row in self.rows)]
             linear = all(side.is_affine() for part in parts for side in part.args)
+            linear &= not any(isinstance(row.constraint, cp.SOC) for row in self.rows)
             if self._has_logarithms:
                 return "MIEXP"
             return "MILP" if linear else "MIQP"

@@ -34,7 +34,7 @@ ENTRIES = (
     *_sparse(
         "ce-svm",
         "L0 support vector machine",
-        families={"l0": "formulations.l0"},
+        families={"l0": "formulations.l0", "l0_ridge": "formulations.l0_ridge"},
         programs=("l0.mixed_integer", "l0.relaxation_dual"),
         duals_of="l0.pattern",
         home="polyopt.estimators.l0.CrossEntropySVM",
