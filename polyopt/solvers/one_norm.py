@@ -18,6 +18,7 @@ from formulations.recovery import slacks
 from formulations.solution import Solution
 from polyopt.certificates.l0 import score_bound
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.ridge import solve_ridge_relaxation
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def solve_one_norm(
 
 
 def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
-    """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0`.
+    """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0` or of ``l0_ridge``.
 
     Parameters
     ----------
@@ -101,11 +102,18 @@ def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
     Returns
     -------
     Solution
-        As of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers prove.
+        As of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers prove, and the
+        best ``sigma`` (p,) from 0 to 1: α/C where squares cost nothing.
     """
+    if data.cap_price > 0.0:
+        return solve_ridge_relaxation(data, time_limit=time_limit)
     caps = np.full(len(data.centres), data.C)
     found = solve_one_norm(
         data.K, data.y, data.C * data.weights, caps,
         price=1.0 / data.C, centres=data.centres, time_limit=time_limit,
     )  # fmt: skip
-    return replace(found, bound=max(score_bound(data, found["margin"] / data.C), 0.0))
+    return replace(
+        found,
+        primal={**found.primal, "sigma": found["alpha"] / data.C},
+        bound=max(score_bound(data, found["margin"] / data.C), 0.0),
+    )

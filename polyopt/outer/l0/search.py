@@ -23,8 +23,8 @@ from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.point import finished
+from polyopt.solvers.l0.ridge import pattern_model
 from polyopt.solvers.one_norm import solve_relaxation
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def solve_l0(
     screening = how.screening and how.rank == "drawn"
     scorer = PatternScorer(data, screening=screening, n_jobs=n_jobs, clock=clock)
     search = _Search(scorer, relaxation, clock, progress)
-    p0 = np.clip(relaxation["alpha"] / data.C, _LEAST, _MOST) if how.prior == "relaxation" else how.prior
+    p0 = np.clip(relaxation["sigma"], _LEAST, _MOST) if how.prior == "relaxation" else how.prior
     status = Status.CONVERGED
     try:
         for run in range(how.n_init):
@@ -150,7 +150,8 @@ def solve_l0(
 def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
     """The support of the relaxation's coefficients, with the coefficients that are best for it.
 
-    It is the one-norm machine with the price 1/C as a heuristic for the L0 machine: two linear programs.
+    Where squares cost nothing it is the one-norm machine with the price 1/C as a heuristic for the L0
+    machine: two linear programs.
 
     Arguments as in :func:`polyopt.solvers.one_norm.solve_relaxation`; the solution as of :func:`solve_l0`.
     """
@@ -158,7 +159,9 @@ def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
     relaxation = solve_relaxation(data, time_limit=time_limit)
     status = Status.CONVERGED if relaxation.status is Status.OPTIMAL else relaxation.status
     support = data.support(relaxation["alpha"])
-    return _solution(data, support, relaxation, status, "one-norm, price 1/C, rounded (HiGHS)", clock)
+    return _solution(
+        data, support, relaxation, status, f"the relaxation, rounded ({relaxation.solver})", clock
+    )
 
 
 class _Search:
@@ -200,7 +203,7 @@ class _Search:
         stopped = found.status is Status.INTERRUPTED or clock.is_over
         if flips and not (stopped or meets(self._score, self._bound)):
             data = scorer.data
-            model = PatternLP(data)
+            model = pattern_model(data)
             end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += end.moves
             self._keep(end.pattern, end.score, end.is_local_optimum)

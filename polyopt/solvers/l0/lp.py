@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.persistent_lp import LinearSolution
 
-__all__ = ["PatternLP", "PatternSolution"]
+__all__ = ["UNPROVEN", "PatternLP", "PatternSolution"]
 
 # An optimum whose own multipliers leave more than this share of the total weight unproven is solved again.
-_UNPROVEN = 1e-7
+UNPROVEN = 1e-7
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
@@ -222,7 +222,7 @@ class PatternLP:
             value = data.loss(alpha, b)
         if status not in (*_LIMITS, Status.CUT_OFF):
             # Rounding apart, which another solve would not make smaller.
-            proven = value - max(float(proves.mid), 0.0) <= _UNPROVEN * float(data.weights.sum())
+            proven = value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum())
             status = Status.OPTIMAL if proven else Status.INACCURATE
         return PatternSolution(
             status,

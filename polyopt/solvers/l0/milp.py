@@ -81,8 +81,14 @@ def solve_l0_milp(
     Raises
     ------
     ValueError
-        A start of another shape, or not finite; no tol or time_limit.
+        A start of another shape, or not finite; no tol or time_limit; a price of squares, which HiGHS does
+        not take beside integers.
     """
+    if data.l2:
+        raise ValueError(
+            f"HiGHS takes no squares beside integers: its integer program needs l2=0, not {data.l2:g}; "
+            'branch and bound takes them (solver="global")'
+        )
     clock, tol = Clock(time_limit), tolerance(tol)
     alpha, b = as_start(data, start if start is not None else (np.zeros(len(data.centres)), idle(data)))
     highs = _model(data, alpha, b)

@@ -10,7 +10,7 @@ from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.ridge import pattern_model
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -65,7 +65,7 @@ def finished(
     """
     clock = Clock(None if left is None else left + _GRACE)
     alpha, b = point
-    lp = PatternLP(data)
+    lp = pattern_model(data)
     while True:
         pattern = data.support(alpha)
         found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone

@@ -36,7 +36,7 @@ from polyopt.solvers.branching import BranchAndBound, OutOfTime
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.node import FREE, OFF, ON
 from polyopt.solvers.l0.point import as_start, finished, idle
-from polyopt.solvers.l0.warm import WarmLP
+from polyopt.solvers.l0.ridge import node_model
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -73,7 +73,7 @@ def solve_l0_tree(
     max_nodes: int | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
+    """Solve the exact program (3) of :mod:`formulations.l0`, or of ``l0_ridge``, by branch and bound.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def solve_l0_tree(
         status,
         tol=tol,
         left=clock.left,
-        solver="branch and bound on the relaxation (HiGHS)",
+        solver=f"branch and bound on the relaxation ({'interior point' if data.cap_price else 'HiGHS'})",
         iterations=search.nodes,
         solve_time=solve_time,
         history=tuple(search.history),
@@ -159,7 +159,7 @@ class Search(BranchAndBound):
             self.alpha, self.b, self.best = alpha, b, score
 
     def _explore(self) -> Status:
-        self.lp = WarmLP(self.data)
+        self.lp = node_model(self.data)
         free = np.full(len(self.data.centres), FREE, dtype=np.int8)
         root = self.lp.solve(free, None, np.inf, self.clock)
         self.bound = max(root.bound, 0.0)
@@ -197,8 +197,7 @@ class Search(BranchAndBound):
         """The open node of a solved program, if there is anything left to decide in it."""
         bound = max(found.bound, least)
         # Its support, once paid for, is worth as much; what is certainly no better need not be evaluated.
-        paid = float((1.0 - found.a)[(fixed == FREE) & (found.a > 0.0)].sum())
-        if found.solved and bound + paid < self.best * (1.0 + _ALIKE):
+        if found.solved and bound + found.unpaid(fixed, self.data.cap_price) < self.best * (1.0 + _ALIKE):
             self.offer(self.data.C * found.a)
         if bound >= self.enough:
             self.closed = min(self.closed, bound)
@@ -214,7 +213,7 @@ class Search(BranchAndBound):
         if shut.any():
             self.closed = min(self.closed, float(then[shut].min()))
         fixed = np.where(shut[1], OFF, np.where(shut[0], ON, fixed)).astype(np.int8)
-        part = (fixed == FREE) & (found.a > 0.0) & (found.a < 1.0)
+        part = (fixed == FREE) & (found.shares > 0.0) & (found.shares < 1.0)
         if not found.solved:  # any centre will do
             part = fixed == FREE
         at = np.flatnonzero(part)
@@ -222,7 +221,7 @@ class Search(BranchAndBound):
             self.closed = min(self.closed, bound)
             return []
         self.made += 1
-        return [Open(bound, self.made, fixed, found.basis, at, found.a[at])]
+        return [Open(bound, self.made, fixed, found.basis, at, found.shares[at])]
 
     def _children(self, one: Open) -> list[Open]:
         """What is left to decide of an open node, once one centre more is decided."""
@@ -292,7 +291,7 @@ class Search(BranchAndBound):
             return
         rounding = _ROUNDING if self.nodes <= _FIRST else (_ROUNDING[self.nodes // _EVERY % len(_ROUNDING)],)
         for least in rounding:
-            sigma = found.a > least
+            sigma = found.shares > least
             key = np.packbits(sigma).tobytes()
             if key in self.tried:
                 continue
