@@ -95,8 +95,11 @@ class ExpansionClassifier(KernelClassifier):
         """
 
     @abstractmethod
-    def _terms(self) -> tuple[Array, float, Array]:
-        """Caps of the coefficients (n,), the cost of a unit of one, and of each sample's slack (n,)."""
+    def _terms(self) -> tuple[Array, float | Array, Array]:
+        """Caps of the coefficients (n,), the cost of a unit of one, and of each sample's slack (n,).
+
+        What a unit of each costs at the margin, (n,), where that is not the same.
+        """
 
     # -- fitting -----------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ ENTRIES = (
         is_integer=True,
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.expansions.of_l0",
-        crosschecks=("polyopt.crosschecks.l0",),
+        crosschecks=("polyopt.crosschecks.l0", "polyopt.crosschecks.l0_ridge"),
         keeps=(
             "polyopt.outer.cross_entropy.method.CrossEntropyResult",
             "polyopt.outer.l0.scores.Work",

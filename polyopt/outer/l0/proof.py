@@ -84,7 +84,7 @@ def prove(
 
 
 def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
-    """Solve the program of :mod:`formulations.l0` as it stands, then the linear program of its pattern.
+    """Solve the program of :mod:`formulations.l0` or ``l0_ridge`` as it stands, then that of its pattern.
 
     Parameters
     ----------
@@ -93,10 +93,13 @@ def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None
     clock : Clock
         As in :func:`prove`, whose results these are.
     """
-    from formulations import l0
+    from formulations import l0, l0_ridge
 
-    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-    found = program.solve(time_limit=clock.left, mip_rel_gap=_MIP_GAP)
+    given = data.K, data.y, data.C, data.weights, data.centres
+    if data.cap_price > 0.0:
+        found = l0_ridge.mixed_integer(*given, l2=data.l2).solve(time_limit=clock.left)
+    else:
+        found = l0.mixed_integer(*given).solve(time_limit=clock.left, mip_rel_gap=_MIP_GAP)
     relaxation = solve_relaxation(data, time_limit=clock.left)
     nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
     point = found.primal or nothing

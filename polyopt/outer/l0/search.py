@@ -79,7 +79,7 @@ class L0Search(Shown):
             ("bound", f"{self.relaxed:.10g}, of the relaxation"),
             ("relaxation rounded", f"{self.rounded:.10g}"),
             ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),
-            ("linear programs", str(self.work)),
+            ("programs", str(self.work)),
         )
         columns = ("run", "drawn", "after flips", "iterations", "patterns", "seconds", "ended")
         pairs = zip(self.runs, self.scores, strict=False)

@@ -164,7 +164,9 @@ class _Run:
         positive = y > 0
         sums = float(costs[positive].sum()), float(costs[~positive].sum())
         u = 0.5 * costs * min(sums) / np.where(positive, *sums)
-        v, self.b, self.steps = _START * self.cap, 0.0, 0
+        # Nor is a start to cost more than the slacks do.
+        dear = np.sqrt(float(costs.mean()) / np.maximum(self.square, 1e-300))
+        v, self.b, self.steps = _START * np.minimum(self.cap, dear), 0.0, 0
         over = A @ self._summed(v) - 1.0
         xi, s = np.maximum(-over, 0.0) + 1.0, np.maximum(over, 0.0) + 1.0
         near = max(float((xi * (costs - u)).mean()), float((s * u).mean())) / self.cap
