@@ -33,12 +33,7 @@ def _sample(seed: int, centres: int | None = None) -> tuple[L0Data, Vector]:
     drawn = generator(seed)
     K = (rbf(X) + 0.1 * drawn.normal(size=(len(y), len(y))))[:, :centres]
     data = as_l0_data(K, y, C, centres=y[:centres], l2=l2)
-    return data, (drawn.random(K.shape[1]) < 0.3).astype(float)
-
-
-def _given(data: L0Data) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The arguments of a program, those before a pattern and those after it."""
-    return (data.K, data.y), (data.C, data.weights, data.centres)
+    return data, (drawn.random(len(data.centres)) < 0.3).astype(float)
 
 
 @CHECKS.add("X140", 1e-7)
@@ -48,9 +43,9 @@ def duality_of_a_pattern(seed: int) -> Pair:
     Source: formulations.l0_ridge; derived.
     """
     data, sigma = _sample(seed)
-    first, rest = _given(data)
-    dual = l0_ridge.pattern_dual(*first, sigma, *rest, l2=data.l2).solve()
-    return dual.objective, l0_ridge.pattern(*first, sigma, *rest, l2=data.l2).solve().objective
+    given: Any = data.K, data.y, sigma, data.C, data.weights, data.centres
+    dual = l0_ridge.pattern_dual(*given, l2=data.l2).solve()
+    return dual.objective, l0_ridge.pattern(*given, l2=data.l2).solve().objective
 
 
 @CHECKS.add("X141", 1e-6)
@@ -60,9 +55,9 @@ def interior_points(seed: int) -> Pair:
     Source: formulations.l0_ridge; derived.
     """
     data, sigma = _sample(seed)
-    first, rest = _given(data)
-    pattern = l0_ridge.pattern(*first, sigma, *rest, l2=data.l2).solve().objective
-    relaxed = l0_ridge.relaxation(*first, *rest, l2=data.l2).solve().objective
+    rest: Any = data.C, data.weights, data.centres
+    pattern = l0_ridge.pattern(data.K, data.y, sigma, *rest, l2=data.l2).solve().objective
+    relaxed = l0_ridge.relaxation(data.K, data.y, *rest, l2=data.l2).solve().objective
     return [PatternQP(data).solve(sigma).value, solve_relaxation(data).objective], [pattern, relaxed]
 
 
