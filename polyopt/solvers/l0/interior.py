@@ -19,10 +19,10 @@ Reference: Mehrotra, On the implementation of a primal-dual interior point metho
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs  # scipy's own functions take longer than these to begin
 
 if TYPE_CHECKING:
     from formulations.matrices import Vector
@@ -40,6 +40,7 @@ _START = 0.01  # of its cap, at which each piece begins
 _PATIENCE = 8  # steps that do not halve the gap, after which it will not get smaller
 _NEARLY = 1e-11  # of what the columns add to a row's equation, that is added to it before it is reduced
 _CORRECTIONS = 3  # of a solution, by what it leaves of the equations, as long as that halves
+_EXACT = 1e-13  # of the largest number in the equations: what is left after a correction that was enough
 _SINGULAR = 1e-10  # added to the diagonal, in relation, where the equations have no factor
 _SPARE = 1e-10  # of the value, that it may rise by as pieces are put to their bounds
 
@@ -160,7 +161,7 @@ class _Run:
         self.linear, self.square, self.cap = (part.ravel()[there] for part in pieces)
         self.column = np.tile(np.arange(A.shape[1]), 2)[there]
         n, m = len(y), len(self.cap)
-        self.ends = np.cumsum([m, m, n])
+        self.ends = m, 2 * m, 2 * m + n
         positive = y > 0
         sums = float(costs[positive].sum()), float(costs[~positive].sum())
         u = 0.5 * costs * min(sums) / np.where(positive, *sums)
@@ -182,7 +183,8 @@ class _Run:
         return np.asarray(np.bincount(self.column, pieces, self.A.shape[1]), dtype=float)
 
     def _parts(self, vector: Vector) -> list[Vector]:
-        return np.split(vector, self.ends)
+        first, second, third = self.ends
+        return [vector[:first], vector[first:second], vector[second:third], vector[third:]]
 
     def point(self) -> Point:
         """Coefficients and multipliers, the latter in balance, with their values."""
@@ -220,15 +222,15 @@ class _Run:
         equations = _Equations(self)
         if equations.factor is None:
             return False
-        dx, db, dz = equations.direction(-self.x * self.z)
+        dx, db, dz = equations.direction(-self.x * self.z, 0)
         straight = min(1.0, self._length(dx, dz))
         now = float(self.x @ self.z)
         then = float((self.x + straight * dx) @ (self.z + straight * dz))
         goal = (then / now) ** 3 * now / len(self.x)
-        dx, db, dz = equations.direction(goal - self.x * self.z - dx * dz)
+        dx, db, dz = equations.direction(goal - self.x * self.z - dx * dz, _CORRECTIONS)
         far = self._far(dx, dz)
         if far < _SHORTEST:  # to the middle first
-            dx, db, dz = equations.direction(_MIDDLE * now / len(self.x) - self.x * self.z)
+            dx, db, dz = equations.direction(_MIDDLE * now / len(self.x) - self.x * self.z, _CORRECTIONS)
             far = self._far(dx, dz)
         if not far > 1e-13:
             return False
@@ -280,13 +282,15 @@ class _Equations:
         matrix[diagonal, diagonal] += 1.0 / self.by_column
         self.factor = _factor(matrix)
 
-    def direction(self, products: Vector) -> tuple[Vector, float, Vector]:
+    def direction(self, products: Vector, corrections: int) -> tuple[Vector, float, Vector]:
         """The change of x, b and z that changes the products x z by so much, to first order.
 
         Parameters
         ----------
         products : ndarray
             By how much.
+        corrections : int
+            Of the solution, at most.
         """
         run = self.run
         of_low, of_high, of_slacks, of_surpluses = run._parts(products)
@@ -294,12 +298,12 @@ class _Equations:
         h = of_surpluses / self.u - (of_slacks - self.xi * self.of_costs) / self.w - self.of_margins
         G, balance = run._summed(self.inverse * g), float(run.y @ self.u)
         d, du = self._solved(h, G, balance)
-        off = np.inf
-        for _ in range(_CORRECTIONS):
+        off, small = np.inf, _EXACT * float(np.abs(h).max())
+        for _ in range(corrections):
             rows = h - run.with_b @ d - self.by_row * du
             columns = G - d[:-1] + self.by_column * (run.A.T @ du)
             was, off = off, float(np.abs(rows).max())
-            if not off < 0.5 * was:
+            if off <= small or not off < 0.5 * was:
                 break
             more, correction = self._solved(rows, columns, float(run.y @ du) + balance)
             d, du = d + more, du + correction
@@ -315,18 +319,19 @@ class _Equations:
         A d + E du = h, d less that of b − S A'du = G, y'du = −balance.
         """
         with_b = self.run.with_b
-        rhs = np.append(G / self.by_column, balance) + with_b.T @ (h / self.factored)
-        d = cho_solve(self.factor, rhs, check_finite=False)
+        rhs = with_b.T @ (h / self.factored)
+        rhs[:-1] += G / self.by_column
+        rhs[-1] += balance
+        d = dpotrs(self.factor, rhs, lower=1)[0]
         return d, (h - with_b @ d) / self.factored
 
 
-def _factor(matrix: Vector) -> Any:
+def _factor(matrix: Vector) -> Vector | None:
     """Cholesky's factor, of a matrix moved a little where it has none; None where that does not help."""
     for moved in (0.0, _SINGULAR):
         if moved:
             matrix = matrix + np.diag(moved * matrix.diagonal())
-        try:
-            return cho_factor(matrix, lower=True, check_finite=False)
-        except (LinAlgError, ValueError):
-            continue
+        factor, failed = dpotrf(matrix, lower=1)
+        if not failed:
+            return np.asarray(factor)
     return None
