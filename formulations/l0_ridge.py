@@ -122,7 +122,7 @@ __all__ = [
 ]  # fmt: skip
 
 _TITLE = "L0 support vector machine with a price of squares"
-_SQUARED = {**_LETTERS, "λ": "the price of the square of a coefficient, ``l2``"}
+_SQUARED = {**_LETTERS, "λ": "the price of the square of a coefficient"}
 _RELAXED = {
     **_SQUARED,
     "π": "the price of a coefficient up to $κ$: $2 sqrt(λ)$, or $1/C + λ C$ where $λ C² < 1$",
@@ -254,7 +254,7 @@ def relaxation_dual(
         "alpha",
         "the coefficient $αⱼ$",
     )
-    room = Row("beyond", g >= 0, "gⱼ ≥ 0", "under", "what $αⱼ$ lacks of $κ$, and $eⱼ$ does not add")
+    room = Row("beyond", g >= 0, "gⱼ ≥ 0", "under", "what $αⱼ$ lacks of $κ$, plus its part beyond")
     return Program(
         name="l0_ridge.relaxation_dual",
         title=f"{_TITLE}, relaxed, dual",

@@ -8,8 +8,8 @@ __all__ = ["GREEK", "latex_pieces", "latex_tokens"]
 
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "zeta": "ζ", "eta": "η", "theta": "θ",
-    "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ",
-    "phi": "φ", "psi": "ψ", "omega": "ω", "Sigma": "Σ",
+    "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
+    "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Sigma": "Σ",
 }  # fmt: skip
 _COMMANDS = {
     "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "succeq": "⪰", "circ": "∘", "cdot": "·", "|": "‖",

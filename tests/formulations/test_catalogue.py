@@ -87,6 +87,7 @@ def test_names_are_unique_and_partners_are_there():
         "cpm_subset.mixed_integer",
         "cpm_integer.mixed_integer",
         "l0.mixed_integer",
+        "l0_ridge.mixed_integer",
         "hard_margin_loss.mixed_integer",
     }
     assert alone == {"rmm.subproblem", *integer}
@@ -121,9 +122,8 @@ def test_the_latex_is_what_any_latex_sets(program):
     assert set(re.findall(r"\\([a-zA-Z]+)", latex)) <= {
         "begin", "end", "text", "mathrm", "quad", "min", "max", "sum", "ln", "tfrac", "sqrt", "tilde", "top",
         "le", "ge", "in", "pm", "times", "circ", "succeq", "big", "Big", "alpha", "beta", "gamma", "delta",
-        "zeta",
-        "eta", "theta", "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "Sigma", "tau", "phi",
-        "psi",
+        "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "Sigma", "tau",
+        "phi", "psi",
     }  # fmt: skip
     depth = 0
     for brace in re.findall(r"(?<!\\)[{}]", latex):

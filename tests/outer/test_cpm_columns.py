@@ -1,4 +1,4 @@
-"""Faces of many starts put together anew: near the optimum from a poor point, and nothing worse than it was."""
+"""Faces of many starts put together anew: near the optimum from a poor point, and never worse than before."""
 
 from __future__ import annotations
 
