@@ -14,6 +14,7 @@ from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.outer.cpm.spread_node import Node, State
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm import spread_bound
 from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
 from polyopt.solvers.cpm.tree import Best
 
@@ -161,3 +162,40 @@ def test_who_came_to_a_face_has_moved_its_multipliers():
     assert (child.used, child.offered, child.face[2]) == (1, 2, 0)
     assert child.share[2].tolist() == [1.0, 0.0]
     assert State(root.state.faces[:1] * 2, root.share, root.face).size < 2 * root.state.faces[0].size
+
+
+def test_where_a_step_fails_multipliers_stay_as_they_were(monkeypatch):
+    search, _ = a_search(5, n=10, d=3)
+    node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
+    ground, _, kept = node._raised(0, search.unit, 4)
+    before = [part.copy() for part in kept]
+    again = spread_bound.within(ground, kept, 1e-6 * ground.C)
+    higher = spread_bound.raised(ground, again, 0.01 * search.unit, 4)
+    assert any((one != other).any() for one, other in zip(higher, again, strict=True))
+    assert all((one == other).all() for one, other in zip(kept, before, strict=True))
+
+    def failing(ground, spread, mu, sweeps):
+        spread.a[:] = mu
+        if sweeps:
+            raise (ZeroDivisionError, np.linalg.LinAlgError)[sweeps - 1]
+
+    monkeypatch.setattr(spread_bound, "raise_spread", failing)
+    assert spread_bound.raised(ground, again, 0.0, 1) is again
+    assert spread_bound.raised(ground, again, 0.0, 2) is again
+    assert spread_bound.raised(ground, again, np.nan, 0) is again
+    assert not spread_bound.raised(ground, again, 0.0, 0).a.any()
+
+
+def test_costs_and_features_that_are_far_apart_raise_nothing_but_the_bound():
+    """A step on these has a matrix without an inverse."""
+    rng = np.random.default_rng(5000009)
+    X = 1e6 * rng.normal(size=(10, 6))
+    y, C = rng.choice([-1.0, 1.0], 10), rng.choice([0.5, 1.0, 30.0, 1e6], 10)
+    y[:2] = 1.0, -1.0
+    data, _ = merge(X, y, C, rng)
+    known = solve_cpm_global(X, y, C, 3, bounds="additive")
+    search = SpreadSearch(data, Best(np.zeros((3, 7)), np.array([3 * C.sum(), np.inf, 0.0])), 1e-6)
+    for _ in range(3):
+        if not search.is_done:
+            search.look(Clock())
+    assert search.bound <= known.objective

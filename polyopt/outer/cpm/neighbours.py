@@ -33,8 +33,8 @@ import numpy as np
 from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.spread_node import SIDE
-from polyopt.solvers.cpm.spread import WHOLE, Ground, Spread, everyone, raise_spread
-from polyopt.solvers.cpm.spread_bound import prove_face, within
+from polyopt.solvers.cpm.spread import WHOLE, Ground, Spread, everyone
+from polyopt.solvers.cpm.spread_bound import prove_face, raised, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ def bound_by_neighbours(
             made < most if whole is None else clock.seconds - begun < until * whole
         ):  # fmt: skip
             before = clock.seconds
-            raise_spread(ground, spread, barrier * unit, chunk)
+            spread = raised(ground, spread, barrier * unit, chunk)
             best = max(best, _worth(prove_face(ground, spread)[0], n_faces))
             made += chunk
             if whole is not None and clock.seconds - before < 0.02 * whole:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polyopt.certificates.rounding import gamma
-from polyopt.solvers.cpm.spread import Ground, Spread, everyone, raise_spread
-from polyopt.solvers.cpm.spread_bound import held, within, worth_of
+from polyopt.solvers.cpm.spread import Ground, Spread, everyone
+from polyopt.solvers.cpm.spread_bound import held, raised, within, worth_of
 from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
 
 if TYPE_CHECKING:
@@ -178,9 +178,7 @@ class Node:
             spread.a[rows], spread.delta[np.ix_(moving, rows)], spread.own[moving], spread.e[moving],
             spread.length[moving],
         )  # fmt: skip
-        mine = within(ground, given, SIDE * ground.C)
-        raise_spread(ground, mine, mu, sweeps)
-        kept = held(ground, mine)
+        kept = held(ground, raised(ground, within(ground, given, SIDE * ground.C), mu, sweeps))
         n, npos = len(data.C), len(self.face)
         a, delta, own = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)

@@ -45,6 +45,7 @@ __all__ = ["WHOLE", "Ground", "Spread", "everyone", "raise_spread"]
 WHOLE = 4  # of so many sweeps one looks at every move
 _STEPS, _MOST = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
 _LEAST = 1e-12  # ρ, for which the parabola would have no end
+_ROOM = 1e-9  # of ρ, by which a length is larger
 
 
 class Ground(NamedTuple):
@@ -207,8 +208,9 @@ def _dot(x: Vector, y: Vector) -> float:
 
 @njit(cache=True)
 def _length(rho: float, mu: float, factor: float) -> float:
-    """The root of d (d − ρ) = μ ρ / c."""
-    return float(0.5 * (rho + np.sqrt(rho * rho + 4.0 * mu * rho / factor)))
+    """The root of d (d − ρ) = μ ρ / c, or what leaves the matrix some room where rounding leaves none."""
+    root = 0.5 * (rho + np.sqrt(rho * rho + 4.0 * mu * rho / factor))
+    return float(max(root, (1.0 + _ROOM) * rho))
 
 
 @njit(cache=True)

@@ -16,12 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from polyopt.certificates.rounding import ABOVE, UNIT, gamma
-from polyopt.solvers.cpm.spread import Ground, Spread
+from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
 
 if TYPE_CHECKING:
     from formulations.matrices import Vector
 
-__all__ = ["Proven", "held", "prove_face", "within", "worth_of"]
+__all__ = ["Proven", "held", "prove_face", "raised", "within", "worth_of"]
 
 
 class Proven(NamedTuple):
@@ -92,6 +92,19 @@ def worth_of(ground: Ground, kept: Spread) -> Proven:
     size = a.sum() + np.abs(own).sum() + np.abs(delta).sum() + long * long + length.sum()
     error = ABOVE * (0.25 * off_by * (2.0 * long + off_by) + 2.0 * gamma(n + p + d + 20) * size)
     return Proven(float(a.sum() - 0.25 * (v @ v)), on, off, float(error))
+
+
+def raised(ground: Ground, spread: Spread, mu: float, sweeps: int) -> Spread:
+    """What :func:`polyopt.solvers.cpm.spread.raise_spread` makes of multipliers, which stay as they are.
+
+    Where numbers are too far apart for a step in double precision, it makes nothing of them.
+    """
+    higher = Spread(*(part.copy() for part in spread))
+    try:
+        raise_spread(ground, higher, mu, sweeps)
+    except (ZeroDivisionError, np.linalg.LinAlgError):
+        return spread
+    return higher if all(np.isfinite(part).all() for part in higher) else spread
 
 
 def within(ground: Ground, spread: Spread, side: Vector) -> Spread:
