@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from polyopt.outer.cpm import columns as columns_of
 from polyopt.outer.cpm import first
 from polyopt.outer.cpm.columns import Columns, _grow, better_by_columns
 from polyopt.outer.cpm.optimum import solve_cpm_global
@@ -45,8 +46,10 @@ def test_each_new_face_costs_less_at_the_prices_than_all_before():
     columns.begin(Clock(), rng)
     found = columns.priced()
     known, count = columns.known(found.prices), len(columns.W)
-    _grow(columns, found, Clock(), rng)
-    assert len(columns.W) > count
+    _grow(columns, found, count + 1, Clock(), rng)
+    assert len(columns.W) == count + 1
+    _grow(columns, found, np.inf, Clock(), rng)
+    assert len(columns.W) > count + 1
     assert all(price_of(data, found.prices, w) < known for w in columns.W[count:])
     assert not columns.answers(columns.W[0], np.zeros(columns.npos)).any()  # nobody rather pays nothing
 
@@ -67,3 +70,17 @@ def test_the_first_point_is_made_so_where_the_bound_is_not(monkeypatch, m, taken
     monkeypatch.setattr(first, "better_by_columns", lambda *given: calls.append(given))
     first.begin(data, best, 1e-3, None, 1, Clock(), rng)
     assert bool(calls) is taken
+
+
+def test_there_are_no_more_faces_than_their_program_has_time_for(monkeypatch):
+    _, _, data, best, rng = a_poor_point(8)
+    counts = []
+    priced = Columns.priced
+    monkeypatch.setattr(Columns, "priced", lambda self: (counts.append(len(self.W)), priced(self))[1])
+    monkeypatch.setattr(columns_of, "_WORK", 10.0**2 * 12)
+    better_by_columns(data, best, Clock(), rng)
+    assert counts == [10]
+    monkeypatch.setattr(columns_of, "_WORK", 100.0**2 * 12)
+    better_by_columns(data, best, Clock(), rng)
+    assert max(counts[1:]) <= 100
+    assert len(counts) > 2

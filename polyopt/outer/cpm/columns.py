@@ -34,6 +34,7 @@ _STARTS = 30  # assignments at random whose faces are the first to be known
 # every third begins with positives by lot, the others with a face's, of which these shares are changed.
 _ROUNDS, _PATIENCE, _TRIED, _FROM, _CHANGED = 40, 4, 60, 20, (0.02, 0.05, 0.1, 0.2)
 _LESS = 1e-9  # relative: a face that costs less than all known by this is one more
+_WORK = 5e7  # squared faces times positives, at most: a second or two for their program
 
 
 class Columns:
@@ -62,8 +63,8 @@ class Columns:
         self._master = PriceMaster(len(best.W), tol)
         self.W = self._master.W
 
-    def begin(self, clock: Clock, rng: np.random.Generator) -> None:
-        """Faces of the incumbent, of no feature, and of assignments at random."""
+    def begin(self, clock: Clock, rng: np.random.Generator, most: float = np.inf) -> None:
+        """Faces of the incumbent, of no feature, and of assignments at random, until there are so many."""
         points, K = self.data.A[self.data.inside :], len(self.best.W)
         for w in self.best.W:
             self.add(w)
@@ -72,7 +73,7 @@ class Columns:
         for _ in range(_STARTS):
             face = (points[:, :-1] @ rng.normal(size=(points.shape[1] - 1, K))).argmax(axis=1)
             for k in range(K):
-                if clock.is_over:
+                if clock.is_over or len(self.W) >= most:
                     return
                 self.add(priced_face(self.data, np.where(face == k, np.inf, 0.0), face == k)[0])
 
@@ -121,25 +122,26 @@ def better_by_columns(data: Samples, best: Best, clock: Clock, rng: np.random.Ge
         Of the starts.
     """
     columns, idle = Columns(data, best, _EXACT, _EXACT), 0
-    columns.begin(clock, rng)
+    most = float(np.sqrt(_WORK / columns.npos))
+    columns.begin(clock, rng, most)
     for _ in range(_ROUNDS):
         found = None if clock.is_over else columns.priced()
-        if found is None:
+        if found is None or len(columns.W) >= most:
             return
         before = len(columns.W)
-        _grow(columns, found, clock, rng)
+        _grow(columns, found, most, clock, rng)
         idle = 0 if len(columns.W) > before else idle + 1
         if idle == _PATIENCE:
             return
 
 
-def _grow(columns: Columns, found: Prices, clock: Clock, rng: np.random.Generator) -> None:
-    """Faces that cost less than all known do at their prices, from many starts."""
+def _grow(columns: Columns, found: Prices, most: float, clock: Clock, rng: np.random.Generator) -> None:
+    """Faces that cost less than all known do at their prices, from many starts, until there are so many."""
     known = columns.known(found.prices) * (1.0 - _LESS)
     largest = np.argsort(-found.shares, kind="stable")[:_FROM]
     begun = [columns.answers(columns.W[t], found.prices) for t in largest]
     for number in range(_TRIED):
-        if clock.is_over:
+        if clock.is_over or len(columns.W) >= most:
             return
         answers = begun[rng.integers(len(begun))] ^ (rng.random(columns.npos) < rng.choice(_CHANGED))
         if number % 3 == 0:
