@@ -138,8 +138,8 @@ def test_the_more_is_decided_the_more_a_node_proves_by_itself(monkeypatch, K):
 def test_a_node_ends_as_soon_as_its_bound_is_enough_or_time_is_up(monkeypatch):
     search, _ = a_search(1)
     rounds = []
-    monkeypatch.setattr(Node, "_raised", lambda self, k, mu, sweeps, raised=Node._raised: (
-        rounds.append((mu / self.unit, sweeps)), raised(self, k, mu, sweeps))[1])  # fmt: skip
+    monkeypatch.setattr(Node, "_raised", lambda self, k, mu, sweeps, over, raised=Node._raised: (
+        rounds.append((mu / self.unit, sweeps)), raised(self, k, mu, sweeps, over))[1])  # fmt: skip
     for enough, over, count in ((-np.inf, False, 1), (np.inf, True, 1), (np.inf, False, 5)):
         rounds.clear()
         node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
@@ -167,7 +167,7 @@ def test_who_came_to_a_face_has_moved_its_multipliers():
 def test_where_a_step_fails_multipliers_stay_as_they_were(monkeypatch):
     search, _ = a_search(5, n=10, d=3)
     node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
-    ground, _, kept = node._raised(0, search.unit, 4)
+    ground, _, kept = node._raised(0, search.unit, 4, lambda: False)
     before = [part.copy() for part in kept]
     again = spread_bound.within(ground, kept, 1e-6 * ground.C)
     higher = spread_bound.raised(ground, again, 0.01 * search.unit, 4)
@@ -176,14 +176,22 @@ def test_where_a_step_fails_multipliers_stay_as_they_were(monkeypatch):
 
     def failing(ground, spread, mu, sweeps):
         spread.a[:] = mu
-        if sweeps:
+        if sweeps < 3:
             raise (ZeroDivisionError, np.linalg.LinAlgError)[sweeps - 1]
 
     monkeypatch.setattr(spread_bound, "raise_spread", failing)
     assert spread_bound.raised(ground, again, 0.0, 1) is again
     assert spread_bound.raised(ground, again, 0.0, 2) is again
-    assert spread_bound.raised(ground, again, np.nan, 0) is again
-    assert not spread_bound.raised(ground, again, 0.0, 0).a.any()
+    assert spread_bound.raised(ground, again, np.nan, 3) is again
+    assert not spread_bound.raised(ground, again, 0.0, 3).a.any()
+    made = []
+    monkeypatch.setattr(spread_bound, "raise_spread", lambda *given: made.append(given[-1]))
+    spread_bound.raised(ground, again, 0.0, 10)
+    assert made == [4, 4, 2]
+    made.clear()
+    assert spread_bound.raised(ground, again, 0.0, 10, lambda: len(made) == 2) is not again
+    assert made == [4, 4]
+    assert spread_bound.raised(ground, again, 0.0, 10, lambda: True) is again
 
 
 def test_costs_and_features_that_are_far_apart_raise_nothing_but_the_bound():

@@ -158,14 +158,14 @@ class Node:
         """Raise the multipliers and move the shares, by some rounds, until the bound is enough."""
         barriers, sweeps = (_ROOT, _ROOT_SWEEPS) if self.is_root else (_NODE, _NODE_SWEEPS)
         for barrier in barriers:
-            faces = [self._raised(k, barrier * self.unit, sweeps) for k in range(self.offered)]
+            faces = [self._raised(k, barrier * self.unit, sweeps, is_over) for k in range(self.offered)]
             best = self._best_shares(faces)
             self._prove(faces, best)
             self.share = self._shares(self.share + _FOLLOW * (best - self.share))
             if self.bound >= enough or is_over():
                 break
 
-    def _raised(self, k: int, mu: float, sweeps: int) -> _Face:
+    def _raised(self, k: int, mu: float, sweeps: int, is_over: Callable[[], bool]) -> _Face:
         """Face k, raised at its shares."""
         data, spread = self.data, self.faces[k]
         moving = np.flatnonzero((self.face < 0) & self.allowed[:, k])
@@ -178,7 +178,7 @@ class Node:
             spread.a[rows], spread.delta[np.ix_(moving, rows)], spread.own[moving], spread.e[moving],
             spread.length[moving],
         )  # fmt: skip
-        kept = held(ground, raised(ground, within(ground, given, SIDE * ground.C), mu, sweeps))
+        kept = held(ground, raised(ground, within(ground, given, SIDE * ground.C), mu, sweeps, is_over))
         n, npos = len(data.C), len(self.face)
         a, delta, own = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)

@@ -16,9 +16,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from polyopt.certificates.rounding import ABOVE, UNIT, gamma
-from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
+from polyopt.solvers.cpm.spread import WHOLE, Ground, Spread, raise_spread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formulations.matrices import Vector
 
 __all__ = ["Proven", "held", "prove_face", "raised", "within", "worth_of"]
@@ -94,17 +96,25 @@ def worth_of(ground: Ground, kept: Spread) -> Proven:
     return Proven(float(a.sum() - 0.25 * (v @ v)), on, off, float(error))
 
 
-def raised(ground: Ground, spread: Spread, mu: float, sweeps: int) -> Spread:
+def raised(
+    ground: Ground, spread: Spread, mu: float, sweeps: int, is_over: Callable[[], bool] = lambda: False
+) -> Spread:
     """What :func:`polyopt.solvers.cpm.spread.raise_spread` makes of multipliers, which stay as they are.
 
-    Where numbers are too far apart for a step in double precision, it makes nothing of them.
+    Where numbers are too far apart for a step in double precision, or time is up, it ends as far as it got.
     """
-    higher = Spread(*(part.copy() for part in spread))
-    try:
-        raise_spread(ground, higher, mu, sweeps)
-    except (ZeroDivisionError, np.linalg.LinAlgError):
-        return spread
-    return higher if all(np.isfinite(part).all() for part in higher) else spread
+    for made in range(0, sweeps, WHOLE):
+        if is_over():
+            return spread
+        higher = Spread(*(part.copy() for part in spread))
+        try:
+            raise_spread(ground, higher, mu, min(WHOLE, sweeps - made))
+        except (ZeroDivisionError, np.linalg.LinAlgError):
+            return spread
+        if not all(np.isfinite(part).all() for part in higher):
+            return spread
+        spread = higher
+    return spread
 
 
 def within(ground: Ground, spread: Spread, side: Vector) -> Spread:
