@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["begin"]
 
 _FEWER = 0.3  # of the time, for starts with one face less
+_COLUMNS = 0.2  # of the time, for faces of many starts put together; not tuned
 # Samples times dimensions times faces from which dual ascents, too, are worth their time: so many from random
 # starts, rounds of each at most, their part of the time, and batches of them, if there is a limit.
 _WIDE = 10_000
 _ASCENTS, _ROUNDS, _ASCENDING, _BATCHES = 20, 300, 0.4, 25
 # These were chosen on six sets and some pairs of digits, of which sonar and ionosphere are reported, too.
-_COLUMNS = 0.2  # of the time: faces of many starts put together
 _GAP = 1e-4  # of a dual ascent; to 1e-2 they end higher, as positives then stay for gains of less than that
 # From there on, too, kicks of the best point: so many for each start, their part of the time, and the largest
 # share of the positives that one moves, without and with a dual ascent. Without, it is settled coarsely, as a

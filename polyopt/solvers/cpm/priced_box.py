@@ -144,7 +144,7 @@ def _set_up(data: Samples, prices: Vector, box: FaceBox) -> int:
         else:
             fixed = min(max((price - C * (1.0 - high)) / (high - low), 0.0), C)
             size = price + (C + fixed) * (2.0 + abs(low) + abs(high))
-            box.shift[i] = (C - fixed) * (1.0 - high) - 8.0 * UNIT * size  # both ends alike, but for rounding
+            box.shift[i] = min(price - fixed * (1.0 - low), (C - fixed) * (1.0 - high)) - 8.0 * UNIT * size
         if fixed >= 0.0:
             box.up[i] = fixed
         else:
