@@ -44,7 +44,7 @@ def test_each_new_face_costs_less_at_the_prices_than_all_before():
     _, _, data, best, rng = a_poor_point(5)
     columns = Columns(data, best, 1e-8, 1e-8)
     columns.begin(Clock(), rng)
-    found = columns.priced()
+    found = columns.priced(Clock())
     known, count = columns.known(found.prices), len(columns.W)
     _grow(columns, found, count + 1, Clock(), rng)
     assert len(columns.W) == count + 1
@@ -76,7 +76,9 @@ def test_there_are_no_more_faces_than_their_program_has_time_for(monkeypatch):
     _, _, data, best, rng = a_poor_point(8)
     counts = []
     priced = Columns.priced
-    monkeypatch.setattr(Columns, "priced", lambda self: (counts.append(len(self.W)), priced(self))[1])
+    monkeypatch.setattr(
+        Columns, "priced", lambda self, clock: (counts.append(len(self.W)), priced(self, clock))[1]
+    )
     monkeypatch.setattr(columns_of, "_WORK", 10.0**2 * 12)
     better_by_columns(data, best, Clock(), rng)
     assert counts == [10]

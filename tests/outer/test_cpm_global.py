@@ -30,7 +30,7 @@ from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
-from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price
+from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price, settle
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -418,12 +418,12 @@ def test_the_additive_bound_saves_most_of_the_nodes():
 def test_of_several_starts_the_best_is_the_incumbent(monkeypatch):
     values = iter([3.0, 1.0, 2.0])
 
-    def settled(data, face, W, precision):
+    def settled(data, face, W, precision, clock):
         J = next(values)
         W[:] = J
         return J
 
-    monkeypatch.setattr(first, "settle", settled)
+    monkeypatch.setattr(first, "settle_in_time", settled)
     best = Best(np.zeros((2, 3)), np.array([np.inf, np.inf, 0.0]))
     data = Samples(np.ones((4, 3)), np.full(4, 3.0), np.ones(4), 2)
     first.begin(data, best, 1e-9, None, 1, Clock(), np.random.default_rng(0))
@@ -595,7 +595,7 @@ def test_kicks_lower_a_point_that_alternation_leaves_and_never_raise_one(loose, 
     X, y = rng.normal(size=(40, 4)), np.where(np.arange(40) < 20, 1.0, -1.0)
     data = merge(X, y, np.ones(40), rng)[0]
     W = np.zeros((2, 5))
-    cost = first.settle(data, rng.integers(0, 2, 20), W, 1e-9)
+    cost = settle(data, rng.integers(0, 2, 20), W, 1e-9)
     best = Best(W.copy(), np.array([cost, np.inf, 0.0]))
     first._kicked(data, best, 0, Clock(), rng)
     assert best.limits[0] == cost

@@ -13,6 +13,8 @@ from helpers.cpm import clusters
 from formulations import cpm
 from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square_lengths
 from polyopt.rows import as_rows
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm import face as module
 from polyopt.solvers.cpm.bound import _least_share, _most
 from polyopt.solvers.cpm.dual import _PATIENCE, Progress, solve_cpm_dual
 from polyopt.solvers.cpm.face import (
@@ -23,6 +25,7 @@ from polyopt.solvers.cpm.face import (
     hyperplane_error,
     price,
     settle,
+    settle_in_time,
     slope_blur,
 )
 
@@ -61,6 +64,24 @@ def test_alternating_ends_at_a_fixed_point_that_is_optimal_for_its_assignment(se
     z = np.full(len(y), -1)
     z[y > 0] = face
     assert J == pytest.approx(cpm.fixed_assignment(X, y, 3, z, C).solve().objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("piece", [1, 500, 2**25])
+def test_alternating_in_pieces_is_alternating_and_stops_with_the_clock(piece, monkeypatch):
+    X, y, C, data = small(1)
+    begun = cpm.natural_assignment(X, y, np.random.default_rng(1).normal(size=(3, 3)))[y > 0]
+    whole, W, looks = np.zeros((3, 3)), np.zeros((3, 3)), iter([False, True])
+    J = settle(data, begun.copy(), whole, 1e-9)
+    monkeypatch.setattr(module, "_PIECE", piece)
+    assert settle_in_time(data, begun.copy(), W, 1e-9, Clock()) == J
+    assert (whole == W).all()
+
+    class Ends:
+        is_over = property(lambda _: next(looks))
+
+    J = settle_in_time(data, begun.copy(), W, 1e-9, Ends())
+    assert J == pytest.approx(cpm.objective(X, y, W, C), rel=1e-12)
+    assert (W == whole).all() == (piece > 500)
 
 
 def test_the_dual_value_of_a_face_is_the_sum_less_the_square():

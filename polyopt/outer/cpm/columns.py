@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.solvers.cpm.face import settle
+from polyopt.solvers.cpm.face import settle_in_time
 from polyopt.solvers.cpm.price_master import PriceMaster
 from polyopt.solvers.cpm.priced_box import price_of
 from polyopt.solvers.cpm.priced_face import priced_face
@@ -84,11 +84,11 @@ class Columns:
         inside = self.data.inside
         self._master.add(w, float(w @ w + paid[:inside].sum()), paid[inside:])
 
-    def priced(self) -> Prices | None:
+    def priced(self, clock: Clock) -> Prices | None:
         """The prices, if there are any, once the faces with the largest shares have been tried together."""
         found = self._master.solve()
         if found is not None:
-            self._try(found.shares)
+            self._try(found.shares, clock)
         return found
 
     def known(self, prices: Vector) -> float:
@@ -101,11 +101,11 @@ class Columns:
         answers: NDArray[np.bool_] = np.maximum(1.0 - self.data.A[rows] @ w, 0.0) * self.data.C[rows] < prices
         return answers
 
-    def _try(self, shares: Vector) -> None:
+    def _try(self, shares: Vector, clock: Clock) -> None:
         K = len(self.best.W)
         W = np.array([self.W[t] for t in np.resize(np.argsort(-shares, kind="stable"), K)])
         face = (self.data.A[self.data.inside :] @ W.T).argmax(axis=1)
-        cost = settle(self.data, face, W, self.settled * self.best.limits[0])
+        cost = settle_in_time(self.data, face, W, self.settled * self.best.limits[0], clock)
         if cost < self.best.limits[0]:
             self.best.limits[0], self.best.W[:] = cost, W
 
@@ -126,7 +126,7 @@ def better_by_columns(data: Samples, best: Best, clock: Clock, rng: np.random.Ge
     most = float(np.sqrt(_WORK / columns.npos))
     columns.begin(clock, rng, most)
     for _ in range(_ROUNDS):
-        found = None if clock.is_over else columns.priced()
+        found = None if clock.is_over else columns.priced(clock)
         if found is None or len(columns.W) >= most:
             return
         before = len(columns.W)

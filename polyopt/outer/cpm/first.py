@@ -13,7 +13,7 @@ from polyopt.outer.cpm.columns import better_by_columns
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm.face import price, settle
+from polyopt.solvers.cpm.face import price, settle_in_time
 from polyopt.solvers.cpm.tree import Best
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def begin(
         Of the starts.
     """
     if first is not None:
-        _keep(data, best, precision, (data.A[data.inside :] @ first.T).argmax(axis=1))
+        _keep(data, best, precision, (data.A[data.inside :] @ first.T).argmax(axis=1), clock)
         return
     large = len(best.W) > 1 and data.A.size * len(best.W) >= _WIDE
     whole = clock.left
@@ -94,10 +94,11 @@ def _from_many(
     middle = points[:, :-1].mean(axis=0) if some else np.zeros(points.shape[1] - 1)
     scale = points[:, :-1].std(axis=0) if some else np.ones_like(middle)
     centred = (points[:, :-1] - middle) / np.where(scale > 0, scale, 1.0)
-    _keep(data, best, precision, np.zeros(len(points), dtype=np.int64))
+    _keep(data, best, precision, np.zeros(len(points), dtype=np.int64), clock)
     for _ in range(starts if n_faces > 1 else 0):
-        _keep(data, best, precision, (centred @ rng.normal(size=(centred.shape[1], n_faces))).argmax(axis=1))
-        _keep(data, best, precision, rng.integers(0, n_faces, len(points)))
+        towards = (centred @ rng.normal(size=(centred.shape[1], n_faces))).argmax(axis=1)
+        for face in (towards, rng.integers(0, n_faces, len(points))):
+            _keep(data, best, precision, face, clock)
         if clock.is_over:
             return
 
@@ -119,7 +120,7 @@ def _from_fewer(
     cost = price(data, W, face)
     if cost < best.limits[0]:
         best.limits[0], best.W[:] = cost, W
-    _keep(data, best, precision, face)
+    _keep(data, best, precision, face, clock)
 
 
 def _from_dual(data: Samples, best: Best, clock: Clock, seed: int) -> None:
@@ -160,9 +161,9 @@ def _kicked(data: Samples, best: Best, times: int, clock: Clock, rng: np.random.
             _keep_end(data, best, run_rounds(problem, state, max_iter=_ROUNDS, time_limit=clock.left))
             continue
         W = np.zeros_like(best.W)
-        J = settle(data, face, W, _COARSE * best.limits[0])
+        J = settle_in_time(data, face, W, _COARSE * best.limits[0], clock)
         if best.limits[0] * (1.0 + _CLOSE) > J:
-            J = settle(data, face, W, _FINE * best.limits[0])
+            J = settle_in_time(data, face, W, _FINE * best.limits[0], clock)
         if best.limits[0] > J:
             best.limits[0], best.W[:] = J, W
 
@@ -195,8 +196,8 @@ def _keep_end(data: Samples, best: Best, found: Solution) -> None:
         best.limits[0], best.W[:] = cost, W
 
 
-def _keep(data: Samples, best: Best, precision: float, assignment: NDArray[np.int64]) -> None:
+def _keep(data: Samples, best: Best, precision: float, assignment: NDArray[np.int64], clock: Clock) -> None:
     W = np.zeros_like(best.W)
-    J = settle(data, assignment.astype(np.int64), W, precision * data.C.sum())
+    J = settle_in_time(data, assignment.astype(np.int64), W, precision * data.C.sum(), clock)
     if best.limits[0] > J:
         best.limits[0], best.W[:] = J, W

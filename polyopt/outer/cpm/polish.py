@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import cpm
-from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane
+from polyopt.solvers.cpm.face import Samples, caps_of, climb_in_time, dual_value, hyperplane
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ def polished_face(
     """
     a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
     caps_of(data, face, k, caps)
-    climb(data, np.zeros_like(a), caps, a, w, _POLISH, np.inf, 1e-15 * data.C.sum())
+    climb_in_time(data, caps, a, w, _POLISH, 1e-15 * data.C.sum(), clock)
     hyperplane(data, a, w)
     value = face_cost(data, caps, w)
     if caps.any() and value - dual_value(a, w) > little:

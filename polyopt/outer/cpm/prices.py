@@ -144,7 +144,7 @@ class PriceSearch:
         self.rounds += 1
         finest = _FINEST * self.tol * float(self.best.limits[0]) / self.n_faces
         off = max(self.off, finest)
-        found = self.columns.priced()
+        found = self.columns.priced(clock)
         if found is None:
             self.is_done = True
             return

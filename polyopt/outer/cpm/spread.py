@@ -40,7 +40,7 @@ import numpy as np
 from polyopt.certificates.rounding import UNIT
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.outer.cpm.spread_node import Node, State, packed
-from polyopt.solvers.cpm.face import dual_error, dual_value, hyperplane, price, settle
+from polyopt.solvers.cpm.face import dual_error, dual_value, hyperplane, price, settle_in_time
 from polyopt.solvers.cpm.spread import Spread
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class SpreadSearch:
         node = Node(self.data, one.allowed, one.parent, self.unit, is_root=one.number == 0)
         node.raise_all(self._enough, lambda: clock.is_over)
         if self.nodes % _EVERY == 1:
-            self._round(node)
+            self._round(node, clock)
         bound = max(one.bound, node.bound)
         if bound >= self._enough:
             self.least = min(self.least, bound)
@@ -170,10 +170,10 @@ class SpreadSearch:
             children.append(_Open(float(there[at, k]), one.depth - 1, self.made, mask, state))
         return children
 
-    def _round(self, node: Node) -> None:
+    def _round(self, node: Node, clock: Clock) -> None:
         """Each positive on the face with its largest share, and what alternating makes of it."""
         face, W = node.share.argmax(axis=1), np.zeros_like(self.best.W)
-        cost = settle(self.data, face, W, 1e-4 * self.tol * self.best.limits[0])
+        cost = settle_in_time(self.data, face, W, 1e-4 * self.tol * self.best.limits[0], clock)
         if cost < self.best.limits[0]:
             self.best.limits[0], self.best.W[:] = cost, W
 

@@ -22,24 +22,28 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Vector
+    from polyopt.solvers.clock import Clock
 
 __all__ = [
     "UNIT",
     "Samples",
     "caps_of",
     "climb",
+    "climb_in_time",
     "dual_error",
     "dual_value",
     "hyperplane",
     "price",
     "settle",
+    "settle_in_time",
     "slope_blur",
 ]
 
 UNIT = 2.0**-53  # largest relative error of one rounded operation
 
 _ROUNDS = 100  # of alternating at most
-_SWEEPS = np.int64(1000)  # per face and round of alternating; climb is compiled anew for every plain number
+_SWEEPS = 1000  # per face and round of alternating
+_PIECE = 2**25  # numbers that are read between two looks at the clock: some hundredths of a second
 
 
 class Samples(NamedTuple):
@@ -59,10 +63,19 @@ def climb(
 
     The sweeps end once they have gained `enough`, or one of them no more than `least`.
     """
+    return _climb(data, low, high, a, w, sweeps, enough, least)[0]
+
+
+@njit(cache=True)
+def _climb(
+    data: Samples, low: Vector, high: Vector, a: Vector, w: Vector, sweeps: int, enough: float, least: float
+) -> tuple[float, int, float]:
+    """What :func:`climb` gained, in how many sweeps, and in the last of them."""
     A, q = data.A, data.q
     n, d = A.shape
-    total = 0.0
+    total, gained, made = 0.0, 0.0, 0
     for _ in range(sweeps):
+        made += 1
         gained = 0.0
         for i in range(n):
             if high[i] <= low[i]:
@@ -80,7 +93,19 @@ def climb(
         total += gained
         if total >= enough or gained <= least:
             break
-    return total
+    return total, made, gained
+
+
+def climb_in_time(
+    data: Samples, high: Vector, a: Vector, w: Vector, sweeps: int, least: float, clock: Clock
+) -> None:
+    """:func:`climb` over the box [0, high], until the clock is over; it is looked at after every piece."""
+    low, piece = np.zeros_like(a), max(_PIECE // data.A.size, 1)
+    while sweeps > 0:
+        _, made, gained = _climb(data, low, high, a, w, min(sweeps, piece), np.inf, least)
+        sweeps -= made
+        if gained <= least or clock.is_over:
+            return
 
 
 @njit(cache=True)
@@ -186,24 +211,63 @@ def settle(data: Samples, face: NDArray[Any], W: Vector, precision: float) -> fl
 
     Each face is raised until a sweep gains less than `precision`.
     """
-    n = data.A.shape[0]
-    K = len(W)
-    a, zero, caps, following = np.zeros((K, n)), np.zeros(n), np.empty(n), face.copy()
-    least, J = np.inf, np.inf
-    for _ in range(_ROUNDS):
-        for k in range(K):
+    a, at = np.zeros((len(W), data.A.shape[0])), np.zeros(4)
+    return _go_on(data, face, W, a, at, precision, np.inf)
+
+
+def settle_in_time(
+    data: Samples, face: NDArray[np.int64], W: Vector, precision: float, clock: Clock
+) -> float:
+    """:func:`settle`, until the clock is over; what it returns is J(W) in either case.
+
+    The clock is looked at after every piece of some hundredths of a second. In time it comes to the same, to
+    the last bit.
+    """
+    a, at, sweeps = np.zeros((len(W), data.A.shape[0])), np.zeros(4), max(_PIECE // data.A.size, 1.0)
+    while not clock.is_over:
+        J = _go_on(data, face, W, a, at, precision, sweeps)
+        if np.isfinite(J):
+            return J
+    return price(data, W, face)
+
+
+@njit(cache=True)
+def _go_on(
+    data: Samples, face: NDArray[Any], W: Vector, a: Vector, at: Vector, precision: float, sweeps: float
+) -> float:
+    """So many sweeps more of alternating; J(W), or inf where it has not ended.
+
+    `at` is where it is, zeros at first: rounds and faces done, sweeps over the face at work, and what the
+    round before came to.
+    """
+    n, K = data.A.shape[0], len(W)
+    zero, caps, following = np.zeros(n), np.empty(n), np.empty(len(face), np.int64)
+    J, done, begins = np.inf, 0.0, True
+    while done < sweeps:
+        k = int(at[1])
+        if begins:
             caps_of(data, face, k, caps)
+        if at[2] == 0.0:
             for i in range(n):
                 a[k, i] = min(a[k, i], caps[i])
             hyperplane(data, a[k], W[k])
-            climb(data, zero, caps, a[k], W[k], _SWEEPS, np.inf, precision)
+        most = np.int64(min(sweeps - done, _SWEEPS - at[2]))
+        _, made, gained = _climb(data, zero, caps, a[k], W[k], most, np.inf, precision)
+        done, at[2] = done + made, at[2] + made
+        begins = gained <= precision or at[2] >= _SWEEPS
+        if not begins:
+            continue
+        at[1], at[2] = at[1] + 1.0, 0.0
+        if at[1] < K:
+            continue
         J = price(data, W, following)
         moved = 0
         for p in range(len(face)):
             if following[p] != face[p]:
                 face[p] = following[p]
                 moved += 1
-        if moved == 0 or least - precision <= J:
-            break
-        least = J
-    return J
+        at[0], at[1] = at[0] + 1.0, 0.0
+        if moved == 0 or at[0] >= _ROUNDS or (at[0] > 1.0 and at[3] - precision <= J):
+            return J
+        at[3] = J
+    return np.inf
