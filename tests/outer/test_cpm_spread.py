@@ -21,14 +21,14 @@ from polyopt.outer.cpm.spread_node import packed
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import spread_bound
 from polyopt.solvers.cpm.spread import Ground, Spread, everyone, raise_spread
-from polyopt.solvers.cpm.spread_bound import prove_face, within
+from polyopt.solvers.cpm.spread_bound import prove_face, raised, within
 from polyopt.solvers.cpm.tree import Best
 
 
 def a_face(seed, n=6, p=5):
     """Samples of a face, and multipliers of which nothing is right: too large, and lengths too small."""
     rng = np.random.default_rng(seed)
-    d = 1 + seed % 4
+    d = (1, 2, 3, 4, 9, 14)[seed % 6]  # fewer than either, and more than both together
     A, P = rng.normal(size=(n, d)), rng.normal(size=(p, d))
     costs = rng.choice([0.5, 1.0, 30.0], n + p)
     ground = Ground(
@@ -87,6 +87,16 @@ def test_moves_of_some_rows_are_those_of_all_rows_with_zeros(seed):
         np.maximum(inside.delta, 0.0), np.maximum(-inside.delta, 0.0)))  # fmt: skip
     assert (inside.a + moved < everywhere.C).all()
     assert (inside.a > first).all()
+
+
+def test_with_more_features_than_samples_a_step_is_that_in_all_coordinates():
+    ground, given_ = a_face(5)
+    assert ground.A.shape == (6, 14)
+    inside = within(ground, given_, 1e-3 * ground.C)
+    direct = Spread(*(part.copy() for part in inside))
+    raise_spread(ground, direct, 0.1, 4)
+    for part, same in zip(raised(ground, inside, 0.1, 4), direct, strict=True):
+        assert part == pytest.approx(same, rel=1e-6, abs=1e-9)
 
 
 def overlapping(seed, n=14, d=3):
@@ -286,7 +296,7 @@ def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkey
     e = own[:, None] * ground.P + delta @ ground.A
     assert kept.e == pytest.approx(e)
     most = np.linalg.eigvalsh((e / small.length[:, None]).T @ e)[-1]
-    added = share * (p + 6) * (np.square(e).sum(axis=1) / small.length).sum()
+    added = share * (max(p, d) + 8) * (np.square(e).sum(axis=1) / small.length).sum()
     assert kept.length == pytest.approx(small.length * (most + added), rel=2e-9)
     v = a @ ground.A + t @ e
     assert proven.constant == pytest.approx(a.sum() - v @ v / 4)

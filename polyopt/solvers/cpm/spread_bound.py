@@ -102,7 +102,14 @@ def raised(
     """What :func:`polyopt.solvers.cpm.spread.raise_spread` makes of multipliers, which stay as they are.
 
     Where numbers are too far apart for a step in double precision, or time is up, it ends as far as it got.
+    With more features than samples it works in coordinates of the space that the samples span: all that it
+    computes are products of samples, and a step takes the square of the number of coordinates.
     """
+    if ground.A.shape[1] > len(ground.A) + len(ground.P):
+        basis = np.linalg.qr(np.vstack([ground.A, ground.P]).T)[0]
+        here = ground._replace(A=ground.A @ basis, P=ground.P @ basis)
+        higher = raised(here, spread._replace(e=spread.e @ basis), mu, sweeps, is_over)
+        return higher._replace(e=higher.own[:, None] * ground.P + _moved(ground, higher.delta))
     for made in range(0, sweeps, WHOLE):
         if is_over():
             return spread
@@ -139,7 +146,7 @@ def within(ground: Ground, spread: Spread, side: Vector) -> Spread:
     e = spread.own[:, None] * ground.P + _moved(ground, delta)
     length = np.maximum(spread.length, 1e-300)
     if len(length):
-        length = length * max(1.0, 1.01 * float(np.linalg.eigvalsh((e / length[:, None]).T @ e)[-1]))
+        length = length * max(1.0, 1.01 * float(np.linalg.eigvalsh(_gram(e, length))[-1]))
     return Spread(a, delta, spread.own.copy(), e, length)
 
 
@@ -160,14 +167,21 @@ def _moved(ground: Ground, delta: Vector) -> Vector:
     return np.asarray(moves @ ground.A)
 
 
+def _gram(e: Vector, length: Vector) -> Vector:
+    """Σ e e' / d, or the smaller matrix of products e_i·e_j / √(d_i d_j), which has the same eigenvalues."""
+    if len(e) >= e.shape[1]:
+        return np.asarray((e / length[:, None]).T @ e)
+    scaled = e / np.sqrt(length)[:, None]
+    return np.asarray(scaled @ scaled.T)
+
+
 def _largest(e: Vector, length: Vector) -> float:
     """A number such that Σ e e' / d, with lengths d that are as many times larger, is at most I."""
-    p, d = e.shape
-    if p == 0:
+    if len(e) == 0:
         return 1.0
-    matrix = (e / length[:, None]).T @ e
-    matrix = 0.5 * (matrix + matrix.T)
-    off_by = ABOVE * gamma(p + 6) * float((np.square(e).sum(axis=1) / length).sum())
+    matrix = _gram(e, length)
+    matrix, d = 0.5 * (matrix + matrix.T), len(matrix)
+    off_by = ABOVE * gamma(max(e.shape) + 8) * float((np.square(e).sum(axis=1) / length).sum())
     most = float(np.linalg.eigvalsh(matrix)[-1])
     for more in (1e-10, 1e-6, 1.0):
         bound = max(most, 0.0) * (1.0 + more) + 1e-300
