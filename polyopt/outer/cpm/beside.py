@@ -41,6 +41,8 @@ class Beside:
         As of :class:`polyopt.outer.cpm.boxes.BoxSearch`.
     clock : Clock
         Running.
+    jobs : int
+        Nodes of the spread looked into at once.
     boxes : bool
         Whether there are boxes, for which features must be few.
 
@@ -52,9 +54,9 @@ class Beside:
         Over assignments, bounded by the spread.
     """
 
-    def __init__(self, data: Samples, best: Best, tol: float, clock: Clock, *, boxes: bool):
+    def __init__(self, data: Samples, best: Best, tol: float, clock: Clock, jobs: int = 1, *, boxes: bool):
         self.boxes = BoxSearch(data, best, tol) if boxes else None
-        self.spread = SpreadSearch(data, best, tol)
+        self.spread = SpreadSearch(data, best, tol, jobs)
         self._nodes, self._since, self._spent = _NODES * data.A.shape[1], clock.seconds, 0.0
 
     @property

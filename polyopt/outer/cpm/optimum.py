@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from formulations.matrices import dense
 from formulations.polytope import natural_assignment, objective
@@ -65,6 +66,7 @@ def solve_cpm_global(
     bounds: Literal["best", "additive", "plain"] = "best",
     loss: Loss = "sum",
     margin: Margin = "total",
+    n_jobs: int | None = None,
 ) -> Solution:
     """Minimise eq. (6) over the faces and over all assignments.
 
@@ -99,6 +101,8 @@ def solve_cpm_global(
     loss, margin
         As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
         of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
+    n_jobs : int, optional
+        Nodes of the spread looked into at once, as joblib counts.
 
     Returns
     -------
@@ -107,8 +111,8 @@ def solve_cpm_global(
         assignment, and, where they prove the bound, price (n,); ``objective`` at the point; ``bound``, which
         no assignment's optimum is below: it is lowered by running error bounds. ``OPTIMAL`` if the two are
         within `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts
-        nodes, and rounds of prices; ``history`` has a record for each fifth of a second. Open nodes have
-        256 MiB; beyond, the search is depth first.
+        nodes, and rounds of prices; ``history`` has a record for each fifth of a second. Open nodes beyond
+        256 MiB are left for a search depth first.
 
     Raises
     ------
@@ -125,8 +129,8 @@ def solve_cpm_global(
 
         coupled = (X, y, costs, n_faces, loss, margin)
         return search_coupled(*coupled, tol, clock, seed, max_nodes, first, additive)
-    search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
-    search.takes_prices, search.takes_spread = priced, spread
+    jobs, rng = effective_n_jobs(n_jobs), np.random.default_rng(seed)
+    search = _Search(X, y, costs, n_faces, tol, clock, rng, priced, spread, jobs)
     told = searches_told(bounds, search.is_large, priced, spread)
     return search.solution(search.run(first, max_nodes, additive), told)
 
@@ -153,8 +157,9 @@ class _Search:
     tol: float
     clock: Clock
     rng: np.random.Generator
-    takes_prices: bool = False  # and boxes
-    takes_spread: bool = False
+    takes_prices: bool  # and boxes
+    takes_spread: bool
+    jobs: int = 1
     beside: Beside | None = None
     prices: PriceSearch | None = None
     node: Node | None = None
@@ -191,7 +196,7 @@ class _Search:
             node = None if self.is_large else self._prepared(additive)
             if self.takes_spread:
                 boxes = self.takes_prices and node is not None
-                self.beside = Beside(self.data, self.best, self.tol, self.clock, boxes=boxes)
+                self.beside = Beside(self.data, self.best, self.tol, self.clock, self.jobs, boxes=boxes)
             return self._spread(max_nodes) if node is None else self._explore(node, max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
@@ -224,8 +229,7 @@ class _Search:
         alone = 1 if max_nodes is None and self.clock.left is None else np.inf
         spread = self.beside.spread if self.beside else None
         while spread and self.nodes < alone and not (spread.is_done or self._limit(max_nodes)):
-            self.nodes += 1
-            spread.look(self.clock)
+            self.nodes += spread.look(self.clock)
             self._record()
         return self._record(self._limit(max_nodes) or Status.BOUNDED)
 
@@ -338,13 +342,8 @@ class _Search:
         if status is Status.OPTIMAL and value - bound > self.tol * value:
             status = Status.INACCURATE
         return Solution(
-            status=status,
+            status=status, objective=value, bound=bound, solver=solver, iterations=self.nodes,
             primal={"W": W, "assignment": assignment},
             duals={"margin": alpha, **self._prices_told()},
-            objective=value,
-            bound=bound,
-            solver=solver,
-            iterations=self.nodes,
-            solve_time=self.clock.seconds,
-            history=tuple(self.history),
-        )
+            solve_time=self.clock.seconds, history=tuple(self.history),
+        )  # fmt: skip

@@ -150,8 +150,9 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
             n_jobs=settings.n_jobs,
         )  # fmt: skip
     return solve_cpm_global(
-        *program, time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin
-    )
+        *program, time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin,
+        n_jobs=settings.n_jobs,
+    )  # fmt: skip
 
 
 def _whole(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: int) -> Solution:

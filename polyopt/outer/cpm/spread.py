@@ -32,6 +32,8 @@ most, and forbids a face to a sample where that raises the bound to the incumben
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,6 +78,8 @@ class SpreadSearch:
     ----------
     data, best, tol
         As of :class:`polyopt.outer.cpm.boxes.BoxSearch`.
+    jobs : int
+        Nodes looked into at once, in threads.
 
     Attributes
     ----------
@@ -83,8 +87,8 @@ class SpreadSearch:
         Nodes looked into.
     """
 
-    def __init__(self, data: Samples, best: Best, tol: float):
-        self.data, self.best, self.tol = data, best, tol
+    def __init__(self, data: Samples, best: Best, tol: float, jobs: int = 1):
+        self.data, self.best, self.tol, self.jobs = data, best, tol, jobs
         (n, d), K = data.A.shape, len(best.W)
         self.npos, self.n_faces = n - data.inside, K
         size = float(best.limits[0]) / (2 * n * K)
@@ -115,16 +119,26 @@ class SpreadSearch:
         """The least bound of what is open and of what was left out."""
         return float(min(self.heap[0].bound if self.heap else np.inf, self.at_hand, self.least))
 
-    def look(self, clock: Clock) -> None:
-        """Look into the node of the least bound."""
-        one = self.heap[0]
-        self.at_hand = one.bound  # an interruption must not lose it
-        heappop(self.heap)
-        self.kept -= one.parent.size
-        for child in self._children(one, clock):
-            heappush(self.heap, child)
-            self.kept += child.parent.size
+    def look(self, clock: Clock) -> int:
+        """Look into the nodes of the least bounds, as many as there are jobs; how many there were."""
+        least = self.heap[0].bound
+        ones = [heappop(self.heap) for _ in range(min(self.jobs, len(self.heap)))]
+        self.at_hand = least  # an interruption must not lose them
+        self.kept -= sum(one.parent.size for one in ones)
+        raised = partial(self._raised, clock=clock)
+        if len(ones) > 1:
+            with ThreadPoolExecutor(
+                len(ones)
+            ) as pool:  # joblib's threads are asked every hundredth of a second
+                nodes = list(pool.map(raised, ones))
+        else:
+            nodes = [raised(ones[0])]
+        for one, node in zip(ones, nodes, strict=True):
+            for child in self._children(one, node, clock):
+                heappush(self.heap, child)
+                self.kept += child.parent.size
         self.at_hand = np.inf
+        return len(ones)
 
     @property
     def unit(self) -> float:
@@ -136,14 +150,20 @@ class SpreadSearch:
     def _enough(self) -> float:
         return float(self.best.limits[0]) * (1.0 - self.tol)
 
-    def _children(self, one: _Open, clock: Clock) -> list[_Open]:
-        """What is left to explore of a node."""
+    def _raised(self, one: _Open, clock: Clock) -> Node | None:
+        """A node with its multipliers raised, unless it proves enough as it is."""
         if one.bound >= self._enough:
+            return None
+        node = Node(self.data, one.allowed, one.parent, self.unit, is_root=one.number == 0)
+        node.raise_all(self._enough, lambda: clock.is_over)
+        return node
+
+    def _children(self, one: _Open, node: Node | None, clock: Clock) -> list[_Open]:
+        """What is left to explore of a node."""
+        if node is None:
             self.least = min(self.least, one.bound)
             return []
         self.nodes += 1
-        node = Node(self.data, one.allowed, one.parent, self.unit, is_root=one.number == 0)
-        node.raise_all(self._enough, lambda: clock.is_over)
         if self.nodes % _EVERY == 1:
             self._round(node, clock)
         bound = max(one.bound, node.bound)

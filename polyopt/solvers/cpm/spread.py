@@ -91,7 +91,7 @@ def everyone(p: int, n: int) -> NDArray[np.int32]:
     return np.tile(np.arange(n, dtype=np.int32), (p, 1))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None:
     """Raise Φ with the barrier, in place, by so many sweeps.
 
