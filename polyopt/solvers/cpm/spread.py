@@ -44,6 +44,7 @@ __all__ = ["WHOLE", "Ground", "Spread", "everyone", "raise_spread"]
 
 WHOLE = 4  # of so many sweeps one looks at every move
 _STEPS, _MOST = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
+_PAYS = 4  # products of M with n rows are kept where moves that are not 0 would cost more than so many rows
 _LEAST = 1e-12  # ρ, for which the parabola would have no end
 _ROOM = 1e-9  # of ρ, by which a length is larger
 
@@ -76,14 +77,23 @@ class Spread(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What is left of the boxes (n,) above and below, v (d,), H (d, d), and H times e_i and a row (d,)."""
+    """What follows the multipliers while they are raised.
+
+    What is left of the boxes (n,) above and below; v (d,); M (d, d), the inverse of the matrix, and M A_j of
+    each row (n, d), or of none where it does not pay; of the sample at hand e_i's and a row's product with H
+    (d,), and M e_i (d,); and the products of the rows kept with M e_i and with H e_i (n,).
+    """
 
     up: Vector
     down: Vector
     v: Vector
-    H: Vector
+    M: Vector
+    rows: Vector
     He: Vector
     Hx: Vector
+    Me: Vector
+    of_M: Vector
+    of_H: Vector
 
 
 def everyone(p: int, n: int) -> NDArray[np.int32]:
@@ -91,31 +101,49 @@ def everyone(p: int, n: int) -> NDArray[np.int32]:
     return np.tile(np.arange(n, dtype=np.int32), (p, 1))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None:
     """Raise Φ with the barrier, in place, by so many sweeps.
 
     Every box and the matrix must have room.
     """
     (n, d), p = ground.A.shape, len(ground.share)
+    kept = n if _moves(spread) * d > _PAYS * n * p else 0
     work = _Work(
-        ground.C - spread.a, spread.a.copy(), np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(d)
-    )
+        ground.C - spread.a, spread.a.copy(), np.zeros(d), np.zeros((d, d)), np.zeros((kept, d)), np.zeros(d),
+        np.zeros(d), np.zeros(d), np.zeros(kept), np.zeros(kept),
+    )  # fmt: skip
+    across = np.zeros((d, kept))
+    for j in range(kept):
+        for r in range(d):
+            across[r, j] = ground.A[j, r]
     _begin(ground, spread, work)
-    inverse = np.zeros((d, d))
     for sweep in range(sweeps):
-        _matrix(spread, inverse)
-        found = np.linalg.inv(inverse)
+        _matrix(spread, work.M)
+        found = np.linalg.inv(work.M)
         for r in range(d):  # of a slice numba compiles for seconds how it fails
             for s in range(d):
-                inverse[r, s] = found[r, s]
+                work.M[r, s] = found[r, s]
         for j in range(n):
             _raise_base(ground, spread, work, j, mu)
+        for j in range(kept):
+            _times(work.M, ground.A[j], work.rows[j])
         for i in range(p):
-            _raise_one(ground, spread, work, inverse, i, mu, sweep % WHOLE == 0)
+            _raise_one(ground, spread, work, across, i, mu, sweep % WHOLE == 0)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def _moves(spread: Spread) -> float:
+    """How many moves are not 0."""
+    count = 0.0
+    for i in range(spread.delta.shape[0]):
+        for c in range(spread.delta.shape[1]):
+            if spread.delta[i, c] != 0.0:
+                count += 1.0
+    return count
+
+
+@njit(cache=True, error_model="numpy")
 def _begin(ground: Ground, spread: Spread, work: _Work) -> None:
     (n, d), p = ground.A.shape, len(ground.share)
     for j in range(n):
@@ -130,7 +158,7 @@ def _begin(ground: Ground, spread: Spread, work: _Work) -> None:
             work.v[r] += ground.share[i] * spread.e[i, r]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _matrix(spread: Spread, M: Vector) -> None:
     """I − Σ e_i e_i' / d_i."""
     d = len(M)
@@ -143,7 +171,7 @@ def _matrix(spread: Spread, M: Vector) -> None:
                 M[r, s] -= spread.e[i, r] * spread.e[i, s] / spread.length[i]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _raise_base(ground: Ground, spread: Spread, work: _Work, j: int, mu: float) -> None:
     d = len(work.v)
     for _ in range(_STEPS):
@@ -161,35 +189,53 @@ def _raise_base(ground: Ground, spread: Spread, work: _Work, j: int, mu: float) 
             work.v[r] += step * ground.A[j, r]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _raise_one(
-    ground: Ground, spread: Spread, work: _Work, inverse: Vector, i: int, mu: float, whole: bool
+    ground: Ground, spread: Spread, work: _Work, across: Vector, i: int, mu: float, whole: bool
 ) -> None:
-    """Raise what i has of the multipliers, and give it the best length; `inverse` follows."""
-    d, share = len(work.v), ground.share[i]
+    """Raise what i has of the multipliers, and give it the best length.
+
+    H is M less what i is in it, M − part (M e)(M e)'. M follows what i becomes, in rank two, and so do its
+    products with the rows, if they are kept: then H A_j takes as many steps as there are coordinates, and not
+    their square.
+    """
+    M, Me, He, share, d = work.M, work.Me, work.He, ground.share[i], len(work.v)
     factor = 0.25 * share * (1.0 - share)
-    _times(inverse, spread.e[i], work.He)
-    square = _dot(work.He, spread.e[i])
+    _times(M, spread.e[i], Me)
+    square = _dot(Me, spread.e[i])
     part = 1.0 / (spread.length[i] + square)
     for r in range(d):
-        taken = part * work.He[r]
-        for s in range(d):
-            work.H[r, s] = inverse[r, s] - taken * work.He[s]
-    _times(work.H, spread.e[i], work.He)
-    rho = max(_dot(work.He, spread.e[i]), _LEAST)
+        He[r] = (1.0 - part * square) * Me[r]
+    rho = max((1.0 - part * square) * square, _LEAST)
     pull = mu / (_length(rho, mu, factor) - rho)
-    _raise_own(ground, spread, work, i, pull)
-    _raise_moves(ground, spread, work, i, pull, mu, whole)
-    square = _dot(work.He, spread.e[i])
+    _along(across, Me, work.of_M)
+    _raise_own(ground, spread, work, i, pull, part)
+    _raise_moves(ground, spread, work, i, pull, part, mu, whole)
+    square = _dot(He, spread.e[i])
     spread.length[i] = _length(max(square, _LEAST), mu, factor)
-    part = 1.0 / (spread.length[i] - square)
+    back = 1.0 / (spread.length[i] - square)
     for r in range(d):
-        back = part * work.He[r]
+        less, more = part * Me[r], back * He[r]
         for s in range(d):
-            inverse[r, s] = work.H[r, s] + back * work.He[s]
+            M[r, s] += more * He[s] - less * Me[s]
+    _along(across, He, work.of_H)
+    for j in range(len(work.rows)):
+        less, more = part * work.of_M[j], back * work.of_H[j]
+        for s in range(d):
+            work.rows[j, s] += more * He[s] - less * Me[s]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def _along(across: Vector, x: Vector, products: Vector) -> None:
+    """The products of x with the rows, of which `across` is the transpose: many numbers at once."""
+    for j in range(len(products)):
+        products[j] = 0.0
+    for r in range(len(x)):
+        for j in range(len(products)):
+            products[j] += x[r] * across[r, j]
+
+
+@njit(cache=True, error_model="numpy")
 def _times(M: Vector, x: Vector, product: Vector) -> None:
     """M x of a symmetric M, row by row: sums along a row in this order are of many numbers at once."""
     product[:] = 0.0
@@ -198,7 +244,7 @@ def _times(M: Vector, x: Vector, product: Vector) -> None:
             product[s] += x[r] * M[r, s]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _dot(x: Vector, y: Vector) -> float:
     total = 0.0
     for r in range(len(x)):
@@ -206,17 +252,20 @@ def _dot(x: Vector, y: Vector) -> float:
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _length(rho: float, mu: float, factor: float) -> float:
     """The root of d (d − ρ) = μ ρ / c, or what leaves the matrix some room where rounding leaves none."""
     root = 0.5 * (rho + np.sqrt(rho * rho + 4.0 * mu * rho / factor))
     return float(max(root, (1.0 + _ROOM) * rho))
 
 
-@njit(cache=True)
-def _raise_own(ground: Ground, spread: Spread, work: _Work, i: int, pull: float) -> None:
+@njit(cache=True, error_model="numpy")
+def _raise_own(ground: Ground, spread: Spread, work: _Work, i: int, pull: float, part: float) -> None:
     share, x = ground.share[i], ground.P[i]
-    _times(work.H, x, work.Hx)
+    _times(work.M, x, work.Hx)
+    taken = part * _dot(work.Me, x)
+    for r in range(len(x)):
+        work.Hx[r] -= taken * work.Me[r]
     slope = share * (1.0 - 0.5 * _dot(x, work.v)) - 2.0 * pull * _dot(x, work.He)
     curve = 0.5 * share * share * _dot(x, x) + 2.0 * pull * _dot(x, work.Hx)
     new = min(max(spread.own[i] + slope / curve, 0.0), ground.B[i])
@@ -227,17 +276,17 @@ def _raise_own(ground: Ground, spread: Spread, work: _Work, i: int, pull: float)
         work.He[r] += step * work.Hx[r]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _raise_moves(
-    ground: Ground, spread: Spread, work: _Work, i: int, pull: float, mu: float, whole: bool
+    ground: Ground, spread: Spread, work: _Work, i: int, pull: float, part: float, mu: float, whole: bool
 ) -> None:
     """Raise the moves of i, all of them or those that are not 0: most of the time is spent here.
 
     So the loops are written out: a call for each pair costs more than what it computes.
     """
     A, q, share, delta, e = ground.A, ground.q, ground.share[i], spread.delta, spread.e
-    v, H, He, Hx, up, down = work.v, work.H, work.He, work.Hx, work.up, work.down
-    near, d = ground.near, len(v)
+    v, rows, Me, He, Hx, up, down = work.v, work.rows, work.Me, work.He, work.Hx, work.up, work.down
+    M, near, d, kept = work.M, ground.near, len(v), len(rows) > 0
     for c in range(near.shape[1]):
         j = near[i, c]
         old = delta[i, c]
@@ -251,12 +300,16 @@ def _raise_moves(
         if old == 0.0 and slope * up[j] <= mu and -slope * down[j] <= mu:
             continue  # it stays there, whatever the curve
         for s in range(d):
-            Hx[s] = 0.0
+            Hx[s] = rows[j, s] if kept else 0.0
+        if not kept:
+            for r in range(d):
+                for s in range(d):
+                    Hx[s] += A[j, r] * M[r, s]
+        taken, square = 0.0, 0.0
         for r in range(d):
-            for s in range(d):
-                Hx[s] += A[j, r] * H[r, s]
-        square = 0.0
+            taken += part * A[j, r] * Me[r]
         for r in range(d):
+            Hx[r] -= taken * Me[r]
             square += A[j, r] * Hx[r]
         curve = 0.5 * share * share * q[j] + 2.0 * pull * square
         above, below = up[j] + max(old, 0.0), down[j] + max(-old, 0.0)
@@ -275,7 +328,7 @@ def _raise_moves(
                 He[r] += step * Hx[r]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _into(slope: float, curve: float, room: float, mu: float) -> float:
     """Where slope·t − ½ curve t² + μ log(room − t) is largest, which is above 0."""
     middle, excess = slope + curve * room, slope * room - mu
