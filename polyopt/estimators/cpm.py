@@ -118,7 +118,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
     n_jobs : int, optional
-        Starts, or groups, or sides, or with more than two classes pairs of classes, worked at at once.
+        Starts, or groups, or nodes of the global search, or sides, or with more than two classes pairs of
+        classes, worked at at once.
     verbose : bool or int, default=False
         Whether to print the progress of long runs, a line a second, on standard error.
 
