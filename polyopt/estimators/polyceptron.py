@@ -18,6 +18,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.few_features import FEW
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.polyceptron_searches import check_global, solve_few, solve_globally
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 from polyopt.estimators.priced_faces import PRICED, PricedFaces
 from polyopt.estimators.stream import StreamedClassifier
@@ -45,7 +46,6 @@ _ONE = (
     "max_features={!r} and integers={!r} do not go together here: leave out one of them, or choose SPLA1 or "
     "PLUME, which take both"
 )
-_NODES, _NUMBERS = 1000, 4_000_000  # nodes of a search, and numbers in its tree
 
 
 @estimator
@@ -73,6 +73,11 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     (a limit), and the certificate says how much. A ``radius`` that is not much larger than the weights
     tightens it.
 
+    "global" proves the optimum of the exact variant over all faces in the box and all assignments, by branch
+    and bound over linear programs (:mod:`polyopt.outer.polyceptron_global`): of up to about 100 samples in
+    few dimensions within seconds. Of more it proves a bound, by parts of the data, and the certificate has
+    the gap, which is wide where there are ten dimensions or more.
+
     ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
     the faces that it leaves means nothing.
 
@@ -80,11 +85,12 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     ----------
     n_faces : int, default=3
         K, the faces; one is a perceptron.
-    solver : {"auto", "batch", "online", "highs", "exact"}, default="auto"
+    solver : {"auto", "batch", "online", "highs", "exact", "global"}, default="auto"
         "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
         programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
-        ``formulations.polyceptron``. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with
-        ``group``.
+        ``formulations.polyceptron``. "global" goes on from the end of "highs" until the optimum is proven
+        or the `time_limit` is over; without one it solves 20,000 linear programs at most, and as many for
+        groups. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with ``group``.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -98,7 +104,8 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
         goes on to `max_iter`.
     radius : float, default=1e4
-        Largest absolute value of an entry of W and b ("highs", "exact"; a bound of the certificate for all).
+        Largest absolute value of an entry of W and b ("highs", "exact", "global"; a bound of the certificate
+        for all). Finite for "global".
     max_features : int, optional
         s: each face has at most s features, whichever are best for it, and the other weights are exact zeros.
         At most 1,000 nodes a face prove it. With "highs", a finite `radius`, and without prices, signs and
@@ -142,7 +149,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         **PRICED,
         **WHOLE,
         **FEW,
-        "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
+        "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
         **shared("step", "radius", optional=["patience"]),
         "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
         "rule": [StrOptions({"corrected", "cells", "printed"})],
@@ -155,6 +162,8 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         super()._validate_params()
         if self._is_priced and self.solver in ("batch", "online"):
             raise ValueError(_UNPRICED.format(f"solver={self.solver!r}"))
+        if self.solver == "global":
+            check_global(self)
         if self.group > 0.0 and self.solver == "highs":
             raise ValueError("group needs solver='exact', not 'highs': it leaves no linear program")
         for name in ("integers", "max_features"):
@@ -183,8 +192,10 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
             return self._make_passes(X, y, c, seed)
+        if self.solver_ == "global":
+            return solve_globally(self, X, y, c, seed)
         if self.max_features is not None:
-            return self._solve_few(X, y, c, seed)
+            return solve_few(self, X, y, c, seed)
         from polyopt.outer.polyceptron import ExactPolyceptron
         from polyopt.outer.rounds import Stage
 
@@ -197,22 +208,6 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
             left = None if self.time_limit is None else max(self.time_limit - found.solve_time, 0.0)
             found = round_faces(PolyceptronRounding(problem, self.integers), found, left)
-        self._tell_if_empty(found["W"])
-        return found
-
-    def _solve_few(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        from polyopt.outer.polyceptron_few import FewPolyceptron, solve_few_polyceptron
-
-        assert self.max_features is not None
-        problem = FewPolyceptron(X, y, c, self.n_faces, self.max_features, self.radius, seed)
-        found = solve_few_polyceptron(
-            problem,
-            max_nodes=max(1, min(_NODES, _NUMBERS // len(y))),
-            n_init=self.n_init if self.n_faces > 1 else 1,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            n_jobs=self.n_jobs,
-        )
         self._tell_if_empty(found["W"])
         return found
 
@@ -240,6 +235,11 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         return best_of(run, self.n_init, time_limit=self.time_limit, n_jobs=self.n_jobs)
 
     def _certify(self, W: Array, tol: float) -> Certificate:
+        if self.solver_ == "global":
+            from polyopt.certificates.polyceptron_search import certify_polyceptron_search
+
+            radius = self._asked["radius"]
+            return certify_polyceptron_search(self._X, self._y, self._costs, self.solution_, radius, tol)
         if self._asked["integers"] is not None:
             return self._certify_numbers(tol)
         if self._asked["max_features"] is not None:

@@ -23,11 +23,12 @@ def _narrower(what: str) -> dict[str, Any]:
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
     settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (), more: tuple[str, ...] = (),
+    proving: str = "",
 ) -> Method:  # fmt: skip
     """A machine that has its positives inside: `home` is the module on every floor, and the class.
 
     `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit; `more` are
-    further modules of programs.
+    further modules of programs; `proving` is the solver that proves the optimum over all assignments.
     """
     family = home.partition(".")[0]
     return Method(
@@ -40,6 +41,7 @@ def _polyhedral(
         unit=fast[1],
         settings={"n_faces": 3, **settings},
         **_narrower("polytope"),
+        proving=proving,
         slopes=f"polyopt.sensitivity.polyhedral.of_{family}",
         crosschecks=tuple(f"polyopt.crosschecks.{checks}" for checks in ("polyhedral", *crosschecks)),
         exports={"FaceSearch": "polyopt.estimators.face_search", f"certify_{family}": "polyopt.certificates"},
@@ -104,6 +106,7 @@ ENTRIES = (
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
         ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
         ("priced_faces", "few_faces"), ("polyceptron_sparse", "polyceptron_subset", "polyceptron_integer"),
+        "global",
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
