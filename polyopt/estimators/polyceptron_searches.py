@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from formulations.matrices import Array
+    from formulations.matrices import Array, Matrix
     from formulations.solution import Solution
-    from polyopt.estimators.polyceptron import Polyceptron
 
 __all__ = ["check_global", "solve_few", "solve_globally"]
 
 _NODES, _NUMBERS = 1000, 4_000_000  # nodes of a search, and numbers in its tree
 
 
-def check_global(machine: Polyceptron) -> None:
+class _Asked(Protocol):
+    """The parameters that searches have to do with."""
+
+    n_faces: int
+    radius: float
+    max_features: int | None
+    n_init: int
+    max_iter: int
+    time_limit: float | None
+    n_jobs: int | None
+
+    @property
+    def _is_priced(self) -> bool: ...
+
+    def _tell_if_empty(self, W: Array) -> None: ...
+
+
+def check_global(machine: _Asked) -> None:
     """Refuse what solver="global" has no bound for.
 
     Parameters
@@ -38,7 +54,7 @@ def check_global(machine: Polyceptron) -> None:
         raise ValueError("solver='global' needs a finite radius: without a box nothing but 0 is proven")
 
 
-def solve_globally(machine: Polyceptron, X: Any, y: Array, c: Array, seed: int) -> Solution:
+def solve_globally(machine: _Asked, X: Matrix, y: Array, c: Array, seed: int) -> Solution:
     """The optimum over all faces in the box, or a bound on it.
 
     Parameters
@@ -61,7 +77,7 @@ def solve_globally(machine: Polyceptron, X: Any, y: Array, c: Array, seed: int) 
     return found
 
 
-def solve_few(machine: Polyceptron, X: Any, y: Array, c: Array, seed: int) -> Solution:
+def solve_few(machine: _Asked, X: Matrix, y: Array, c: Array, seed: int) -> Solution:
     """Faces of at most `max_features` features; arguments as in :func:`solve_globally`."""
     from polyopt.outer.polyceptron_few import FewPolyceptron, solve_few_polyceptron
 

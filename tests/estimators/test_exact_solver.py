@@ -32,7 +32,7 @@ MACHINES = {
     "one-norm": (OneNormSVM(), ("highs",), "one_norm"),
     "l0": (CrossEntropySVM(search=FEW, random_state=0), ("ce", "one-norm", "highs", "global"), "l0"),
     "cpm": (ConvexPolytopeMachine(2, **FACES), ("dual", "sgd", "global"), "cpm"),
-    "polyceptron": (Polyceptron(2, **FACES), ("batch", "online", "highs"), "polyceptron"),
+    "polyceptron": (Polyceptron(2, **FACES), ("batch", "online", "highs", "global"), "polyceptron"),
     "spla1": (SPLA1(2, **FACES), ("newton", "bfgs"), "spla1"),
     "pc-slp": (PCSLP(2, **FACES), ("highs",), "pc_slp"),
     "plume": (PLUME(2, **FACES), ("newton", "bfgs", "gradient"), "plume"),
