@@ -13,11 +13,11 @@ Proof. The cost of faces W is linear in c and rises with it, so that W costs no 
 costs the parts, each of which is no less than the part's optimum. ∎
 
 The parts are made one after the other. The first ones are of the negatives between positives (in their convex
-hull), by some hundreds: the root of their tree is a bound by itself, and takes of each positive no more than
-its multipliers add up to. What is left of the positives' costs is shared by groups of the other negatives:
-each gets all positives, at an equal share of what is left of their costs. By concavity of the optimum in the
-costs, that is on average no worse than to deal the positives out. Negatives that are alike are in different
-groups, as those that one face can hold together prove little.
+hull), all together or some at a time: the root of their tree is a bound by itself, and takes of each positive
+no more than its multipliers add up to (:mod:`polyopt.solvers.polyceptron_hull`). What is left of the costs of
+positives is shared by groups of the other negatives: each gets all positives, at an equal share of what is
+left of them. By concavity of the optimum in the costs, that is on average no worse than to deal the positives
+out. Negatives that are alike are in different groups, as those that one face can hold together prove little.
 
 The bound is of faces in the box, whatever their number in the first parts. In many dimensions few negatives
 are between positives, small groups can be separated, so that they prove nothing, and large ones are not
@@ -43,7 +43,8 @@ from polyopt.outer.polyceptron import ExactPolyceptron
 from polyopt.outer.polyceptron_tree import FaceTree
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.polyceptron_node import Enclosed, NodeProgram, Part
+from polyopt.solvers.polyceptron_hull import Enclosed, pairs_between
+from polyopt.solvers.polyceptron_node import NodeProgram, Part
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ _STARTS, _ENCLOSED, _WHOLE, _HULL = 0.1, 0.25, 0.55, 0.7
 _NODES = 20_000  # of the tree of all samples, and of all groups together, where there is no other limit
 _ROUNDS = 100  # of a descent
 _GROUP = 60  # negatives of a group
-_PAIRS, _HULL_PAIRS = 4_000, 40_000  # of enclosed negatives and positives: with all, and in one part
-_NEAR = 3  # times d: positives near a negative, besides those that it is between, where there are more
+_MOST = 1_000  # negatives, beyond which there is no tree of all samples: it would only find points
+_PAIRS, _HULL_PAIRS = 4_000, 40_000  # of enclosed negatives and positives: up to so many, each with all
+_STEP, _PASSES = 50, 3  # enclosed negatives of a part, where they are more, and visits to each of them
 _NOTHING = 1e-6  # of a cost: what is left of one that is used up
 _CLOSE = 1e-3  # relative gap at which a group is done: less would not show in the sum
 _RECORD = 50  # nodes between records of the history
@@ -173,11 +175,13 @@ class _Search:
         if self.point.objective == 0.0:
             return
         try:
-            held = self._enclosed()
-            self._together(held)
+            rng = np.random.default_rng(seed)
+            held = self._enclosed(rng)
+            if len(self.outside) <= _MOST:
+                self._together(held, rng)
             if self.tree is None or not self.tree.is_done:
-                self._hull_parts(held)
-                self._groups(size, np.random.default_rng(seed))
+                self._hull_parts(held, rng)
+                self._groups(size, rng)
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
 
@@ -200,22 +204,21 @@ class _Search:
 
     # -- all samples together ------------------------------------------------------------------
 
-    def _enclosed(self) -> dict[int, Places]:
+    def _enclosed(self, rng: np.random.Generator) -> dict[int, Places]:
         """The negatives that are between positives, and between which."""
         part, found, until = self._part(np.arange(len(self.outside))), {}, self._until(_ENCLOSED)
         looker = Enclosed(part)
-        order = np.random.default_rng(0).permutation(len(self.outside))
-        for j in order.tolist():
+        for j in rng.permutation(len(self.outside)).tolist():
             if until.is_over:
                 break
             support = looker.support(j)
             if support is not None:
                 found[j] = support
-        return dict(sorted(found.items()))
+        return found
 
-    def _together(self, held: dict[int, Places]) -> None:
-        every = np.arange(len(self.outside))
-        program = NodeProgram(self._part(every), self._pairs(held, every, _PAIRS))
+    def _together(self, held: dict[int, Places], rng: np.random.Generator) -> None:
+        whole = self._part(np.arange(len(self.outside)))
+        program = NodeProgram(whole, pairs_between(whole, held, len(held) * len(self.inside) <= _PAIRS, rng))
         self.tree = FaceTree(program, self.tol, self._taken)
         until = self._until(_WHOLE)
         most = np.inf if self.max_nodes is None else self.max_nodes
@@ -235,27 +238,30 @@ class _Search:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _hull_parts(self, held: dict[int, Places]) -> None:
-        """The enclosed negatives, some hundreds at a time: the roots of their trees."""
-        at, until = np.array(list(held), dtype=np.int64), self._until(_HULL)
-        step = max(_HULL_PAIRS // len(self.inside), 50)
-        for first in range(0, len(at), step):
-            if until.is_over:
-                return
-            own = at[first : first + step]
-            part = self._part(own)
-            if not (part.c > _NOTHING * self.left.max()).any():
-                continue
-            program = NodeProgram(part._replace(n_faces=1), self._pairs(held, own, _HULL_PAIRS))
-            found = program.solve(np.full(len(own), -1), until.left)
-            self.nodes += 1
-            if found.bound > 0.0:
-                self._spend(own, found.t, found.used, found.bound)
+    def _hull_parts(self, held: dict[int, Places], rng: np.random.Generator) -> None:
+        """The enclosed negatives, together or some at a time: the roots of their trees."""
+        until, together = self._until(_HULL), len(held) * len(self.inside) <= _HULL_PAIRS
+        for _ in range(1 if together else _PASSES):
+            at = np.array([j for j in held if self._has_left(self.outside[j])], dtype=np.int64)
+            step = max(len(at), 1) if together else _STEP
+            for first in range(0, len(at), step):
+                if until.is_over:
+                    return
+                own = np.sort(at[first : first + step])
+                part, among = self._part(own), {place: held[j] for place, j in enumerate(own.tolist())}
+                program = NodeProgram(part._replace(n_faces=1), pairs_between(part, among, together, rng))
+                found = program.solve(np.full(len(own), -1), until.left)
+                self.nodes += 1
+                if found.bound > 0.0:
+                    self._spend(own, found.t, found.used, found.bound)
+
+    def _has_left(self, places: Places) -> NDArray[np.bool_]:
+        """Whether more than rounding is left of samples' costs."""
+        return np.asarray(self.left[places] > _NOTHING * self.problem.c[places])
 
     def _groups(self, size: int, rng: np.random.Generator) -> None:
         """The other negatives in groups, each with a share of what is left of the positives."""
-        c = self.problem.c
-        at = np.flatnonzero(self.left[self.outside] > _NOTHING * c[self.outside])
+        at = np.flatnonzero(self._has_left(self.outside))
         count = -(-len(at) // size)
         if count == 0:
             return
@@ -299,23 +305,6 @@ class _Search:
             self.rows[self.inside], self.rows[rows], self.left[self.inside], self.left[rows],
             self.problem.n_faces, self.problem.radius, self.units,
         )  # fmt: skip
-
-    def _pairs(self, held: dict[int, Places], own: Places, most: int) -> tuple[Places, Places]:
-        """Which negatives, by their place in `own`, may be between which positives."""
-        places, others = [], []
-        near = None if len(held) * len(self.inside) <= most else _NEAR * self.rows.shape[1]
-        for place, j in enumerate(own.tolist()):
-            if j not in held:
-                continue
-            among = np.arange(len(self.inside))
-            if near is not None and near < len(among):
-                apart = ((self.rows[self.inside] - self.rows[self.outside[j]]) * self.units) ** 2
-                among = np.union1d(held[j], np.argpartition(apart.sum(axis=1), near)[:near])
-            places.append(np.full(len(among), place))
-            others.append(among)
-        if not places:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        return np.concatenate(places), np.concatenate(others)
 
     # -- limits --------------------------------------------------------------------------------
 

@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.solution import Status
 from polyopt.certificates.rounding import gamma
 from polyopt.solvers.persistent_lp import PersistentLP
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
     Places = NDArray[np.int64]
 
-__all__ = ["Enclosed", "Found", "NodeProgram", "Part", "part_value"]
+__all__ = ["Found", "NodeProgram", "Part", "part_value"]
 
 _SHRINK = 1e-14  # of what is cut back to fit beneath a cost, besides its rounding
 _TINY = 2.0**-1000  # what a product may lose at the small end of double precision, generously
@@ -92,36 +91,6 @@ def part_value(part: Part, W: Vector) -> float:
     """
     paid = part.b @ np.maximum(0.0, 1.0 - part.inside @ W.T).sum(axis=1)
     return float(paid + part.c @ np.maximum(0.0, 1.0 + part.outside @ W.T).min(axis=1))
-
-
-class Enclosed:
-    """Which negatives are between positives, one after the other, by a linear program kept in HiGHS.
-
-    Parameters
-    ----------
-    part : Part
-        The samples.
-    """
-
-    def __init__(self, part: Part):
-        self._p, self._q = len(part.inside), len(part.outside)
-        A = sp.csc_array(np.vstack([part.inside, -part.outside]).T * part.units[:, None])
-        self._model = PersistentLP(np.zeros(self._p + self._q), A, 0.0, 0.0, 0.0, np.inf)
-
-    def support(self, j: int) -> Places | None:
-        """Positives that negative j is between, as far as HiGHS can tell; None where there are none.
-
-        Parameters
-        ----------
-        j : int
-            The negative.
-        """
-        fixed = (np.arange(self._q) == j).astype(float)
-        lower = np.concatenate([np.zeros(self._p), fixed])
-        found = self._model.solve(lower, np.concatenate([np.full(self._p, np.inf), fixed]))
-        if found.status is not Status.OPTIMAL:
-            return None
-        return np.flatnonzero(found.x[: self._p] > 0.0)
 
 
 class NodeProgram:
