@@ -10,7 +10,8 @@ The gap of faces W to it is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ 
 are never negative: complementarity of the rows margin, slack and box. Where the box does not hold a face,
 r should be 0. What a solver's tolerance leaves of it would cost R times as much, so it is removed first.
 
-Neither problem is convex over the assignments; the only bound here that holds for all of them is 0.
+Neither problem is convex over the assignments; the only bound here that holds for all of them is 0. That of a
+search over all is certified by :mod:`polyopt.certificates.polyceptron_search`.
 
 Values and bounds are balls (:mod:`polyopt.certificates.rounding`), and the multipliers keep within their
 caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
