@@ -2,9 +2,8 @@
 
 What is minimised is that of :mod:`formulations.polyceptron`, over the faces in the box |W| ≤ R and over the
 face of each negative: Σ_+ c_i Σ_k [1 − s_ik]_+ + Σ_− c_j min_k [1 + s_jk]_+. Starts of the alternating
-descent give a point. Then all samples together are searched by :mod:`polyopt.outer.polyceptron_tree`, which
-proves the optimum of small data, and finds better points on the way. What it leaves open is bounded by parts
-too.
+descent give a point. :mod:`polyopt.outer.polyceptron_tree` searches all samples together, proves the optimum
+of small data, and finds better points on the way. What it leaves open is bounded by parts too.
 
 Theorem. Let parts g have costs c^g ≥ 0 with Σ_g c^g ≤ c, for each sample. The optimum for the costs c is not
 below the sum of the parts' optima.
@@ -56,8 +55,8 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_polyceptron_global"]
 
-# Of the time, by when the starts, the look for enclosed negatives, and the tree of all samples are through.
-_STARTS, _ENCLOSED, _WHOLE, _HULL = 0.1, 0.25, 0.55, 0.7
+# Of the time, by when the starts, the look for enclosed negatives, their parts, and the tree are through.
+_STARTS, _ENCLOSED, _HULL, _WHOLE = 0.1, 0.25, 0.45, 0.65
 _NODES = 20_000  # of the tree of all samples, and of all groups together, where there is no other limit
 _ROUNDS = 100  # of a descent
 _GROUP = 60  # negatives of a group
@@ -108,7 +107,8 @@ def solve_polyceptron_global(
     group_size : int, optional
         Negatives of a group at most, 60 by default.
     time_limit : float, optional
-        Seconds; 55 % of them for all samples together, with the starts. Large linear programs end late.
+        Seconds: up to 10 % of them for starts, 45 % by the end of the first parts, 65 % by that of the tree.
+        Large linear programs may end late.
     seed : int
         Of the starts and the groups.
     n_jobs : int, optional
@@ -155,7 +155,7 @@ class _Search:
     limit: float | None
     max_nodes: int | None
     tree: FaceTree | None = None
-    nodes: int = 0
+    nodes: int = 0  # of parts
     status: Status = Status.BOUNDED
     parts: list[float] = field(default_factory=list)  # bounds
     history: list[dict[str, float]] = field(default_factory=list)
@@ -178,9 +178,10 @@ class _Search:
             rng = np.random.default_rng(seed)
             held = self._enclosed(rng)
             if len(self.outside) <= _MOST:
-                self._together(held, rng)
+                self._plant(held, rng)
+            self._hull_parts(held, rng)
+            self._grow()
             if self.tree is None or not self.tree.is_done:
-                self._hull_parts(held, rng)
                 self._groups(size, rng)
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
@@ -197,7 +198,7 @@ class _Search:
             duals={**self.point.duals, "part_bound": np.array(bounds)},
             bound=bound,
             solver=f"branch and bound, {len(bounds)} parts" if bounds is self.parts else "branch and bound",
-            iterations=max(self.nodes, 1),
+            iterations=max(self._solved, 1),
             solve_time=self.clock.seconds,
             history=(*self.point.history, *self.history),
         )
@@ -216,17 +217,22 @@ class _Search:
                 found[j] = support
         return found
 
-    def _together(self, held: dict[int, Places], rng: np.random.Generator) -> None:
+    def _plant(self, held: dict[int, Places], rng: np.random.Generator) -> None:
+        """The tree of all samples, while nothing of their costs is spent."""
         whole = self._part(np.arange(len(self.outside)))
         program = NodeProgram(whole, pairs_between(whole, held, len(held) * len(self.inside) <= _PAIRS, rng))
         self.tree = FaceTree(program, self.tol, self._taken)
+
+    def _grow(self) -> None:
+        if self.tree is None:
+            return
         until = self._until(_WHOLE)
         most = np.inf if self.max_nodes is None else self.max_nodes
         while not (self.tree.is_done or until.is_over or self.tree.nodes >= most):
             self.tree.run(_RECORD, until)
             self._record()
-        self.nodes = self.tree.nodes
-        self.status = Status.BOUNDED if self.tree.is_done else self._short()
+        if not self.tree.is_done:
+            self.status = _short(until)
 
     def _taken(self, W: Vector, value: float) -> float:
         """Keep faces that are better for all samples, after a descent from them; the least cost known."""
@@ -283,7 +289,7 @@ class _Search:
                 self.nodes += tree.nodes
             self._record()
             if not tree.is_done and self.status is Status.BOUNDED:
-                self.status = self._short()
+                self.status = _short(clock)
 
     def _tried(self, W: Vector, value: float) -> float:
         """Faces of a group, as faces for all samples; what they cost the group is all that is known of it."""
@@ -315,15 +321,16 @@ class _Search:
             return self.clock
         return Clock(max(share * self.limit - self.clock.seconds, 0.0))
 
-    def _short(self) -> Status:
-        """Why a tree did not come to its end."""
-        return Status.TIME_LIMIT if self.limit is not None else Status.ITERATION_LIMIT
+    @property
+    def _solved(self) -> int:
+        """Linear programs of the tree and of parts."""
+        return self.nodes + (0 if self.tree is None else self.tree.nodes)
 
     def _record(self) -> None:
         whole = 0.0 if self.tree is None else self.tree.bound
         self.history.append(
             {
-                "nodes": float(self.nodes + (self.tree.nodes if self.tree and not self.nodes else 0)),
+                "nodes": float(self._solved),
                 "parts": float(len(self.parts)),
                 "bound": max(whole, _sum_of(self.parts)),
                 "objective": self.point.objective,
@@ -331,6 +338,11 @@ class _Search:
             }
         )
         tell(self.history[-1])
+
+
+def _short(clock: Clock) -> Status:
+    """Why a tree did not come to its end."""
+    return Status.TIME_LIMIT if clock.is_over else Status.ITERATION_LIMIT
 
 
 def _sum_of(bounds: list[float]) -> float:

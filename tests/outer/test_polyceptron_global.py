@@ -126,7 +126,7 @@ def test_sixty_samples_in_the_plane_are_proven():
 def test_parts_share_the_costs_and_bound_the_whole(seed, monkeypatch):
     X, y, c, K, R = tiny(seed + 100)
     monkeypatch.setattr(module, "_HULL_PAIRS", 1)
-    monkeypatch.setattr(module._Search, "_together", lambda self, held, rng: None)
+    monkeypatch.setattr(module._Search, "_plant", lambda self, held, rng: None)
     found = solve_polyceptron_global(X, y, c, K, radius=R, n_init=1, max_nodes=10, group_size=2)
     assert found.bound <= brute_force(X, y, c, K, R) + 1e-9
     assert found.bound == pytest.approx(min(found.duals["part_bound"].sum(), found.objective), abs=1e-12)
