@@ -228,8 +228,7 @@ def _raise_one(
 @njit(cache=True, error_model="numpy")
 def _along(across: Vector, x: Vector, products: Vector) -> None:
     """The products of x with the rows, of which `across` is the transpose: many numbers at once."""
-    for j in range(len(products)):
-        products[j] = 0.0
+    products[:] = 0.0
     for r in range(len(x)):
         for j in range(len(products)):
             products[j] += x[r] * across[r, j]
