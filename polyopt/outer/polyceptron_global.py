@@ -107,8 +107,7 @@ def solve_polyceptron_global(
     group_size : int, optional
         Negatives of a group at most, 60 by default.
     time_limit : float, optional
-        Seconds: up to 10 % of them for starts, 45 % by the end of the first parts, 65 % by that of the tree.
-        Large linear programs may end late.
+        Seconds: 10 % at most for starts, 45 % by the end of the first parts, 65 % by that of the tree.
     seed : int
         Of the starts and the groups.
     n_jobs : int, optional
@@ -125,10 +124,12 @@ def solve_polyceptron_global(
     Raises
     ------
     ValueError
-        Arguments that make no program, or a radius that is not finite: without a box nothing but 0 is proven.
+        Arguments that make no program, or a radius that is not finite: without a box nothing is proven.
     """
     X, y = as_data(X, y)
     tol = tolerance(tol)
+    if not ((y > 0).any() and (y < 0).any()):
+        raise ValueError("y must hold both classes, -1 and +1: with one of them there is nothing to assign")
     problem = ExactPolyceptron(X, y, as_costs(C, len(y)), n_faces, positive("radius", radius))
     whole_or_none("max_nodes", max_nodes)
     size = _GROUP if group_size is None else whole("group_size", group_size)
@@ -341,10 +342,9 @@ class _Search:
 
 
 def _short(clock: Clock) -> Status:
-    """Why a tree did not come to its end."""
     return Status.TIME_LIMIT if clock.is_over else Status.ITERATION_LIMIT
 
 
 def _sum_of(bounds: list[float]) -> float:
-    """A number that the sum of bounds, none below 0, is not below."""
+    """What the sum of bounds, none below 0, is not below."""
     return float(np.sum(bounds) * (1.0 - 2.0 * gamma(len(bounds) + 2)))

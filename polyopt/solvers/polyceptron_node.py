@@ -70,7 +70,8 @@ class Part(NamedTuple):
 class Found(NamedTuple):
     """What a node's program found.
 
-    bound: what is proven; W (K, d): the faces it ends at; t (q,), used (p,): t_j, and Σ_j v_ji, of the free.
+    bound: what is proven; W (K, d): the faces it ends at; t (q,): those of the free; used (p,): what the
+    bound takes of the positives' costs, the largest u_ik of a positive and Σ_j v_ji.
     """
 
     bound: float
@@ -174,7 +175,7 @@ class NodeProgram:
         return Found(bound, np.clip(W, -part.radius, part.radius), all_t, used)
 
     def proven(self, U: Vector, T: Vector, V: Vector, t: Vector) -> tuple[float, Vector]:
-        """The bound of multipliers, less all rounding, and Σ_j v_ji of them, (p,).
+        """The bound of multipliers, less all rounding, and what it takes of the positives' costs, (p,).
 
         Parameters
         ----------
@@ -204,7 +205,8 @@ class NodeProgram:
         error = 1.01 * gamma(max(p + len(part.c), len(V)) + 8) * size + count * _TINY
         lost = part.radius * (off + error) * (1.0 + 2.0 * rounded)
         gained = (U.sum() + T.sum() + V.sum() + t.sum()) * (1.0 - 2.0 * rounded)
-        return float(gained - lost - 4.0 * gamma(4) * (gained + lost)), sums
+        used = (U.max(axis=0) + sums) * (1.0 + gamma(4))
+        return float(gained - lost - 4.0 * gamma(4) * (gained + lost)), np.minimum(used, part.b)
 
     def _sums(self, V: Vector) -> Vector:
         """Σ_j v_ji of each positive, (p,)."""
