@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["solve_polyceptron_global"]
 
 # Of the time, by when the starts, the look for enclosed negatives, their parts, and the tree are through.
-_STARTS, _ENCLOSED, _HULL, _WHOLE = 0.1, 0.25, 0.45, 0.65
+_STARTS, _ENCLOSED, _HULL, _WHOLE = 0.1, 0.25, 0.4, 0.5
 _NODES = 20_000  # of the tree of all samples, and of all groups together, where there is no other limit
 _ROUNDS = 100  # of a descent
 _GROUP = 60  # negatives of a group
@@ -107,7 +107,7 @@ def solve_polyceptron_global(
     group_size : int, optional
         Negatives of a group at most, 60 by default.
     time_limit : float, optional
-        Seconds: 10 % at most for starts, 45 % by the end of the first parts, 65 % by that of the tree.
+        Seconds: 10 % at most for starts, 40 % by the end of the first parts, 50 % by that of the tree.
     seed : int
         Of the starts and the groups.
     n_jobs : int, optional
