@@ -22,7 +22,7 @@ from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
-from polyopt.outer.cpm import first, prepared
+from polyopt.outer.cpm import assignments, first, prepared
 from polyopt.outer.cpm import optimum as module
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.optimum import solve_cpm_global
@@ -454,7 +454,7 @@ def test_limits_keep_a_point_and_a_valid_bound():
 
 
 def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
-    monkeypatch.setattr(module, "_RECORD", -1.0)  # every node is recorded
+    monkeypatch.setattr(assignments, "_RECORD", -1.0)  # every node is recorded
     X, y, _ = clusters(60, 3, 11, widen=1.8)
     solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300, bounds="additive")
     records = solution.history
@@ -467,7 +467,7 @@ def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
 def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch):
     X, y, _ = clusters(36, 3, 10, widen=1.8)
     whole = solve_cpm_global(X, y, 1.0, 2, bounds="plain")
-    monkeypatch.setattr(module, "_BYTES", 0)
+    monkeypatch.setattr(assignments, "_BYTES", 0)
     small = solve_cpm_global(X, y, 1.0, 2, bounds="plain")
     assert small.objective == pytest.approx(whole.objective, rel=2e-6)
     assert small.status is Status.OPTIMAL
@@ -476,7 +476,7 @@ def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch)
 
 def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
     X, y, _ = clusters(80, 3, 11, widen=2.2)
-    explore = module.examine
+    explore = assignments.examine
 
     def interrupted(data, best, node, *settings):
         found = explore(data, best, node, *settings)
@@ -486,7 +486,7 @@ def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
         return found
 
     seen = []
-    monkeypatch.setattr(module, "examine", interrupted)
+    monkeypatch.setattr(assignments, "examine", interrupted)
     solution = solve_cpm_global(X, y, 1.0, 3, bounds="additive")
     assert solution.status is Status.INTERRUPTED
     assert 0 < solution.bound < solution.objective

@@ -6,8 +6,6 @@ dual bound shows to be no better than a known solution: it returns a point, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,19 +15,14 @@ from formulations.matrices import dense
 from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
-from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, searches_told
+from polyopt.outer.cpm.assignments import AssignmentSearch
 from polyopt.outer.cpm.beside import Beside
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.polish import polished_face
-from polyopt.outer.cpm.prepared import best_order, merge, unmerge
+from polyopt.outer.cpm.prepared import unmerge
 from polyopt.outer.cpm.prices import PriceSearch
-from polyopt.outer.cpm.refined import refine
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm.bound import Moves, moves_for
-from polyopt.solvers.cpm.face import Samples
-from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
-from polyopt.watch import tell
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -44,9 +37,7 @@ __all__ = ["MOST_SAMPLES", "solve_cpm_global"]
 
 _STARTS, _FEWER = 30, 5  # of the alternating heuristic, each from random directions and at random
 _FINE, _COARSE = 1e-9, 1e-7  # of all costs: a start's precision
-_BYTES = 256 * 2**20  # for open nodes
-_BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
-_RECORD = 0.2  # seconds between records of the history
+_BEGINNING = 0.2  # of the time left, for the starts
 _FEW = 3**8  # assignments that need no prices
 # Samples times positives times faces times nodes before prices, and nodes that are worth it.
 _QUICK, _WORTH = 300_000, 100
@@ -135,86 +126,33 @@ def solve_cpm_global(
     return search.solution(search.run(first, max_nodes, additive), told)
 
 
-@dataclass(order=True, frozen=True)
-class _Open:
-    """An open node, in the order of exploring: least bound, then deepest (-depth), then oldest."""
-
-    bound: float
-    depth: int
-    number: int
-    allowed: NDArray[np.bool_] = field(compare=False)
-    alpha: Vector = field(compare=False)
-
-
-@dataclass
-class _Search:
-    """One search: the data as given and merged, and what the kernels work on."""
-
-    X: Vector
-    y: Vector
-    C: Vector
-    n_faces: int
-    tol: float
-    clock: Clock
-    rng: np.random.Generator
-    takes_prices: bool  # and boxes
-    takes_spread: bool
-    jobs: int = 1
-    beside: Beside | None = None
-    prices: PriceSearch | None = None
-    node: Node | None = None
-    history: list[dict[str, float]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.data, self.merged = merge(self.X, self.y, self.C, self.rng)
-        n, d = self.data.A.shape
-        self.npos, K = n - self.data.inside, self.n_faces
-        self.best = Best(np.zeros((K, d)), np.array([np.inf, np.inf, 0.0]))
-        self.is_large = n > MOST_SAMPLES  # too many for the tree
-        self.precision = _COARSE if self.is_large else _FINE
-        self.room = _BYTES // (8 * K * n + K * self.npos + 400)
-        root = _Open(0.0, 0, 0, np.ones((self.npos, K), dtype=bool), np.zeros((K, n)))
-        self.heap: list[_Open] = [root]
-        self.stack: list[_Open] = []  # begun where there is no more room
-        self.nodes, self.made, self.at_hand, self.proven = 0, 0, np.inf, 0.0
+class _Search(AssignmentSearch):
+    """The search of one program, with what bounds its faces beside the tree."""
 
     def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
             starts, time = _FEWER if self.is_large else _STARTS, self.clock.part(_BEGINNING)
-            begin(self.data, self.best, self.precision, first, starts, time, self.rng)
+            precision = _COARSE if self.is_large else _FINE
+            begin(self.data, self.best, precision, first, starts, time, self.rng)
             if self.takes_prices and (self.is_large or self.n_faces**self.npos > _FEW):
                 quick = 0 if self.is_large else _QUICK // (len(self.data.C) * self.npos * self.n_faces)
                 if quick >= _WORTH:
                     nodes = quick if max_nodes is None else min(quick, max_nodes)
-                    status = self._explore(self._prepared(additive), nodes, additive)
+                    status = self._explore(nodes, additive)
                     if status is not Status.ITERATION_LIMIT or nodes == max_nodes:
                         return status
                 self.prices = PriceSearch(self.data, self.best, self.tol, self.rng)
                 if self._priced(self.prices, max_nodes):
                     return self._record(Status.OPTIMAL)
-            node = None if self.is_large else self._prepared(additive)
             if self.takes_spread:
-                boxes = self.takes_prices and node is not None
+                boxes = self.takes_prices and not self.is_large
                 self.beside = Beside(self.data, self.best, self.tol, self.clock, self.jobs, boxes=boxes)
-            return self._spread(max_nodes) if node is None else self._explore(node, max_nodes, additive)
+            return self._spread(max_nodes) if self.is_large else self._explore(max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
             return self._record(Status.INTERRUPTED)
-
-    def _prepared(self, additive: bool) -> Node:
-        """The room for nodes, after the samples were put in a good order."""
-        if self.node is None:
-            self.moves: Moves = moves_for(self.npos, len(self.data.C), self.data.A.shape[1], self.n_faces)
-            order = np.arange(self.npos)
-            if additive:
-                order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
-                given = self.data
-                self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
-                self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)
-            self.node = node_for(self.data, self.n_faces, order)
-        return self.node
 
     def _priced(self, prices: PriceSearch, max_nodes: int | None) -> bool:
         """Rounds of prices, until they bring nothing more; whether they close the gap."""
@@ -232,91 +170,6 @@ class _Search:
             self.nodes += spread.look(self.clock)
             self._record()
         return self._record(self._limit(max_nodes) or Status.BOUNDED)
-
-    def _limit(self, max_nodes: int | None) -> Status | None:
-        if max_nodes is not None and self.nodes >= max_nodes:
-            return Status.ITERATION_LIMIT
-        return Status.TIME_LIMIT if self.clock.is_over else None
-
-    def _explore(self, node: Node, max_nodes: int | None, additive: bool) -> Status:
-        """Best bound first; where there is no more room, depth first, which needs little."""
-        while self.heap or self.stack:
-            limit = self._limit(max_nodes)
-            if limit is not None:
-                return self._record(limit)
-            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
-                self._record()
-            if self.prices is not None and self.prices.is_closed:
-                break
-            one = self.stack[-1] if self.stack else self.heap[0]
-            self.at_hand = one.bound  # an interruption must not lose it
-            _ = self.stack.pop() if self.stack else heappop(self.heap)
-            for child in self._children(node, one, additive):
-                if self.stack or len(self.heap) >= self.room:
-                    self.stack.append(child)
-                else:
-                    heappush(self.heap, child)
-            self.at_hand = np.inf
-            others = max(self._least(), 0.0 if self.prices is None else self.prices.bound)
-            if self.beside is not None and self.beside.turn(self.nodes, others, self.clock):
-                break
-        return self._record(Status.OPTIMAL)
-
-    def _children(self, node: Node, one: _Open, additive: bool) -> list[_Open]:
-        """What is left to explore of an open node, the best last."""
-        best, moves = self.best, self.moves
-        if one.bound >= best.limits[0] * (1.0 - self.tol):
-            best.limits[1] = min(best.limits[1], one.bound)
-            return []
-        self.nodes += 1
-        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
-        bound, base, branch, used = examine(self.data, best, node, moves, one.bound, self.tol, additive)
-        exact = branch < 0 and bound < best.limits[0] * (1.0 - self.tol)
-        if exact:  # coordinates did not get that far
-            bound, base, branch = refine(self.data, best, node, bound, used, self.clock)
-        if branch < 0:
-            best.limits[1] = min(best.limits[1], bound)
-            return []
-        children = []
-        for k in np.flatnonzero(node.allowed[branch, :used]):
-            allowed, alpha, least = node.allowed.copy(), node.alpha.copy(), bound
-            allowed[branch] = np.arange(self.n_faces) == k
-            if additive and not exact:  # the moves are those of the multipliers before
-                alpha[k] += moves.delta[branch, k]
-                least = max(bound, base + moves.gain[branch, k])
-            self.made += 1
-            children.append(_Open(least, one.depth - 1, self.made, allowed, alpha))
-        return sorted(children, reverse=True)
-
-    def _record(self, status: Status = Status.OPTIMAL) -> Status:
-        self.history.append(
-            {
-                "nodes": float(self.nodes),
-                "open": float(len(self.heap) + len(self.stack)),
-                "bound": self._bound(),
-                "objective": float(self.best.limits[0]),
-                "seconds": self.clock.seconds,
-            }
-        )
-        tell(self.history[-1])
-        return status
-
-    def _bound(self) -> float:
-        """The least bound of what is open and of what was cut or finished, less all rounding."""
-        least = self._least()
-        for other in (self.beside, self.prices):
-            if other is not None:
-                least = max(least, min(other.bound, float(self.best.limits[0])))
-        # Costs of equal samples were added up, which scales the optimum by no more than this.
-        scaled = 2.0 * gamma(len(self.y) + 4) * abs(least)
-        self.proven = max(self.proven, float(np.nextafter(least - scaled, -np.inf)))
-        return self.proven
-
-    def _least(self) -> float:
-        """What the tree proves."""
-        first = self.heap[0].bound if self.heap else np.inf
-        cost, cut, error = self.best.limits
-        return float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]) - error)
 
     def _prices_told(self) -> dict[str, Vector]:
         """The prices, if it is they that prove the bound."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations import cpm
+from polyopt.solvers.cpm.explicit_face import solve_explicit_face
 from polyopt.solvers.cpm.face import Samples, caps_of, climb_in_time, dual_value, hyperplane
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def polished_face(
         signs = np.where(np.arange(len(a)) < data.inside, -1.0, 1.0)
         left = clock.left
         limit = None if left is None else max(left, _GRACE)
-        found = cpm.face(data.A[:, :-1] * signs[:, None], signs, caps).solve(time_limit=limit)
-        if found.primal and face_cost(data, caps, found["w"]) < value:
+        found = solve_explicit_face(data.A * signs[:, None], signs, caps, limit)
+        if found is not None and face_cost(data, caps, found["w"]) < value:
             w = found["w"]
             exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)
             hyperplane(data, exact, implied)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
 
-__all__ = ["best_order", "merge", "unmerge"]
+__all__ = ["best_order", "by_distance", "merge", "unmerge"]
 
 _SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tried at the root
 
@@ -48,22 +48,28 @@ def unmerge(a: Vector, merged_costs: Vector, merged: NDArray[np.int64], C: Vecto
     return a[merged] * share[:, None]
 
 
+def by_distance(data: Samples) -> NDArray[np.int64]:
+    """The positives, those in the middle of the negatives first, who cost as much on any face."""
+    inside, points = -data.A[: data.inside, :-1], data.A[data.inside :, :-1]
+    if not len(inside):
+        return np.arange(len(points))
+    scale = inside.std(axis=0)
+    far = np.linalg.norm((points - inside.mean(axis=0)) / np.where(scale > 0, scale, 1.0), axis=1)
+    return np.argsort(far, kind="stable")
+
+
 def best_order(
     data: Samples, moves: Moves, rng: np.random.Generator, clock: Clock
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The order in which the moves are added up for a good bound at the root, and that of the samples.
 
-    Positives in the middle of the negatives come first, who cost as much on any face; then samples are moved
-    about in the order as long as the bound rises. Which multipliers the moves use up depends on the order of
-    the negatives too: of some at random that with the best bound is kept.
+    It begins with that by distance; then samples are moved about as long as the bound rises. Which
+    multipliers the moves use up depends on the order of the negatives too: of some at random that with the
+    best bound is kept.
     """
-    inside, points = -data.A[: data.inside, :-1], data.A[data.inside :, :-1]
-    as_they_are = np.arange(len(data.C))
-    if len(points) < 2 or not len(inside):
-        return np.arange(len(points)), as_they_are
-    scale = inside.std(axis=0)
-    far = np.linalg.norm((points - inside.mean(axis=0)) / np.where(scale > 0, scale, 1.0), axis=1)
-    nearest = np.argsort(far, kind="stable")
+    as_they_are, nearest = np.arange(len(data.C)), by_distance(data)
+    if len(nearest) < 2 or not data.inside:
+        return nearest, as_they_are
     best, order, kept = -np.inf, nearest, as_they_are
     for _ in range(_SHUFFLES):
         rows = np.r_[rng.permutation(data.inside), np.arange(data.inside, len(data.C))]
@@ -90,10 +96,21 @@ def _climb_orders(
     most = -np.inf
     for trial in range(_ORDERS):
         one, other = rng.integers(npos, size=2)
-        changed = np.insert(np.delete(order, one), other, order[one]) if trial else order
+        changed = _moved(order, one, other) if trial else order
         total = add_up(data, caps, a, W, moves, everywhere, changed, 1, np.inf)
         if total >= most:
             most, order = total, changed
         if clock.is_over:
             break
     return most, order
+
+
+def _moved(order: NDArray[np.int64], one: int, other: int) -> NDArray[np.int64]:
+    """The order with the sample at place `one` put at place `other`."""
+    changed = order.copy()
+    if one < other:
+        changed[one:other] = order[one + 1 : other + 1]
+    else:
+        changed[other + 1 : one + 1] = order[other:one]
+    changed[other] = order[one]
+    return changed
