@@ -108,7 +108,7 @@ def test_degenerate_data(loss, margin):
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(("loss", "margin"), COUPLED)
 def test_limits_keep_a_point_and_a_valid_bound(loss, margin):
-    X, y, C = draw(12, 3)
+    X, y, C = draw(16, 5, widen=3.0)
     whole = solve_cpm_global(X, y, C, 2, loss=loss, margin=margin)
     short = solve_cpm_global(X, y, C, 2, loss=loss, margin=margin, max_nodes=2)
     assert whole.iterations > 2

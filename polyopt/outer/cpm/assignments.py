@@ -2,14 +2,14 @@
 
 The search of :mod:`polyopt.solvers.cpm.tree` goes through partial assignments, best bound first. The order in
 which samples add to a bound matters, and finding a good one takes as long as some hundred nodes: it is sought
-once a search has not ended within some dozens.
+once a search has not ended within some hundreds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from polyopt.outer.cpm.prepared import best_order, by_distance, merge
 from polyopt.outer.cpm.refined import refine
 from polyopt.solvers.cpm.bound import Moves, moves_for
 from polyopt.solvers.cpm.face import Samples
-from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
+from polyopt.solvers.cpm.tree import Best, examine, node_for
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ __all__ = ["AssignmentSearch", "Open"]
 
 _BYTES = 256 * 2**20  # for open nodes
 _ORDERING = 0.1  # of the time left, for the order of the samples,
-_SOON = 60  # which is sought after so many nodes
+_SOON = 400  # which is sought after so many nodes: fewer are made sooner without it
 _RECORD = 0.2  # seconds between records of the history
 
 
@@ -49,6 +49,7 @@ class Open:
     number: int
     allowed: NDArray[np.bool_] = field(compare=False)
     alpha: Vector = field(compare=False)
+    more: Vector | None = field(compare=False, default=None)  # what else its children begin with
 
 
 @dataclass
@@ -67,7 +68,7 @@ class AssignmentSearch:
     jobs: int = 1
     beside: Beside | None = None
     prices: PriceSearch | None = None
-    node: Node | None = None
+    node: Any = None  # the room for the node at hand
     history: list[dict[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,13 +84,13 @@ class AssignmentSearch:
         self.stack: list[Open] = []  # begun where there is no more room
         self.nodes, self.made, self.at_hand, self.proven = 0, 0, np.inf, 0.0
 
-    def _prepared(self, additive: bool) -> Node:
+    def _prepared(self, additive: bool) -> Any:
         """The room for nodes; those come first in the middle of the negatives."""
         if self.node is None:
             self.moves: Moves = moves_for(self.npos, len(self.data.C), self.data.A.shape[1], self.n_faces)
             self.is_ordered = not additive
             order = by_distance(self.data) if additive else np.arange(self.npos)
-            self.node = node_for(self.data, self.n_faces, order)
+            self.node = self._room(order)
         return self.node
 
     def _order(self) -> None:
@@ -99,7 +100,7 @@ class AssignmentSearch:
         given = self.data
         self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
         self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)
-        self.node = node_for(self.data, self.n_faces, order)
+        self.node = self._room(order)
         for nodes in (self.heap, self.stack):
             nodes[:] = [replace(one, alpha=np.ascontiguousarray(one.alpha[:, rows])) for one in nodes]
 
@@ -135,18 +136,15 @@ class AssignmentSearch:
                 break
         return self._record(Status.OPTIMAL)
 
-    def _children(self, node: Node, one: Open, additive: bool) -> list[Open]:
+    def _children(self, node: Any, one: Open, additive: bool) -> list[Open]:
         """What is left to explore of an open node, the best last."""
         best, moves = self.best, self.moves
         if one.bound >= best.limits[0] * (1.0 - self.tol):
             best.limits[1] = min(best.limits[1], one.bound)
             return []
         self.nodes += 1
-        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
-        bound, base, branch, used = examine(self.data, best, node, moves, one.bound, self.tol, additive)
-        exact = branch < 0 and bound < best.limits[0] * (1.0 - self.tol)
-        if exact:  # coordinates did not get that far
-            bound, base, branch = refine(self.data, best, node, bound, used, self.clock)
+        self._set(node, one)
+        bound, base, branch, used, exact = self._examined(node, one.bound, additive)
         if branch < 0:
             best.limits[1] = min(best.limits[1], bound)
             return []
@@ -158,8 +156,29 @@ class AssignmentSearch:
                 alpha[k] += moves.delta[branch, k]
                 least = max(bound, base + moves.gain[branch, k])
             self.made += 1
-            children.append(Open(least, one.depth - 1, self.made, allowed, alpha))
+            children.append(Open(least, one.depth - 1, self.made, allowed, alpha, self._left(node)))
         return sorted(children, reverse=True)
+
+    def _set(self, node: Any, one: Open) -> None:
+        """Make an open node the one at hand."""
+        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
+
+    def _left(self, node: Any) -> Vector | None:
+        """What else the children of the node at hand begin with."""
+        return None
+
+    def _examined(self, node: Any, bound: float, additive: bool) -> tuple[float, float, int, int, bool]:
+        """What is proven of a node and where to branch, and whether its faces were solved exactly."""
+        best = self.best
+        bound, base, branch, used = examine(self.data, best, node, self.moves, bound, self.tol, additive)
+        exact = branch < 0 and bound < best.limits[0] * (1.0 - self.tol)
+        if exact:  # coordinates did not get that far
+            bound, base, branch = refine(self.data, best, node, bound, used, self.clock)
+        return bound, base, branch, used, exact
+
+    def _room(self, order: NDArray[np.int64]) -> Any:
+        """Room for the node at hand."""
+        return node_for(self.data, self.n_faces, order)
 
     def _record(self, status: Status = Status.OPTIMAL) -> Status:
         self.history.append(

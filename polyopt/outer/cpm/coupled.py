@@ -1,31 +1,28 @@
 """The global optimum of the Convex Polytope Machine where its faces are coupled, for small data.
 
 Where a negative pays for its worst face alone (loss="max"), or all faces share a margin budget
-(margin="worst"), no face has a program of its own, which :mod:`polyopt.outer.cpm.optimum` needs. This one
-goes through the same partial assignments, best bound first. A node is the explicit program with the samples
-assigned so far, and its multipliers give the bound on all completions of
-:mod:`polyopt.certificates.cpm_partial`. A node takes milliseconds, and the bound is the weaker one of samples
-that pay by their own multipliers: some tens of samples are its size.
+(margin="worst"), no face has a program of its own. For given shares of the budget, and of the negatives'
+costs, each has (:mod:`polyopt.solvers.cpm.coupled`): so the search of :mod:`polyopt.outer.cpm.optimum` goes
+through the same partial assignments, with the same bound by trial moves of samples, once the multipliers of
+all faces have been raised together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations import cpm, cpm_worst
-from formulations.polytope import natural_assignment
+from formulations.polytope import natural_assignment, shares
 from formulations.solution import Solution, Status
-from polyopt.certificates.cpm_partial import bound_of_completions
-from polyopt.certificates.cpm_point import CpmPoint
-from polyopt.certificates.geometry import LinearGeometry
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.cpm.worst import WorstCaseProblem
-from polyopt.outer.rounds import run_rounds
-from polyopt.watch import tell
+from polyopt.outer.cpm.assignments import AssignmentSearch, Open
+from polyopt.outer.cpm.prepared import unmerge
+from polyopt.solvers.cpm.coupled import price_coupled, settle_coupled
+from polyopt.solvers.cpm.coupled_node import aim, coupled_node_for, prove_coupled
+from polyopt.solvers.cpm.coupled_polish import polished_coupled
+from polyopt.solvers.cpm.coupled_rows import Faces, faces_for
+from polyopt.solvers.cpm.explicit_coupled import solve_explicit_coupled
+from polyopt.solvers.cpm.tree import examine, largest, paying
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,10 +36,13 @@ if TYPE_CHECKING:
 
 __all__ = ["search_coupled"]
 
-_STARTS = 5  # of the alternating heuristic
-_ROUNDS = 100  # of each
-_RECORD = 0.2  # seconds between records of the history
-_FREE = -2  # a positive that is not assigned; negatives have -1
+_STARTS, _BEST = 6, 3  # of the alternating heuristic, by direction and by lot; those that are settled finely
+_COARSE, _SETTLED = 1e-3, 1e-5  # of the least cost known: the precision of starts
+_BEGINNING = 0.2  # of the time left, for the starts
+_NEAR = 0.99  # of the least cost known: a bound from which a node is solved exactly before it branches
+_LOSS = 1e-9  # of the cost, that is given for faces which fit their multipliers
+_GRACE = 0.2  # seconds past a limit that the faces of an answer may take
+_PART = 0.5  # of what a bound misses: positives not assigned that pay less are not what it lacks
 
 
 def search_coupled(
@@ -67,164 +67,168 @@ def search_coupled(
     Solution
         As :func:`polyopt.outer.cpm.optimum.solve_cpm_global` has it.
     """
-    search = _Search(X, y, C, n_faces, loss, margin, tol, clock, additive)
-    status = search.run(seed, start, max_nodes)
-    return search.solution(status)
+    search = _Search(X, y, C, n_faces, tol, clock, np.random.default_rng(seed))
+    search.shared, search.worst = loss == "max", margin == "worst"
+    status = search.run(start, max_nodes, additive)
+    return search.solution(status, f"branch and bound, {'additive' if additive else 'plain'} bound")
 
 
-@dataclass(order=True, frozen=True)
-class _Open:
-    """An open node, in the order of exploring: least bound, then deepest (-depth), then oldest."""
-
-    bound: float
-    depth: int
-    number: int
-    assignment: Assignment = field(compare=False)
-
-
-class _Search:
+class _Search(AssignmentSearch):
     """One search."""
 
-    def __init__(
-        self, X: Vector, y: Vector, C: Vector, n_faces: int, loss: Loss, margin: Margin, tol: float,
-        clock: Clock, additive: bool,
-    ):  # fmt: skip
-        self.X, self.y, self.C, self.n_faces, self.loss, self.margin = X, y, C, n_faces, loss, margin
-        self.tol, self.clock, self.additive = tol, clock, additive
-        self.geometry = LinearGeometry(cpm.lift(X))
-        kind = WorstCaseProblem if margin == "worst" else PolytopeProblem
-        self.problem = kind(X, y, C, n_faces, loss)
-        program = cpm_worst.fixed_assignment if margin == "worst" else cpm.fixed_assignment
-        first = np.where(y > 0, 0, -1)
-        self.program = program(X, y, n_faces, first, C, loss)
-        root = first if n_faces == 1 else np.where(y > 0, _FREE, -1)
-        self.heap = [_Open(0.0, 0, 0, root)]
-        self.best: Solution | None = None
-        self.value, self.cut, self.at_hand, self.proven = np.inf, np.inf, np.inf, 0.0
-        self.nodes, self.made = 0, 0
-        self.history: list[dict[str, float]] = []
+    shared = worst = False
+    faces: Faces
 
-    def run(self, seed: int, start: Vector | None, max_nodes: int | None) -> Status:
+    def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
-            self._start(seed, start)
-            return self._explore(max_nodes)
+            self.faces = faces_for(self.data, self.n_faces, self.shared, self.worst)
+            self._begin(first)
+            return self._explore(max_nodes, additive)
         except KeyboardInterrupt:
-            if self.best is None:
+            if not np.isfinite(self.best.limits[0]):
                 raise
             return self._record(Status.INTERRUPTED)
 
-    def _explore(self, max_nodes: int | None) -> Status:
-        while self.heap:
-            if max_nodes is not None and self.nodes >= max_nodes:
-                return self._record(Status.ITERATION_LIMIT)
-            if self.clock.is_over:
-                return self._record(Status.TIME_LIMIT)
-            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
-                self._record(Status.OPTIMAL)
-            self.at_hand = self.heap[0].bound  # an interruption must not lose it
-            for child in self._children(heappop(self.heap)):
-                heappush(self.heap, child)
-            self.at_hand = np.inf
-        return self._record(Status.OPTIMAL)
+    def _begin(self, first: Vector | None) -> None:
+        """An incumbent: from the faces given, or from random ones, each by alternating.
 
-    def _children(self, one: _Open) -> list[_Open]:
-        """What is left to explore of an open node."""
-        if one.bound >= self.value * (1.0 - self.tol):
-            self.cut = min(self.cut, one.bound)
-            return []
-        self.nodes += 1
-        free = np.flatnonzero(one.assignment == _FREE)
-        Z = np.where(self.y[:, None] > 0, one.assignment[:, None] == np.arange(self.n_faces), 1.0)
-        found = self.program.set(Z=Z).solve(time_limit=self.clock.left)
-        bound, paid = one.bound, self.C[free]
-        if found.primal:
-            W, alpha = found["W"], found.duals["margin"]
-            paid = self.C[free] * self._point(W, Z).hinge[free].min(axis=1)
-            order = free[np.argsort(-paid, kind="stable")] if self.additive else free[:0]
-            bound = max(bound, bound_of_completions(self._point(W, Z), alpha, self.loss, self.margin, order))
-            if self._value(W) < self.value:
-                self._try(natural_assignment(self.X, self.y, W))
-        if not len(free) or bound >= self.value * (1.0 - self.tol):
-            self.cut = min(self.cut, bound)
-            return []
-        branch, children = free[int(paid.argmax())], []
-        # Faces that answer for nobody yet are alike: the first of them stands for all.
-        for k in range(min(self.n_faces, int(one.assignment.max(initial=-1)) + 2)):
-            assignment = one.assignment.copy()
-            assignment[branch] = k
-            self.made += 1
-            children.append(_Open(bound, one.depth - 1, self.made, assignment))
-        return children
-
-    def _point(self, W: Vector, Z: Vector) -> CpmPoint:
-        return CpmPoint(self.geometry, self.y, self.C, Z, W, None, False)
-
-    def _value(self, W: Vector) -> float:
-        point = self._point(W, np.ones((len(self.y), self.n_faces)))
-        return float(point.value_of_best_assignment(self.loss, self.margin).mid)
-
-    def _start(self, seed: int, start: Vector | None) -> None:
-        """An incumbent: from the faces given, or from random ones, each by alternating."""
-        if start is not None:
-            self._try(natural_assignment(self.X, self.y, start))
+        Of many starts settled coarsely a few are settled finely.
+        """
+        points, K = self.data.A[self.data.inside :], self.n_faces
+        if first is not None:
+            self._settle((points @ first.T).argmax(axis=1), _SETTLED)
             return
-        # One positive class alone, or one face, has one start.
-        count = _STARTS if self.n_faces > 1 and (self.y > 0).any() else 0
-        self._try(np.where(self.y > 0, 0, -1))
-        for rng in self.problem.generators(seed, count):
-            self._try(self.problem.start(rng, self.clock.left))
-            if self.clock.is_over:
-                return
+        nobody = np.zeros(len(points), dtype=np.int64)
+        found = [(self._settle(nobody, _COARSE), 0, nobody)]
+        if K == 1 or not len(points):
+            self._settle(nobody, _SETTLED)
+            return
+        clock, features = self.clock.part(_BEGINNING), points[:, :-1]
+        scale = features.std(axis=0)
+        centred = (features - features.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+        for number in range(1, 2 * _STARTS + 1):
+            face = (centred @ self.rng.normal(size=(centred.shape[1], K))).argmax(axis=1)
+            if number % 2 == 0:
+                face = self.rng.integers(0, K, len(points))
+            found.append((self._settle(face, _COARSE), number, face))
+            if clock.is_over:
+                break
+        for _, _, face in sorted(found)[:_BEST]:
+            self._settle(face, _SETTLED)
 
-    def _try(self, assignment: Assignment) -> None:
-        """What alternating makes of an assignment, kept if it is the best so far."""
-        limit = None if self.best is None else self.clock.left  # there is to be a point
-        try:
-            found = run_rounds(self.problem, assignment, max_iter=_ROUNDS, time_limit=limit)
-        except RuntimeError:
-            if self.clock.is_over and self.best is not None:
-                return
-            raise
-        value = self._value(found["W"])
-        if self.best is None or value < self.value:
-            self.best, self.value = found, value
-        if found.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+    def _settle(self, face: Assignment, precision: float) -> float:
+        """What alternating makes of an assignment, which is changed, kept if it is the best so far."""
+        W, known = np.zeros_like(self.best.W), float(self.best.limits[0])
+        scale = known if np.isfinite(known) else self.data.C.sum()
+        cost = settle_coupled(self.faces, face, W, precision * scale)
+        self._keep(W, cost)
+        return float(cost)
 
-    def _record(self, status: Status) -> Status:
-        self.history.append(
-            {
-                "nodes": float(self.nodes),
-                "open": float(len(self.heap)),
-                "bound": self._bound(),
-                "objective": self.value,
-                "seconds": self.clock.seconds,
-            }
-        )
-        tell(self.history[-1])
-        return status
+    def _keep(self, W: Vector, cost: float) -> None:
+        if self.best.limits[0] > cost:
+            self.best.limits[0], self.best.W[:] = cost, W
 
-    def _bound(self) -> float:
-        """The least of the open nodes' bounds and of those of what was cut or finished."""
-        first = self.heap[0].bound if self.heap else np.inf
-        self.proven = max(self.proven, min(first, self.at_hand, self.cut, self.value))
-        return self.proven
+    def _room(self, order: NDArray[np.int64]) -> Any:
+        if self.faces.given is not self.data:  # in another order
+            self.faces = faces_for(self.data, self.n_faces, self.shared, self.worst)
+        return coupled_node_for(self.data, self.n_faces, order)
 
-    def solution(self, status: Status) -> Solution:
-        """The best point that is known, and the bound."""
-        assert self.best is not None
-        bound = min(self._bound(), self.value)
-        if status is Status.OPTIMAL and self.value - bound > self.tol * self.value:
+    def _set(self, node: Any, one: Open) -> None:
+        super()._set(node, one)
+        node.target[:] = 0.0 if one.more is None else one.more
+
+    def _left(self, node: Any) -> Vector:
+        return np.asarray(node.target.copy())
+
+    def _examined(self, node: Any, bound: float, additive: bool) -> tuple[float, float, int, int, bool]:
+        best = self.best
+        bound, base, branch, used = examine(self.faces, best, node, self.moves, bound, self.tol, additive)
+        if branch >= 0 and additive and self.worst:
+            aim(self.faces, node, self.moves.shared, paying(self.faces, node, used), used)
+        is_near = branch < 0 or bound > _NEAR * best.limits[0]
+        exact = is_near and bound < best.limits[0] * (1.0 - self.tol)
+        if exact:  # coordinates did not get that far
+            bound, base, branch = self._refined(node, bound, used)
+        return bound, base, branch, used, exact
+
+    def _refined(self, node: Any, bound: float, used: int) -> tuple[float, float, int]:
+        """The bound of a node whose faces are solved exactly, their dual value, and where to branch."""
+        found = self._exact(node.face)
+        if found is not None:
+            node.faces[:], alpha = found
+            node.alpha[:] = self._within(alpha, node.face)
+            node.theta[:] = self._shares(node.alpha)
+        base, error = prove_coupled(self.faces, node)
+        self.best.limits[2] = max(self.best.limits[2], error)
+        cost = price_coupled(self.faces, node.faces, np.zeros_like(node.face))
+        self._keep(node.faces, cost)
+        node.W[:] = node.faces / node.scale[:, None]
+        order = paying(self.faces, node, used)
+        missing = node.cost[order].sum() > _PART * (cost - base)
+        branch = largest(node.cost, np.zeros_like(node.cost), order) if len(order) and missing else -1
+        return max(bound, base), base, branch
+
+    def _exact(self, face: Assignment) -> tuple[Vector, Vector] | None:
+        left = self.clock.left
+        limit = None if left is None else max(left, _GRACE)
+        return solve_explicit_coupled(self.faces, face, self.n_faces, limit)
+
+    def _polished(self, face: Assignment) -> Vector:
+        """The multipliers of the incumbent's assignment, and faces that fit them where that costs no more.
+
+        An interior point leaves the two some digits apart, which a step or two of Newton's method mend.
+        """
+        found, inside = self._exact(face), self.data.inside
+        if found is None:
+            return np.zeros((self.n_faces, len(self.data.C)))
+        W, alpha = found[0], self._within(found[1], face)
+        caps = np.tile(self.data.C, (self.n_faces, 1))
+        caps[:, inside:] *= face == np.arange(self.n_faces)[:, None]
+        fine, fitted = polished_coupled(self.faces, W, alpha, caps)
+        fine = self._within(fine, face)
+        nobody = np.zeros_like(face)
+        self._keep(W, price_coupled(self.faces, W, nobody))
+        cost = price_coupled(self.faces, np.ascontiguousarray(fitted), nobody)
+        if not cost <= self.best.limits[0] * (1.0 + _LOSS):
+            return alpha
+        self.best.limits[0], self.best.W[:] = cost, fitted
+        return fine
+
+    def _within(self, alpha: Vector, face: Assignment) -> Vector:
+        """Multipliers within their caps."""
+        inside, C = self.data.inside, self.data.C
+        alpha = np.minimum(alpha, C)
+        alpha[:, inside:] *= face == np.arange(self.n_faces)[:, None]
+        if self.shared:
+            total = alpha[:, :inside].sum(axis=0)
+            cap = C[:inside] * (1.0 - 1e-12)
+            alpha[:, :inside] *= np.where(total > cap, cap / np.maximum(total, 1e-300), 1.0)
+        return alpha
+
+    def _shares(self, alpha: Vector) -> Vector:
+        """The best shares of the margin budget, none of them 0."""
+        if not self.worst:
+            return np.ones(self.n_faces)
+        least = 1e-9
+        return shares(alpha @ self.data.A) * (1.0 - least * self.n_faces) + 0.5 * least
+
+    def solution(self, status: Status, solver: str) -> Solution:
+        """The incumbent, its faces solved as exactly as double precision allows."""
+        face = (self.data.A[self.data.inside :] @ self.best.W.T).argmax(axis=1)
+        alpha = self._polished(face)
+        W, value = self.best.W.copy(), float(self.best.limits[0])
+        assignment = natural_assignment(self.X, self.y, W)
+        assigned = (self.merged >= 0) & (self.y > 0)
+        assignment[assigned] = face[self.merged[assigned] - self.data.inside]
+        bound = min(self._bound(), value)
+        if status is Status.OPTIMAL and value - bound > self.tol * value:
             status = Status.INACCURATE
+        duals = {"margin": unmerge(alpha.T, self.data.C, self.merged, self.C)}
+        if self.worst:
+            duals["norm"] = shares(alpha @ self.data.A)
         return Solution(
-            status=status,
-            primal={name: self.best[name] for name in ("W", "assignment")},
-            duals=self.best.duals,
-            objective=self.value,
-            bound=bound,
-            solver=f"branch and bound, {'additive' if self.additive else 'plain'} bound",
-            iterations=self.nodes,
-            solve_time=self.clock.seconds,
+            status=status, primal={"W": W, "assignment": assignment}, duals=duals, objective=value,
+            bound=bound, solver=solver, iterations=self.nodes, solve_time=self.clock.seconds,
             history=tuple(self.history),
-        )
+        )  # fmt: skip

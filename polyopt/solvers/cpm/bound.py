@@ -46,18 +46,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polyopt.compiled import njit
+from polyopt.solvers.cpm.coupled_rows import is_shared, of_face, take_room
 from polyopt.solvers.cpm.face import UNIT, Samples, climb, dual_error, dual_value, hyperplane, slope_blur
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Vector
+    from polyopt.solvers.cpm.coupled_rows import Faces
 
 __all__ = ["Moves", "add_up", "cost_on", "moves_for", "try_move"]
 
-# Sweeps at most over the samples of a face, each sooner at an end where a sweep gains a share of what is
-# sought (5e-3, 1e-2): of one positive put on a face, and of what moves have in common. Of numpy's type, as
-# climb is compiled anew for every plain number.
+# Sweeps at most of one positive put on a face, and of what moves have in common; they end sooner where one
+# gains 5e-3 and 1e-2 of what is sought. Of numpy's type, as climb is compiled anew for every plain number.
 _TRIAL_SWEEPS, _SHARED_SWEEPS = np.int64(100), np.int64(30)
 _MARGIN = 1e-12  # of a cap, by which the boxes of joint moves are smaller: 500 samples' roundings are less
 
@@ -263,7 +264,7 @@ def _least_share(worth: float, square: float, amount: float) -> float:
 
 @njit(cache=True)
 def add_up(
-    data: Samples,
+    data: Samples | Faces,
     caps: Vector,
     alpha: Vector,
     W: Vector,
@@ -278,7 +279,7 @@ def add_up(
     `allowed` (npos, K) says which of the first `used` faces each may go to; the trial moves of
     :func:`try_move` must be there for them. The sum ends early once it is `enough`.
     """
-    n, d = data.A.shape
+    n, d = len(data.C), W.shape[1]
     change, e = np.empty((used, n)), np.empty((used, d))
     worth, square, blur = np.empty(used), np.empty(used), np.empty(used)
     for k in range(used):
@@ -291,8 +292,9 @@ def add_up(
         for k in range(used):
             if allowed[p, k]:
                 worth[k], square[k], blur[k], off = _joint_move(
-                    data, alpha[k], W[k], p, k, moves, order[:place], moves.delta[p, k], change[k], e[k]
-                )
+                    of_face(data, k), alpha[k], W[k], p, k, moves, order[:place], moves.delta[p, k],
+                    change[k], e[k],
+                )  # fmt: skip
                 amount, most_off = min(amount, _most(worth[k], square[k])), max(most_off, off)
         moves.added[p] = amount
         moves.error[p] = most_off if amount > 0.0 else 0.0  # nothing moves where nothing is added
@@ -315,6 +317,8 @@ def add_up(
                 if j != own:
                     moves.up[k, j] = max(0.0, moves.up[k, j] - max(step, 0.0))
                     moves.down[k, j] = max(0.0, moves.down[k, j] - max(-step, 0.0))
+        if is_shared(data):
+            take_room(moves, p, used, data.inside)
         if total >= enough:
             break
     return total
@@ -322,21 +326,24 @@ def add_up(
 
 @njit(cache=True)
 def cost_on(
-    data: Samples, a: Vector, w: Vector, moves: Moves, order: NDArray[Any], p: int, k: int
+    data: Samples | Faces, a: Vector, w: Vector, moves: Moves, order: NDArray[Any], p: int, k: int
 ) -> tuple[float, float]:
-    """What p adds at least on face k when all the others in `order` add what :func:`add_up` found.
-
-    The second number is how far that may be from the truth.
-    """
-    n, d = data.A.shape
+    """What p adds at least on face k when all others add what :func:`add_up` found, and how far it is off."""
+    n, d = len(data.C), len(w)
     own = data.inside + p
     change, e = np.empty(n), np.empty(d)
     up, down = moves.up[k].copy(), moves.down[k].copy()  # put back below, exactly
     for j in range(n):
         if j != own:
-            moves.up[k, j] += max(moves.taken[p, k, j], 0.0)
-            moves.down[k, j] += max(-moves.taken[p, k, j], 0.0)
-    worth, square, _, error = _joint_move(data, a, w, p, k, moves, order, moves.delta[p, k], change, e)
+            taken = moves.taken[p, k, j]
+            moves.down[k, j] += max(-taken, 0.0)
+            if is_shared(data) and j < data.inside:  # others left what p takes most of, on whichever face
+                for other in range(len(moves.up)):
+                    taken = max(taken, moves.taken[p, other, j])
+            moves.up[k, j] += max(taken, 0.0)
+    worth, square, _, error = _joint_move(
+        of_face(data, k), a, w, p, k, moves, order, moves.delta[p, k], change, e
+    )
     for j in range(n):
         moves.up[k, j], moves.down[k, j] = up[j], down[j]
     return _most(worth, square), error
