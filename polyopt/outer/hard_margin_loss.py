@@ -37,6 +37,8 @@ _TRIED = 4  # samples that hold the hyperplane, and of those given up the neares
 _LITTLE = 1e-9  # of a value: less is rounding
 _LEAST, _MOST = 0.05, 0.95  # probabilities that the root gives
 _PRIORS = (0.9, 0.6)  # the probability that a sample is kept, of the further runs
+_KEPT = (0.0, 0.2, 0.5, 1.0)  # of z at the root: samples of no more are kept
+_FEW, _SOON = 100, 60  # samples for which a tree is begun before the search, and its nodes
 _DRAWN, _ITERATIONS, _PATIENCE = 40, 30, 4
 _MIP_GAP = 1e-8  # relative, that the explicit program is solved to
 _TREE_GAP = 5e-7  # half of a certificate's 1e-6, which leaves the other half to rounding
@@ -82,7 +84,11 @@ def solve_hard_margin_loss(
         return solve_explicitly(data, clock)
     tree = Search(data, _TREE_GAP, clock, 0, progress)
     status = tree.run()
-    history, iterations, name = list(tree.history), 0, "branch and bound"
+    if status is Status.ITERATION_LIMIT and solver == "global" and len(data.y) <= _FEW:
+        _begin_by_repairs(data, tree)
+        tree.most = _SOON
+        status = tree.run()
+    history, iterations, name = list(tree.history), tree.nodes, "branch and bound"
     if status is Status.ITERATION_LIMIT:
         limit = None if clock.left is None else _SHARE * clock.left
         found = search_patterns(data, tree, time_limit=limit, seed=seed, progress=progress)
@@ -99,6 +105,14 @@ def solve_hard_margin_loss(
         solve_time=clock.seconds, history=tuple(history),
     )  # fmt: skip
     return solution, tree.bound
+
+
+def _begin_by_repairs(data: HardMarginLossData, root: Search) -> None:
+    """Offer what some patterns are repaired to, of the samples that the root would rather keep."""
+    search = _Repairs(data)
+    for share in _KEPT:
+        search.score(root.root <= share)
+    root.offer(search.w, search.b)
 
 
 def search_patterns(

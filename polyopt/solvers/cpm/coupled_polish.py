@@ -1,6 +1,6 @@
 """Coupled faces from nearly the best multipliers to the last digits: Newton's method on who is on the margin.
 
-An interior point leaves multipliers that are right to six digits or so. Which of them are 0, or at their caps,
+An interior point leaves multipliers right to six digits or so. Which of them are 0, or at their caps,
 is plain then; the others belong to samples on their margins. With v_k = Σ_i a_ik y_i x̃_i and u_k = v_k/‖v_k‖
 the faces are W_k = ½ v_k (total) or r u_k with 2 r = Σ ‖v_k‖ (worst); and what is left to solve are
 

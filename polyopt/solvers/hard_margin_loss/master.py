@@ -157,11 +157,12 @@ class Master:
             return float(self._costs @ low) * (1.0 - 1e-12), float(self._costs @ low) * (1.0 - 1e-12)
         cuts = np.array([self.rows[j][0] for j in used], dtype=np.int64)
         sharp = np.array([self.rows[j][1] for j in used], dtype=bool)
-        matrix, lam = self._cuts.matrix[cuts], duals[used]
+        sets, lam = [self._cuts.sets[j] for j in cuts], duals[used]
+        places, lengths = np.concatenate(sets), [len(one) for one in sets]
         n, count = len(self._costs), len(used)
         found = []
         for weight in (lam, np.where(sharp, lam, 0.0)):
-            pulled = matrix.T @ weight
+            pulled = np.bincount(places, np.repeat(weight, lengths), minlength=n)
             reduced = self._costs - pulled
             total = float(weight.sum())
             of_z = np.minimum(reduced * low, reduced * high)

@@ -51,7 +51,7 @@ _BROKEN = 1e-4  # a cut broken by less is none
 _ROUNDS = (60, 12)  # of the master program, at the root and at another node
 _SLOW = 0.01  # of the gap: rounds that raise the bound by less, three in a row, are the last of a node
 _POOL = 50  # of the cuts known, those put back at once
-_HAIR = 1e-9
+_HAIR, _SHORT = 1e-9, 2e-7  # a margin that is short by more counts as not met
 _BELOW = 1.0 - 2.0**-48  # differences of values are rounded
 
 
@@ -272,7 +272,7 @@ class Search(BranchAndBound):
                 found = self.samples.meet(kept, limit)
                 if found.status == STALLED:
                     break
-                if found.is_met:
+                if found.is_met and self._promises(found):
                     self.offer(*self.samples.hyperplane(found))
                 if share == 0.0 and turn == 0:
                     first = found
@@ -283,6 +283,11 @@ class Search(BranchAndBound):
                     break
                 kept[found.active] = False
         return new, first
+
+    def _promises(self, found: Meeting) -> bool:
+        """Whether the hyperplane just found is as good as the best, as far as its margins as computed say."""
+        lost = float(self.data.costs[self.samples.margins < 1.0 - _SHORT].sum())
+        return found.value + lost <= self.best * (1.0 + _HAIR)
 
     def _broken_by(self, found: Meeting, point: MasterSolution, limit: float) -> bool:
         """Whether the samples that hold the hyperplane make a cut that the point breaks."""
