@@ -18,6 +18,7 @@ from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.certificates.cpm_partial import _added, bound_of_completions
 from polyopt.certificates.cpm_point import CpmPoint, bound_of
 from polyopt.certificates.geometry import LinearGeometry
+from polyopt.outer.cpm import assignments
 from polyopt.outer.cpm.optimum import solve_cpm_global
 
 COUPLED = [("max", "total"), ("sum", "worst"), ("max", "worst")]
@@ -120,6 +121,32 @@ def test_limits_keep_a_point_and_a_valid_bound(loss, margin):
     assert at_once.objective == pytest.approx(value(X, y, C, at_once["W"], loss, margin))
     again = solve_cpm_global(X, y, C, 2, loss=loss, margin=margin, start=whole["W"])
     assert again.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(("loss", "margin"), ALL)
+def test_an_order_sought_on_the_way_changes_no_answer(loss, margin, monkeypatch):
+    """Open nodes go on with their multipliers, whose samples have other places."""
+    X, y, C = draw(16, 4, widen=3.0)
+    known = solve_cpm_global(X, y, C, 2, loss=loss, margin=margin, bounds="additive")
+    orders, order = [], assignments.AssignmentSearch._order
+
+    def pulled(search):
+        return np.array([one.alpha @ search.data.A for one in search.heap])
+
+    def watched(self):
+        before = pulled(self)
+        order(self)
+        orders.append(before)
+        assert pulled(self) == pytest.approx(before, abs=1e-12)
+
+    monkeypatch.setattr(assignments, "_SOON", 1)
+    monkeypatch.setattr(assignments.AssignmentSearch, "_order", watched)
+    found = solve_cpm_global(X, y, C, 2, loss=loss, margin=margin, bounds="additive")
+    assert len(orders) == 1
+    assert len(orders[0])
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(known.objective, rel=2e-6)
+    assert found.objective == pytest.approx(value(X, y, C, found["W"], loss, margin), rel=1e-12)
 
 
 # -- the bound -----------------------------------------------------------------------------

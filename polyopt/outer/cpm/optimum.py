@@ -91,7 +91,7 @@ def solve_cpm_global(
         (:mod:`polyopt.outer.cpm.boxes`).
     loss, margin
         As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
-        of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
+        of :mod:`polyopt.outer.cpm.coupled`, without prices, boxes and the spread.
     n_jobs : int, optional
         Nodes of the spread looked into at once, as joblib counts.
 
