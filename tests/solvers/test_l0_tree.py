@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from functools import cache
 from types import SimpleNamespace
 
@@ -14,15 +15,23 @@ from scipy.optimize import linprog
 from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
+from polyopt.compiled import njit
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0 import compiled, pivots
 from polyopt.solvers.l0 import node as l0_node
-from polyopt.solvers.l0 import pivots
 from polyopt.solvers.l0 import tree as l0_tree
+from polyopt.solvers.l0.grown_bound import problem_of, prove
 from polyopt.solvers.l0.leaves import _Tree
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP
 from polyopt.solvers.l0.tree import solve_l0_tree
 from polyopt.solvers.l0.warm import WarmLP
+
+
+@njit
+def proves(of, fixed, u, rates):
+    return prove(of, fixed, u, rates)
+
 
 KERNELS = few(["indefinite", "rectangular"], ["linear", "rbf", "indefinite", "rectangular"])
 
@@ -63,6 +72,17 @@ def scores(kernel):
     patterns = np.array(list(itertools.product((0.0, 1.0), repeat=len(data.centres))))
     lp = PatternLP(data)
     return data, patterns, np.array([data.pattern_score(s, lp.solve(s).value) for s in patterns])
+
+
+def in_python(data, start=None, tol=1e-6):
+    """The answer of the search in Python, which goes on where the compiled one cannot."""
+    search = l0_tree.Search(data, tol, Clock(), None, None)
+    if start is not None:
+        search.offer(*start)
+    return l0_tree.ended(search, search.run())
+
+
+SEARCHES = {"compiled": solve_l0_tree, "python": in_python}
 
 
 @cache
@@ -175,10 +195,12 @@ def test_on_thousands_of_tiny_degenerate_problems_no_bound_is_above_and_none_is_
 # -- the search ----------------------------------------------------------------------------
 
 
-def test_without_room_it_goes_depth_first_to_the_same_optimum(monkeypatch):
+@pytest.mark.parametrize("search", SEARCHES)
+def test_without_room_it_goes_depth_first_to_the_same_optimum(monkeypatch, search):
     data, optimum = medium()
     monkeypatch.setattr(l0_tree, "_BYTES", 0)
-    found = solve_l0_tree(data)
+    monkeypatch.setattr(compiled, "_BYTES", 0)
+    found = SEARCHES[search](data)
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(optimum, rel=1e-6)
     assert found.history[-1]["open"] < 60
@@ -196,18 +218,22 @@ def test_wherever_it_stops_it_is_never_above_its_start(kernel, nodes):
         assert found.bound <= min(found.objective, values.min() * (1.0 + 1e-9))
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144])
-def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, search, after):
+    """In Python before each program, compiled between any two nodes."""
     data, optimum = medium()
-    solve, calls = WarmLP.solve, itertools.count()
+    of, name = (compiled.grown, "grow") if search == "compiled" else (WarmLP, "solve")
+    solve, calls = getattr(of, name), itertools.count()
 
-    def interrupted(self, *arguments, **options):
+    def interrupted(*arguments, **options):
         if next(calls) == after:
             raise KeyboardInterrupt
-        return solve(self, *arguments, **options)
+        return solve(*arguments, **options)
 
-    monkeypatch.setattr(WarmLP, "solve", interrupted)
-    found = solve_l0_tree(data)
+    monkeypatch.setattr(of, name, interrupted)
+    monkeypatch.setattr(compiled, "_WORK", 0)
+    found = SEARCHES[search](data)
     assert found.status is Status.INTERRUPTED
     assert 0.0 <= found.bound <= optimum * (1 + 1e-9)
     assert found.objective >= optimum * (1 - 1e-9)
@@ -235,7 +261,7 @@ def test_failures_of_the_solvers_cost_time_and_no_truth(monkeypatch, share):
     monkeypatch.setattr(pivots, "pivot_to_optimum", lost)
     monkeypatch.setattr(l0_node._Model, "run", failing)
     monkeypatch.setattr(l0_node._Model, "point", nothing)
-    found = solve_l0_tree(data)
+    found = in_python(data)
     assert sum(failures) > 10
     assert found.bound <= optimum * (1 + 1e-9)
     assert found.objective >= optimum * (1 - 1e-9)
@@ -247,9 +273,77 @@ def test_solvers_of_no_use_at_all_leave_the_start(monkeypatch):
     first = PatternLP(data).solve(np.arange(24) % 3 == 0)
     monkeypatch.setattr(pivots, "pivot_to_optimum", lambda *_: pivots.FAILED)
     monkeypatch.setattr(l0_node._Model, "run", lambda *_: False)
+    monkeypatch.setattr(compiled.grown, "plant", lambda *_: False)
     found = solve_l0_tree(data, start=(first.alpha, first.b))
     assert found.status is Status.FAILED
     assert found.objective <= data.score(first.alpha, first.b)
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 11])
+def test_where_compiled_steps_fail_the_search_in_python_goes_on(monkeypatch, after):
+    """From what is open then, or from the start: nothing is lost, and it is not begun anew."""
+    data, optimum = medium()
+    grow, calls, first = compiled.grown.grow, itertools.count(), []
+
+    def lost(*arguments):
+        return compiled.grown.LOST if next(calls) == after else grow(*arguments)
+
+    begun = l0_tree.Search.after
+    monkeypatch.setattr(l0_tree.Search, "after", lambda other: first.append(begun(other)) or first[0])
+    monkeypatch.setattr(compiled, "_WORK", 0)
+    if after:
+        monkeypatch.setattr(compiled.grown, "grow", lost)
+    else:
+        monkeypatch.setattr(compiled.grown, "plant", lambda *_: False)
+    found = solve_l0_tree(data)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(optimum, rel=1e-6)
+    assert found.bound <= optimum * (1 + 1e-9)
+    assert first[0].nodes >= after  # of both
+    assert found.iterations == first[0].nodes
+
+
+def test_on_hundreds_of_tiny_degenerate_problems_the_compiled_tree_is_right():
+    """Against all patterns; and what it proves of a node is what the formula in Python does."""
+    rng = np.random.default_rng(16)
+    for _ in range(few(150, 2000)):
+        data = tiny(rng)
+        found = solve_l0_tree(data)
+        model, p = PatternLP(data), len(data.centres)
+        values = [
+            (data.pattern_score(s, one.value), data.pattern_score(s, one.bound))
+            for s in itertools.product((0.0, 1.0), repeat=p)
+            if (one := model.solve(s))
+        ]
+        least = min(value for value, _ in values)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(least, rel=1.01e-6)
+        assert found.bound <= min(found.objective, least * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_compiled_multipliers_prove_nothing_more_than_exact_arithmetic_does(kernel):
+    """Rates and bounds in rational numbers, of the very multipliers that are in balance."""
+    data, rng = problem(kernel, 9), np.random.default_rng(8)
+    bound = l0_node.NodeBound(data)
+    of, n, p = problem_of(bound), *data.K.shape
+    for size in (1.0, 1e-3, 5.0):
+        fixed, u = marks(p, rng), size * rng.uniform(-0.2, 1.0, n) * bound.caps
+        rates = np.zeros((2, p))
+        proven = proves(of, fixed, u, rates)
+        exact = [max(Fraction(0), min(Fraction(v), Fraction(c))) for v, c in zip(u, bound.caps, strict=True)]
+        sums = {side: sum(v for v, t in zip(exact, data.y, strict=True) if t == side) for side in (-1.0, 1.0)}
+        light = min(sums.values())
+        exact = [v * light / sums[t] if sums[t] else v for v, t in zip(exact, data.y, strict=True)]
+        C, value = Fraction(data.C), sum(exact) + int((fixed == ON).sum())
+        for j in range(p):
+            column = zip(exact, data.y, data.K[:, j], strict=True)
+            rate = C * int(data.centres[j]) * sum(v * int(t) * Fraction(k) for v, t, k in column)
+            assert rates[0, j] <= rate <= rates[1, j]
+            assert rates[1, j] - rates[0, j] <= 1e-12 * (1.0 + abs(rates[0, j]))
+            value -= 0 if fixed[j] == OFF else max(rate - int(fixed[j] == FREE), 0)
+        assert proven <= value
+        assert proven == pytest.approx(float(value), rel=1e-11, abs=1e-11)
 
 
 def test_a_wider_tolerance_ends_sooner():

@@ -71,7 +71,8 @@ class State(NamedTuple):
     are the basis, ``W`` its inverse, of which the first ``sizes[0]`` count; ``u, s`` (N,), ``d, a`` (p,) the
     point (a column of the basis has d = 0, which is not kept). ``of_rows, of_cols`` are the squared lengths
     by which steps are chosen (steepest edge), of each basic variable's row of the inverse of all rows and
-    columns. ``sizes[1]`` counts the steps since W was made; ``rest`` is b and the dual value.
+    columns. ``sizes[1]`` counts the steps since W was made, ``sizes[2]`` those of the last run; ``rest`` is b
+    and the dual value.
     """
 
     rows: Marks
@@ -96,7 +97,7 @@ def empty_state(N: int, p: int) -> State:
     return State(
         np.zeros(N, np.int8), np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(most, np.int64),
         np.zeros(most, np.int64), np.zeros((most, most)), np.zeros(N), np.zeros(N), np.zeros(p), np.zeros(p),
-        np.ones(N), np.ones(p), np.zeros(2, np.int64), np.zeros(2),
+        np.ones(N), np.ones(p), np.zeros(3, np.int64), np.zeros(2),
     )  # fmt: skip
 
 
@@ -144,13 +145,16 @@ def combine(target: Vector, factors: Vector, vectors: Vector, which: NDArray[np.
             q += 1
 
 
+@njit(cache=True)
 def copy(source: State, target: State) -> None:
     """Make one state the same as another."""
-    k = int(source.sizes[0])
-    target.W[:k, :k] = source.W[:k, :k]
-    for name in State._fields:
-        if name != "W":
-            getattr(target, name)[:] = getattr(source, name)
+    k = source.sizes[0]
+    for q in range(k):
+        target.W[q, :k] = source.W[q, :k]
+    target.rows[:], target.cols[:], target.on[:] = source.rows, source.cols, source.on
+    target.R[:], target.Q[:], target.sizes[:] = source.R, source.Q, source.sizes
+    target.u[:], target.s[:], target.d[:], target.a[:] = source.u, source.s, source.d, source.a
+    target.of_rows[:], target.of_cols[:], target.rest[:] = source.of_rows, source.of_cols, source.rest
 
 
 @njit(cache=True)

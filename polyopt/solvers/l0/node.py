@@ -119,13 +119,15 @@ class NodeBound:
         C y_i K_ij t_j, by rows.
     caps : ndarray of shape (n,)
         Largest multipliers: C w, and not above it.
+    columns : (ndarray, ndarray), each of shape (p,)
+        Largest absolute entry of each column of `signed`, and largest error of one.
     """
 
     def __init__(self, data: L0Data):
         self.data = data
         self.signed = np.ascontiguousarray(data.y[:, None] * data.K * (data.C * data.centres))
         self.caps = np.nextafter(data.C * data.weights, 0.0)  # not over C w, which the product may be
-        self._sizes, self._errors = (data.C * of_columns for of_columns in data.column_sizes)
+        self.columns = data.C * data.column_sizes[0], data.C * data.column_sizes[1]
         self._price = Ball(data.l2) * data.C * data.C
 
     def of(self, fixed: Marks, u: Vector) -> tuple[float, Ball, Ball]:
@@ -145,7 +147,7 @@ class NodeBound:
         return self._of(fixed, Ball(u))[0]
 
     def _of(self, fixed: Marks, u: Ball) -> tuple[float, Ball, Ball]:
-        rates = expansion.rates(u.mid @ self.signed, self._sizes, self._errors, u)
+        rates = expansion.rates(u.mid @ self.signed, *self.columns, u)
         if self.data.l2:
             rates = saved_by(rates, self._price)
         saved = (rates - (fixed == FREE)).positive()[fixed != OFF].sum()

@@ -79,6 +79,7 @@ def pivot_to_optimum(given: Given, at: State, on: Marks, most: int, cutoff: floa
     _switch(given, at, on)
     again = 0
     for step in range(most + 1):
+        at.sizes[2] = step
         if at.rest[1] >= cutoff or step == most:
             return OPTIMAL if _leaving(given, at, on)[0] == 0 else STOPPED
         kind, number = _leaving(given, at, on)

@@ -34,6 +34,7 @@ from formulations.families import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.solvers.branching import BranchAndBound, OutOfTime
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.compiled import CompiledSearch
 from polyopt.solvers.l0.node import FREE, OFF, ON
 from polyopt.solvers.l0.point import as_start, finished, idle
 from polyopt.solvers.l0.ridge import node_model
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     Marks = NDArray[np.int8]
 
-__all__ = ["Open", "Search", "solve_l0_tree"]
+__all__ = ["Open", "Search", "begun", "ended", "solve_l0_tree"]
 
 # Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
 # of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
@@ -96,20 +97,47 @@ def solve_l0_tree(
     ValueError
         As :func:`polyopt.solvers.l0.milp.solve_l0_milp`, or numbers too large for HiGHS.
     """
-    clock, tol = Clock(time_limit), tolerance(tol)
-    search = Search(data, tol, clock, max_nodes, progress)
+    search = begun(data, tolerance(tol), Clock(time_limit), max_nodes, progress)
     if start is not None:
         search.offer(*as_start(data, start))
-    status = search.run()
+    return ended(search, search.run())
+
+
+def begun(
+    data: L0Data, tol: float, clock: Clock, max_nodes: int | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> Search | CompiledSearch:  # fmt: skip
+    """A search of a problem, to be run: compiled where squares cost nothing; arguments as of it."""
+    kind = Search if data.cap_price > 0.0 else CompiledSearch
+    return kind(data, tol, clock, max_nodes, progress)
+
+
+def ended(search: Search | CompiledSearch, status: Status) -> Solution:
+    """The solution of a search that has run.
+
+    Parameters
+    ----------
+    search : Search or CompiledSearch
+        The search; where a program was lost to it, one in Python goes on.
+    status : Status
+        How it ended.
+    """
+    data, clock, model = search.data, search.clock, None
+    if isinstance(search, CompiledSearch):
+        model = search.model
+        if search.lost:
+            search = Search.after(search)
+            status = search.run()
     solve_time = clock.seconds
     return finished(
         data,
         (search.alpha, search.b),
         search.bound,
         status,
-        tol=tol,
+        tol=search.tol,
         left=clock.left,
-        solver=f"branch and bound on the relaxation ({'interior point' if data.cap_price else 'HiGHS'})",
+        model=model,
+        solver=f"branch and bound on the relaxation ({'interior point' if data.cap_price else 'simplex'})",
         iterations=search.nodes,
         solve_time=solve_time,
         history=tuple(search.history),
@@ -148,6 +176,20 @@ class Search(BranchAndBound):
         self.tried: set[bytes] = set()
         self.room = _BYTES // (1600 + 2 * (n + p))
 
+    @classmethod
+    def after(cls, other: CompiledSearch) -> Search:
+        """A search that goes on where the compiled one had to stop."""
+        most = None if np.isinf(other.most) else int(other.most)
+        search = cls(other.data, other.tol, other.clock, most, other.progress)
+        search.offer(other.alpha, other.b)
+        search.bound, search.closed, search.nodes = other.bound, other.closed, other.nodes
+        search.history = other.history
+        for bound, fixed, basis in other.left():
+            search.made += 1
+            at = np.flatnonzero(fixed == FREE)
+            heappush(search.heap, Open(bound, search.made, fixed, basis, at, np.full(len(at), 0.5)))
+        return search
+
     def offer(self, alpha: Vector, b: float | None = None) -> None:
         """Keep a point, with the best intercept if none is given, if it is the best so far."""
         data = self.data
@@ -160,13 +202,14 @@ class Search(BranchAndBound):
 
     def _explore(self) -> Status:
         self.lp = node_model(self.data)
-        free = np.full(len(self.data.centres), FREE, dtype=np.int8)
-        root = self.lp.solve(free, None, np.inf, self.clock)
-        self.bound = max(root.bound, 0.0)
-        if not root.solved:
-            return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
-        for node in self._opened(free, root, 0.0):
-            self.heap.append(node)
+        if not self.heap:
+            free = np.full(len(self.data.centres), FREE, dtype=np.int8)
+            root = self.lp.solve(free, None, np.inf, self.clock)
+            self.bound = max(root.bound, 0.0)
+            if not root.solved:
+                return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
+            for node in self._opened(free, root, 0.0):
+                self.heap.append(node)
         while self._update() < self.enough and (self.heap or self.stack):
             if self.clock.is_over:
                 return Status.TIME_LIMIT

@@ -54,7 +54,7 @@ class WarmLP:
         self._units = np.ldexp(1.0, np.where(sizes > 0.0, np.frexp(sizes)[1] - 1, 0))
         rng = np.random.default_rng(0)  # of what keeps steps apart; the bound is one for the true costs
         scaled = signed / self._units
-        self._given = Given(
+        self.given = Given(
             scaled, np.ascontiguousarray(scaled.T), data.y.astype(float),
             self.bound.caps * (1.0 - _APART * rng.random(n)), np.ones(n), np.zeros(p), self._units,
             (np.ones(p) + _APART * rng.random(p)) / self._units, _APART * rng.random(p) / self._units, _NEAR,
@@ -88,15 +88,15 @@ class WarmLP:
             Steps at most, for a quick bound.
         """
         self.solves += 1
-        self._given.cap[:] = np.where(fixed == OFF, 0.0, self._units)
+        self.given.cap[:] = np.where(fixed == OFF, 0.0, self._units)
         on = (fixed == ON).astype(np.int8)
         if not self._begin(basis, fixed):
             return self._by_highs(fixed, cutoff, clock, most)
         # The costs are not quite those of the bound.
         enough = cutoff + 4.0 * _APART * abs(cutoff)
-        left = _MOST * sum(self._given.A.shape) if most is None else most
+        left = _MOST * sum(self.given.A.shape) if most is None else most
         while True:
-            ended = pivots.pivot_to_optimum(self._given, self._work, on, min(left, _STEPS), enough)
+            ended = pivots.pivot_to_optimum(self.given, self._work, on, min(left, _STEPS), enough)
             left -= _STEPS
             if ended != pivots.STOPPED or self._work.rest[1] >= enough or left <= 0 or clock.is_over:
                 break
@@ -109,7 +109,7 @@ class WarmLP:
 
     def _begin(self, basis: Marks | None, fixed: Marks) -> bool:
         """Make the state to begin from; whether there is one."""
-        given, base, work = self._given, self._base, self._work
+        given, base, work = self.given, self._base, self._work
         n, p = given.A.shape
         if basis is not None and not ((basis[n + p :] == 1) & (fixed == FREE)).any():
             if basis is not self._based:
@@ -123,7 +123,7 @@ class WarmLP:
         return self._from_nothing()
 
     def _from_nothing(self) -> bool:
-        return bases.begin(self._given, self._work)
+        return bases.begin(self.given, self._work)
 
     def _read(self, fixed: Marks, solved: bool) -> NodeSolution:
         """The answer, with what its multipliers prove, evaluated from the data."""
