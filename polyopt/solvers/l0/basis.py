@@ -14,7 +14,7 @@ bound of a changes: a child goes on where its parent ended.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AT_CAP", "AT_ZERO", "INSIDE", "INTERCEPT", "Given", "State", "add", "afresh", "begin",
-    "combine", "copy", "empty_state", "inner", "load", "place_all", "squares",
+    "combine", "copy", "empty_state", "inner", "load", "place_all", "put", "squares",
     "within", "within_sums",
 ]  # fmt: skip
 
@@ -145,16 +145,33 @@ def combine(target: Vector, factors: Vector, vectors: Vector, which: NDArray[np.
             q += 1
 
 
+@within
+def put(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Make one vector the same as another; a slice would do, but takes long to compile."""
+    for j in range(len(target)):
+        target[j] = source[j]
+
+
 @njit(cache=True)
 def copy(source: State, target: State) -> None:
     """Make one state the same as another."""
     k = source.sizes[0]
     for q in range(k):
-        target.W[q, :k] = source.W[q, :k]
-    target.rows[:], target.cols[:], target.on[:] = source.rows, source.cols, source.on
-    target.R[:], target.Q[:], target.sizes[:] = source.R, source.Q, source.sizes
-    target.u[:], target.s[:], target.d[:], target.a[:] = source.u, source.s, source.d, source.a
-    target.of_rows[:], target.of_cols[:], target.rest[:] = source.of_rows, source.of_cols, source.rest
+        for r in range(k):
+            target.W[q, r] = source.W[q, r]
+    put(source.rows, target.rows)
+    put(source.cols, target.cols)
+    put(source.on, target.on)
+    put(source.R, target.R)
+    put(source.Q, target.Q)
+    put(source.u, target.u)
+    put(source.s, target.s)
+    put(source.d, target.d)
+    put(source.a, target.a)
+    put(source.of_rows, target.of_rows)
+    put(source.of_cols, target.of_cols)
+    put(source.sizes, target.sizes)
+    put(source.rest, target.rest)
 
 
 @njit(cache=True)

@@ -173,7 +173,8 @@ class QuickPattern:
         pattern = as_patterns(sigma, len(data.centres))
         fixed = np.where(pattern > 0.0, ON, OFF).astype(np.int8)
         best = nodes.memory_of(len(fixed), np.inf, 0.0, 0)
-        if self.begin() and grown.settle(self.problem, self.given, best, self.desk, fixed):
+        none = nodes.nodes_of(*data.K.shape, 1, 0)
+        if self.begin() and grown.plant(self.problem, self.given, none, best, self.desk, fixed):
             # The multipliers of that basis at the true costs, which those of the steps are a little off.
             true = self.given._replace(
                 h=self.problem.caps, free=1.0 / self.given.full, paid=np.zeros_like(self.given.paid)

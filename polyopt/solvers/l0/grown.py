@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compiled import njit
-from polyopt.solvers.l0.basis import Given, State, copy, load, within
+from polyopt.solvers.l0.basis import Given, State, copy, load, put, within
 from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem, prove
 from polyopt.solvers.l0.grown_nodes import (
     CLOSED,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     Marks = NDArray[np.int8]
 
-__all__ = ["DONE", "FULL", "LIMIT", "LOST", "PAUSE", "grow", "plant", "proven", "settle"]
+__all__ = ["DONE", "FULL", "LIMIT", "LOST", "PAUSE", "grow", "plant", "proven"]
 
 # Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
 # of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
@@ -66,9 +66,9 @@ DONE, PAUSE, LIMIT, FULL, LOST = 0, 1, 2, 3, 4
 
 @njit(cache=True)
 def plant(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, fixed: Marks) -> bool:
-    """Solve the root's program, from the state in ``desk.base``, and open its node; whether it was solved.
+    """Solve a node's program, from the state in ``desk.base``, and open it; whether it was solved.
 
-    Its multipliers are the state's.
+    Its multipliers are the state's. The node of a pattern has nothing to decide: its point is offered.
     """
     _decide(given, desk, fixed)
     ended = _run(given, memory, desk, desk.base, _most(desk), np.inf)
@@ -79,19 +79,6 @@ def plant(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, f
     if opened(of, given, nodes, memory, fixed, desk.base, ended, bound, desk.rates) >= 0:
         _round(of, given, memory, desk, desk.base)
     return True
-
-
-@njit(cache=True)
-def settle(of: Problem, given: Given, memory: Memory, desk: Desk, fixed: Marks) -> bool:
-    """Solve the program of a pattern, from the state in ``desk.base``, and offer its point; whether it could.
-
-    Its multipliers are the state's.
-    """
-    _decide(given, desk, fixed)
-    ended = _run(given, memory, desk, desk.base, _most(desk), np.inf)
-    if ended == OPTIMAL:
-        offer(of, given, memory, desk.base)
-    return ended == OPTIMAL
 
 
 @njit(cache=True)
@@ -143,16 +130,14 @@ def _decide(given: Given, desk: Desk, fixed: Marks) -> None:
     for j in range(len(fixed)):
         given.cap[j] = 0.0 if fixed[j] == OFF else given.full[j]
         desk.marks[j] = 1 if fixed[j] == ON else 0
-    desk.fixed[:] = fixed
+    put(fixed, desk.fixed)
 
 
 @within
-def _side(given: Given, desk: Desk, j: int, side: int, is_decided: bool) -> None:
-    """Decide a free centre, off (0) or on (1), or free it again."""
-    if side == 0:
-        given.cap[j] = 0.0 if is_decided else given.full[j]
-    else:
-        desk.marks[j] = 1 if is_decided else 0
+def _side(given: Given, desk: Desk, j: int, side: int) -> None:
+    """Decide a free centre, off (0) or on (1), or free it again (2)."""
+    given.cap[j] = 0.0 if side == 0 else given.full[j]
+    desk.marks[j] = 1 if side == 1 else 0
 
 
 @within
@@ -175,14 +160,16 @@ def _branch(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk,
     """Decide one centre more of a node, and open what is left of both; whether all programs were solved."""
     base, bound = desk.base, nodes.bound[slot]
     _decide(given, desk, nodes.fixed[slot])
-    base.rows[:], base.cols[:], base.on[:] = nodes.rows[slot], nodes.cols[slot], nodes.on[slot]
+    put(nodes.rows[slot], base.rows)
+    put(nodes.cols[slot], base.cols)
+    put(nodes.on[slot], base.on)
     if not load(given, base):
         return False
     memory.counts[STEPS] += base.sizes[0]
     for j in range(len(desk.shares)):
         share = base.a[j] / given.full[j]
         desk.shares[j] = share if desk.fixed[j] == FREE and 0.0 < share < 1.0 else -1.0
-    if desk.shares.max() <= 0.0:
+    if desk.shares[_largest(desk.shares)] <= 0.0:
         return False
     j, sides, off, on = _choose(of, given, memory, desk, bound)
     memory.counts[NODES] += 1
@@ -202,23 +189,25 @@ def _choose(
     """The centre to decide, which of off (0) and on (1) may have scores under the best, and their states."""
     p, gap = len(desk.shares), enough(memory) - bound
     worth = _worths(memory, desk, gap)
-    chosen, most, tries, since = worth.argmax(), -1.0, 0, 0
+    chosen, most, tries, since = _largest(worth), -1.0, 0, 0
     off, on, best_off, best_on = desk.off, desk.on, desk.best_off, desk.best_on
     copy(desk.base, best_off)
     copy(desk.base, best_on)
     for _ in range(p):
-        j = worth.argmax()
+        j = _largest(worth)
         value, worth[j] = worth[j], -1.0
         if value < 0.0 or since >= PATIENCE:
             break
         if min(memory.seen[0, j], memory.seen[1, j]) < RELIABLE and tries < TRIES:
             tries += 1
-            low = _tried(of, given, memory, desk, off, j, 0, bound)
-            high = _tried(of, given, memory, desk, on, j, 1, bound)
-            if max(low, high) == np.inf:
-                sides = NEITHER if min(low, high) == np.inf else 1 if low == np.inf else 0
+            value, sides = 1.0, BOTH
+            for side in range(2):
+                found = _tried(of, given, memory, desk, on if side else off, j, side, bound)
+                if found == np.inf:
+                    sides = 1 - side if sides == BOTH else NEITHER
+                value *= _clipped(found - bound, gap)
+            if sides != BOTH:
                 return j, sides, off, on
-            value = _clipped(low - bound, gap) * _clipped(high - bound, gap)
             if value > most:
                 off, best_off, on, best_on = best_off, off, best_on, on
         elif value > most:
@@ -231,6 +220,16 @@ def _choose(
 
 
 @within
+def _largest(of: Vector) -> int:
+    """The place of the largest number."""
+    found = 0
+    for j in range(len(of)):
+        if of[j] > of[found]:
+            found = j
+    return found
+
+
+@within
 def _clipped(rise: float, gap: float) -> float:
     return min(max(rise, LITTLE * gap), gap)
 
@@ -238,14 +237,17 @@ def _clipped(rise: float, gap: float) -> float:
 @within
 def _worths(memory: Memory, desk: Desk, gap: float) -> Vector:
     """What deciding each centre is expected to bring, -1 for those that are not used in part."""
-    usual = np.ones(2)
+    usual, worth = np.ones(2), np.empty(len(desk.shares))
     for side in range(2):
-        seen = memory.seen[side].sum()
+        gain, seen = 0.0, 0.0
+        for j in range(len(worth)):
+            gain += memory.gain[side, j]
+            seen += memory.seen[side, j]
         if seen > 0.0:
-            usual[side] = memory.gain[side].sum() / seen
-    worth = np.full(len(desk.shares), -1.0)
+            usual[side] = gain / seen
     for j in range(len(worth)):
         share = desk.shares[j]
+        worth[j] = -1.0
         if share > 0.0:
             worth[j] = 1.0
             for side in range(2):
@@ -270,9 +272,9 @@ def _tried(
     """What some steps make of the bound with one centre more decided; infinite where it is enough."""
     goal = enough(memory)
     copy(desk.base, at)
-    _side(given, desk, j, side, True)
-    ended = _run(given, memory, desk, at, PIVOTS, goal + 4.0 * _APART * abs(goal))
-    _side(given, desk, j, side, False)
+    _side(given, desk, j, side)
+    ended = _run(given, memory, desk, at, np.int64(PIVOTS), goal + 4.0 * _APART * abs(goal))
+    _side(given, desk, j, np.int64(2))
     if ended == FAILED:
         copy(desk.base, at)
         return bound
@@ -298,7 +300,7 @@ def _child(
     cutoff = goal + 4.0 * _APART * abs(goal)
     marked = desk.fixed.copy()
     marked[j] = ON if side else OFF
-    _side(given, desk, j, side, True)
+    _side(given, desk, j, side)
     ended = _run(given, memory, desk, at, _most(desk), cutoff)
     well = ended == OPTIMAL or (ended == STOPPED and at.rest[1] >= cutoff)
     own = prove(of, marked, at.u, desk.rates)
@@ -306,7 +308,7 @@ def _child(
         ended = _run(given, memory, desk, at, _most(desk), np.inf)
         well = ended == OPTIMAL
         own = prove(of, marked, at.u, desk.rates)
-    _side(given, desk, j, side, False)
+    _side(given, desk, j, np.int64(2))
     if not well:
         return False
     _learn(memory, desk, j, side, own - bound, goal - bound)

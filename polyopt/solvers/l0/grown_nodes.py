@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polyopt.solvers.l0.basis import Given, State, empty_state, within
+from polyopt.solvers.l0.basis import Given, State, empty_state, put, within
 from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem
 from polyopt.solvers.l0.pivots import OPTIMAL
 
@@ -160,8 +160,9 @@ def taken(nodes: Nodes, slot: int) -> None:
     if nodes.counts[HEAP] == 0 or heap[0] != slot:
         for at in range(nodes.counts[STACK]):
             if nodes.stack[at] == slot:
-                nodes.stack[at : nodes.counts[STACK] - 1] = nodes.stack[at + 1 : nodes.counts[STACK]].copy()
                 nodes.counts[STACK] -= 1
+                for later in range(at, nodes.counts[STACK]):
+                    nodes.stack[later] = nodes.stack[later + 1]
                 return
         return
     nodes.counts[HEAP] -= 1
@@ -214,7 +215,7 @@ def offer(of: Problem, given: Given, memory: Memory, at: State) -> None:
         score += of.caps[i] * max(-s[i], 0.0)
     if score < memory.values[BEST]:
         memory.values[BEST], memory.values[INTERCEPT_AT] = score, at.rest[0]
-        memory.a[:] = a
+        put(a, memory.a)
 
 
 @within
@@ -258,6 +259,9 @@ def opened(
     slot = nodes.spare[nodes.counts[SPARE]]
     memory.counts[MADE] += 1
     nodes.bound[slot], nodes.number[slot] = bound, memory.counts[MADE]
-    nodes.fixed[slot], nodes.rows[slot], nodes.cols[slot], nodes.on[slot] = fixed, at.rows, at.cols, at.on
+    put(fixed, nodes.fixed[slot])
+    put(at.rows, nodes.rows[slot])
+    put(at.cols, nodes.cols[slot])
+    put(at.on, nodes.on[slot])
     _put(nodes, slot)
     return slot
