@@ -35,10 +35,10 @@ from formulations.l0_data import as_l0_data
 from polyopt import Kernel, datasets
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.hard_margin_loss import solve_hard_margin_loss, solve_program
+from polyopt.outer.l0.proof import solve_globally
 from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.milp import solve_l0_milp
-from polyopt.solvers.l0.tree import solve_l0_tree
 
 _L2 = 0.3
 _SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
@@ -108,10 +108,10 @@ def _l0(K: Any, y: Any, l2: float) -> dict[str, Callable[[float], tuple[float, f
     data = as_l0_data(K, y, 1.0, l2=l2)
 
     def ours(limit: float) -> tuple[float, float]:
-        clock = Clock(limit)
-        first, _ = solve_l0(data, time_limit=0.3 * limit, seed=0)
-        start = (first["alpha"], float(first["b"]))
-        return _value(solve_l0_tree(data, start=start, time_limit=clock.left))
+        def search(seconds: float | None) -> Any:
+            return solve_l0(data, time_limit=seconds, seed=0)[0]
+
+        return _value(solve_globally(data, search, Clock(limit), share=0.3)[0])
 
     def scip(limit: float) -> tuple[float, float]:
         program = l0_ridge.mixed_integer(K, y, 1.0, l2=l2) if l2 else l0.mixed_integer(K, y, 1.0)

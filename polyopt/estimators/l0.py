@@ -55,10 +55,10 @@ class CrossEntropySVM(ExpansionClassifier):
         "ce" (and "auto") is the cross-entropy method; "one-norm" the support of the relaxation, the one-norm
         machine with the price 1/C, fitted once more: two linear programs. "highs" and "global" start from the
         answer of "ce" and prove the optimum, "highs" by the integer program in HiGHS, "global" by branch and
-        bound over the relaxation; on more than a few hundred samples they may never end without a
-        `time_limit`. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by a general
-        solver, for comparison; with `l2` that of ``formulations.l0_ridge``, which SCIP solves, and "highs"
-        takes none.
+        bound over the relaxation, which asks "ce" only where it is open after some thousand steps; on more
+        than a few hundred samples they may never end without a `time_limit`. "exact" is the explicit program
+        of ``formulations.l0.mixed_integer`` by a general solver, for comparison; with `l2` that of
+        ``formulations.l0_ridge``, which SCIP solves, and "highs" takes none.
     l2 : float, default=0.0
         Price of the square of a coefficient, at least 0, beside what [1]_ has: it keeps coefficients small.
         There is no saving the proof to a file of claims with it.
@@ -186,8 +186,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _find(self, data: L0Data, how: CrossEntropySettings, clock: Clock) -> tuple[Solution, float | None]:
         """The solver's answer, and what our own branch and bound, if asked, proves of every score."""
-        from polyopt.outer.l0.proof import prove, solve_explicitly
-        from polyopt.outer.l0.search import round_relaxation
+        from polyopt.outer.l0.proof import prove, solve_explicitly, solve_globally
+        from polyopt.outer.l0.search import L0Search, round_relaxation
 
         if self.solver_ == "one-norm":
             return round_relaxation(data, time_limit=clock.left), None
@@ -195,6 +195,12 @@ class CrossEntropySVM(ExpansionClassifier):
             return self._search(data, how, clock.left), None
         if self.solver_ == "exact":
             return solve_explicitly(data, clock)
+        if self.solver_ == "global":
+            search = partial(self._search, data, how)
+            found = solve_globally(data, search, clock, share=_SHARE, progress=self._progress())
+            if self._searches is None:
+                self._searches = L0Search.none(data, found[0]["relaxation"])
+            return found
         start = self._search(data, how, None if clock.left is None else _SHARE * clock.left)
         if start.status in (Status.OPTIMAL, Status.INTERRUPTED):
             return start, None

@@ -16,10 +16,12 @@ from formulations.solution import Solution, Status
 from polyopt.certificates.claims.hinge import state_l0, state_pattern
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.outer.starts import TIE
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.compiled import CompiledSearch
 from polyopt.solvers.l0.leaves import prove_by_leaves
 from polyopt.solvers.l0.milp import solve_l0_milp
-from polyopt.solvers.l0.point import finished
-from polyopt.solvers.l0.tree import solve_l0_tree
+from polyopt.solvers.l0.point import as_start, finished
+from polyopt.solvers.l0.tree import ended, solve_l0_tree
 from polyopt.solvers.one_norm import solve_relaxation
 
 if TYPE_CHECKING:
@@ -31,16 +33,18 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from polyopt.certificates.claims.statement import Statement
     from polyopt.kernels import Kernel
-    from polyopt.solvers.clock import Clock
 
     Proven = tuple[Solution, float | None]
 
-__all__ = ["evidence_of", "prove", "solve_explicitly"]
+__all__ = ["evidence_of", "prove", "solve_explicitly", "solve_globally"]
 
 _MIP_GAP = 1e-9  # relative, that the explicit program is solved to
 # Relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
 _TREE_GAP = 5e-7
 _NODES = 500  # of a tree that is to check an integer solver
+# Steps that a tree makes without a point of the cross-entropy method, and the share of a time limit for them:
+# on 20 to 150 samples about as long as that method takes.
+_ALONE, _EARLY = 60_000, 0.15
 _LEAVES = 5000  # nodes of a tree that is to be written in a file
 
 
@@ -81,6 +85,59 @@ def prove(
         bound=max(float(found.bound or 0.0), float(start.bound or 0.0)),
     )
     return _checked(data, found, clock) if solver == "highs" else (found, found.bound)
+
+
+def solve_globally(
+    data: L0Data,
+    search: Callable[[float | None], Solution],
+    clock: Clock,
+    *,
+    share: float = 0.75,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> tuple[Solution, float | None]:
+    """Prove the optimum by branch and bound, and look for a good point where that takes long.
+
+    A small problem is often solved in less time than the search for a point takes. Where squares cost
+    nothing, the tree therefore goes first, for a number of steps; if it is open then the point of the search
+    is asked for, and it goes on with whichever is better. Otherwise the search comes first.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    search : callable
+        Given its seconds, or None for as many as it needs, the solution of the cross-entropy method.
+    clock : Clock
+        When time is up, the best point is the answer.
+    share : float
+        Of the time left, that the search may take.
+    progress : callable, optional
+        Called with each record of the tree's history.
+
+    Returns
+    -------
+    As of :func:`prove`.
+    """
+
+    def searched() -> Solution:
+        return search(None if clock.left is None else share * clock.left)
+
+    if data.cap_price > 0.0:
+        start = searched()
+        done = start.status in (Status.OPTIMAL, Status.INTERRUPTED)
+        return (start, None) if done else prove(data, start, "global", clock, progress)
+    tree = CompiledSearch(data, _TREE_GAP, Clock(clock.left), None, progress)
+    tree.pause(_ALONE, None if clock.left is None else _EARLY * clock.left)
+    status, relaxation, below = tree.run(), tree.root, 0.0
+    if status not in (Status.OPTIMAL, Status.INTERRUPTED):
+        start = searched()
+        tree.offer(*as_start(data, (start["alpha"], float(start["b"]))))
+        relaxation, below = start["relaxation"], float(start.bound or 0.0)
+        tree.pause(np.inf, None)
+        status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree.run()
+    found = ended(tree, status)
+    bound = min(max(float(found.bound or 0.0), below), found.objective)
+    return replace(found, duals={**found.duals, "relaxation": relaxation}, bound=bound), bound
 
 
 def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from formulations.shown import Shown, Summary, Table
 from formulations.solution import Solution, Status
+from polyopt.certificates.l0 import score_bound
 from polyopt.outer.cross_entropy.method import cross_entropy_minimize
 from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.cross_entropy.run import meets
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.l0_data import L0Data
+    from formulations.matrices import Vector
     from polyopt.outer.cross_entropy.method import CrossEntropyResult
 
     Bits = NDArray[np.bool_]
@@ -52,9 +54,10 @@ class L0Search(Shown):
     relaxed : float
         The bound that the relaxation proves of every score.
     rounded : float
-        The score of the relaxation's own support: the one-norm machine with the price 1/C, pruned.
+        The score of the relaxation's own support: the one-norm machine with the price 1/C, pruned; nan
+        without runs.
     runs : tuple of CrossEntropyResult
-        Each run of the cross-entropy method.
+        Each run of the cross-entropy method; none where branch and bound proved its point before.
     scores : tuple of float
         The score that each run came to in the end, after its flips.
     moves : int
@@ -73,9 +76,24 @@ class L0Search(Shown):
     is_local_optimum: bool
     work: Work
 
+    @classmethod
+    def none(cls, data: L0Data, u: Vector) -> L0Search:
+        """No search: the branch and bound proved its point before one was asked for.
+
+        Parameters
+        ----------
+        data : L0Data
+            The problem.
+        u : ndarray of shape (n,)
+            The relaxation's multipliers.
+        """
+        relaxed = max(score_bound(data, u / data.C), 0.0)
+        return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())
+
     def _summary(self) -> Summary:
+        best = f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"
         facts = (
-            ("best score", f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"),
+            ("best score", best if self.runs else "none: branch and bound had proved its point before"),
             ("bound", f"{self.relaxed:.10g}, of the relaxation"),
             ("relaxation rounded", f"{self.rounded:.10g}"),
             ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),

@@ -63,8 +63,6 @@ class CompiledSearch(BranchAndBound):
         The relaxation's multipliers; zeros before it is solved.
     lost : bool
         Whether a program could not be solved, so that another search must go on (:meth:`left`).
-    until : float
-        Steps in all after which :meth:`run` ends with STALLED, to be called again.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class CompiledSearch(BranchAndBound):
         n, p = data.K.shape
         self.data, self.alpha, self.b = data, np.zeros(p), idle(data)
         super().__init__(data.score(self.alpha, self.b), tol, clock, max_nodes, progress)
-        self.root, self.lost, self.until = np.zeros(n), False, np.inf
+        self.root, self.lost, self._pause = np.zeros(n), False, (np.inf, np.inf)
         self.model = QuickPattern(data)
         room = _BYTES // (64 + n + 3 * p)
         self._most_slots = room + p + 4  # and those of a dive
@@ -91,10 +89,17 @@ class CompiledSearch(BranchAndBound):
             self.alpha, self.b, self.best = alpha, b, score
             self._memory.values[nodes.BEST] = score
 
-    @property
-    def steps(self) -> int:
-        """Steps made."""
-        return int(self._memory.counts[nodes.STEPS])
+    def pause(self, steps: float, seconds: float | None) -> None:
+        """Let :meth:`run` end with STALLED after so many steps or seconds in all, to be called again.
+
+        Parameters
+        ----------
+        steps : float
+            Steps of the simplex method.
+        seconds : float, optional
+            Seconds since the search was begun.
+        """
+        self._pause = steps, np.inf if seconds is None else seconds
 
     def left(self) -> Iterator[tuple[float, Marks, Marks]]:
         """The open nodes: bounds, what each decides, and its basis as of :mod:`polyopt.solvers.l0.warm`."""
@@ -112,10 +117,10 @@ class CompiledSearch(BranchAndBound):
             self._read()
             if self.clock.is_over:
                 return Status.TIME_LIMIT
-            if self.steps >= self.until:
+            left = self._pause[0] - int(self._memory.counts[nodes.STEPS])
+            if left <= 0 or self.clock.seconds >= self._pause[1]:
                 return Status.STALLED
-            steps = int(min(self._steps, self.until - self.steps))
-            ended = int(grown.grow(*self._state, steps))
+            ended = int(grown.grow(*self._state, int(min(self._steps, left))))
             if ended in _ENDS:
                 self._read()
                 self.lost = ended == grown.LOST

@@ -22,6 +22,7 @@ from formulations.highs import quiet_highs
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.compiled import QuickPattern
 from polyopt.solvers.l0.point import as_start, finished, idle
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def solve_l0_milp(
         status,
         tol=tol,
         left=clock.left,
+        model=QuickPattern(data),
         solver="HiGHS, integer program",
         iterations=max(int(info.mip_node_count), 0),
         build_time=build_time,
