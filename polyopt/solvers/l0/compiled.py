@@ -16,9 +16,9 @@ from polyopt.solvers.l0 import grown
 from polyopt.solvers.l0 import grown_nodes as nodes
 from polyopt.solvers.l0.grown_bound import problem_of
 from polyopt.solvers.l0.lp import UNPROVEN, PatternLP, PatternSolution
-from polyopt.solvers.l0.node import FREE, OFF, ON
+from polyopt.solvers.l0.node import FREE, OFF, ON, NodeBound
 from polyopt.solvers.l0.point import idle
-from polyopt.solvers.l0.warm import WarmLP
+from polyopt.solvers.l0.warm import given_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,8 +164,9 @@ class QuickPattern:
 
     def __init__(self, data: L0Data):
         n, p = data.K.shape
-        self.data, self.given = data, (lp := WarmLP(data)).given
-        self.problem, self.desk = problem_of(lp.bound), nodes.desk_of(n, p)
+        bound = NodeBound(data)
+        self.data, self.given = data, given_of(bound)
+        self.problem, self.desk = problem_of(bound), nodes.desk_of(n, p)
 
     def begin(self) -> bool:
         """Put the constant classifier's basis on the desk; whether there is one."""
@@ -178,7 +179,7 @@ class QuickPattern:
         pattern = as_patterns(sigma, len(data.centres))
         fixed = np.where(pattern > 0.0, ON, OFF).astype(np.int8)
         best = nodes.memory_of(len(fixed), np.inf, 0.0, 0)
-        none = nodes.nodes_of(*data.K.shape, 1, 0)
+        none = nodes.nodes_of(len(data.y), len(fixed), 1, 0)
         if self.begin() and grown.plant(self.problem, self.given, none, best, self.desk, fixed):
             # The multipliers of that basis at the true costs, which those of the steps are a little off.
             true = self.given._replace(

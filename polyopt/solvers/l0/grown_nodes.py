@@ -85,10 +85,11 @@ class Desk(NamedTuple):
 
 def nodes_of(n: int, p: int, slots: int, room: int) -> Nodes:
     """Slots, all free."""
-    marks = (np.zeros((slots, size), np.int8) for size in (p, n, p, p))
-    numbers = (np.zeros(slots, np.int64) for _ in range(3))
-    spare = np.arange(slots)[::-1].copy()
-    return Nodes(*marks, np.zeros(slots), *numbers, spare, np.array([0, 0, slots, room]))
+    return Nodes(
+        np.zeros((slots, p), np.int8), np.zeros((slots, n), np.int8), np.zeros((slots, p), np.int8),
+        np.zeros((slots, p), np.int8), np.zeros(slots), np.zeros(slots, np.int64), np.zeros(slots, np.int64),
+        np.zeros(slots, np.int64), np.arange(slots)[::-1].copy(), np.array([0, 0, slots, room]),
+    )  # fmt: skip
 
 
 def enlarged(nodes: Nodes, slots: int) -> Nodes:
@@ -114,9 +115,9 @@ def memory_of(p: int, best: float, tol: float, most: int) -> Memory:
 
 def desk_of(n: int, p: int) -> Desk:
     """Empty room."""
-    states = (empty_state(n, p) for _ in range(6))
-    marks = (np.zeros(p, np.int8) for _ in range(2))
-    return Desk(*states, *marks, np.zeros(p), np.zeros((2, p)))
+    base, off, on, best_off, best_on, spare = (empty_state(n, p) for _ in range(6))
+    marks = np.zeros(p, np.int8), np.zeros(p, np.int8)
+    return Desk(base, off, on, best_off, best_on, spare, *marks, np.zeros(p), np.zeros((2, p)))
 
 
 @within

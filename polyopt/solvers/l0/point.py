@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_start", "finished", "idle"]
 
+_SURE = 1e-9  # in relation: more than the rounding of a sum
 _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
 
 
@@ -83,11 +84,13 @@ def finished(
         # Where the support shrank, its own program counts.
         if (data.support(alpha) == pattern).all() or clock.is_over:
             break
-    nothing = np.zeros(len(pattern))
-    if data.score(nothing, idle(data)) < data.score(alpha, b):  # HiGHS was of no use
-        alpha, b, pattern = nothing, idle(data), nothing > 0.0
     alpha = np.where(pattern, alpha, 0.0)
-    score = data.score(alpha, b)
+    score, nothing = data.score(alpha, b), np.zeros(len(pattern))
+    lighter = min(float(data.weights[data.y == side].sum()) for side in (-1.0, 1.0))
+    # Without a centre the score is twice the lighter class, but for rounding.
+    if score > 2.0 * data.C * lighter * (1.0 - _SURE) and data.score(nothing, idle(data)) < score:
+        alpha, b, pattern = nothing, idle(data), nothing > 0.0  # HiGHS was of no use
+        score = data.score(alpha, b)
     bound = min(float(bound), score) if bound > 0.0 else 0.0  # and nan is none
     if status is Status.OPTIMAL and score - bound > tol * score:
         status = Status.INACCURATE
