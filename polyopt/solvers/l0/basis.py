@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyopt.compiled import njit
+from polyopt.compiled import borrowed, njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,6 +155,7 @@ def put(source: NDArray[Any], target: NDArray[Any]) -> None:
 @njit(cache=True)
 def copy(source: State, target: State) -> None:
     """Make one state the same as another."""
+    source, target = borrowed(source), borrowed(target)
     k = source.sizes[0]
     for q in range(k):
         for r in range(k):
@@ -177,7 +178,7 @@ def copy(source: State, target: State) -> None:
 @njit(cache=True)
 def load(given: Given, at: State) -> bool:
     """Make the point of the basis that ``rows`` and ``cols`` name; whether it is dual feasible."""
-    k = 0
+    given, at, k = borrowed(given), borrowed(at), 0
     for i in range(len(at.rows)):
         if at.rows[i] == INSIDE:
             if k >= len(at.R):
@@ -309,32 +310,36 @@ def place_all(given: Given, at: State) -> None:
 
 @within
 def _invert(given: Given, at: State) -> bool:
-    """Invert the basis by Gauss and Jordan, with row pivots."""
-    k = at.sizes[0]
-    M = np.zeros((k, 2 * k))
+    """Invert the basis in its place by Gauss and Jordan, with row pivots."""
+    k, W = at.sizes[0], at.W
     for r in range(k):
         i = at.R[r]
         for q in range(k):
             j = at.Q[q]
-            M[r, q] = given.y[i] if j == INTERCEPT else given.A[i, j]
-        M[r, k + r] = 1.0
+            W[r, q] = given.y[i] if j == INTERCEPT else given.A[i, j]
+    came = np.empty(k, np.int64)  # the row that came to each place
     for q in range(k):
-        best, size = q, abs(M[q, q])
+        best, size = q, abs(W[q, q])
         for r in range(q + 1, k):
-            if abs(M[r, q]) > size:
-                best, size = r, abs(M[r, q])
+            if abs(W[r, q]) > size:
+                best, size = r, abs(W[r, q])
         if not size > _SINGULAR:
             return False
+        came[q] = best
         if best != q:
-            for c in range(q, 2 * k):
-                M[q, c], M[best, c] = M[best, c], M[q, c]
-        pivot = M[q, q]
-        for c in range(q, 2 * k):
-            M[q, c] /= pivot
+            for c in range(k):
+                W[q, c], W[best, c] = W[best, c], W[q, c]
+        pivot = W[q, q]
+        W[q, q] = 1.0
+        for c in range(k):
+            W[q, c] /= pivot
         for r in range(k):
-            if r != q and M[r, q] != 0.0:
-                add(M[r, q:], -M[r, q], M[q, q:])
-    for r in range(k):
-        for q in range(k):
-            at.W[r, q] = M[r, k + q]
+            factor = W[r, q]
+            if r != q and factor != 0.0:
+                W[r, q] = 0.0
+                add(W[r, :k], -factor, W[q])
+    for q in range(k - 1, -1, -1):
+        if came[q] != q:
+            for r in range(k):
+                W[r, q], W[r, came[q]] = W[r, came[q]], W[r, q]
     return True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.compiled import njit
+from polyopt.compiled import borrowed, njit
 from polyopt.solvers.l0.basis import Given, State, copy, load, put, within
 from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem, prove
 from polyopt.solvers.l0.grown_nodes import (
@@ -70,6 +70,8 @@ def plant(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, f
 
     Its multipliers are the state's. The node of a pattern has nothing to decide: its point is offered.
     """
+    of, given, nodes = borrowed(of), borrowed(given), borrowed(nodes)
+    memory, desk, fixed = borrowed(memory), borrowed(desk), borrowed(fixed)
     _decide(given, desk, fixed)
     ended = _run(given, memory, desk, desk.base, _most(desk), np.inf)
     if ended != OPTIMAL:
@@ -99,6 +101,8 @@ def grow(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, st
     int
         DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where a program failed.
     """
+    of, given, nodes = borrowed(of), borrowed(given), borrowed(nodes)
+    memory, desk = borrowed(memory), borrowed(desk)
     until = memory.counts[STEPS] + steps
     while True:
         slot = first(nodes)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.compiled import njit
+from polyopt.compiled import borrowed, njit
 from polyopt.solvers.l0.basis import (
     AT_CAP,
     AT_ZERO,
@@ -76,6 +76,7 @@ def pivot_to_optimum(given: Given, at: State, on: Marks, most: int, cutoff: floa
     int
         OPTIMAL; STOPPED by one of the limits, with the multipliers so far; FAILED.
     """
+    given, at, on = borrowed(given), borrowed(at), borrowed(on)
     _switch(given, at, on)
     again = 0
     for step in range(most + 1):
