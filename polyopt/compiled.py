@@ -30,7 +30,7 @@ def borrowed(given: Any) -> Any:
     return given
 
 
-@overload(borrowed)
+@overload(borrowed, strict=False)
 def _borrowed(given: Any) -> Any:
     return lambda given: _bare(given)
 

@@ -106,4 +106,7 @@ def finished(
 
 def idle(data: L0Data) -> float:
     """The best intercept without any centre."""
+    plus, minus = (float(data.weights[data.y == side].sum()) for side in (1.0, -1.0))
+    if min(plus, minus) > 0.0 and abs(plus - minus) > _SURE * max(plus, minus):
+        return 1.0 if plus > minus else -1.0
     return best_intercept(np.zeros(len(data.y)), data.y, data.weights)
