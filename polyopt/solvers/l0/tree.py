@@ -5,6 +5,9 @@ children decide one more, the one that raises both bounds most, found by trying 
 each gave (reliability branching). The open node of the least bound comes first. What a node's multipliers
 prove decides further centres without a solve. Where α is rounded to a pattern, its score may be a new best.
 
+Where squares cost nothing the search is :mod:`polyopt.solvers.l0.grown`'s, the same one compiled; the one here
+is for squares, for proofs that are to be written down, and goes on where a compiled step fails.
+
 This does what an integer solver does on program (3), of half the columns and no rows that tie σ to α: a node
 is a change of bounds, and some dozens of steps from its parent's basis (:mod:`polyopt.solvers.l0.warm`).
 

@@ -1,0 +1,123 @@
+"""The proof of the L0 machine's optimum: a tree alone, and one that asks for a point where it stays open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from helpers.cases import few
+from helpers.l0 import degenerate, patterns, problem
+
+from formulations.l0_data import as_l0_data
+from formulations.solution import Status
+from polyopt import CrossEntropySVM
+from polyopt.certificates import Claim
+from polyopt.certificates.l0 import score_bound
+from polyopt.outer.l0 import proof
+from polyopt.outer.l0.search import solve_l0
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0 import compiled
+from polyopt.solvers.l0.compiled import QuickPattern
+from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.milp import solve_l0_milp
+
+KERNELS = few(["indefinite", "rectangular"], ["linear", "rbf", "indefinite", "rectangular"])
+DEGENERATE = ["duplicates", "lonely", "one class", "zero kernel", "weightless"]
+
+
+def data_of(kind, n=18):
+    return as_l0_data(*(degenerate(kind) if kind in DEGENERATE else problem(kind, n=n, p=8)))
+
+
+class Asked:
+    """The cross-entropy method, which remembers what it answered."""
+
+    def __init__(self, data):
+        self.data, self.answers = data, []
+
+    def __call__(self, seconds):
+        self.answers.append(solve_l0(self.data, time_limit=seconds, seed=0)[0])
+        return self.answers[-1]
+
+
+def settled(data, limit=None):
+    asked = Asked(data)
+    found, bound = proof.solve_globally(data, asked, Clock(limit))
+    return found, bound, asked.answers
+
+
+@pytest.mark.parametrize("kind", [*KERNELS, *DEGENERATE])
+def test_with_and_without_a_point_it_is_the_optimum_of_another_solver(monkeypatch, kind):
+    data = data_of(kind)
+    other = solve_l0_milp(data)
+    for steps, times in ((proof._ALONE, 0), (0, 1)):
+        monkeypatch.setattr(proof, "_ALONE", steps)
+        found, bound, answers = settled(data)
+        assert len(answers) == times
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(other.objective, rel=1e-6, abs=1e-9)
+        assert found.objective == pytest.approx(data.score(found["alpha"], float(found["b"])), rel=1e-12)
+        assert bound <= found.objective
+        assert bound == pytest.approx(found.objective, rel=1e-6)
+        assert all(found.objective <= one.objective * (1 + 1e-12) for one in answers)
+        relaxed = score_bound(data, found.duals["relaxation"] / data.C)
+        assert relaxed <= bound * (1 + 1e-9) + 1e-12
+        assert relaxed == pytest.approx(score_bound(data, solve_l0(data)[0]["relaxation"] / data.C), rel=1e-6)
+
+
+@pytest.mark.parametrize("limit", [0.0, 1e-4])
+def test_short_of_time_it_is_never_above_the_point_asked_for(limit):
+    data = data_of("rbf", 40)
+    found, bound, answers = settled(data, limit)
+    assert answers or found.status is Status.OPTIMAL
+    assert all(found.objective <= one.objective * (1 + 1e-12) for one in answers)
+    assert bound <= settled(data)[0].objective * (1 + 1e-9)
+
+
+def test_a_search_that_is_interrupted_ends_it_with_what_the_tree_had_proven(monkeypatch):
+    data = data_of("rbf", 40)
+    optimum = settled(data)[0].objective
+    monkeypatch.setattr(proof, "_ALONE", 0)
+
+    def interrupted(seconds):
+        return replace(solve_l0(data, seed=0)[0], status=Status.INTERRUPTED)
+
+    found, bound = proof.solve_globally(data, interrupted, Clock(None))
+    assert found.status is Status.INTERRUPTED
+    assert 0.0 < bound <= optimum * (1 + 1e-9)
+    assert optimum * (1 - 1e-9) <= found.objective <= solve_l0(data, seed=0)[0].objective * (1 + 1e-12)
+
+
+def test_the_estimator_tells_whether_it_asked(monkeypatch):
+    K, y, C, weights, _ = problem("rbf", n=18)
+    alone = CrossEntropySVM(C, kernel="precomputed", solver="global", random_state=0).fit(K, y, weights)
+    assert alone.search_.runs == ()
+    assert alone.search_.is_local_optimum
+    assert "before" in str(alone.search_)
+    monkeypatch.setattr(proof, "_ALONE", 0)
+    asked = CrossEntropySVM(C, kernel="precomputed", solver="global", random_state=0).fit(K, y, weights)
+    assert len(asked.search_.runs) == 1
+    assert asked.score_ == pytest.approx(alone.score_, rel=1e-6)
+    assert asked.search_.relaxed == pytest.approx(alone.search_.relaxed, rel=1e-6)
+    for machine in (alone, asked):
+        assert machine.certificate().claim is Claim.OPTIMAL
+
+
+@pytest.mark.parametrize("kind", [*KERNELS, "duplicates", "zero kernel", "weightless"])
+def test_a_pattern_s_program_by_steps_of_our_own_is_highs_s(monkeypatch, kind):
+    """Value, multipliers that prove it, and the cut; where the steps fail HiGHS answers."""
+    data = data_of(kind)
+    quick, other = QuickPattern(data), PatternLP(data)
+    for sigma in patterns(len(data.centres), 20):
+        found, wanted = quick.prepare(sigma), other.prepare(sigma)
+        size = float(data.weights.sum())
+        assert found.status is Status.OPTIMAL
+        assert found.value == pytest.approx(wanted.value, rel=1e-8, abs=1e-8 * size)
+        assert found.bound == pytest.approx(found.value, rel=1e-8, abs=1e-8 * size)
+        assert found.value == pytest.approx(data.loss(found.alpha, found.b), rel=1e-12)
+        assert not found.alpha[sigma == 0].any()
+        assert (found.u >= 0.0).all()
+        assert (found.u <= data.weights).all()
+        assert found.cut[0] - found.cut[1] @ sigma <= found.value * (1 + 1e-9) + 1e-12
+    monkeypatch.setattr(compiled.grown, "plant", lambda *_: False)
+    assert quick.prepare(sigma).value == wanted.value
