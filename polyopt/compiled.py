@@ -8,7 +8,7 @@ whoever fits for the first time waits for.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 from numba.core import cgutils
@@ -17,15 +17,22 @@ from numba.extending import intrinsic, overload
 
 __all__ = ["borrowed", "njit"]
 
+_Arrays = TypeVar("_Arrays")
+
 njit = partial(numba.njit, no_cfunc_wrapper=True)
 """numba's ``njit``, to be called with its options: ``@njit(cache=True)``."""
 
 
-def borrowed(given: Any) -> Any:
+def borrowed(given: _Arrays) -> _Arrays:
     """The same array, or tuple of arrays, of which compiled code does not count the references.
 
     For arrays that the caller keeps. Every look at a field of a tuple and every slice counts up and down,
     atomically, which takes longer than a short loop.
+
+    Parameters
+    ----------
+    given : ndarray, or (named) tuple of ndarrays and numbers
+        Not an array made in the same function, unless that is used after the last look at what this returns.
     """
     return given
 

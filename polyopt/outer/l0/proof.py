@@ -44,7 +44,7 @@ _TREE_GAP = 5e-7
 _NODES = 500  # of a tree that is to check an integer solver
 # Steps that a tree makes without a point of the cross-entropy method, and the share of a time limit for them:
 # on 20 to 150 samples about as long as that method takes.
-_ALONE, _EARLY = 60_000, 0.15
+_ALONE, _EARLY = 100_000, 0.15
 _LEAVES = 5000  # nodes of a tree that is to be written in a file
 
 

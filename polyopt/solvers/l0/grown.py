@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
     Marks = NDArray[np.int8]
 
-__all__ = ["DONE", "FULL", "LIMIT", "LOST", "PAUSE", "grow", "plant", "proven"]
+__all__ = [
+    "DONE", "EVERY", "FULL", "LIMIT", "LITTLE", "LOST", "PATIENCE", "PAUSE", "PIVOTS", "RELIABLE", "ROUNDING",
+    "TRIES", "grow", "plant", "proven",
+]  # fmt: skip
 
 # Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
 # of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
@@ -55,7 +58,7 @@ PIVOTS = 40  # of such a trial, at most
 PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
 LITTLE = 1e-3  # of a gap: a rise of less counts as this much
 ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
-FIRST, EVERY = 20, 5  # nodes at which each of these is tried; then one of them at every fifth
+FIRST, EVERY = 3, 5  # nodes at which each of these is tried; then one of them at every fifth
 _APART = 1e-8  # by which costs and caps are changed, as of polyopt.solvers.l0.warm
 BOTH, NEITHER = 2, 3  # sides that are left of a centre, beside 0 and 1 for one of them
 _STEPS = 20  # for each row and column, after which a program is given up

@@ -5,8 +5,8 @@ children decide one more, the one that raises both bounds most, found by trying 
 each gave (reliability branching). The open node of the least bound comes first. What a node's multipliers
 prove decides further centres without a solve. Where α is rounded to a pattern, its score may be a new best.
 
-Where squares cost nothing the search is :mod:`polyopt.solvers.l0.grown`'s, the same one compiled; the one here
-is for squares, for proofs that are to be written down, and goes on where a compiled step fails.
+Where squares cost nothing the search is that of :mod:`polyopt.solvers.l0.grown`, the same one compiled. The
+one here is for squares, for proofs that are to be written down, and goes on where a compiled step fails.
 
 This does what an integer solver does on program (3), of half the columns and no rows that tie σ to α: a node
 is a change of bounds, and some dozens of steps from its parent's basis (:mod:`polyopt.solvers.l0.warm`).
@@ -38,6 +38,9 @@ from formulations.solution import Solution, Status
 from polyopt.solvers.branching import BranchAndBound, OutOfTime
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.compiled import CompiledSearch
+from polyopt.solvers.l0.grown import EVERY as _EVERY
+from polyopt.solvers.l0.grown import LITTLE, PATIENCE, PIVOTS, RELIABLE, TRIES
+from polyopt.solvers.l0.grown import ROUNDING as _ROUNDING
 from polyopt.solvers.l0.node import FREE, OFF, ON
 from polyopt.solvers.l0.point import as_start, finished, idle
 from polyopt.solvers.l0.ridge import node_model
@@ -53,17 +56,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Open", "Search", "begun", "ended", "solve_l0_tree"]
 
-# Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
-# of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
-# times or more, made 20 % fewer to 45 % more nodes; all five together took 0.9 to 1.2 times as long.
-_RELIABLE = 4  # gains of a centre's children seen, from which on it is not tried any more
-_TRIES = 12  # centres tried at a node at most, with few pivots each
-_PIVOTS = 40  # of such a trial, at most
-_PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
 _ALIKE = 1e-6  # of a score: its rounding
-_LITTLE = 1e-3  # of a gap: a rise of less counts as this much
-_ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
-_FIRST, _EVERY = 20, 5  # nodes at which each of these is tried; then one of them at every fifth
+_FIRST = 20  # nodes at which each rounding is tried; then one of them at every fifth
 
 _BYTES = 2**28  # that open nodes may take
 
@@ -292,22 +286,22 @@ class Search(BranchAndBound):
         usual = np.where(self.seen.sum(axis=1) > 0, self.gain.sum(axis=1) / all_seen, 1.0)
         gain, seen = self.gain[:, one.at], self.seen[:, one.at]
         expected = share * np.where(seen > 0, gain / np.maximum(seen, 1.0), usual[:, None])
-        worth = np.clip(expected, _LITTLE * gap, gap).prod(axis=0)
+        worth = np.clip(expected, LITTLE * gap, gap).prod(axis=0)
         chosen, most, tries, since = int(one.at[worth.argmax()]), -1.0, 0, 0
         for i in np.argsort(-worth, kind="stable"):
             j, value = int(one.at[i]), float(worth[i])
-            if seen[:, i].min() < _RELIABLE and tries < _TRIES:
+            if seen[:, i].min() < RELIABLE and tries < TRIES:
                 tries += 1
-                bounds = [self._solve(one, j, on, most=_PIVOTS).bound for on in (0, 1)]
+                bounds = [self._solve(one, j, on, most=PIVOTS).bound for on in (0, 1)]
                 shut = [on for on in (0, 1) if bounds[on] >= self.enough]
                 if shut:
                     self.closed = min(self.closed, *(bounds[on] for on in shut))
                     return j, tuple(on for on in (0, 1) if on not in shut)
-                value = float(np.clip(np.subtract(bounds, one.bound), _LITTLE * gap, gap).prod())
+                value = float(np.clip(np.subtract(bounds, one.bound), LITTLE * gap, gap).prod())
             since += 1
             if value > most:
                 chosen, most, since = j, value, 0
-            if since >= _PATIENCE:
+            if since >= PATIENCE:
                 break
         return chosen, (0, 1)
 
