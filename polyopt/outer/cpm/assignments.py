@@ -63,8 +63,8 @@ class AssignmentSearch:
     tol: float
     clock: Clock
     rng: np.random.Generator
-    takes_prices: bool  # and boxes
-    takes_spread: bool
+    takes_prices: bool = False  # and boxes
+    takes_spread: bool = False
     jobs: int = 1
     beside: Beside | None = None
     prices: PriceSearch | None = None
