@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Vector
     from polyopt.solvers.cpm.face import Samples
+    from polyopt.solvers.cpm.tree import Best
 
 __all__ = ["CoupledNode", "aim", "coupled_node_for", "prove_coupled", "solve_coupled", "try_coupled"]
 
@@ -108,7 +109,7 @@ def prove_coupled(data: Faces, node: CoupledNode) -> tuple[float, float]:
 
 
 @njit(cache=True)
-def try_coupled(data: Faces, best: Any, node: CoupledNode, tol: float) -> None:
+def try_coupled(data: Faces, best: Best, node: CoupledNode, tol: float) -> None:
     """Keep the node's faces if they are the best so far, and what alternating makes of them."""
     found = np.zeros(len(node.face), np.int64)
     J = price_coupled(data, node.faces, found)

@@ -26,6 +26,8 @@ from polyopt.solvers.cpm.face import Samples
 
 if TYPE_CHECKING:
     from formulations.matrices import Vector
+    from polyopt.solvers.cpm.bound import Moves
+    from polyopt.solvers.cpm.tree import Best
 
 __all__ = ["Faces", "faces_for", "is_shared", "keep", "of_face", "scale_faces", "take_room"]
 
@@ -56,12 +58,12 @@ def faces_for(given: Samples, n_faces: int, shared: bool, worst: bool) -> Faces:
     return Faces(A, q, given.C, given.inside, shared, worst, given)
 
 
-def of_face(data: Any, k: int) -> Any:
+def of_face(data: Samples | Faces, k: int) -> Samples:
     """The samples as face k has them, of :class:`Faces` or of :class:`~polyopt.solvers.cpm.face.Samples`."""
     return Samples(data.A[k], data.q[k], data.C, data.inside) if isinstance(data, Faces) else data
 
 
-def is_shared(data: Any) -> bool:
+def is_shared(data: Samples | Faces) -> bool:
     """Whether a negative has one slack for all faces."""
     return isinstance(data, Faces) and data.shared
 
@@ -95,7 +97,7 @@ def scale_faces(data: Faces, theta: Vector, scale: Vector) -> None:
 
 
 @njit(cache=True)
-def keep(best: Any, W: Vector, J: float) -> None:
+def keep(best: Best, W: Vector, J: float) -> None:
     """Make faces the incumbent."""
     best.limits[0] = J
     for k in range(W.shape[0]):
@@ -104,7 +106,7 @@ def keep(best: Any, W: Vector, J: float) -> None:
 
 
 @njit(cache=True)
-def take_room(moves: Any, p: int, used: int, inside: int) -> None:
+def take_room(moves: Moves, p: int, used: int, inside: int) -> None:
     """Leave on every face what the face on which p takes most leaves of the room of a negative."""
     for k in range(used, len(moves.up)):
         for j in range(inside):
