@@ -746,7 +746,10 @@ def test_bad_settings_are_named(command, options, message, table):
     [
         (("--methods", "svm,tree"), r"method 'tree' is not known.*Known: svm"),
         (("--methods", ""), r"method '' is not known"),
-        (("--global", "--methods", "svm,rmm"), r"--global is for .*cpm; of svm, rmm the exact solution is"),
+        (
+            ("--global", "--methods", "svm,rmm"),
+            r"--global is for .*cpm, polyceptron; of svm, rmm the exact solution is",
+        ),
         (("--csv", "--json"), r"--csv and --json exclude each other"),
         (("--report", "/no/such/folder/out.html"), r"--report: the folder .*folder does not exist"),
         (("--time-limit", "-1"), r"time_limit must be seconds, at least 0, or None, not -1"),
