@@ -41,13 +41,22 @@ lengths of the vectors and bounds on how far each may be from its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyopt.compiled import njit
 from polyopt.solvers.cpm.coupled_rows import is_shared, of_face, take_room
-from polyopt.solvers.cpm.face import UNIT, Samples, climb, dual_error, dual_value, hyperplane, slope_blur
+from polyopt.solvers.cpm.face import (
+    UNIT,
+    Moves,
+    Samples,
+    climb,
+    dual_error,
+    dual_value,
+    hyperplane,
+    slope_blur,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,29 +70,6 @@ __all__ = ["Moves", "add_up", "cost_on", "moves_for", "try_move"]
 # gains 5e-3 and 1e-2 of what is sought. Of numpy's type, as climb is compiled anew for every plain number.
 _TRIAL_SWEEPS, _SHARED_SWEEPS = np.int64(100), np.int64(30)
 _MARGIN = 1e-12  # of a cap, by which the boxes of joint moves are smaller: 500 samples' roundings are less
-
-
-class Moves(NamedTuple):
-    """Trial moves of positive p to face k, from the present multipliers.
-
-    gain (npos, K), delta (npos, K, n) and pull (npos, K, d), which is e_ik, of the move by itself;
-    taken (npos, K, n) and shared (npos, K, d) of the moves that keep within the boxes together; up and
-    down (K, n), what the latter leave of the boxes; added (npos,), what each adds to the bound. Length and
-    blur (npos, K): how long each shared vector is, and how far from the true one at most; error (npos,): how
-    far what each adds may be from the truth.
-    """
-
-    gain: Vector
-    delta: Vector
-    pull: Vector
-    taken: Vector
-    shared: Vector
-    up: Vector
-    down: Vector
-    added: Vector
-    length: Vector
-    blur: Vector
-    error: Vector
 
 
 def moves_for(npos: int, n: int, d: int, n_faces: int) -> Moves:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Vector
-    from polyopt.solvers.cpm.face import Samples
-    from polyopt.solvers.cpm.tree import Best
+    from polyopt.solvers.cpm.face import Best, Samples
 
 __all__ = ["CoupledNode", "aim", "coupled_node_for", "prove_coupled", "solve_coupled", "try_coupled"]
 

@@ -22,12 +22,10 @@ import numpy as np
 from numba.extending import overload
 
 from polyopt.compiled import njit
-from polyopt.solvers.cpm.face import Samples
+from polyopt.solvers.cpm.face import Best, Moves, Samples
 
 if TYPE_CHECKING:
     from formulations.matrices import Vector
-    from polyopt.solvers.cpm.bound import Moves
-    from polyopt.solvers.cpm.tree import Best
 
 __all__ = ["Faces", "faces_for", "is_shared", "keep", "of_face", "scale_faces", "take_room"]
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNIT",
+    "Best",
+    "Moves",
     "Samples",
     "caps_of",
     "climb",
@@ -53,6 +55,40 @@ class Samples(NamedTuple):
     q: Vector
     C: Vector
     inside: int
+
+
+class Best(NamedTuple):
+    """The incumbent W (K, d), and limits.
+
+    These are the least cost known, the least bound of what was cut, and by how much any bound that was
+    computed may be above the true one, by the rounding of its evaluation.
+    """
+
+    W: Vector
+    limits: Vector
+
+
+class Moves(NamedTuple):
+    """Trial moves of positive p to face k, from the present multipliers.
+
+    gain (npos, K), delta (npos, K, n) and pull (npos, K, d), which is e_ik, of the move by itself;
+    taken (npos, K, n) and shared (npos, K, d) of the moves that keep within the boxes together; up and
+    down (K, n), what the latter leave of the boxes; added (npos,), what each adds to the bound. Length and
+    blur (npos, K): how long each shared vector is, and how far from the true one at most; error (npos,): how
+    far what each adds may be from the truth.
+    """
+
+    gain: Vector
+    delta: Vector
+    pull: Vector
+    taken: Vector
+    shared: Vector
+    up: Vector
+    down: Vector
+    added: Vector
+    length: Vector
+    blur: Vector
+    error: Vector
 
 
 @njit(cache=True)

@@ -20,11 +20,13 @@ import numpy as np
 from numba.extending import overload
 
 from polyopt.compiled import njit
-from polyopt.solvers.cpm.bound import Moves, add_up, cost_on, try_move
+from polyopt.solvers.cpm.bound import add_up, cost_on, try_move
 from polyopt.solvers.cpm.coupled_node import solve_coupled, try_coupled
 from polyopt.solvers.cpm.coupled_rows import Faces, keep, of_face
 from polyopt.solvers.cpm.face import (
     UNIT,
+    Best,
+    Moves,
     Samples,
     caps_of,
     climb,
@@ -46,17 +48,6 @@ __all__ = ["Best", "Node", "examine", "largest", "node_for", "paying"]
 # the least gain for which another is made, a share of the distance to the incumbent.
 _SWEEPS, _FINE_SWEEPS = 200, 20_000
 _COARSE, _FINE = 1e-4, 1e-7
-
-
-class Best(NamedTuple):
-    """The incumbent W (K, d), and limits.
-
-    These are the least cost known, the least bound of what was cut, and by how much any bound that was
-    computed may be above the true one, by the rounding of its evaluation.
-    """
-
-    W: Vector
-    limits: Vector
 
 
 class Node(NamedTuple):

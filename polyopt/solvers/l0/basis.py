@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AT_CAP", "AT_ZERO", "INSIDE", "INTERCEPT", "Given", "State", "add", "afresh", "begin",
-    "combine", "copy", "empty_state", "inner", "load", "place_all", "put", "squares",
+    "combine", "copy", "empty_state", "inner", "joined", "load", "place_all", "put", "squares",
     "within", "within_sums",
 ]  # fmt: skip
 
@@ -40,6 +40,8 @@ _SINGULAR = 1e-11  # pivot of an inverse
 # Called from compiled code alone: a wrapper for Python takes as long to compile as what it wraps.
 within = njit(cache=True, no_cpython_wrapper=True)
 """Compiles what compiled code calls."""
+joined = njit(cache=True, no_cpython_wrapper=True, inline="always")
+"""The same, of what has one caller, with which it is compiled, and not once more by itself."""
 within_sums = njit(cache=True, no_cpython_wrapper=True, fastmath={"reassoc", "contract"})
 """The same, of sums that nothing is proven from: they may be added up in another order."""
 

@@ -139,7 +139,7 @@ class CompiledSearch(BranchAndBound):
         free = np.full(len(self.data.centres), FREE, dtype=np.int8)
         self._is_planted = bool(grown.plant(*self._state, free))
         if self._is_planted:
-            self.root = self.model.desk.base.u.copy()
+            self.root = nodes.base_of(self.model.desk).u.copy()
         return self._is_planted
 
     def _read(self) -> None:
@@ -171,11 +171,11 @@ class QuickPattern:
     def begin(self) -> bool:
         """Put the constant classifier's basis on the desk; whether there is one."""
         self.given.cap[:] = self.given.full
-        return bases.begin(self.given, self.desk.base)
+        return bases.begin(self.given, nodes.base_of(self.desk))
 
     def prepare(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
         """The program of a pattern; as :meth:`polyopt.solvers.l0.lp.PatternLP.prepare` of one pattern."""
-        data, at = self.data, self.desk.base
+        data, at = self.data, nodes.base_of(self.desk)
         pattern = as_patterns(sigma, len(data.centres))
         fixed = np.where(pattern > 0.0, ON, OFF).astype(np.int8)
         best = nodes.memory_of(len(fixed), np.inf, 0.0, 0)

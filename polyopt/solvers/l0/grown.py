@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compiled import borrowed, njit
-from polyopt.solvers.l0.basis import Given, State, copy, load, put, within
+from polyopt.solvers.l0.basis import Given, State, copy, joined, load, put, within
 from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem, prove
 from polyopt.solvers.l0.grown_nodes import (
+    BASE,
+    BEST_OFF,
+    BEST_ON,
     CLOSED,
     MOST,
     NODES,
+    OFF_SIDE,
+    ON_SIDE,
+    PATTERN,
     ROOT,
     SPARE,
     STEPS,
@@ -33,6 +39,7 @@ from polyopt.solvers.l0.grown_nodes import (
     least,
     offer,
     opened,
+    pick,
     taken,
 )  # fmt: skip
 from polyopt.solvers.l0.pivots import FAILED, OPTIMAL, STOPPED, pivot_to_optimum
@@ -69,20 +76,21 @@ DONE, PAUSE, LIMIT, FULL, LOST = 0, 1, 2, 3, 4
 
 @njit(cache=True)
 def plant(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, fixed: Marks) -> bool:
-    """Solve a node's program, from the state in ``desk.base``, and open it; whether it was solved.
+    """Solve a node's program, from the first of the desk's states, and open it; whether it was solved.
 
     Its multipliers are the state's. The node of a pattern has nothing to decide: its point is offered.
     """
     of, given, nodes = borrowed(of), borrowed(given), borrowed(nodes)
     memory, desk, fixed = borrowed(memory), borrowed(desk), borrowed(fixed)
+    base = pick(desk, BASE)
     _decide(given, desk, fixed)
-    ended = _run(given, memory, desk, desk.base, _most(desk), np.inf)
+    ended = _run(given, memory, desk, base, _most(desk), np.inf)
     if ended != OPTIMAL:
         return False
-    bound = max(prove(of, fixed, desk.base.u, desk.rates), 0.0)
+    bound = max(prove(of, fixed, base.u, desk.rates), 0.0)
     memory.values[ROOT] = bound
-    if opened(of, given, nodes, memory, fixed, desk.base, ended, bound, desk.rates) >= 0:
-        _round(of, given, memory, desk, desk.base)
+    if opened(of, given, nodes, memory, fixed, base, ended, bound, desk.rates) >= 0:
+        _round(of, given, memory, desk, base)
     return True
 
 
@@ -150,7 +158,7 @@ def _side(given: Given, desk: Desk, j: int, side: int) -> None:
 @within
 def _most(desk: Desk) -> int:
     """Steps after which a program is given up."""
-    return _STEPS * (len(desk.base.s) + len(desk.base.d))
+    return _STEPS * (desk.states.s.shape[1] + desk.states.d.shape[1])
 
 
 @within
@@ -162,10 +170,10 @@ def _run(given: Given, memory: Memory, desk: Desk, at: State, most: int, cutoff:
     return ended
 
 
-@within
+@joined
 def _branch(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, slot: int) -> bool:
     """Decide one centre more of a node, and open what is left of both; whether all programs were solved."""
-    base, bound = desk.base, nodes.bound[slot]
+    base, bound = pick(desk, BASE), nodes.bound[slot]
     _decide(given, desk, nodes.fixed[slot])
     put(nodes.rows[slot], base.rows)
     put(nodes.cols[slot], base.cols)
@@ -182,24 +190,22 @@ def _branch(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk,
     memory.counts[NODES] += 1
     for side in range(2):
         if sides in (BOTH, side):
-            at = on if side else off
+            at = pick(desk, on if side else off)
             if not _child(of, given, nodes, memory, desk, at, j, side, bound):
                 return False
     taken(nodes, slot)
     return True
 
 
-@within
-def _choose(
-    of: Problem, given: Given, memory: Memory, desk: Desk, bound: float
-) -> tuple[int, int, State, State]:
+@joined
+def _choose(of: Problem, given: Given, memory: Memory, desk: Desk, bound: float) -> tuple[int, int, int, int]:
     """The centre to decide, which of off (0) and on (1) may have scores under the best, and their states."""
     p, gap = len(desk.shares), enough(memory) - bound
     worth = _worths(memory, desk, gap)
     chosen, most, tries, since = _largest(worth), -1.0, 0, 0
-    off, on, best_off, best_on = desk.off, desk.on, desk.best_off, desk.best_on
-    copy(desk.base, best_off)
-    copy(desk.base, best_on)
+    off, on, best_off, best_on = OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON
+    copy(pick(desk, BASE), pick(desk, best_off))
+    copy(pick(desk, BASE), pick(desk, best_on))
     for _ in range(p):
         j = _largest(worth)
         value, worth[j] = worth[j], -1.0
@@ -209,7 +215,8 @@ def _choose(
             tries += 1
             value, sides = 1.0, BOTH
             for side in range(2):
-                found = _tried(of, given, memory, desk, on if side else off, j, side, bound)
+                at = pick(desk, on if side else off)
+                found = _tried(of, given, memory, desk, at, j, side, bound)
                 if found == np.inf:
                     sides = 1 - side if sides == BOTH else NEITHER
                 value *= _clipped(found - bound, gap)
@@ -218,8 +225,8 @@ def _choose(
             if value > most:
                 off, best_off, on, best_on = best_off, off, best_on, on
         elif value > most:
-            copy(desk.base, best_off)
-            copy(desk.base, best_on)
+            copy(pick(desk, BASE), pick(desk, best_off))
+            copy(pick(desk, BASE), pick(desk, best_on))
         since += 1
         if value > most:
             chosen, most, since = j, value, 0
@@ -272,18 +279,18 @@ def _learn(memory: Memory, desk: Desk, j: int, side: int, rise: float, gap: floa
     memory.seen[side, j] += 1.0
 
 
-@within
+@joined
 def _tried(
     of: Problem, given: Given, memory: Memory, desk: Desk, at: State, j: int, side: int, bound: float
 ) -> float:
     """What some steps make of the bound with one centre more decided; infinite where it is enough."""
     goal = enough(memory)
-    copy(desk.base, at)
+    copy(pick(desk, BASE), at)
     _side(given, desk, j, side)
     ended = _run(given, memory, desk, at, np.int64(PIVOTS), goal + 4.0 * _APART * abs(goal))
     _side(given, desk, j, np.int64(2))
     if ended == FAILED:
-        copy(desk.base, at)
+        copy(pick(desk, BASE), at)
         return bound
     value = at.rest[1]
     if value >= goal:
@@ -297,7 +304,7 @@ def _tried(
     return value
 
 
-@within
+@joined
 def _child(
     of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, at: State, j: int, side: int,
     bound: float,
@@ -341,9 +348,9 @@ def _round(of: Problem, given: Given, memory: Memory, desk: Desk, at: State) -> 
         if memory.tried[place] == mark:
             continue
         memory.tried[place] = mark
-        copy(at, desk.spare)
+        spare, goal = pick(desk, PATTERN), enough(memory)
+        copy(at, spare)
         _decide(given, desk, sigma)
-        goal = enough(memory)
-        if _run(given, memory, desk, desk.spare, _most(desk), goal + 4.0 * _APART * abs(goal)) == OPTIMAL:
-            offer(of, given, memory, desk.spare)
+        if _run(given, memory, desk, spare, _most(desk), goal + 4.0 * _APART * abs(goal)) == OPTIMAL:
+            offer(of, given, memory, spare)
     _decide(given, desk, before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 __all__ = [
-    "BEST", "CLOSED", "HEAP", "INTERCEPT_AT", "MADE", "MOST", "NODES", "NOTHING", "ROOM", "ROOT",
-    "SPARE", "STACK", "STEPS", "TOL", "Desk", "Memory", "Nodes", "desk_of", "enlarged", "enough",
-    "first", "least", "memory_of", "nodes_of", "offer", "opened", "taken",
+    "BASE", "BEST", "BEST_OFF", "BEST_ON", "CLOSED", "HEAP", "INTERCEPT_AT", "MADE", "MOST", "NODES",
+    "NOTHING", "OFF_SIDE", "ON_SIDE", "PATTERN", "ROOM", "ROOT", "SPARE", "STACK", "STEPS", "TOL",
+    "Desk", "Memory", "Nodes", "base_of", "desk_of", "enlarged", "enough", "first", "least", "memory_of",
+    "nodes_of", "offer", "opened", "pick", "taken",
 ]  # fmt: skip
 
 # Places in Nodes.counts: nodes in the heap, on the stack, free slots, and how many nodes the heap may have.
@@ -68,15 +69,18 @@ class Memory(NamedTuple):
     values: Vector
 
 
-class Desk(NamedTuple):
-    """Room to work in: states of a node, of its two children, and of the best two so far."""
+# Places in Desk.states: of a node, of its two children, of the best two so far, and one for patterns.
+BASE, OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON, PATTERN = 0, 1, 2, 3, 4, 5
 
-    base: State
-    off: State
-    on: State
-    best_off: State
-    best_on: State
-    spare: State
+
+class Desk(NamedTuple):
+    """Room to work in.
+
+    ``states`` are six, one above the other: each part has one dimension more. As tuples of their own they
+    would be hundreds of numbers, which compiled code hands from function to function.
+    """
+
+    states: State
     fixed: Marks
     marks: Marks
     shares: Vector
@@ -115,9 +119,25 @@ def memory_of(p: int, best: float, tol: float, most: int) -> Memory:
 
 def desk_of(n: int, p: int) -> Desk:
     """Empty room."""
-    base, off, on, best_off, best_on, spare = (empty_state(n, p) for _ in range(6))
-    marks = np.zeros(p, np.int8), np.zeros(p, np.int8)
-    return Desk(base, off, on, best_off, best_on, spare, *marks, np.zeros(p), np.zeros((2, p)))
+    parts: Any = (np.stack([part] * (PATTERN + 1)) for part in empty_state(n, p))
+    states = State(*parts)
+    return Desk(states, np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(p), np.zeros((2, p)))
+
+
+def base_of(desk: Desk) -> State:
+    """The state of the node at hand, for Python."""
+    parts: Any = (part[BASE] for part in desk.states)
+    return State(*parts)
+
+
+@within
+def pick(desk: Desk, at: int) -> State:
+    """One of the states."""
+    of = desk.states
+    return State(
+        of.rows[at], of.cols[at], of.on[at], of.R[at], of.Q[at], of.W[at], of.u[at], of.s[at], of.d[at],
+        of.a[at], of.of_rows[at], of.of_cols[at], of.sizes[at], of.rest[at],
+    )  # fmt: skip
 
 
 @within
