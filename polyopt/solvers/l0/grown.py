@@ -36,6 +36,7 @@ from polyopt.solvers.l0.grown_nodes import (
     Nodes,
     enough,
     first,
+    largest,
     least,
     offer,
     opened,
@@ -184,7 +185,7 @@ def _branch(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk,
     for j in range(len(desk.shares)):
         share = base.a[j] / given.full[j]
         desk.shares[j] = share if desk.fixed[j] == FREE and 0.0 < share < 1.0 else -1.0
-    if desk.shares[_largest(desk.shares)] <= 0.0:
+    if desk.shares[largest(desk.shares)] <= 0.0:
         return False
     j, sides, off, on = _choose(of, given, memory, desk, bound)
     memory.counts[NODES] += 1
@@ -202,12 +203,12 @@ def _choose(of: Problem, given: Given, memory: Memory, desk: Desk, bound: float)
     """The centre to decide, which of off (0) and on (1) may have scores under the best, and their states."""
     p, gap = len(desk.shares), enough(memory) - bound
     worth = _worths(memory, desk, gap)
-    chosen, most, tries, since = _largest(worth), -1.0, 0, 0
+    chosen, most, tries, since = largest(worth), -1.0, 0, 0
     off, on, best_off, best_on = OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON
     copy(pick(desk, BASE), pick(desk, best_off))
     copy(pick(desk, BASE), pick(desk, best_on))
     for _ in range(p):
-        j = _largest(worth)
+        j = largest(worth)
         value, worth[j] = worth[j], -1.0
         if value < 0.0 or since >= PATIENCE:
             break
@@ -231,16 +232,6 @@ def _choose(of: Problem, given: Given, memory: Memory, desk: Desk, bound: float)
         if value > most:
             chosen, most, since = j, value, 0
     return chosen, BOTH, best_off, best_on
-
-
-@within
-def _largest(of: Vector) -> int:
-    """The place of the largest number."""
-    found = 0
-    for j in range(len(of)):
-        if of[j] > of[found]:
-            found = j
-    return found
 
 
 @within

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASE", "BEST", "BEST_OFF", "BEST_ON", "CLOSED", "HEAP", "INTERCEPT_AT", "MADE", "MOST", "NODES",
     "NOTHING", "OFF_SIDE", "ON_SIDE", "PATTERN", "ROOM", "ROOT", "SPARE", "STACK", "STEPS", "TOL",
-    "Desk", "Memory", "Nodes", "base_of", "desk_of", "enlarged", "enough", "first", "least", "memory_of",
+    "Desk", "Memory", "Nodes", "base_of", "desk_of", "enlarged", "enough", "first", "largest", "least", "memory_of",
     "nodes_of", "offer", "opened", "pick", "taken",
 ]  # fmt: skip
 
@@ -138,6 +138,16 @@ def pick(desk: Desk, at: int) -> State:
         of.rows[at], of.cols[at], of.on[at], of.R[at], of.Q[at], of.W[at], of.u[at], of.s[at], of.d[at],
         of.a[at], of.of_rows[at], of.of_cols[at], of.sizes[at], of.rest[at],
     )  # fmt: skip
+
+
+@within
+def largest(of: Vector) -> int:
+    """The place of the largest number."""
+    found = 0
+    for j in range(len(of)):
+        if of[j] > of[found]:
+            found = j
+    return found
 
 
 @within
