@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BASE", "BEST", "BEST_OFF", "BEST_ON", "CLOSED", "HEAP", "INTERCEPT_AT", "MADE", "MOST", "NODES",
     "NOTHING", "OFF_SIDE", "ON_SIDE", "PATTERN", "ROOM", "ROOT", "SPARE", "STACK", "STEPS", "TOL",
-    "Desk", "Memory", "Nodes", "base_of", "desk_of", "enlarged", "enough", "first", "largest", "least", "memory_of",
-    "nodes_of", "offer", "opened", "pick", "taken",
+    "Desk", "Memory", "Nodes", "base_of", "desk_of", "enlarged", "enough", "first", "largest", "least",
+    "memory_of", "nodes_of", "offer", "opened", "pick", "taken",
 ]  # fmt: skip
 
 # Places in Nodes.counts: nodes in the heap, on the stack, free slots, and how many nodes the heap may have.
