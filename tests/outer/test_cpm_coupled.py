@@ -15,9 +15,6 @@ from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.certificates.cpm_partial import _added, bound_of_completions
-from polyopt.certificates.cpm_point import CpmPoint, bound_of
-from polyopt.certificates.geometry import LinearGeometry
 from polyopt.outer.cpm import assignments
 from polyopt.outer.cpm.optimum import solve_cpm_global
 
@@ -149,33 +146,6 @@ def test_an_order_sought_on_the_way_changes_no_answer(loss, margin, monkeypatch)
     assert found.objective == pytest.approx(value(X, y, C, found["W"], loss, margin), rel=1e-12)
 
 
-# -- the bound -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("loss", "margin"), ALL)
-@pytest.mark.parametrize("seed", range(2))
-def test_no_completion_costs_less_than_the_bound(loss, margin, seed):
-    """Whatever the multipliers: the program's, and perturbed ones beyond their caps."""
-    X, y, C = draw(10, seed)
-    rng, K = np.random.default_rng(seed), 2
-    positives = np.flatnonzero(y > 0)
-    fixed = np.full(len(y), -1)
-    fixed[positives[:2]] = [0, 1]
-    Z = np.where(y[:, None] > 0, fixed[:, None] == np.arange(K), 1.0)
-    found = program_of(X, y, C, K, loss, margin).set(Z=Z).solve()
-    best = least_of_all(X, y, C, K, loss, margin, fixed)
-    point = CpmPoint(LinearGeometry(cpm.lift(X)), y, C, Z, found["W"], None, False)
-    alpha, free = found.duals["margin"], rng.permutation(positives[2:])
-    bound = bound_of_completions(point, alpha, loss, margin, free)
-    plain = float(bound_of(point, alpha, loss, margin).lower)
-    assert plain == pytest.approx(found.objective, rel=1e-6)
-    assert plain < bound <= best * (1 + 1e-9)
-    assert bound_of_completions(point, alpha, loss, margin, free[:0]) == plain
-    for size in (0.1, 1.0):
-        other = alpha + size * rng.normal(size=alpha.shape)
-        assert bound_of_completions(point, other, loss, margin, free) <= best * (1 + 1e-9)
-
-
 # -- the mixed-integer program ---------------------------------------------------------------
 
 
@@ -223,39 +193,3 @@ def test_the_estimator_proves_its_optimum_and_is_no_better_from_other_solvers():
         exact = ConvexPolytopeMachine(solver="exact", n_init=2, **settings).fit(X, y)
         assert proven.solution_.objective <= exact.solution_.objective * (1 + 1e-6)
         assert len(proven.duals_)
-
-
-def test_what_the_others_add_is_the_theorem_less_its_rounding(monkeypatch):
-    """With a rounding of a percent for each operation, so that what is taken off for it can be seen."""
-    rng = np.random.default_rng(0)
-    for share in (0.0, 0.01):
-        monkeypatch.setattr("polyopt.certificates.cpm_partial.gamma", lambda n, share=share: share * n)
-        for _ in range(5):
-            u, K = 5, 3
-            slopes, caps = rng.uniform(-0.2, 1.5, (u, K)), rng.uniform(0.2, 3.0, u)
-            rows = rng.normal(size=(u, 4))
-            overlaps, inverse = rows @ rows.T, rng.uniform(0.5, 2.0, K)
-            beta, expected = np.zeros((u, K)), 0.0
-            for i in range(u):
-                charge = np.array(
-                    [
-                        sum(beta[r, k] * max(overlaps[r, i], 0.0) for r in range(i)) * inverse[k]
-                        for k in range(K)
-                    ]
-                )
-                worth, square = slopes[i] - charge / 2, overlaps[i, i] * inverse
-                most = np.clip(2 * worth / square, 0.0, caps[i])
-                worths = most * worth - most**2 * square / 4
-                if min(worths) <= 0.0:
-                    continue
-                # The least beta of each face that is worth as much as the best of the worst face.
-                for k in range(K):
-                    roots = np.roots([-square[k] / 4, worth[k], -min(worths)])
-                    beta[i, k] = min(abs(roots))
-                terms = beta[i] * worth - beta[i] ** 2 * square / 4
-                sizes = beta[i] * (abs(slopes[i]) + charge / 2) + beta[i] ** 2 * square / 4
-                expected += min(terms - share * (2 * u + 16) * sizes)
-            expected -= share * (u + 2) * abs(expected)
-            found = _added(slopes, overlaps, inverse, caps)
-            assert found == pytest.approx(expected, rel=1e-6)
-            assert expected != 0.0
