@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.cpm.coupled_rows import Faces
 
-__all__ = ["price_coupled", "raise_coupled", "settle_coupled"]
+__all__ = ["AS_THEY_ARE", "BALANCED", "price_coupled", "raise_coupled", "settle_coupled"]
 
 _LEAST_SHARE = 1e-3  # θ_k is no less than this over K
 _SAFE = 1e-12  # relative, by which a shared cap is smaller: the roundings of its sums are less
-_ROUNDS, _SWEEPS = 30, 200  # of alternating, and of each
+_ROUNDS = 30  # of alternating
+# Sweeps of each, and whether the shares are brought into balance. Of numpy's types, as kernels are compiled
+# anew for every plain number.
+_SWEEPS, BALANCED, AS_THEY_ARE = np.int64(200), np.bool_(True), np.bool_(False)
 
 
 @njit(cache=True)
@@ -257,7 +260,7 @@ def settle_coupled(data: Faces, face: NDArray[Any], W: Vector, precision: float)
     alpha, theta, trial, following = np.zeros((K, n)), np.ones(K), np.zeros((K, d)), face.copy()
     least, kept = np.inf, np.inf
     for _ in range(_ROUNDS):
-        raise_coupled(data, face, K, alpha, trial, theta, _SWEEPS, precision, True)
+        raise_coupled(data, face, K, alpha, trial, theta, _SWEEPS, precision, BALANCED)
         J = price_coupled(data, trial, following)
         moved = 0
         for p in range(len(face)):

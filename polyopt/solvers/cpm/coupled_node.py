@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polyopt.compiled import njit
-from polyopt.solvers.cpm.coupled import price_coupled, raise_coupled, settle_coupled
+from polyopt.solvers.cpm.coupled import AS_THEY_ARE, BALANCED, price_coupled, raise_coupled, settle_coupled
 from polyopt.solvers.cpm.coupled_rows import Faces, keep, of_face, scale_faces
 from polyopt.solvers.cpm.face import UNIT, dual_error, dual_value, hyperplane
 
@@ -68,7 +68,7 @@ def solve_coupled(
 ) -> tuple[float, float]:
     """Raise the multipliers of all faces; return the dual value, and how far it may be off."""
     sweeps = min(sweeps, _MOST)
-    raise_coupled(data, node.face, used, node.alpha, node.faces, node.theta, sweeps, least, True)
+    raise_coupled(data, node.face, used, node.alpha, node.faces, node.theta, sweeps, least, BALANCED)
     if data.worst and node.target[0] > 0.0:
         whole = 0.0
         for k in range(len(node.theta)):
@@ -79,7 +79,7 @@ def solve_coupled(
             whole += node.theta[k]
         for k in range(len(node.theta)):
             node.theta[k] /= whole
-        raise_coupled(data, node.face, used, node.alpha, node.faces, node.theta, sweeps, least, False)
+        raise_coupled(data, node.face, used, node.alpha, node.faces, node.theta, sweeps, least, AS_THEY_ARE)
     return prove_coupled(data, node)
 
 
