@@ -463,6 +463,7 @@ def test_the_switch_of_colours_holds_against_the_systems_and_is_remembered(lab):
 
 def test_everything_on_the_plane_can_be_done_by_keys(lab):
     n = len(lab.state()["points"])
+    lab.ready()
     lab.page.locator("[data-name='clear']").focus()
     for _ in range(3):  # past the plane, to the second sample
         lab.page.keyboard.press("Tab")
