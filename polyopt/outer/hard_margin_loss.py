@@ -38,7 +38,9 @@ _LITTLE = 1e-9  # of a value: less is rounding
 _LEAST, _MOST = 0.05, 0.95  # probabilities that the root gives
 _PRIORS = (0.9, 0.6)  # the probability that a sample is kept, of the further runs
 _KEPT = (0.0, 0.2, 0.5, 1.0)  # of z at the root: samples of no more are kept
-_FEW, _SOON = 100, 40  # samples for which a tree is begun before the search, and its nodes
+# Samples for which a tree is begun before the search, and its nodes; a first guess, changed once after a draw
+# of the races was seen.
+_FEW, _SOON = 100, 40
 _DRAWN, _ITERATIONS, _PATIENCE = 40, 30, 4
 _MIP_GAP = 1e-8  # relative, that the explicit program is solved to
 _TREE_GAP = 5e-7  # half of a certificate's 1e-6, which leaves the other half to rounding

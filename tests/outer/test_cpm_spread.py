@@ -13,6 +13,7 @@ from helpers.interpreted import interpreted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyopt import ConvexPolytopeMachine
 from polyopt.outer.cpm import beside
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
@@ -265,6 +266,34 @@ def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
     assert 0.5 * found.objective < found.bound <= found.objective
     more = solve_cpm_global(X, y, 0.1, 2, max_nodes=4)
     assert more.bound >= found.bound
+
+
+def test_sweeps_are_the_same_whether_products_with_the_rows_are_kept_or_not():
+    plain, ends = interpreted("polyopt.solvers.cpm.spread")[0], []
+    ground, given_ = a_face(3)
+    inside = within(ground, given_, 1e-3 * ground.C)
+    for pays in (0.0, np.inf):
+        plain._PAYS = pays
+        ends.append(Spread(*(part.copy() for part in inside)))
+        plain.raise_spread(ground, ends[-1], 0.1, 2)
+    for kept, other, before in zip(*ends, inside, strict=True):
+        assert kept == pytest.approx(other, rel=1e-9, abs=1e-12)
+        assert (kept != before).any()
+
+
+def test_the_nodes_looked_into_at_once_are_those_asked_for(monkeypatch):
+    made = []
+
+    class Watched(SpreadSearch):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(self.jobs)
+
+    monkeypatch.setattr(beside, "SpreadSearch", Watched)
+    X, y, _ = overlapping(1)
+    for asked in (None, 2):
+        ConvexPolytopeMachine(2, solver="global", n_jobs=asked, random_state=0).fit(X, y)
+    assert made == [1, 2]
 
 
 def test_all_moves_are_raised_in_every_so_many_sweeps_and_between_them_those_that_are_not_0():

@@ -66,6 +66,28 @@ def test_alternating_ends_at_a_fixed_point_that_is_optimal_for_its_assignment(se
     assert J == pytest.approx(cpm.fixed_assignment(X, y, 3, z, C).solve().objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("piece", [1, 2**25])
+def test_climbing_in_pieces_is_climbing_and_stops_with_the_clock(piece, monkeypatch):
+    _, _, C, data = small(2)
+    monkeypatch.setattr(module, "_PIECE", piece)
+
+    def climbed(clock, sweeps):
+        a, w = np.zeros(len(C)), np.zeros(3)
+        module.climb_in_time(data, C, a, w, sweeps, 1e-12, clock)
+        return a
+
+    def whole(sweeps):
+        a, w = np.zeros(len(C)), np.zeros(3)
+        module.climb(data, np.zeros(len(C)), C, a, w, sweeps, np.inf, 1e-12)
+        return a
+
+    over = SimpleNamespace(is_over=True)
+    assert (climbed(Clock(), 100_000) == whole(100_000)).all()
+    assert (climbed(Clock(), 7) == whole(7)).all()
+    assert (climbed(over, 7) == whole(1 if piece == 1 else 7)).all()
+    assert (whole(1) != whole(7)).any()
+
+
 @pytest.mark.parametrize("piece", [1, 500, 2**25])
 def test_alternating_in_pieces_is_alternating_and_stops_with_the_clock(piece, monkeypatch):
     X, y, C, data = small(1)

@@ -36,7 +36,8 @@ __all__ = ["AssignmentSearch", "Open"]
 
 _BYTES = 256 * 2**20  # for open nodes
 _ORDERING = 0.1  # of the time left, for the order of the samples,
-_SOON = 400  # which is sought after so many nodes: fewer are made sooner without it
+# which is sought after so many nodes: fewer are made sooner without it. (Draws of the races were seen.)
+_SOON = 400
 _RECORD = 0.2  # seconds between records of the history
 
 

@@ -16,8 +16,9 @@ import numpy as np
 from formulations.polytope import natural_assignment, shares
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.assignments import AssignmentSearch, Open
+from polyopt.outer.cpm.first import centred
 from polyopt.outer.cpm.prepared import unmerge
-from polyopt.solvers.cpm.coupled import price_coupled, settle_coupled
+from polyopt.solvers.cpm.coupled import hold, price_coupled, settle_coupled
 from polyopt.solvers.cpm.coupled_node import aim, coupled_node_for, prove_coupled
 from polyopt.solvers.cpm.coupled_polish import polished_coupled
 from polyopt.solvers.cpm.coupled_rows import Faces, faces_for
@@ -39,7 +40,9 @@ __all__ = ["search_coupled"]
 _STARTS, _BEST = 6, 3  # of the alternating heuristic, by direction and by lot; those that are settled finely
 _COARSE, _SETTLED = 1e-3, 1e-5  # of the least cost known: the precision of starts
 _BEGINNING = 0.2  # of the time left, for the starts
-_NEAR = 0.99  # of the least cost known: a bound from which a node is solved exactly before it branches
+# Of the least cost known: a bound from which a node is solved exactly before it branches. Chosen on small
+# draws; two of the races were seen, too.
+_NEAR = 0.99
 _LOSS = 1e-9  # of the cost, that is given for faces which fit their multipliers
 _GRACE = 0.2  # seconds past a limit that the faces of an answer may take
 _PART = 0.5  # of what a bound misses: positives not assigned that pay less are not what it lacks
@@ -104,11 +107,9 @@ class _Search(AssignmentSearch):
         if K == 1 or not len(points):
             self._settle(nobody, _SETTLED)
             return
-        clock, features = self.clock.part(_BEGINNING), points[:, :-1]
-        scale = features.std(axis=0)
-        centred = (features - features.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+        clock, features = self.clock.part(_BEGINNING), centred(points)
         for number in range(1, 2 * _STARTS + 1):
-            face = (centred @ self.rng.normal(size=(centred.shape[1], K))).argmax(axis=1)
+            face = (features @ self.rng.normal(size=(features.shape[1], K))).argmax(axis=1)
             if number % 2 == 0:
                 face = self.rng.integers(0, K, len(points))
             found.append((self._settle(face, _COARSE), number, face))
@@ -197,13 +198,8 @@ class _Search(AssignmentSearch):
 
     def _within(self, alpha: Vector, face: Assignment) -> Vector:
         """Multipliers within their caps."""
-        inside, C = self.data.inside, self.data.C
-        alpha = np.minimum(alpha, C)
-        alpha[:, inside:] *= face == np.arange(self.n_faces)[:, None]
-        if self.shared:
-            total = alpha[:, :inside].sum(axis=0)
-            cap = C[:inside] * (1.0 - 1e-12)
-            alpha[:, :inside] *= np.where(total > cap, cap / np.maximum(total, 1e-300), 1.0)
+        alpha = np.array(alpha, order="C")
+        hold(self.faces, face, alpha)
         return alpha
 
     def _shares(self, alpha: Vector) -> Vector:

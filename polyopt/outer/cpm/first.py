@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["begin"]
+__all__ = ["begin", "centred"]
 
 _FEWER = 0.3  # of the time, for starts with one face less
 _COLUMNS = 0.2  # of the time, for faces of many starts put together; not tuned
@@ -90,17 +90,23 @@ def _from_many(
         _from_dual(data, best, clock, int(rng.integers(2**31)))
     if n_faces > 2:
         _from_fewer(data, best, precision, starts, clock, rng)
-    some = len(points) > 0
-    middle = points[:, :-1].mean(axis=0) if some else np.zeros(points.shape[1] - 1)
-    scale = points[:, :-1].std(axis=0) if some else np.ones_like(middle)
-    centred = (points[:, :-1] - middle) / np.where(scale > 0, scale, 1.0)
+    features = centred(points)
     _keep(data, best, precision, np.zeros(len(points), dtype=np.int64), clock)
     for _ in range(starts if n_faces > 1 else 0):
-        towards = (centred @ rng.normal(size=(centred.shape[1], n_faces))).argmax(axis=1)
+        towards = (features @ rng.normal(size=(features.shape[1], n_faces))).argmax(axis=1)
         for face in (towards, rng.integers(0, n_faces, len(points))):
             _keep(data, best, precision, face, clock)
         if clock.is_over:
             return
+
+
+def centred(points: Vector) -> Vector:
+    """The features of rows x̃, each less its mean and over its deviation: what random faces begin from."""
+    features = points[:, :-1]
+    if not len(features):
+        return features
+    scale = features.std(axis=0)
+    return np.asarray((features - features.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
 
 
 def _from_fewer(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.compiled import njit
+from polyopt.solvers.cpm.face import follow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.cpm.coupled_rows import Faces
 
-__all__ = ["AS_THEY_ARE", "BALANCED", "price_coupled", "raise_coupled", "settle_coupled"]
+__all__ = ["AS_THEY_ARE", "BALANCED", "SAFE", "hold", "price_coupled", "raise_coupled", "settle_coupled"]
 
 _LEAST_SHARE = 1e-3  # θ_k is no less than this over K
-_SAFE = 1e-12  # relative, by which a shared cap is smaller: the roundings of its sums are less
+SAFE = 1e-12  # relative, by which a shared cap is smaller: the roundings of its sums are less
 _ROUNDS = 30  # of alternating
 # Sweeps of each, and whether the shares are brought into balance. Of numpy's types, as kernels are compiled
 # anew for every plain number.
@@ -98,13 +99,8 @@ def _begin(
     data: Faces, face: NDArray[Any], used: int, alpha: Vector, W: Vector, theta: Vector, balance: bool
 ) -> None:
     """Bring multipliers within their caps, and set what belongs to them, with shares to begin with."""
-    (n, d), K, inside = data.given.A.shape, len(alpha), data.inside
-    for k in range(K):
-        for i in range(n):
-            cap = data.C[i] if i < inside or face[i - inside] == k else 0.0
-            alpha[k, i] = min(max(alpha[k, i], 0.0), cap)
-    if data.shared:
-        _within(data, alpha)
+    (n, d), K = data.given.A.shape, len(alpha)
+    hold(data, face, alpha)
     for k in range(used):
         if balance:
             theta[k] = 1.0 / K if data.worst else 1.0
@@ -119,10 +115,31 @@ def _begin(
 
 
 @njit(cache=True)
+def hold(data: Faces, face: NDArray[Any], alpha: Vector) -> None:
+    """Bring multipliers (K, n) within their caps, in place.
+
+    Parameters
+    ----------
+    data : Faces
+        The samples.
+    face : ndarray of int, shape (npos,)
+        The face of each positive, -1 where it has none.
+    alpha : ndarray of shape (K, n)
+        The multipliers.
+    """
+    for k in range(len(alpha)):
+        for i in range(alpha.shape[1]):
+            cap = data.C[i] if i < data.inside or face[i - data.inside] == k else 0.0
+            alpha[k, i] = min(max(alpha[k, i], 0.0), cap)
+    if data.shared:
+        _within(data, alpha)
+
+
+@njit(cache=True)
 def _within(data: Faces, alpha: Vector) -> None:
     """Make the multipliers of a negative at all faces add up to no more than its cost."""
     for i in range(data.inside):
-        total, cap = 0.0, (1.0 - _SAFE) * data.C[i]
+        total, cap = 0.0, (1.0 - SAFE) * data.C[i]
         for k in range(len(alpha)):
             total += alpha[k, i]
         if total > cap:
@@ -163,7 +180,7 @@ def _pour(data: Faces, i: int, used: int, times: float, alpha: Vector, W: Vector
             total += target[k] * (times if k == used - 1 else 1.0)
         else:
             in_use[k] = False
-    cap = data.C[i] * (1.0 - _SAFE)
+    cap = data.C[i] * (1.0 - SAFE)
     price = 0.0
     if total > cap:
         for _ in range(used):
@@ -262,11 +279,7 @@ def settle_coupled(data: Faces, face: NDArray[Any], W: Vector, precision: float)
     for _ in range(_ROUNDS):
         raise_coupled(data, face, K, alpha, trial, theta, _SWEEPS, precision, BALANCED)
         J = price_coupled(data, trial, following)
-        moved = 0
-        for p in range(len(face)):
-            if following[p] != face[p]:
-                face[p] = following[p]
-                moved += 1
+        moved = follow(face, following)
         if kept > J:
             kept = J
             for k in range(K):

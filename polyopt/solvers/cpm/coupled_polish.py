@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.solvers.cpm.coupled import SAFE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -102,7 +104,7 @@ def _step(
     for number, i in enumerate(at):
         J[:count, count + number] = np.where(who == i, -1.0, 0.0)
         J[count + number, :count] = np.where(who == i, 1.0, 0.0)
-        left[count + number] = alpha[:, i].sum() - data.C[i] * (1.0 - 1e-12)
+        left[count + number] = alpha[:, i].sum() - data.C[i] * (1.0 - SAFE)
     try:
         move = np.linalg.lstsq(J, -left, rcond=1e-12)[0]
     except np.linalg.LinAlgError:

@@ -34,6 +34,7 @@ __all__ = [
     "climb_in_time",
     "dual_error",
     "dual_value",
+    "follow",
     "hyperplane",
     "price",
     "settle",
@@ -242,6 +243,17 @@ def price(data: Samples, W: Vector, best: NDArray[Any]) -> float:
 
 
 @njit(cache=True)
+def follow(face: NDArray[Any], following: NDArray[Any]) -> int:
+    """Make one assignment the same as another; in how many positives they differed."""
+    moved = 0
+    for p in range(len(face)):
+        if following[p] != face[p]:
+            face[p] = following[p]
+            moved += 1
+    return moved
+
+
+@njit(cache=True)
 def settle(data: Samples, face: NDArray[Any], W: Vector, precision: float) -> float:
     """Alternate from the assignment `face` until it stays; leave the faces in W and return J(W).
 
@@ -297,11 +309,7 @@ def _go_on(
         if at[1] < K:
             continue
         J = price(data, W, following)
-        moved = 0
-        for p in range(len(face)):
-            if following[p] != face[p]:
-                face[p] = following[p]
-                moved += 1
+        moved = follow(face, following)
         at[0], at[1] = at[0] + 1.0, 0.0
         if moved == 0 or at[0] >= _ROUNDS or (at[0] > 1.0 and at[3] - precision <= J):
             return J

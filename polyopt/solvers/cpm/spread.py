@@ -44,7 +44,9 @@ __all__ = ["WHOLE", "Ground", "Spread", "everyone", "raise_spread"]
 
 WHOLE = 4  # of so many sweeps one looks at every move
 _STEPS, _MOST = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
-_PAYS = 4  # products of M with n rows are kept where moves that are not 0 would cost more than so many rows
+# Products of M with n rows are kept where moves that are not 0 would cost more than so many rows; near that
+# 195 samples of german took as long either way.
+_PAYS = 4
 _LEAST = 1e-12  # ρ, for which the parabola would have no end
 _ROOM = 1e-9  # of ρ, by which a length is larger
 

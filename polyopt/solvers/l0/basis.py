@@ -14,11 +14,12 @@ bound of a changes: a child goes on where its parent ended.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from polyopt.compiled import borrowed, njit
+from polyopt.operands import put
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AT_CAP", "AT_ZERO", "INSIDE", "INTERCEPT", "Given", "State", "add", "afresh", "begin",
-    "combine", "copy", "empty_state", "inner", "joined", "load", "place_all", "put", "squares",
+    "combine", "copy", "empty_state", "inner", "joined", "load", "place_all", "squares",
     "within", "within_sums",
 ]  # fmt: skip
 
@@ -145,13 +146,6 @@ def combine(target: Vector, factors: Vector, vectors: Vector, which: NDArray[np.
             if which[q] >= 0:
                 add(target, factors[q], vectors[which[q]])
             q += 1
-
-
-@within
-def put(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Make one vector the same as another; a slice would do, but takes long to compile."""
-    for j in range(len(target)):
-        target[j] = source[j]
 
 
 @njit(cache=True)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compiled import borrowed, njit
-from polyopt.solvers.l0.basis import Given, State, copy, joined, load, put, within
+from polyopt.operands import put
+from polyopt.solvers.l0.basis import Given, State, copy, joined, load, within
 from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem, prove
 from polyopt.solvers.l0.grown_nodes import (
     BASE,

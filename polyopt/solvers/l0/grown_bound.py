@@ -12,6 +12,7 @@ import numpy as np
 
 from polyopt.certificates.rounding import ABOVE, UNIT
 from polyopt.solvers.l0.basis import add, within
+from polyopt.solvers.l0.node import FREE, OFF, ON
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FREE", "OFF", "ON", "Problem", "problem_of", "prove"]
 
-OFF, FREE, ON = -1, 0, 1  # what a node says of a centre, as of polyopt.solvers.l0.node
 _TINY = 2.0**-1000  # more than all the underflows of an inner product lose
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyopt.solvers.l0.basis import Given, State, empty_state, put, within
+from polyopt.operands import put
+from polyopt.solvers.l0.basis import Given, State, empty_state, within
 from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem
 from polyopt.solvers.l0.pivots import OPTIMAL
 
