@@ -201,7 +201,7 @@ def _seconds(row: Any, who: str) -> str:
         return f"> {_took(row, who):.3g}"
     status = str(row.get(f"{who}: status", "")) if _was_run(row, who) else ""
     taken = _number(_took(row, who), 3)
-    return taken if status in ("OPTIMAL", "ended", "") else f"{taken} ({status.lower()})".strip()
+    return taken if status in ("SOLVED", "ended", "") else f"{taken} ({status.lower()})".strip()
 
 
 def _number(value: Any, digits: int = 2) -> str:

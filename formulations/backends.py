@@ -144,14 +144,14 @@ BACKENDS = {
         iterations=("limits/nodes",),
         word=lambda raw: str(raw["model"].getStatus()),
         ends={
-            "gaplimit": Status.OPTIMAL,
+            "gaplimit": Status.SOLVED,
             "timelimit": Status.TIME_LIMIT,
             "nodelimit": Status.ITERATION_LIMIT,
         },
     ),
 }
 _STATUSES = {
-    cp.OPTIMAL: Status.OPTIMAL,
+    cp.OPTIMAL: Status.SOLVED,
     cp.OPTIMAL_INACCURATE: Status.INACCURATE,
     cp.INFEASIBLE: Status.INFEASIBLE,
     cp.INFEASIBLE_INACCURATE: Status.INFEASIBLE,

@@ -110,7 +110,7 @@ class Program(Shown, Statement):
         Solution
             With status ``FAILED`` and no point if no solver succeeded; limits keep their point. A solver that
             falls short is asked again with other settings, and then the next one; the point kept is the one
-            whose own optimality conditions come nearest to holding, ``OPTIMAL`` if they do to 1e-6, and
+            whose own optimality conditions come nearest to holding, ``SOLVED`` if they do to 1e-6, and
             ``solver`` says whose it is. Integer programs have no multipliers: their ``duals`` is empty,
             and HiGHS and SCIP state their ``bound``.
 

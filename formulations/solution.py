@@ -19,7 +19,7 @@ _RECORDS = 50  # of a history that are shown
 class Status(Enum):
     """How a solve ended; each value is a sentence."""
 
-    OPTIMAL = "The point is optimal, by its solver's word or by its own optimality conditions."
+    SOLVED = "The solver finished: the point meets its stopping test. A certificate says how far from optimal it is."
     INACCURATE = "The solver reports a nearly optimal point, short of the tolerance asked."
     STALLED = "The solver can come no closer in double precision; the best point so far is kept."
     BOUNDED = "All parts of the search have ended: the optimum is between its bound and the point kept."
@@ -34,6 +34,11 @@ class Status(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    @classmethod
+    def of_name(cls, name: str) -> Status:
+        """Member of this name; models saved before SOLVED was named so call it OPTIMAL."""
+        return cls["SOLVED" if name == "OPTIMAL" else name]
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +89,7 @@ class Solution(Shown):
         return {**self.__dict__, "status": self.status.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({**state, "status": Status[state["status"]]})
+        self.__dict__.update({**state, "status": Status.of_name(state["status"])})
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Value of the variable, or the multipliers of the row, called `name`."""

@@ -130,7 +130,7 @@ class _Run:
         )
         if asked and self.verdict is not None:
             return False
-        first = not self.tried and number == 0 and found.status is Status.OPTIMAL
+        first = not self.tried and number == 0 and found.status is Status.SOLVED
         doubted = (name.upper(), self.program.kind) in _DOUBTED
         if self.as_told or (first and not doubted):
             self._keep(found, 0.0, number)
@@ -141,8 +141,8 @@ class _Run:
             return True
         if self.best is None or shortfall < self.shortfall:
             if not asked:
-                ended = Status.INACCURATE if found.status is Status.OPTIMAL else found.status
-                found = replace(found, status=Status.OPTIMAL if shortfall <= _OPTIMAL else ended)
+                ended = Status.INACCURATE if found.status is Status.SOLVED else found.status
+                found = replace(found, status=Status.SOLVED if shortfall <= _OPTIMAL else ended)
             self._keep(found, shortfall, number)
         self.tried[name] = "fell short"
         return asked or self.shortfall <= _SHARP

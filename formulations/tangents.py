@@ -193,13 +193,13 @@ def solve_by_curves(
         seconds += found.build_time, found.solve_time
         bound = bound if found.bound is None else max(bound, found.bound)
         # At a limit HiGHS may leave numbers that meet no row, and then no bound either.
-        if found.primal and (found.status is Status.OPTIMAL or found.bound is not None):
+        if found.primal and (found.status is Status.SOLVED or found.bound is not None):
             points = [np.asarray(curve.at.value) for curve in curves]
             costs = [float(curve.price @ curve.value(v)) for curve, v in zip(curves, points, strict=True)]
             here = sum(costs) + float(linear.value)
             value, best = (here, found.primal) if here < value else (value, best)
             cuts += [curve.tangents(eta, v) for curve, eta, v in zip(curves, etas, points, strict=True)]
-        if found.status is not Status.OPTIMAL or value - bound <= tol * abs(value):
+        if found.status is not Status.SOLVED or value - bound <= tol * abs(value):
             status = found.status
             break
     return Solution(

@@ -130,7 +130,7 @@ def _solve_all(program: Program) -> dict[str, Solution]:
 
 
 def _reference(solutions: dict[str, Solution]) -> float:
-    return next((s.objective for s in solutions.values() if s.status is Status.OPTIMAL), float("nan"))
+    return next((s.objective for s in solutions.values() if s.status is Status.SOLVED), float("nan"))
 
 
 def _check_single(name: str, program: Program) -> Iterator[Check]:
@@ -150,7 +150,7 @@ def _check_single(name: str, program: Program) -> Iterator[Check]:
         yield Check(name, program.name, solver.lower(), np.nan, np.nan, np.nan, "not installed", "not run")
     reference = _reference(solutions)
     for solver, solution in solutions.items():
-        if solution.status is not Status.OPTIMAL:
+        if solution.status is not Status.SOLVED:
             yield Check(name, program.name, solver, np.nan, np.nan, np.nan, "no optimum", "gave up")
             continue
         violations = program.violations(solution.primal)
@@ -212,7 +212,7 @@ def _as_check(
     if certificate.claim is Claim.CONDITIONS and difference <= TOLERANCE:
         verdict = "ok"
     else:
-        verdict = "FAILS" if solution.status is Status.OPTIMAL else "gave up"
+        verdict = "FAILS" if solution.status is Status.SOLVED else "gave up"
     return Check(
         name, program.name, solver, solution.objective, difference, worst.relative, worst.label, verdict
     )

@@ -215,10 +215,10 @@ def judge_fitted(model: Any, X: Any, given: Any, claimed: Claimed, changes: dict
 
 
 def judge_status(status: str, gap: float, stated: float) -> list[Untruth]:
-    """A solver's "optimal" at a gap beyond what its documentation says."""
-    if status != "OPTIMAL" or not gap > stated:
+    """A solver that calls itself done at a gap beyond what its documentation says."""
+    if status != "SOLVED" or not gap > stated:
         return []
-    return [Untruth("status optimal at a gap", f"relative gap {gap:.3g}, stated {stated:.3g}")]
+    return [Untruth("status solved at a gap", f"relative gap {gap:.3g}, stated {stated:.3g}")]
 
 
 def sentence_of(error: BaseException, names: tuple[str, ...] = ()) -> str | None:

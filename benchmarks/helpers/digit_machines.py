@@ -36,7 +36,7 @@ GRIDS: dict[str, Grid] = {
 RULES = ("middle", "least hinge", "least relative hinge")
 DIRECT = "DIRECT"  # the status of a linear system
 # From the best to the worst, as cells count them.
-ENDS = (DIRECT, *(s.name for s in (Status.OPTIMAL, Status.CONVERGED, Status.INACCURATE, Status.STALLED)))
+ENDS = (DIRECT, *(s.name for s in (Status.SOLVED, Status.CONVERGED, Status.INACCURATE, Status.STALLED)))
 
 
 class SingleGram(MatrixGram):

@@ -29,7 +29,7 @@ def size_of(machine: Any) -> float:
 def end_of(machine: Any) -> str:
     """How its fit ended, in a word: at its own end, or by which limit."""
     if isinstance(machine, SVC):
-        status = Status.OPTIMAL if machine.fit_status_ == 0 else Status.ITERATION_LIMIT
+        status = Status.SOLVED if machine.fit_status_ == 0 else Status.ITERATION_LIMIT
     elif hasattr(machine, "solution_"):
         status = status_of(machine)
     else:

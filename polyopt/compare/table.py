@@ -119,7 +119,7 @@ def _short_falls(rows: Iterable[Row]) -> list[str]:
     """Who fell short, and how: a line for each reason, those of one method and solver together."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        if row.status not in (str(Status.OPTIMAL), str(Status.CONVERGED)):
+        if row.status not in (str(Status.SOLVED), str(Status.CONVERGED)):
             found.setdefault(row.status, {}).setdefault(f"{row.method} {row.solver}", []).append(row.data)
     lines = []
     for status, whose in found.items():

@@ -219,7 +219,7 @@ class HingeFit(KernelClassifier):
     def _take_back(self, gap: float) -> None:
         """Take back the status optimal where a certificate's gap shows that the kernel was too inexact."""
         stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _NO_FINER)
-        if self.solution_.status is Status.OPTIMAL and not gap <= min(stated, _WORST_GAP):
+        if self.solution_.status is Status.SOLVED and not gap <= min(stated, _WORST_GAP):
             status = Status.INACCURATE if gap <= _NEARLY else Status.STALLED
             self.solution_ = replace(self.solution_, status=status)
 

@@ -202,7 +202,7 @@ class CrossEntropySVM(ExpansionClassifier):
                 self._searches = L0Search.none(data, found[0]["relaxation"])
             return found
         start = self._search(data, how, None if clock.left is None else _SHARE * clock.left)
-        if start.status in (Status.OPTIMAL, Status.INTERRUPTED):
+        if start.status in (Status.SOLVED, Status.INTERRUPTED):
             return start, None
         return prove(data, start, self.solver_, clock, self._progress())
 

@@ -11,7 +11,7 @@ Nested: TypeAlias = "Solution | list[Nested]"
 
 __all__ = ["FINE", "Fitted", "Nested", "solutions_of", "status_of"]
 
-FINE = (Status.OPTIMAL, Status.CONVERGED)
+FINE = (Status.SOLVED, Status.CONVERGED)
 """How a fit ends that came to its own end."""
 
 

@@ -84,7 +84,7 @@ class Way:
     @property
     def is_nearest(self) -> bool:
         """Whether no other point is nearer."""
-        return self.found.status is Status.OPTIMAL
+        return self.found.status is Status.SOLVED
 
 
 def way_out(

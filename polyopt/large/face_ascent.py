@@ -188,7 +188,7 @@ class FaceAscents:
             now = clock.seconds
             tell({"iteration": float(state.scans), "seconds": now, "objective": value, "bound": bound})
             if relative_gap(value, bound) <= _SAFE * tol:
-                return Status.OPTIMAL
+                return Status.SOLVED
             state.gained.append(bound)
             if state.scans >= (max_iter or _MOST):
                 return Status.ITERATION_LIMIT

@@ -137,11 +137,11 @@ class Rounds:
     def recall(self, log: list[Change], known: dict[str, Any]) -> Vector:
         """Go on from a checkpoint; the faces that assign in the round that is under way."""
         self._solved, self._halves = list(known["solved"]), [_certificate(half) for half in known["halves"]]
-        self._statuses = [Status[name] for name in known["statuses"]]
+        self._statuses = [Status.of_name(name) for name in known["statuses"]]
         self._history, self._iterations = list(known["rounds"]), known["iterations"]
         if known["best_halves"]:
             halves = [_certificate(half) for half in known["best_halves"]]
-            statuses = [Status[name] for name in known["best_statuses"]]
+            statuses = [Status.of_name(name) for name in known["best_statuses"]]
             self._best = self._weighed(known["best_held"], known["best_faces"], halves, statuses)
         self._under_way = (log, known) if "iteration" in known else None
         if self._ascents is not None:
@@ -188,8 +188,8 @@ class Rounds:
         return self._answer(best, status, settled)
 
     def _answer(self, best: _Point, status: Status | None, settled: bool) -> tuple[Solution, Certificate]:
-        short = next((each for each in best.statuses if each is not Status.OPTIMAL), None)
-        fine = Status.OPTIMAL if len(best.faces) == 1 else Status.CONVERGED
+        short = next((each for each in best.statuses if each is not Status.SOLVED), None)
+        fine = Status.SOLVED if len(best.faces) == 1 else Status.CONVERGED
         notes = [_SETTLED.format(share=self._limits.fall)] if settled and not best.is_fixed else []
         assignment = best.met.residual("stationarity", "assignment", 1.0)
         proof = certify_faces(best.halves, assignment, self._limits.proof, notes)
@@ -255,7 +255,7 @@ class Rounds:
         stopped = status if status in _STOPPED else None
         if stopped is not None and self._best is not None:
             return stopped
-        proof = ascents.prove(limits.proof, None if status is Status.OPTIMAL else held)
+        proof = ascents.prove(limits.proof, None if status is Status.SOLVED else held)
         value = float((proof.W**2).sum() + proof.met.sums["inside"] + proof.met.sums["held"])
         self._iterations = ascents.scans
         self._keep(_Point(held, proof.W, value, proof.halves, [status], proof.met))
@@ -285,7 +285,7 @@ class Rounds:
         if found.status in _SHORT and all(change.name != "begin" for change in crew.log):
             found = solve_problem(problem, *how, save)  # the point before it was no good to begin at
         v = np.append(found["w"], found["b"])
-        if found.status is not Status.OPTIMAL:  # what it began from may be better, with the same multipliers
+        if found.status is not Status.SOLVED:  # what it began from may be better, with the same multipliers
             value = 0.5 * float(held[face] @ held[face]) + float(total(crew.ask("costs_at", held[face], 1.0)))
             v = held[face] if value < found.objective else v
         half = certify_blocks(

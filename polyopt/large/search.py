@@ -70,7 +70,7 @@ class GridSearchCV(Answering):
     cv_results_ : dict of arrays
         A row for each setting: ``params`` and ``param_...``; ``split0_test_score`` and so on, the share of
         weight in a fold whose label is right; ``mean_test_score``, ``std_test_score``, ``rank_test_score``;
-        ``status``, how its fits ended (the first of those that ended short, else ``"OPTIMAL"`` or
+        ``status``, how its fits ended (the first of those that ended short, else ``"SOLVED"`` or
         ``"CONVERGED"``), and ``certified_gap``, the largest relative gap of their certificates. Where a
         search did not come to its end there are scores of NaN.
     best_params_, best_score_, best_index_
@@ -282,7 +282,7 @@ class _Tried:
 
     scores: Any
     first: BlockClassifier | None = None
-    status: Status = Status.OPTIMAL
+    status: Status = Status.SOLVED
     gap: float = math.nan
     is_short: bool = field(default=False)
 

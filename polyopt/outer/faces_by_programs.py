@@ -120,7 +120,7 @@ class FacesByPrograms(DescentProblem):
         assignment = self._assign(W)
         found = self._attempt(W, before, assignment, clock)
         iterations = found.iterations
-        if found["W"] is W and found.status is Status.OPTIMAL:
+        if found["W"] is W and found.status is Status.SOLVED:
             for offered in self._offers(W, assignment):
                 if clock.is_over:
                     break
@@ -129,7 +129,7 @@ class FacesByPrograms(DescentProblem):
                 if other.objective < (1.0 - _WORTH) * before:
                     found = other
                     break
-        if last is not None and found["W"] is W and found.status is not Status.OPTIMAL:
+        if last is not None and found["W"] is W and found.status is not Status.SOLVED:
             found = replace(last, status=found.status)  # its multipliers are those of solved programs
         self._last = replace(found, iterations=iterations, solve_time=clock.seconds)
         return self._last
@@ -218,7 +218,7 @@ def worse(*ends: Status) -> Status:
     for limit in _LIMITS:
         if limit in ends:
             return limit
-    return Status.OPTIMAL if all(end is Status.OPTIMAL for end in ends) else Status.STALLED
+    return Status.SOLVED if all(end is Status.SOLVED for end in ends) else Status.STALLED
 
 
 def largest_entries(X: Matrix) -> Vector:

@@ -167,7 +167,7 @@ class FewFaces(DescentProblem):
                 duals[f"tree_{number}"] = search.tree.table()
             bound, nodes, statuses = bound + search.bound, nodes + search.nodes, [*statuses, status]
         following = self.machine.polished(following)
-        short = next((status for status in statuses if status in SHORT), Status.OPTIMAL)
+        short = next((status for status in statuses if status in SHORT), Status.SOLVED)
         return Solution(
             short, {"W": following, **fixed}, duals, self.value(following), bound if self.max_nodes else None,
             "branch and bound over features" if self.max_nodes else "swaps of features", nodes,

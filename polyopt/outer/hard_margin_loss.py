@@ -98,7 +98,7 @@ def solve_hard_margin_loss(
         status, iterations, name = found.status, found.iterations, found.solver
         history += found.history
         tree.offer(found["w"], float(found["b"]))
-    if solver == "global" and status not in (Status.OPTIMAL, Status.INTERRUPTED):
+    if solver == "global" and status not in (Status.SOLVED, Status.INTERRUPTED):
         tree.most, tree.history = np.inf, []
         status, iterations, name = tree.run(), tree.nodes, f"{name}, then branch and bound"
         history += tree.history

@@ -110,7 +110,7 @@ def solve_logistic_polytopes(
     if best.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
         return _known(problem, best)
     last = (_exact if method == "exact" else _polished)(problem, best["W"], max_iter, tol, clock.left)
-    status = Status.CONVERGED if last.status is Status.OPTIMAL else last.status
+    status = Status.CONVERGED if last.status is Status.SOLVED else last.status
     record = {"step": float(best.iterations + last.iterations), "seconds": clock.seconds,
               "objective": last.objective}  # fmt: skip
     history = (*best.history, *({**record, "start": each.get("start", 0.0)} for each in best.history[-1:]))
@@ -153,7 +153,7 @@ def _polished(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left:
 def _exact(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None) -> Solution:
     stage: Stage[Any] = Stage(_Explicit(problem), max_iter)
     found = run_stages([stage], problem.natural(W), time_limit=time_left)
-    status = Status.OPTIMAL if found.status is Status.CONVERGED else found.status
+    status = Status.SOLVED if found.status is Status.CONVERGED else found.status
     return replace(found, status=status)
 
 

@@ -179,7 +179,7 @@ def _was_stopped(solution: Solution) -> bool:
     run = current_run()
     if run is not None and solution.status is Status.INTERRUPTED:
         run.stop()
-    return run is not None and run.is_stopped and solution.status is not Status.OPTIMAL
+    return run is not None and run.is_stopped and solution.status is not Status.SOLVED
 
 
 def _solver(

@@ -181,10 +181,10 @@ class PlumeProblem(DescentProblem):
         after = self.value(found["W"]) if found.primal else np.inf
         over = found.status is Status.TIME_LIMIT
         if after <= before:
-            status = Status.TIME_LIMIT if over else Status.OPTIMAL
+            status = Status.TIME_LIMIT if over else Status.SOLVED
             return replace(found, status=status, primal={"W": found["W"]}, objective=after, bound=None)
         # A solver of cones ends at its own accuracy, which at a fixed point may be above where it began.
-        fixed = Status.OPTIMAL if after <= before + TIE * abs(before) else Status.STALLED
+        fixed = Status.SOLVED if after <= before + TIE * abs(before) else Status.STALLED
         status = Status.TIME_LIMIT if over else fixed
         return replace(found, status=status, primal={"W": W}, duals={}, objective=before, bound=None)
 

@@ -95,7 +95,7 @@ class ExactPolyceptron(FacesByPrograms):
         self, W: Vector, assignment: Assignment, clock: Clock
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
         members = belonging(self.y, assignment, self.n_faces, "all")
-        faces, u, status, iterations = W.copy(), np.zeros_like(members), Status.OPTIMAL, 0
+        faces, u, status, iterations = W.copy(), np.zeros_like(members), Status.SOLVED, 0
         if self._grouped:
             return self._solve_together(W, assignment, clock)
         if self.engine == "highs" and not self._models:

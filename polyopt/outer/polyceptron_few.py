@@ -135,7 +135,7 @@ class FewPolyceptron(ExactPolyceptron):
         self, W: Vector, assignment: Assignment, clock: Clock
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
         faces, u = self.faces_of(self._searched(W, assignment, clock))
-        return Status.TIME_LIMIT if clock.is_over else Status.OPTIMAL, faces, {"margin": u}, 1
+        return Status.TIME_LIMIT if clock.is_over else Status.SOLVED, faces, {"margin": u}, 1
 
 
 def solve_few_polyceptron(

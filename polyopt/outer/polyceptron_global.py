@@ -117,7 +117,7 @@ def solve_polyceptron_global(
     -------
     Solution
         Primal ``W``; duals ``margin`` (n, K), of the assignment that W has, and ``part_bound``, the bounds
-        of the parts whose sum is the ``bound``: one where all samples together prove more. ``OPTIMAL`` if
+        of the parts whose sum is the ``bound``: one where all samples together prove more. ``SOLVED`` if
         point and bound are within `tol`. A limit, or Ctrl-C, keeps the best point and the bound reached.
         ``iterations`` counts linear programs; ``history`` has a record for each fifty, and for each part.
 
@@ -195,7 +195,7 @@ class _Search:
         closed = self.point.objective - bound <= self.tol * self.point.objective
         return replace(
             self.point,
-            status=Status.OPTIMAL if closed else self.status,
+            status=Status.SOLVED if closed else self.status,
             duals={**self.point.duals, "part_bound": np.array(bounds)},
             bound=bound,
             solver=f"branch and bound, {len(bounds)} parts" if bounds is self.parts else "branch and bound",

@@ -273,7 +273,7 @@ class _Run(Generic[State]):
     def _end(self, found: Round[State], has_settled: bool) -> Status | None:
         """Why the stage ends here; None where it goes on."""
         status = found.point.status
-        settled = Status.CONVERGED if status is Status.OPTIMAL else status
+        settled = Status.CONVERGED if status is Status.SOLVED else status
         if status in _LIMITS:
             return status
         if found.is_fixed:

@@ -220,7 +220,7 @@ class LogisticCells(SmoothParts):
 
     def _solve_cells(self, W: Vector, members: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
         """Each face with samples in its program by itself."""
-        W, status = W.copy(), Status.OPTIMAL
+        W, status = W.copy(), Status.SOLVED
         for k in np.flatnonzero(members.any(axis=0)):
             W[k], ended = self._solve_cell(members[:, k], W[k], clock)
             # The iterations within a step are part of the method, and no limit of the run.
@@ -243,7 +243,7 @@ class LogisticCells(SmoothParts):
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             W[used], ended = found["W"], found.status
-        return W, ended if ended is Status.TIME_LIMIT else Status.OPTIMAL
+        return W, ended if ended is Status.TIME_LIMIT else Status.SOLVED
 
     def _solve_priced_program(
         self, penalty: FacePenalty, members: NDArray[np.bool_], clock: Clock

@@ -82,7 +82,7 @@ class ActiveSet:
         while self.steps < limit:
             face, feature, side = self._most_violated()
             if face < 0 and feature < 0:
-                return Status.OPTIMAL
+                return Status.SOLVED
             found = self._take_up(face, feature, side, limit)
             if found is not None:
                 return found

@@ -60,7 +60,7 @@ class Nearest:
     Attributes
     ----------
     status : Status
-        ``OPTIMAL``; ``INFEASIBLE`` where the region has no point that the question allows; a limit, where the
+        ``SOLVED``; ``INFEASIBLE`` where the region has no point that the question allows; a limit, where the
         point is the best found and `bound` what is known of all others.
     point : ndarray of shape (m,) or None
         The point.
@@ -150,7 +150,7 @@ class _Search:
         while self.open:
             bound, place, node = heapq.heappop(self.open)
             if place in solved:
-                return self.answer(Status.OPTIMAL, bound, *solved[place])
+                return self.answer(Status.SOLVED, bound, *solved[place])
             if self.nodes >= max_nodes:
                 return self.dive(node, bound)
             found = self.solve(node)
@@ -266,7 +266,7 @@ class _Search:
     def answer(
         self, status: Status, bound: float, solution: Solution, rows: Rows, question: Question
     ) -> Nearest:
-        status = solution.status if status is Status.OPTIMAL else status
+        status = solution.status if status is Status.SOLVED else status
         z = solution["z"]
         parts = tuple(self.parts.values())
         return Nearest(status, z, _length(solution), bound, rows, solution, question, self.nodes, parts)

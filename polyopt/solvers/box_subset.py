@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BoxSubset", "FeatureLP"]
 
-_ENDS = (Status.OPTIMAL, Status.TIME_LIMIT)
+_ENDS = (Status.SOLVED, Status.TIME_LIMIT)
 _NOTHING = 1e-10  # of a score: what a weight of less can move
 _ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _NEAR = 1e-6  # of a margin of 1, which a solver's tolerance misses
@@ -119,7 +119,7 @@ class FeatureLP:
         u = np.clip(np.nan_to_num(found.x[:n]), 0.0, upper[:n]) * unit
         w = np.clip(np.nan_to_num(found.duals[: m + 1]), -self.box, self.box)
         w[:m][out | (np.abs(w[:m]) <= _NOTHING * np.minimum(1.0, self.box[:m]))] = 0.0
-        solved = found.status is Status.OPTIMAL
+        solved = found.status is Status.SOLVED
         return _Point(w, u, -found.objective * unit if solved else -np.inf, solved)
 
 

@@ -78,7 +78,7 @@ def solve_logistic(
     w, value, gradient, steps = run(X, y, c, w, ridge, max_iter, tol, clock)
     gap = float(gradient @ gradient) / (2 * ridge)
     if gap <= tol * value:
-        status = Status.OPTIMAL
+        status = Status.SOLVED
     elif clock.is_over:
         status = Status.TIME_LIMIT
     else:

@@ -176,7 +176,7 @@ class OsqpDual:
             ``primal`` has ``coef`` (expansion coefficients, shape (n,)) and ``b``, scaled back within
             the bounds; ``duals`` has ``margin`` (alpha) and, for finite B, ``bound_above`` (lam) and
             ``bound_below`` (lam_star), made exactly feasible. ``objective`` and ``bound`` are the
-            primal and dual objectives at these. The status is ``OPTIMAL`` where OSQP says solved and
+            primal and dual objectives at these. The status is ``SOLVED`` where OSQP says solved and
             the gap between them agrees. After Ctrl-C the point is the one before this call, or zero.
 
         Raises
@@ -203,13 +203,13 @@ class OsqpDual:
             gap = relative_gap(answer.objective, float(answer.bound or 0.0)) if answer.primal else np.inf
             if best is None or gap < least:
                 best, least = answer, gap
-            ended = answer.status not in (Status.OPTIMAL, Status.INACCURATE)
+            ended = answer.status not in (Status.SOLVED, Status.INACCURATE)
             if ended or least <= _CLOSED or used >= most:
                 break
         assert best is not None
         # A limit on the way to the last stage is none to a point that an earlier one has proven.
-        proven = best.status is Status.OPTIMAL and answer.status is not Status.INTERRUPTED
-        status = Status.OPTIMAL if proven else answer.status
+        proven = best.status is Status.SOLVED and answer.status is not Status.INTERRUPTED
+        status = Status.SOLVED if proven else answer.status
         return replace(best, status=status, iterations=used, solve_time=spent)
 
     def _linear(self, B: float) -> Vector:
@@ -251,7 +251,7 @@ class OsqpDual:
         f = self._geometry.scores(beta) + b
         shrink = rows.shrink(f)
         objective, bound = program.primal_value(beta, f, shrink), program.dual_value(Z)
-        if status is Status.OPTIMAL and relative_gap(objective, bound) > _GAP:
+        if status is Status.SOLVED and relative_gap(objective, bound) > _GAP:
             status = Status.INACCURATE
         return Solution(
             status=status,
@@ -267,7 +267,7 @@ class OsqpDual:
 
 # The program is feasible and bounded: what else OSQP may say of it is a failure.
 _STATUSES = {
-    "solved": Status.OPTIMAL,
+    "solved": Status.SOLVED,
     "solved inaccurate": Status.INACCURATE,
     "maximum iterations reached": Status.ITERATION_LIMIT,
     "run time limit reached": Status.TIME_LIMIT,

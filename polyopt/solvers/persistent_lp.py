@@ -45,7 +45,7 @@ class LinearSolution:
     Attributes
     ----------
     status : Status
-        How it ended. OPTIMAL, or a limit or STALLED with a point that need be neither feasible nor optimal;
+        How it ended. SOLVED, or a limit or STALLED with a point that need be neither feasible nor optimal;
         CUT_OFF without a point, but with multipliers; INFEASIBLE, UNBOUNDED or FAILED without either.
     x : ndarray of shape (number of columns,)
         The point; nan where there is none.
@@ -249,7 +249,7 @@ class PersistentLP:
 
 
 _STATUSES = {
-    "kOptimal": Status.OPTIMAL,
+    "kOptimal": Status.SOLVED,
     "kInfeasible": Status.INFEASIBLE,
     "kUnbounded": Status.UNBOUNDED,
     "kTimeLimit": Status.TIME_LIMIT,
@@ -259,7 +259,7 @@ _STATUSES = {
     "kUnknown": Status.STALLED,
 }
 _WITH_DUALS = (
-    Status.OPTIMAL, Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.STALLED, Status.CUT_OFF,
+    Status.SOLVED, Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.STALLED, Status.CUT_OFF,
 )  # fmt: skip
 
 

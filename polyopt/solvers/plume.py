@@ -96,7 +96,7 @@ def maximise(
     -------
     Solution
         ``primal`` has ``W``, ``objective`` is F(W; R), and ``bound`` the proven one where there is a ridge.
-        The status is OPTIMAL within `tol`. A limit, or Ctrl-C, keeps the best point.
+        The status is SOLVED within `tol`. A limit, or Ctrl-C, keeps the best point.
 
     Raises
     ------
@@ -193,7 +193,7 @@ class _Run:
     def is_over(self) -> bool:
         """Whether to stop here, which the status then tells."""
         if self.objective.is_flat(self.W, self.value, self.gradient, self.tol):
-            self.status = Status.OPTIMAL
+            self.status = Status.SOLVED
         elif self.iterations >= self.max_iter:
             self.status = Status.ITERATION_LIMIT
         elif self.clock.is_over:

@@ -56,7 +56,7 @@ class Enclosed:
         fixed = (np.arange(self._q) == j).astype(float)
         lower = np.concatenate([np.zeros(self._p), fixed])
         found = self._model.solve(lower, np.concatenate([np.full(self._p, np.inf), fixed]))
-        if found.status is not Status.OPTIMAL:
+        if found.status is not Status.SOLVED:
             return None
         return np.flatnonzero(found.x[: self._p] > 0.0)
 

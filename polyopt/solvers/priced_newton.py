@@ -92,7 +92,7 @@ def minimise_priced(
     try:
         while made <= max_iter:
             if gap <= tol * abs(value) and _is_at_rest(penalty, W, slope, ridge, tol):
-                status = Status.OPTIMAL
+                status = Status.SOLVED
                 break
             if clock.is_over or run_is_over():
                 status = Status.TIME_LIMIT
@@ -108,7 +108,7 @@ def minimise_priced(
             found = _search(smooth, penalty, (W, value, slope), ended)
             if found is None:
                 # Where the gap is closed, rounding alone keeps the faces from what their pulls imply.
-                status = Status.OPTIMAL if gap <= tol * abs(value) else Status.STALLED
+                status = Status.SOLVED if gap <= tol * abs(value) else Status.STALLED
                 break
             W, value, slope = found
             gap = gap_of(penalty, W, slope, ridge)

@@ -91,7 +91,7 @@ def test_a_stopped_run_has_a_point_at_once(machine):
         assert set(fitted.predict(X)) <= set(labels)
         ends = np.atleast_1d(np.array(fitted.solution_, dtype=object)).ravel()
         ends = [one for each in ends for one in (each if isinstance(each, list) else [each])]
-        assert {one.status for one in ends} <= {Status.INTERRUPTED, Status.OPTIMAL, Status.CONVERGED}
+        assert {one.status for one in ends} <= {Status.INTERRUPTED, Status.SOLVED, Status.CONVERGED}
     # The point is one of the program's, and its certificate proves no more than is true of it.
     reached = clone(machine).fit(X, y > 0).certificate()
     with one_run() as run, warnings.catch_warnings():
@@ -121,7 +121,7 @@ def test_an_interruption_ends_all_pairs_and_says_how_many_are_solved(stopped_aft
         "the others are as far as they came."
     ]
     statuses = [one.status for one in model.solution_]
-    assert statuses == [Status.OPTIMAL] * count + [Status.INTERRUPTED] * (3 - count)
+    assert statuses == [Status.SOLVED] * count + [Status.INTERRUPTED] * (3 - count)
     assert status_of(model) is Status.INTERRUPTED
     assert [one.status for one in clone(model).fit(X[:, ::-1], y > 0).solution_.runs] == []
 
@@ -261,7 +261,7 @@ def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, 
 
 def test_pairs_of_an_earlier_fit_are_no_part_of_this_one():
     """Of two classes the machine's own solution counts, whatever is left of three; of three, the pairs'."""
-    good, bad = SimpleNamespace(status=Status.OPTIMAL), SimpleNamespace(status=Status.INTERRUPTED)
+    good, bad = SimpleNamespace(status=Status.SOLVED), SimpleNamespace(status=Status.INTERRUPTED)
     left = [SimpleNamespace(solution_=bad), SimpleNamespace(solution_=good), SimpleNamespace(solution_=good)]
     for n_classes, own, said in (
         (2, good, []),

@@ -123,7 +123,7 @@ def test_one_face_is_optimal_whatever_it_begins_from(data):
     X, y, _ = data
     found = machine(n_faces=1).fit(X, y)
     assert found.certificate().claim is Claim.OPTIMAL
-    assert found.solutions_[0].status is Status.OPTIMAL
+    assert found.solutions_[0].status is Status.SOLVED
     whole = polyopt.ConvexPolytopeMachine(1, C=0.7, inside_label="in", solver="exact").fit(X, y)
     assert found.certificate().primal_value == pytest.approx(whole.certificate().primal_value, rel=1e-8)
 

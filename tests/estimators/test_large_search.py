@@ -56,7 +56,7 @@ def test_the_table_is_that_of_folds_cut_in_memory(search, data):
     assert search.best_params_ == table["params"][search.best_index_]
     assert search.best_score_ == max(table["mean_test_score"])
     assert table["rank_test_score"][search.best_index_] == 1
-    assert (table["status"] == "OPTIMAL").all()
+    assert (table["status"] == "SOLVED").all()
     assert (table["certified_gap"] < 1e-7).all()
 
 
@@ -69,7 +69,7 @@ def test_the_answer_is_the_best_machine_of_all_samples(search, data):
     assert (search.decision_function(X) == whole.decision_function(X)).all()
     assert search.score(X, y, weights) == whole.score(X, y, weights)
     assert search.classes_.tolist() == ["no", "yes"]
-    assert search.status_ is Status.OPTIMAL
+    assert search.status_ is Status.SOLVED
     assert not hasattr(search, "predict_proba")
     assert clone(search).get_params()["cv"] == 3
 
@@ -133,7 +133,7 @@ def test_a_search_that_is_cut_keeps_what_is_done(data, monkeypatch):
     ):
         found.fit(large.Arrays(*data, rows=ROWS))
     table = found.cv_results_
-    assert table["status"].tolist() == ["OPTIMAL", "INTERRUPTED"]
+    assert table["status"].tolist() == ["SOLVED", "INTERRUPTED"]
     assert np.isnan(table["mean_test_score"]).tolist() == [False, True]
     assert np.isnan(table["split1_test_score"]).tolist() == [False, False]
     assert found.best_params_ == {"C": 1e-3}

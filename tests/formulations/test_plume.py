@@ -254,7 +254,7 @@ def test_every_way_to_the_m_step_ends_at_one_point(gamma):
         assert found.objective == mixture.expected(X, y, found["W"], R, gamma, c, RIDGE)
     # The gradient alone needs thousands.
     newton = maximise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method="newton", max_iter=30)
-    assert newton.status is Status.OPTIMAL
+    assert newton.status is Status.SOLVED
     recovered = plume.recover(X, y, R, dual["p"], dual["u"], gamma, c, RIDGE)["W"]
     assert recovered == pytest.approx(newton["W"], abs=1e-3)
 
@@ -338,7 +338,7 @@ def test_the_units_of_the_features_do_not_change_where_the_polish_leads():
         polish(X * by, y, c, W / np.append(by, 1.0), gamma=1.0, ridge=0.0, method="bfgs-newton", tol=1e-8)
         for by in (np.ones(2), units)
     ]
-    assert [end.status for end in ends] == [Status.OPTIMAL, Status.OPTIMAL]
+    assert [end.status for end in ends] == [Status.SOLVED, Status.SOLVED]
     assert ends[1].objective == pytest.approx(ends[0].objective, rel=1e-9)
     assert ends[1]["W"] * np.append(units, 1.0) == pytest.approx(ends[0]["W"], rel=1e-3)
 
@@ -401,7 +401,7 @@ def test_newton_says_when_the_faces_are_too_many():
         maximise(X, y, c, R, W, gamma=1.0, ridge=1.0)
     with pytest.raises(ValueError, match="'newton', 'bfgs', 'gradient' or 'bfgs-newton', not 'adam'"):
         maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="adam")
-    assert maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="bfgs").status is Status.OPTIMAL
+    assert maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="bfgs").status is Status.SOLVED
 
 
 def test_separable_data_without_a_ridge_have_no_optimum():
@@ -628,7 +628,7 @@ def test_without_polish_and_soft_gates_it_is_the_papers_algorithm_to_its_own_end
 def test_a_step_that_would_rise_is_not_taken(monkeypatch):
     X, y, c, W = square()
     problem = PlumeProblem(X, y, c, 3, ridge=RIDGE)
-    worse = Solution(Status.OPTIMAL, {"W": W + 10.0}, {}, 0.0, None, "a bad one")
+    worse = Solution(Status.SOLVED, {"W": W + 10.0}, {}, 0.0, None, "a bad one")
     monkeypatch.setattr(problem, "_climb", lambda R, V, limit: worse)
     assert problem.step(W).status is Status.STALLED
     assert problem.step(W)["W"] is W

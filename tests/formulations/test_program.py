@@ -335,7 +335,7 @@ def test_a_limit_of_one_solve_is_not_kept_for_the_next(solver):
     program.solve(solver, time_limit=1e-9)
     program.solve(solver, max_iter=1)
     again, fresh = program.solve(solver), svm.primal(X, y).solve(solver)
-    assert again.status is fresh.status is Status.OPTIMAL
+    assert again.status is fresh.status is Status.SOLVED
     assert again.objective == fresh.objective
 
 
@@ -365,7 +365,7 @@ def test_a_solver_that_fails_is_replaced_and_named(blobs, monkeypatch):
     program = svm.primal(*blobs)
     scripted(monkeypatch, lambda n, found: nothing(found) if found.solver == "clarabel" else found)
     solution = program.solve()
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert solution.solver == "osqp (after clarabel failed)"
     only = program.solve("clarabel")
     assert only.status is Status.FAILED
@@ -389,13 +389,13 @@ def test_highs_is_not_taken_at_its_word_on_a_quadratic_program(blobs, monkeypatc
     """It calls points optimal whose gradient is off by 1e-5: they are measured, and it is asked again."""
 
     def poor(found):
-        return replace(inaccurate(found, 1e-3), status=Status.OPTIMAL)
+        return replace(inaccurate(found, 1e-3), status=Status.SOLVED)
 
     X, y = blobs
     asked = scripted(monkeypatch, lambda n, found: poor(found) if n == 1 else found)
     solution = svm.kernel_dual(X @ X.T, y, 1.0).solve("HIGHS")
     assert [solver for solver, *_ in asked] == ["HIGHS", "HIGHS"]
-    assert (solution.status, solution.solver) == (Status.OPTIMAL, "highs, asked 2 times")
+    assert (solution.status, solution.solver) == (Status.SOLVED, "highs, asked 2 times")
     asked.clear()
     assert svm.kernel_dual(X @ X.T, y, 1.0).solve("CLARABEL").solver == "clarabel"
 
@@ -407,7 +407,7 @@ def test_an_inaccurate_answer_is_asked_for_again(blobs, monkeypatch):
     solution = program.solve()
     assert [solver for solver, *_ in asked] == ["CLARABEL", "CLARABEL"]
     assert asked[0][1] != asked[1][1]
-    assert (solution.status, solution.solver) == (Status.OPTIMAL, "clarabel, asked 2 times")
+    assert (solution.status, solution.solver) == (Status.SOLVED, "clarabel, asked 2 times")
     assert solution.objective == pytest.approx(true.objective, rel=1e-9)
 
 
@@ -419,7 +419,7 @@ def test_the_nearest_to_optimal_is_kept_whatever_its_solver_says(blobs, monkeypa
 
     def script(n, found):
         moved = inaccurate(found, away[n - 1] if n <= len(away) else 1e-3)
-        return replace(moved, status=Status.OPTIMAL) if n > 3 else moved
+        return replace(moved, status=Status.SOLVED) if n > 3 else moved
 
     asked = scripted(monkeypatch, script)
     solution = program.solve()
@@ -434,7 +434,7 @@ def test_the_nearest_to_optimal_is_kept_whatever_its_solver_says(blobs, monkeypa
 
 def test_an_inaccurate_word_on_an_optimal_point_is_put_right(blobs, monkeypatch):
     asked = scripted(monkeypatch, lambda n, found: inaccurate(found, 0.0))
-    assert svm.primal(*blobs).solve().status is Status.OPTIMAL
+    assert svm.primal(*blobs).solve().status is Status.SOLVED
     assert len(asked) == 1
 
 
@@ -462,7 +462,7 @@ def test_a_limit_of_the_caller_is_the_end_and_a_solver_s_own_is_not(blobs, monke
         monkeypatch,
         lambda n, found: replace(inaccurate(found, 0.1), status=Status.ITERATION_LIMIT) if n == 1 else found,
     )
-    assert program.solve().status is Status.OPTIMAL
+    assert program.solve().status is Status.SOLVED
     assert len(asked) == 2
 
 
@@ -505,7 +505,7 @@ def test_a_verdict_stands_only_if_no_other_solver_refutes_it():
     optimum = svm.primal(X, y, 1e3).solve().objective  # no slack is left at any higher price
     assert solution.objective == pytest.approx(optimum, rel=0.02)
     is_optimum = solution.objective <= optimum * (1 + 1e-6)
-    assert solution.status is (Status.OPTIMAL if is_optimum else Status.INACCURATE)
+    assert solution.status is (Status.SOLVED if is_optimum else Status.INACCURATE)
 
 
 @pytest.mark.parametrize(("sense", "side"), [(cp.Minimize, -1.0), (cp.Maximize, 1.0)])
@@ -535,7 +535,7 @@ def test_infeasible_and_unbounded_are_told_apart():
 
 
 def test_asking_for_what_is_not_there():
-    solution = Solution(Status.OPTIMAL, {"w": np.ones(2)}, {"margin": np.zeros(3)}, 1.0, None, "none")
+    solution = Solution(Status.SOLVED, {"w": np.ones(2)}, {"margin": np.zeros(3)}, 1.0, None, "none")
     with pytest.raises(KeyError, match=r"'v' is not in this solution, which holds w, margin"):
         solution["v"]
     program = svm.primal(np.array([[0.0], [1.0]]), [-1, 1])

@@ -64,10 +64,10 @@ def test_a_solution_shows_its_numbers_and_the_last_records_of_its_run():
     )  # fmt: skip
     assert (history.title, history.columns) == ("history, 60 records, the last 50", ("step", "bound"))
     assert (history.rows[0], history.rows[-1], len(history.rows)) == (("10", "2.5"), ("59", "14.75"), 50)
-    few = Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7, history=run[:50])._summary()
+    few = Solution(Status.SOLVED, {}, {}, 1.5, 1.25, "ours", 7, history=run[:50])._summary()
     assert [table.title for table in few.tables] == ["history, 50 records"]
     assert dict(few.facts)["bound"] == "1.25 (by the solver's word)"
-    plain = Solution(Status.OPTIMAL, {}, {}, 1.5, 1.25, "ours", 7)
+    plain = Solution(Status.SOLVED, {}, {}, 1.5, 1.25, "ours", 7)
     assert plain._summary().tables == ()
     assert (plain.build_time, plain.solve_time, plain.history, plain.runs) == (0.0, 0.0, (), ())
 

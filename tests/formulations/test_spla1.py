@@ -120,7 +120,7 @@ def test_a_run_ends_where_the_gap_that_strong_convexity_proves_is_closed(ridge, 
     assert found.objective == pytest.approx(value, rel=1e-12)
     assert found.bound <= spla1.cell(X, y, c, ridge).solve().objective * (1 + 1e-7)
     if method == "newton":  # the other ends by its own measure
-        assert found.status is Status.OPTIMAL
+        assert found.status is Status.SOLVED
         assert found.objective - found.bound <= 1e-7 * value
         early = solve_logistic(
             X, y, c, np.zeros(3), ridge=ridge, method=method, tol=1e-7, max_iter=found.iterations - 1
@@ -136,7 +136,7 @@ def test_bfgs_ends_by_the_gap_alone_however_small_the_weights(m, rng):
     found = solve_logistic(
         X, y, np.full(40, 1e-9), np.zeros(m + 1), ridge=1e-9, method="bfgs", tol=1e-6, max_iter=1000
     )
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-6 * found.objective
 
 
@@ -152,7 +152,7 @@ def test_bfgs_begins_again_where_it_has_given_up_until_the_gap_is_closed(monkeyp
     monkeypatch.setattr(logistic, "minimize", tired)
     settings = {"ridge": RIDGE, "method": "bfgs", "tol": 1e-6}
     found = solve_logistic(X, y, c, np.zeros(3), **settings)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert len(calls) == found.iterations > 3
     assert calls == list(range(100, 100 - len(calls), -1))
     short = solve_logistic(X, y, c, np.zeros(3), max_iter=2, **settings)
@@ -204,7 +204,7 @@ def test_a_cell_is_scikit_learn_s_logistic_regression(method):
     assert found.objective == pytest.approx(program.objective, rel=1e-9)
     assert found["w"] == pytest.approx(program["w"], abs=1e-5)
     assert found.bound <= program.objective * (1 + 1e-12)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     sparse = solve_logistic(sp.csr_array(X), y, c, np.zeros(4), ridge=RIDGE, method=method, tol=1e-13)
     assert sparse["w"] == pytest.approx(found["w"], abs=1e-8)
 
@@ -218,7 +218,7 @@ def test_a_cell_s_bound_is_below_every_value(seed, method):
     start = rng.normal(size=3)
     best = solve_logistic(X, y, c, start, ridge=RIDGE, method="newton", tol=1e-12)
     few = solve_logistic(X, y, c, start, ridge=RIDGE, method=method, max_iter=2)
-    if best.status is Status.OPTIMAL:
+    if best.status is Status.SOLVED:
         assert best.objective - best.bound <= 1e-11 * best.objective
     else:  # at a scale of 1e4 the slope cannot be known well enough, which is said
         assert best.status is Status.STALLED

@@ -68,7 +68,7 @@ def by_least_squares(x, W, b, spread, held, low=None, high=None):
 
 def test_agrees_with_non_negative_least_squares_and_is_certified():
     rng = np.random.default_rng(20)
-    ends = dict.fromkeys((Status.OPTIMAL, Status.INFEASIBLE), 0)
+    ends = dict.fromkeys((Status.SOLVED, Status.INFEASIBLE), 0)
     for _ in range(200):
         x, W, b, given = case(rng)
         found, u = project(x, W, b, **given), by_least_squares(x, W, b, **given)
@@ -139,7 +139,7 @@ def test_cones_of_whole_numbers_whose_faces_all_meet(seed, m, K):
     x, spread = 3.0 * rng.normal(size=m), np.exp(rng.normal(size=m))
     given = {"low": np.minimum(x, 0.0) - 0.1, "high": np.maximum(x, 0.0) + 0.1} if seed % 2 else {}
     found = project(x, W, b, spread=spread, **given)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     certificate = certify_projection(x, W, b, z=found["z"], face=found["face"], spread=spread, **given)
     assert certificate.claim is Claim.OPTIMAL or certificate.eps < 1e-18
 

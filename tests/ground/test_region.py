@@ -143,7 +143,7 @@ def test_a_limit_is_told_and_keeps_a_bound():
     question = Question.of(np.zeros(3))
     best = nearest(question, Region.outside(pieces))
     short = nearest(question, Region.outside(pieces), max_nodes=1)
-    assert best.status is Status.OPTIMAL
+    assert best.status is Status.SOLVED
     assert short.status is Status.ITERATION_LIMIT
     assert short.bound <= best.distance <= short.distance < np.inf
 

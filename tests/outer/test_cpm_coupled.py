@@ -62,7 +62,7 @@ def test_the_search_finds_what_every_assignment_tried_does(loss, margin, seed, K
     X, y, C = draw(n, seed)
     best = least_of_all(X, y, C, K, loss, margin)
     found = solve_cpm_global(X, y, C, K, loss=loss, margin=margin, bounds=bounds)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(best, rel=1e-6)
     assert found.bound <= best * (1 + 1e-7)
     assert found.objective == pytest.approx(value(X, y, C, found["W"], loss, margin), rel=1e-12)
@@ -98,7 +98,7 @@ def test_degenerate_data(loss, margin):
         C[0] = 1.0
         found = solve_cpm_global(X, y, C, K, loss=loss, margin=margin)
         best = least_of_all(X, y, C, K, loss, margin)
-        assert found.status is Status.OPTIMAL
+        assert found.status is Status.SOLVED
         assert found.objective == pytest.approx(best, rel=2e-6, abs=1e-9)
         assert found.bound <= best * (1 + 1e-7) + 1e-12
 
@@ -141,7 +141,7 @@ def test_an_order_sought_on_the_way_changes_no_answer(loss, margin, monkeypatch)
     found = solve_cpm_global(X, y, C, 2, loss=loss, margin=margin, bounds="additive")
     assert len(orders) == 1
     assert len(orders[0])
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
     assert found.objective == pytest.approx(value(X, y, C, found["W"], loss, margin), rel=1e-12)
 
@@ -177,7 +177,7 @@ def test_scip_agrees_with_the_search(loss, margin):
     X, y, C = draw(10, 4, widen=1.5)
     solution = mixed_integer(X, y, 2, C, loss=loss, margin=margin).solve()
     best = solve_cpm_global(X, y, C, 2, loss=loss, margin=margin)
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert solution.objective == pytest.approx(best.objective, rel=1e-5)
 
 

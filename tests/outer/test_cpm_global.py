@@ -69,7 +69,7 @@ def brute_force(X, y, C, K):
 
 
 def assert_proven(solution, X, y, C, best, tol=1e-6):
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert solution.objective == pytest.approx(best, rel=tol)
     assert solution.bound <= best * (1 + 1e-9)
     assert solution.objective - solution.bound <= tol * solution.objective
@@ -119,7 +119,7 @@ def test_more_faces_than_positives_and_no_positives_at_all():
     assert solve_cpm_global(X, y, 5.0, 4).objective == pytest.approx(2 * alone + 2 * empty)
     inside = solve_cpm_global(X[2:], y[2:], 5.0, 3)
     assert inside.objective == pytest.approx(3 * empty)
-    assert inside.status is Status.OPTIMAL
+    assert inside.status is Status.SOLVED
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
@@ -149,7 +149,7 @@ def test_features_far_from_zero_are_proven_too(seed):
         for z in itertools.product(range(2), repeat=4)
     )
     found = solve_cpm_global(X, y, C, 2)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.bound <= best * (1 + 1e-8)
     assert found.objective == pytest.approx(best, rel=3e-6)
 
@@ -298,7 +298,7 @@ def test_scip_agrees_with_the_search(seed, K):
     X, y, _ = clusters(16, 3, seed, widen=1.5)
     C = np.random.default_rng(seed).uniform(0.5, 2.0, len(y))
     solution = mixed_integer(X, y, K, C).solve()
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert solution.duals == {}
     best = solve_cpm_global(X, y, C, K)
     assert solution.objective == pytest.approx(best.objective, rel=1e-5)
@@ -437,7 +437,7 @@ def test_of_several_starts_the_best_is_the_incumbent(monkeypatch):
 def test_limits_keep_a_point_and_a_valid_bound():
     X, y, _ = clusters(40, 3, 10, widen=1.8)
     whole = solve_cpm_global(X, y, 1.0, 3)
-    assert whole.status is Status.OPTIMAL
+    assert whole.status is Status.SOLVED
     limited = solve_cpm_global(X, y, 1.0, 3, max_nodes=3)
     assert limited.status is Status.ITERATION_LIMIT
     assert limited.iterations == 3
@@ -470,7 +470,7 @@ def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch)
     monkeypatch.setattr(assignments, "_BYTES", 0)
     small = solve_cpm_global(X, y, 1.0, 2, bounds="plain")
     assert small.objective == pytest.approx(whole.objective, rel=2e-6)
-    assert small.status is Status.OPTIMAL
+    assert small.status is Status.SOLVED
     assert max(r["open"] for r in small.history) <= 2 * 18
 
 

@@ -65,7 +65,7 @@ def test_a_positive_moves_only_for_a_strict_gain():
     problem = PolytopeProblem(X, y, np.ones(4), 3)
     # Faces 0 and 2 are equal; sample 0 is beyond the margin of face 1 as well, sample 2 of none.
     W = np.array([[1.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
-    point = Solution(Status.OPTIMAL, {"W": W}, {}, 0.0, None, "by hand")
+    point = Solution(Status.SOLVED, {"W": W}, {}, 0.0, None, "by hand")
     assert problem.reassign(point, np.array([1, 1, 1, -1])).tolist() == [1, 1, 0, -1]
     assert problem.reassign(point, np.array([1, 1, 2, -1])).tolist() == [1, 1, 2, -1]
 
@@ -149,7 +149,7 @@ class Stairs(AlternatingProblem):
         self.rounds += 1
         if self.rounds == self.interrupt_at:
             raise KeyboardInterrupt
-        return Solution(Status.OPTIMAL, {"x": assignment}, {}, -float(assignment[0]), None, "stairs")
+        return Solution(Status.SOLVED, {"x": assignment}, {}, -float(assignment[0]), None, "stairs")
 
     def reassign(self, point, assignment):
         return assignment + 1

@@ -88,7 +88,7 @@ def test_overlapping_samples_are_proven_by_prices_alone():
     y = np.where((X**2).sum(axis=1) > 1.2, 1.0, -1.0)
     y = np.where(rng.random(100) < 0.3, -y, y)
     found = solve_cpm_global(X, y, 0.5, 3, max_nodes=60)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-6 * found.objective
     assert found.history[-1]["open"] == 1.0  # no assignment was looked into
     # The prices that prove it are told, and no face costs less at them than the bound says.
@@ -129,7 +129,7 @@ def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed, mo
     _, X, y, C, K, _ = given_data(seed, 6)
     both = solve_cpm_global(X, y, C, K, tol=1e-5)
     alone = solve_cpm_global(X, y, C, K, tol=1e-8, bounds="additive")
-    assert both.status is Status.OPTIMAL
+    assert both.status is Status.SOLVED
     assert both.bound <= alone.objective * (1 + 1e-9)
     assert both.objective >= alone.bound * (1 - 1e-9)
     assert both.objective - both.bound <= 1e-5 * both.objective
@@ -178,7 +178,7 @@ def test_beyond_the_tree_prices_alone_prove_the_optimum_or_say_what_they_bound()
     X = np.round(3 * rng.normal(size=(520, 1))) / 3
     y = np.where((abs(X[:, 0]) > 1) ^ (rng.random(520) < 0.2), 1.0, -1.0)
     found = solve_cpm(X, y, np.ones(520), Settings(2, "global"), 0)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     # Equal samples are one: the tree can prove the same.
     rows, place = np.unique(np.column_stack([y, X]), axis=0, return_inverse=True)
     alone = solve_cpm_global(rows[:, 1:], rows[:, 0], np.bincount(place.ravel()), 2)
@@ -187,7 +187,7 @@ def test_beyond_the_tree_prices_alone_prove_the_optimum_or_say_what_they_bound()
     X = X + 1e-3 * rng.normal(size=X.shape)
     known = solve_cpm_global(X, y, 1.0, 2)
     assert known.solver == "branch and bound, prices"
-    assert known.status in (Status.OPTIMAL, Status.BOUNDED)
+    assert known.status in (Status.SOLVED, Status.BOUNDED)
     few = solve_cpm_global(X, y, 1.0, 2, max_nodes=1)
     assert few.status is Status.ITERATION_LIMIT
     at_once = solve_cpm_global(X, y, 1.0, 2, time_limit=0.0)

@@ -43,7 +43,7 @@ def test_the_search_finds_the_best_choice_and_its_tree_proves_it(data, s, C):
     X, y, c = data
     face = SubsetFace(X, y, C * c, s)
     search, status = search_subset(face)
-    assert status is Status.OPTIMAL
+    assert status is Status.SOLVED
     assert search.best.objective == pytest.approx(best_of_all(face), rel=1e-8)
     assert len(search.best.features) <= s
     assert search.best.objective * (1 - 1e-6) <= search.bound <= search.best.objective
@@ -105,7 +105,7 @@ def test_a_tree_that_becomes_too_large_leaves_the_root(data, monkeypatch):
     monkeypatch.setattr("polyopt.outer.cpm.subset_tree._ENTRIES", 24)
     face = SubsetFace(X, y, c, 3)
     search, status = search_subset(face)
-    assert status is Status.OPTIMAL
+    assert status is Status.SOLVED
     assert len(search.tree.eps) == 1
     assert 0 < bound_of_tree(cpm.lift(X), y, c, 3, search.tree, None) < search.bound
 

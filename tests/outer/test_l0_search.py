@@ -577,7 +577,7 @@ def test_the_relaxation_is_the_program_of_the_formulations(kernel, C):
     data = as_l0_data(K, y, C, weights, centres)
     found = solve_relaxation(data)
     stated = l0.relaxation(K, y, C, weights, centres).solve()
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(stated.objective, rel=1e-7)
     assert found.bound == pytest.approx(stated.objective, rel=1e-7)
     assert found.bound <= found.objective * (1 + 1e-12)
@@ -612,7 +612,7 @@ def test_strong_duality_over_fifteen_orders_of_C(kernel, C):
     K, y, _, weights, centres = problem(kernel, n=30)
     data = as_l0_data(K, y, C, weights, centres)
     found = solve_relaxation(data)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     # A score is whole numbers and losses times C: what is under 1e-6 is rounding.
     # The bound itself is lower by its own rounding, which grows with C² times the kernel.
     constant, slopes = cut_of(data, found["margin"] / C)
@@ -635,7 +635,7 @@ def test_a_kernel_of_zeros_leaves_the_intercept():
     assert not relaxed["alpha"].any()
     assert relaxed.objective == pytest.approx(2.0 * 2 * 3)
     solution, search = searched(data)
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert solution.objective == pytest.approx(12.0)
     assert float(solution["b"]) == best_intercept(np.zeros(10), y, np.ones(10))
     assert not solution["sigma"].any()
@@ -672,7 +672,7 @@ def test_a_search_that_meets_the_bound_is_optimal_and_ends():
     X = np.array([-3.0, -2.0, 2.0, 3.0])
     data = as_l0_data(np.zeros((4, 4)), np.sign(X), 1.0)
     solution, search = searched(data, n_init=5)
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert len(search.runs) == 1
     assert certified(data, solution).claim is Claim.OPTIMAL
 
@@ -725,7 +725,7 @@ def test_a_tree_s_point_takes_the_place_of_another_s_where_it_is_better_by_more_
     factor, is_better, monkeypatch
 ):
     def point(value, solver):
-        return Solution(Status.OPTIMAL, {"alpha": np.zeros(30), "b": np.zeros(())}, {}, value, 0.5, solver)
+        return Solution(Status.SOLVED, {"alpha": np.zeros(30), "b": np.zeros(())}, {}, value, 0.5, solver)
 
     monkeypatch.setattr(proof, "solve_l0_tree", lambda data, **_: point(8.0 * factor, "tree"))
     kept, bound = proof._checked(of_thirty(), point(8.0, "other"), Clock())
@@ -739,7 +739,7 @@ def test_the_best_pattern_is_a_local_optimum_only_where_the_flips_that_reached_i
     scorer = SimpleNamespace(
         data=SimpleNamespace(support=lambda alpha: alpha > 0), improve=lambda *_: None, work=Work()
     )
-    relaxation = Solution(Status.OPTIMAL, {"alpha": np.array([0.0, 1.0])}, {}, 1.0, 0.5, "relaxation")
+    relaxation = Solution(Status.SOLVED, {"alpha": np.array([0.0, 1.0])}, {}, 1.0, 0.5, "relaxation")
     search = search_module._Search(scorer, relaxation, Clock(), None)
     assert search.pattern.tolist() == [False, True]
     assert not search.told().is_local_optimum

@@ -100,7 +100,7 @@ def test_a_negative_between_positives_costs_two_by_any_number_of_faces():
     X, y = np.array([[-1.0], [1.0], [0.25]]), np.array([1.0, 1.0, -1.0])
     for K in (1, 2, 5):
         found = solve_polyceptron_global(X, y, 1.0, K)
-        assert found.status is Status.OPTIMAL
+        assert found.status is Status.SOLVED
         assert (found.bound, found.objective) == (pytest.approx(2.0), pytest.approx(2.0))
 
 
@@ -113,7 +113,7 @@ def overlapping(n=60, m=2, seed=0):
 def test_sixty_samples_in_the_plane_are_proven():
     X, y = overlapping()
     found = solve_polyceptron_global(sp.csr_array(X), y, 1.0, 3)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective > 1.0
     assert certify_polyceptron_search(X, y, 1.0, found).claim is Claim.OPTIMAL
     worse = found.primal["W"] * 1.01
@@ -160,7 +160,7 @@ def test_data_beyond_the_tree_are_bounded_by_parts():
 def test_an_interruption_keeps_the_point_and_the_bound(monkeypatch):
     X, y = overlapping(40, 4, seed=2)
     whole = solve_polyceptron_global(X, y, 1.0, 2, n_init=1)
-    assert whole.status is Status.OPTIMAL
+    assert whole.status is Status.SOLVED
     solve, calls = NodeProgram.solve, itertools.count()
 
     def stopped(self, *arguments):
@@ -178,7 +178,7 @@ def test_an_interruption_keeps_the_point_and_the_bound(monkeypatch):
 def test_no_time_keeps_a_point():
     X, y = overlapping()
     found = solve_polyceptron_global(X, y, 1.0, 3, time_limit=1e-3)
-    assert found.status in (Status.TIME_LIMIT, Status.OPTIMAL)
+    assert found.status in (Status.TIME_LIMIT, Status.SOLVED)
     assert 0.0 <= found.bound <= found.objective < np.inf
 
 

@@ -34,7 +34,7 @@ class Scripted(DescentProblem):
 
     def step(self, W, time_limit):
         self.made += 1
-        end = self.ends.get(self.made, Status.OPTIMAL)
+        end = self.ends.get(self.made, Status.SOLVED)
         if end is Status.INTERRUPTED:
             raise KeyboardInterrupt
         W = np.array([[self.script[self.made - 1]]])

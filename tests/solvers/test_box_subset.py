@@ -135,10 +135,10 @@ def test_a_verdict_that_cannot_be_is_asked_for_anew_and_a_limit_proves_nothing()
     again = program.solve(costs, marks(), marks(), Clock())
     assert again.bound == pytest.approx(expected.bound)
     assert again.solved
-    statuses[:] = [Status.TIME_LIMIT, Status.OPTIMAL]
+    statuses[:] = [Status.TIME_LIMIT, Status.SOLVED]
     late = program.solve(costs, marks(), marks(), Clock())
     assert (late.solved, late.bound) == (False, -np.inf)
-    assert statuses == [Status.OPTIMAL]
+    assert statuses == [Status.SOLVED]
     face = BoxSubset(program, costs, Clock())
     statuses[:] = [Status.TIME_LIMIT, Status.TIME_LIMIT]
     assert face.relax(marks(), marks(), np.zeros(M + 1), 1.0).value == np.inf

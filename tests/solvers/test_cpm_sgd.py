@@ -168,7 +168,7 @@ def test_who_watches_sees_the_last_iterate_and_where_each_positive_was_met():
 def test_weights_are_in_single_precision_where_the_gains_n_c_by_2_allow_it(monkeypatch, C, dtype):
     made = []
     monkeypatch.setattr(
-        cpm_sgd._Run, "run", lambda run, *_: made.append(run.machine.U.dtype) or Status.OPTIMAL
+        cpm_sgd._Run, "run", lambda run, *_: made.append(run.machine.U.dtype) or Status.SOLVED
     )
     X, y, _ = clusters(80, 2, 0)
     solve_cpm_sgd(X, y, C, 2)

@@ -370,7 +370,7 @@ def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs, monkeypatch
     X, y = blobs
     monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
     found = solve_decomposition(SampleGram(X, RBF), hinge_families(y, np.ones(len(y)), 1.3), tol=tol)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-10 * found.objective
 
 
@@ -389,7 +389,7 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
             patch.setattr(walk, "_WALK_ROW", row)
             patch.setattr(walk, "_WALK_STEPS", steps)
             found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
-            assert found.status in (Status.OPTIMAL, Status.INACCURATE)
+            assert found.status in (Status.SOLVED, Status.INACCURATE)
             bounds.append(found.bound)
     assert bounds[1:] == pytest.approx([bounds[0]] * 2, rel=1e-4, abs=1e-9)
 
@@ -403,7 +403,7 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
         found = Decomposition(SampleGram(X, RBF)).solve(
             hinge_families(y, np.ones(len(y)), 1.3), tol=1e-8, start=start
         )
-        assert found.status is Status.OPTIMAL
+        assert found.status is Status.SOLVED
         assert found.history[1]["violation"] <= 1e-3
         assert found.history[-1]["rows"] > 0
         # The pair steps, however many, are one, and what comes after them is counted too.
@@ -570,7 +570,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
     assert left[0] < times
     assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
     if times == 1:
-        assert solution.status is Status.OPTIMAL
+        assert solution.status is Status.SOLVED
         assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
     else:
         assert solution.status is Status.STALLED
@@ -591,7 +591,7 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
         monkeypatch.setattr(module, "solve_pairs", wild)
     machine = Decomposition(gram)
     solution = machine.solve(hinge_families(y, C, 1.2), tol=1e-6)
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
     assert not machine._run.repairs.watch.is_second  # nothing had to begin anew
 
@@ -622,7 +622,7 @@ def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
     gram, y, C = overlapping
     large = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
     small = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6, cache_size=0.2)  # 43 rows of 600
-    assert small.status is Status.OPTIMAL
+    assert small.status is Status.SOLVED
     assert small.bound == pytest.approx(large.bound, rel=1e-8)
     assert small.history[-1]["rows"] > large.history[-1]["rows"]
 
@@ -654,7 +654,7 @@ def test_single_precision_keeps_what_it_promises(tol, kernel, monkeypatch):
         solution = machine.solve(hinge_families(y, np.full(300, C), B), tol=tol)
         beta = machine._point.beta
         m, M = Dual(hinge_families(y, np.full(300, C), B)).violation(beta, kernel(X) @ beta)
-        assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
+        assert solution.status in (Status.SOLVED, Status.INACCURATE)
         assert m - M <= 1.2 * tol + machine._point.rounding()
 
 
@@ -680,7 +680,7 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
     assert certificate.claim is Claim.SUBOPTIMAL_BY
     assert certificate.dual_value == pytest.approx(stopped.bound)
     monkeypatch.undo()
-    assert machine.solve(hinge_families(y, C, 1.3), tol=1e-8).status is Status.OPTIMAL
+    assert machine.solve(hinge_families(y, C, 1.3), tol=1e-8).status is Status.SOLVED
 
 
 def test_the_record_of_a_run(overlapping):
@@ -703,7 +703,7 @@ def test_costs_out_of_all_proportion_end_and_say_how(blobs):
         solution = solve_decomposition(
             SampleGram(X, RBF), hinge_families(y, np.full(len(y), scale)), tol=1e-8, time_limit=20
         )
-        assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
+        assert solution.status in (Status.SOLVED, Status.INACCURATE)
         assert solution.bound <= solution.objective + 1e-9 * abs(solution.objective)
 
 
@@ -715,6 +715,6 @@ def test_single_precision_leaves_room_for_the_rounding_that_probes_let_pass(tol,
     X, y = two_blobs(n=300, separation=0.3)
     machine = Decomposition(SampleGram(X, Kernel("rbf", 0.3)))
     solution = machine.solve(hinge_families(y, np.full(300, 10.0), B), tol=tol)
-    assert solution.status is Status.OPTIMAL
+    assert solution.status is Status.SOLVED
     assert not machine._point.is_double
     assert solution.history[-1]["violation"] <= run.CERTAIN * tol

@@ -361,7 +361,7 @@ def test_what_rounding_ended_has_stalled_where_the_gap_is_above_a_thousandth(gap
     point.gap = lambda: gap
     history = History(point, Clock(), np.inf, None)
     assert history.answer(Status.INACCURATE).status is status
-    assert history.answer(Status.OPTIMAL).status is Status.OPTIMAL
+    assert history.answer(Status.SOLVED).status is Status.SOLVED
 
 
 def test_a_new_point_fears_no_rounding():
@@ -370,10 +370,10 @@ def test_a_new_point_fears_no_rounding():
 
 
 @pytest.mark.parametrize(("status", "gap", "bound", "said"), [
-    (Status.OPTIMAL, 1.0, 3.0, (Status.OPTIMAL, 3.0)),
-    (Status.OPTIMAL, 1.0, 5.0, (Status.OPTIMAL, 5.0)),  # of the objective itself
-    (Status.OPTIMAL, 1.0, 5.5, (Status.OPTIMAL, 0.0)),  # rounding has put it above the objective
-    (Status.OPTIMAL, 0.0, 5.5, (Status.OPTIMAL, 5.5)),  # by no more than is as good as nothing
+    (Status.SOLVED, 1.0, 3.0, (Status.SOLVED, 3.0)),
+    (Status.SOLVED, 1.0, 5.0, (Status.SOLVED, 5.0)),  # of the objective itself
+    (Status.SOLVED, 1.0, 5.5, (Status.SOLVED, 0.0)),  # rounding has put it above the objective
+    (Status.SOLVED, 0.0, 5.5, (Status.SOLVED, 5.5)),  # by no more than is as good as nothing
     (Status.INACCURATE, 1.0, 3.0, (Status.STALLED, 3.0)),
     (Status.INACCURATE, 0.0, 3.0, (Status.INACCURATE, 3.0)),
     (Status.TIME_LIMIT, 1.0, 3.0, (Status.TIME_LIMIT, 3.0)),
@@ -390,4 +390,4 @@ def test_an_answer_has_no_bound_above_its_objective_and_says_whether_it_is_near(
     monkeypatch.setattr(point, "gap", lambda: gap)
     found = history.answer(status)
     assert (found.status, found.bound) == said
-    assert len(found.history) == (1 if status is Status.OPTIMAL else 2)
+    assert len(found.history) == (1 if status is Status.SOLVED else 2)

@@ -34,7 +34,7 @@ def test_it_equals_scipy_on_many_patterns(kernel):
         for sigma in batch:
             expected = scipy_value(*arguments, sigma)
             for found in (lp.solve(sigma), prepared.solve(sigma)):
-                assert found.status is Status.OPTIMAL
+                assert found.status is Status.SOLVED
                 assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-8)
                 assert found.bound == pytest.approx(expected, rel=1e-8, abs=1e-8)
                 assert (found.alpha >= 0).all()
@@ -64,7 +64,7 @@ def test_degenerate_data_are_no_trouble(kind):
     lp.prepare(batch[:15])
     for sigma in batch:
         found = lp.solve(sigma)
-        assert found.status is Status.OPTIMAL
+        assert found.status is Status.SOLVED
         assert found.value == pytest.approx(scipy_value(*arguments, sigma), rel=1e-8, abs=1e-8)
         assert found.value - found.bound == pytest.approx(0.0, abs=1e-8)
     assert lp.restarts == lp.failures == 0
@@ -137,7 +137,7 @@ def test_the_mean_of_a_batch_is_below_it_and_its_cut_holds(kernel):
     p = arguments[0].shape[1]
     lp, batch = PatternLP(as_l0_data(*arguments)), late(p, 30)
     mean = lp.prepare(batch)
-    assert mean.status is Status.OPTIMAL
+    assert mean.status is Status.SOLVED
     assert (mean.alpha <= lp.data.C * batch.mean(axis=0)).all()
     values = np.array([lp.solve(sigma).value for sigma in batch])
     assert mean.value <= values.mean() + 1e-9  # L is convex in the caps
@@ -200,7 +200,7 @@ def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
                     assert np.isnan(found.b)
                     pool.add(*found.cut)
                 else:
-                    assert found.status is Status.OPTIMAL
+                    assert found.status is Status.SOLVED
                     assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-8)
     # HiGHS looks every few pivots; programs as small as these are often solved by then.
     assert 5 < lp.cut_off + prepared.cut_off == cut_off <= 2 * above
@@ -228,14 +228,14 @@ def test_prepared_a_cutoff_changes_no_other_answer():
         for sigma, cutoff, expected in zip(batch, cutoffs, whole, strict=True):
             found = lp.solve(sigma, cutoff=cutoff)
             ends.append(found.status)
-            if found.status is Status.OPTIMAL:
+            if found.status is Status.SOLVED:
                 assert found.alpha.tolist() == expected.alpha.tolist()
                 assert found.u.tolist() == expected.u.tolist()
                 assert (found.b, found.warm) == (expected.b, True)
             else:
                 assert cutoff < found.bound <= expected.value * (1.0 + 1e-12)
     assert 10 < ends.count(Status.CUT_OFF) == lp.cut_off <= 20 + 40
-    assert ends.count(Status.CUT_OFF) + ends.count(Status.OPTIMAL) == 160
+    assert ends.count(Status.CUT_OFF) + ends.count(Status.SOLVED) == 160
 
 
 @pytest.mark.parametrize("kind", ["ties", "duplicates", "lonely", "one class", "zero kernel", "weightless"])
@@ -250,7 +250,7 @@ def test_a_cutoff_at_the_optimum_of_degenerate_data(kind, shift):
             assert shift <= 0
             assert value * (1.0 + shift) < found.bound <= value * (1.0 + 1e-12)
         else:
-            assert found.status is Status.OPTIMAL
+            assert found.status is Status.SOLVED
             assert found.value == pytest.approx(value, rel=1e-8, abs=1e-8)
     assert lp.restarts == lp.failures == 0
 
@@ -267,7 +267,7 @@ def test_a_cutoff_leaves_a_basis_to_go_on_from_and_nothing_else(batch_is_prepare
         stopped = lp.solve(sigma, cutoff=0.5 * value)
         assert stopped.status is Status.CUT_OFF
         on = lp.solve(sigma)
-        assert (on.status, on.warm) == (Status.OPTIMAL, True)
+        assert (on.status, on.warm) == (Status.SOLVED, True)
         assert on.value == pytest.approx(value, rel=1e-8)
         pivots += stopped.iterations, on.iterations
     assert pivots[0] < 0.5 * pivots[1]
@@ -291,7 +291,7 @@ def test_a_time_limit_leaves_a_point_and_a_bound():
     assert stopped.data.loss(found.alpha, found.b) == found.value
     assert stopped.solve(sigma).value == pytest.approx(expected, rel=1e-8)
     stopped.prepare(late(150, 5), time_limit=0.0)  # no basis to begin from is no reason to fail
-    assert stopped.solve(late(150, 5)[0]).status is Status.OPTIMAL
+    assert stopped.solve(late(150, 5)[0]).status is Status.SOLVED
 
 
 def broken(lp, times):
@@ -311,7 +311,7 @@ def test_a_failure_is_counted_not_raised():
     lp.prepare(batch)
     broken(lp, 1)
     once = lp.solve(batch[0])
-    assert (once.status, once.restarted, once.warm) == (Status.OPTIMAL, True, False)
+    assert (once.status, once.restarted, once.warm) == (Status.SOLVED, True, False)
     assert once.value == pytest.approx(expected[0], rel=1e-8)
     broken(lp, 2)
     twice = lp.solve(batch[1])
@@ -323,7 +323,7 @@ def test_a_failure_is_counted_not_raised():
     pool.add(*twice.cut)  # proves nothing, and does no harm
     assert pool.bounds(batch).tolist() == [0.0] * 4
     after = lp.solve(batch[2])
-    assert (after.status, after.restarted) == (Status.OPTIMAL, False)
+    assert (after.status, after.restarted) == (Status.SOLVED, False)
     assert after.value == pytest.approx(expected[2], rel=1e-8)
 
 
@@ -341,7 +341,7 @@ def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
 
     lp._lp._highs.getSolution = lies
     found = lp.solve(batch[0])
-    assert (found.status, found.restarted, lp.restarts) == (Status.OPTIMAL, True, 1)
+    assert (found.status, found.restarted, lp.restarts) == (Status.SOLVED, True, 1)
     assert found.value == pytest.approx(expected, rel=1e-8)
     left[0] = 2
     stuck = lp.solve(batch[0])
@@ -364,7 +364,7 @@ def test_a_cutoff_that_its_multipliers_do_not_prove_is_not_believed():
 
     lp._lp._highs.getSolution = lies
     found = lp.solve(batch[0], cutoff=0.9 * expected[0])
-    assert (found.status, found.warm, found.restarted) == (Status.OPTIMAL, True, False)
+    assert (found.status, found.warm, found.restarted) == (Status.SOLVED, True, False)
     assert found.value == pytest.approx(expected[0], rel=1e-8)
     assert (lp.solves, lp.cut_off, lp.restarts) == (4, 0, 0)
     assert lp.solve(batch[0], cutoff=0.9 * expected[0]).status is Status.CUT_OFF

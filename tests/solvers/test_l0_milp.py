@@ -123,7 +123,7 @@ def test_it_finds_the_least_score_of_all_patterns(solve, kind):
     found = solve(data)
     check(data, found)
     expected = brute_force(kind, 8, 0)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
     assert found.bound <= expected * (1 + 1e-9)
     proven = solve is solve_l0_tree or expected == 0.0
@@ -146,7 +146,7 @@ def test_it_equals_the_modelling_language(solve, kind):
     expected = modelled(kind)
     found = solve(data)
     check(data, found)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(expected, rel=2e-6)
     assert found.bound <= expected * (1 + 1e-6)
 
@@ -155,7 +155,7 @@ def test_the_two_solvers_agree_where_brute_force_is_out_of_reach():
     for kind, n in (("rbf", 22), ("linear", 45)):
         data = problem(kind, n, seed=2)
         found, other = solve_l0_milp(data), solve_l0_tree(data)
-        assert found.status is other.status is Status.OPTIMAL
+        assert found.status is other.status is Status.SOLVED
         assert found.objective == pytest.approx(other.objective, rel=2e-6)
 
 
@@ -210,7 +210,7 @@ def test_all_is_told_of_a_run_that_ends_before_it_is_looked_at(monkeypatch):
     monkeypatch.setattr("polyopt.solvers.l0.milp.Thread", AtOnce)
     seen = []
     found = solve_l0_milp(problem("rbf", 20, seed=3), progress=seen.append)
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     assert seen
     assert seen == list(found.history)
 
@@ -285,9 +285,9 @@ def test_a_failure_of_highs_leaves_the_start(monkeypatch):
 def test_a_claim_that_the_score_belies_is_not_optimal(monkeypatch):
     data = problem("rbf", 20)
     nothing = (np.zeros(20), 0.0)
-    found = l0_milp.finished(data, nothing, 1.0, Status.OPTIMAL, tol=1e-6, solver="x", solve_time=0.0)
+    found = l0_milp.finished(data, nothing, 1.0, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
     assert found.status is Status.INACCURATE
-    too_much = l0_milp.finished(data, nothing, 1e9, Status.OPTIMAL, tol=1e-6, solver="x", solve_time=0.0)
+    too_much = l0_milp.finished(data, nothing, 1e9, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
     assert too_much.bound == too_much.objective
 
 
@@ -296,7 +296,7 @@ def test_a_point_that_is_worse_than_none_is_left_for_none(monkeypatch):
     failed = SimpleNamespace(status=Status.FAILED, u=np.zeros(20))
     monkeypatch.setattr(PatternLP, "prepare", lambda self, *_, **__: failed)
     worse, none = (np.full(20, data.C), 1e3), (np.zeros(20), l0_milp.idle(data))
-    found = l0_milp.finished(data, worse, 0.0, Status.OPTIMAL, tol=1e-6, solver="x", solve_time=0.0)
+    found = l0_milp.finished(data, worse, 0.0, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
     check(data, found)
     assert not found["sigma"].any()
     assert found.objective == data.score(*none) < data.score(*worse)

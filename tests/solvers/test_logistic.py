@@ -57,7 +57,7 @@ def test_both_methods_end_where_the_slope_proves_it(data, kind, method):
     found = solve_logistic(
         kind(X), y, c, np.array([9.0, -9.0, 9.0, 9.0]), ridge=RIDGE, method=method, tol=1e-9
     )
-    assert found.status is Status.OPTIMAL
+    assert found.status is Status.SOLVED
     w, gradient = found["w"], logistic._loss(X, y, c, found["w"], RIDGE)[1]
     assert found.objective == pytest.approx(loss(X, y, c, w), rel=1e-12)
     assert found.bound == pytest.approx(found.objective - gradient @ gradient / (2 * RIDGE), rel=1e-15)
@@ -78,11 +78,11 @@ def test_the_method_that_was_asked_for_runs(data, monkeypatch):
             patch.setattr(logistic, f"_{'bfgs' if method == 'newton' else 'newton'}", None)
             solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method=method)
     monkeypatch.setattr(logistic, "_MOST_NEWTON", 4)
-    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="newton").status is Status.OPTIMAL
+    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="newton").status is Status.SOLVED
     monkeypatch.setattr(logistic, "_MOST_NEWTON", 3)
     with pytest.raises(ValueError, match="takes 3 unknowns at most, not 4"):
         solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="newton")
-    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="bfgs").status is Status.OPTIMAL
+    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="bfgs").status is Status.SOLVED
 
 
 @pytest.mark.parametrize("method", ["newton", "bfgs"])

@@ -49,7 +49,7 @@ def test_the_search_finds_the_best_choice_and_its_tree_proves_it(data, s, ridge)
     for samples in (X, sp.csr_array(X)):
         face = cell(samples, y, c, s, ridge)
         search, status = search_subset(face)
-        assert status is Status.OPTIMAL
+        assert status is Status.SOLVED
         assert len(search.best.features) <= s
         assert search.best.objective == pytest.approx(best_of_all(face), rel=1e-8)
         assert search.best.objective * (1 - 1e-6) <= search.bound <= search.best.objective
@@ -66,7 +66,7 @@ def test_faces_that_depend_on_each_other_are_chosen_together(data):
     problem = PlumeProblem(X[:, :4], y, c, 2, gamma=2.0, ridge=0.3)
     (part,) = FewPlume(problem).parts(W, 2)
     search, status = search_subset(part.program)
-    assert status is Status.OPTIMAL
+    assert status is Status.SOLVED
     assert search.best.objective == pytest.approx(best_of_all(part.program), rel=1e-8)
     assert (np.count_nonzero(part.program.faces(search.best.w)[:, :-1], axis=1) <= 2).all()
     # The slope at its faces, as differences have it.
@@ -103,7 +103,7 @@ def test_a_search_that_is_cut_short_has_a_bound_and_a_tree_for_it(data):
     face = cell(X, y, c, 2, 1e-3)
     whole, _ = search_subset(face)
     search, status = search_subset(face, max_nodes=1)
-    assert status in (Status.ITERATION_LIMIT, Status.OPTIMAL)
+    assert status in (Status.ITERATION_LIMIT, Status.SOLVED)
     assert 0 < search.bound <= whole.best.objective
     over, status = search_subset(face, time_limit=0.0)
     assert over.bound <= whole.best.objective <= over.best.objective * (1 + 1e-9)

@@ -228,8 +228,8 @@ def test_predictions_of_another_model_are_caught(given):
 
 
 def test_a_status_better_than_its_point_is_caught():
-    assert judge_status("OPTIMAL", 0.49, 1e-2)
-    assert not judge_status("OPTIMAL", 1e-3, 1e-2)
+    assert judge_status("SOLVED", 0.49, 1e-2)
+    assert not judge_status("SOLVED", 1e-3, 1e-2)
     assert not judge_status("INACCURATE", 0.49, 1e-2)
 
 

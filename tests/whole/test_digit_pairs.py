@@ -68,10 +68,10 @@ def test_machines_of_every_method_tell_digits_apart():
 def test_a_bad_end_of_one_solve_is_the_end_of_its_cells():
     pairs = [(0, 1), (0, 2), (1, 2)]
     records = [pair_record(DIGITS, SCALINGS[0], ("SVM",), ("2",), pair) for pair in pairs]
-    assert {row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})} == {"OPTIMAL"}
+    assert {row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})} == {"SOLVED"}
     records[1]["answers"]["digits", "2", "SVM", "middle"]["end"] = "STALLED"
     ends = {row["rule"]: row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})}
-    assert ends == {"middle": "STALLED", "least hinge": "OPTIMAL", "least relative hinge": "OPTIMAL"}
+    assert ends == {"middle": "STALLED", "least hinge": "SOLVED", "least relative hinge": "OPTIMAL"}
 
 
 def test_a_cell_is_marked_where_the_violation_computed_anew_is_too_large():

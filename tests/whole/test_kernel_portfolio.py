@@ -11,7 +11,7 @@ from benchmarks import kernel_portfolio
 from benchmarks.helpers.portfolio_data import SETS, is_at_hand, samples
 
 
-def a_cell(data, ours, theirs, status="OPTIMAL", peer_status="ended", threads=1):
+def a_cell(data, ours, theirs, status="SOLVED", peer_status="ended", threads=1):
     """One kept cell: ours and the peer's seconds; of the processor half of those by the clock."""
     facts = {"violation": 1e-4, "predict CPU": 1.0, "predict clock": 1.0}
     row = {
@@ -42,7 +42,7 @@ def test_means_and_worst_cells_come_first():
 
 @pytest.mark.parametrize(
     ("statuses", "ratio"),
-    [(("limit", "ended"), "> 4"), (("OPTIMAL", "limit"), "< 4"), (("limit", "limit"), "neither ended")],
+    [(("limit", "ended"), "> 4"), (("SOLVED", "limit"), "< 4"), (("limit", "limit"), "neither ended")],
 )
 def test_a_ratio_at_the_limit_is_a_bound(statuses, ratio):
     table = kernel_portfolio.as_printed([a_cell("a", 4.0, 1.0, *statuses)])

@@ -135,7 +135,7 @@ class AssignmentSearch:
             others = max(self._least(), 0.0 if self.prices is None else self.prices.bound)
             if self.beside is not None and self.beside.turn(self.nodes, others, self.clock):
                 break
-        return self._record(Status.OPTIMAL)
+        return self._record(Status.SOLVED)
 
     def _children(self, node: Any, one: Open, additive: bool) -> list[Open]:
         """What is left to explore of an open node, the best last."""
@@ -181,7 +181,7 @@ class AssignmentSearch:
         """Room for the node at hand."""
         return node_for(self.data, self.n_faces, order)
 
-    def _record(self, status: Status = Status.OPTIMAL) -> Status:
+    def _record(self, status: Status = Status.SOLVED) -> Status:
         self.history.append(
             {
                 "nodes": float(self.nodes),

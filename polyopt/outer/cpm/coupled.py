@@ -218,7 +218,7 @@ class _Search(AssignmentSearch):
         assigned = (self.merged >= 0) & (self.y > 0)
         assignment[assigned] = face[self.merged[assigned] - self.data.inside]
         bound = min(self._bound(), value)
-        if status is Status.OPTIMAL and value - bound > self.tol * value:
+        if status is Status.SOLVED and value - bound > self.tol * value:
             status = Status.INACCURATE
         duals = {"margin": unmerge(alpha.T, self.data.C, self.merged, self.C)}
         if self.worst:

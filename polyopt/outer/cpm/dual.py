@@ -124,7 +124,7 @@ class DualEngine(Shipped):
                 if machine.check() > self._tol:
                     machine.single = False
                 elif machine.primal.sum() <= before or tol < 1e-3 * self._tol:
-                    status = Status.OPTIMAL
+                    status = Status.SOLVED
                     value = self._take_the_better(machine, all_of_it=machine.primal.sum() <= before)
                     break
                 else:

@@ -229,7 +229,7 @@ class _Groups:
         bound = min(bound_of_groups(bounds), self.point.objective)
         status = self._status()
         if self.point.objective - bound <= tol * self.point.objective:
-            status = Status.OPTIMAL
+            status = Status.SOLVED
         return replace(
             self.point,
             status=status,

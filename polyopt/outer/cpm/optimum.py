@@ -100,7 +100,7 @@ def solve_cpm_global(
     Solution
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
         assignment, and, where they prove the bound, price (n,); ``objective`` at the point; ``bound``, which
-        no assignment's optimum is below: it is lowered by running error bounds. ``OPTIMAL`` if the two are
+        no assignment's optimum is below: it is lowered by running error bounds. ``SOLVED`` if the two are
         within `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts
         nodes, and rounds of prices; ``history`` has a record for each fifth of a second. Open nodes beyond
         256 MiB are left for a search depth first.
@@ -144,7 +144,7 @@ class _Search(AssignmentSearch):
                         return status
                 self.prices = PriceSearch(self.data, self.best, self.tol, self.rng)
                 if self._priced(self.prices, max_nodes):
-                    return self._record(Status.OPTIMAL)
+                    return self._record(Status.SOLVED)
             if self.takes_spread:
                 boxes = self.takes_prices and not self.is_large
                 self.beside = Beside(self.data, self.best, self.tol, self.clock, self.jobs, boxes=boxes)
@@ -192,7 +192,7 @@ class _Search(AssignmentSearch):
         assigned = (self.merged >= 0) & (self.y > 0)
         assignment[assigned] = face[self.merged[assigned] - self.data.inside]
         bound = min(self._bound(), value)
-        if status is Status.OPTIMAL and value - bound > self.tol * value:
+        if status is Status.SOLVED and value - bound > self.tol * value:
             status = Status.INACCURATE
         return Solution(
             status=status, objective=value, bound=bound, solver=solver, iterations=self.nodes,

@@ -180,7 +180,7 @@ class PricedProblem(AlternatingProblem):
         self._before = value
         ended = Status.TIME_LIMIT if clock.is_over else Status.STALLED
         return Solution(
-            status=ended if not reached else Status.OPTIMAL if tol <= self.tol else Status.INACCURATE,
+            status=ended if not reached else Status.SOLVED if tol <= self.tol else Status.INACCURATE,
             primal={"W": ascent.faces},
             duals={"margin": ascent.alpha.copy()},
             objective=value,

@@ -226,10 +226,10 @@ class PolytopeProblem(AlternatingProblem):
                 self._program = cpm.face(self.X, self.y, self.C)
             solution = _solve_well(self._program.set(C=costs), gap, clock.left)
         else:
-            solution = replace(solution, status=Status.OPTIMAL)
+            solution = replace(solution, status=Status.SOLVED)
         if solution is None:
             return _nothing({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
-        if solution.status is Status.OPTIMAL:
+        if solution.status is Status.SOLVED:
             if len(self._solved) >= _MOST_KEPT:
                 self._solved.clear()
             self._solved[key] = solution
@@ -254,9 +254,9 @@ class PolytopeProblem(AlternatingProblem):
         hinge = slacks(np.asarray(self._lifted @ W.T), self.y[:, None])
         shared = hinge.max(axis=1) if self.loss == "max" else hinge.sum(axis=1)
         paid = np.where(self.y > 0, (hinge * Z).sum(axis=1), shared)
-        statuses = [part.status for part in parts if part.status is not Status.OPTIMAL]
+        statuses = [part.status for part in parts if part.status is not Status.SOLVED]
         return Solution(
-            status=statuses[0] if statuses else Status.OPTIMAL,
+            status=statuses[0] if statuses else Status.SOLVED,
             primal={"W": W},
             duals={"margin": alpha},
             objective=float((W**2).sum() + self.C @ paid),
@@ -276,7 +276,7 @@ def _solve_well(
 ) -> Solution | None:
     """The point with the least proven gap: of the first solver that is near enough, or of them all.
 
-    The status is of the proof, not of the solver: ``OPTIMAL`` if the gap is small. None where the time
+    The status is of the proof, not of the solver: ``SOLVED`` if the gap is small. None where the time
     was over before any left a point.
 
     Raises
@@ -303,7 +303,7 @@ def _solve_well(
             "lower C, or choose solver='sgd'"
         )
     if least <= _EXACT:
-        return replace(best, status=Status.OPTIMAL)
+        return replace(best, status=Status.SOLVED)
     return replace(best, status=Status.TIME_LIMIT if clock.is_over else Status.INACCURATE)
 
 
@@ -319,6 +319,6 @@ def status_by_gap(status: Status, gap: float, exact: float) -> Status:
     exact : float
         At which a point counts as exact.
     """
-    if status not in (Status.OPTIMAL, Status.INACCURATE):
+    if status not in (Status.SOLVED, Status.INACCURATE):
         return status
-    return Status.OPTIMAL if gap <= exact else Status.INACCURATE
+    return Status.SOLVED if gap <= exact else Status.INACCURATE

@@ -68,7 +68,7 @@ def search_subset(
     search : SubsetSearch
         With its best face, its bound and its tree.
     status : Status
-        ``OPTIMAL`` where the gap is closed. A limit, or Ctrl-C, keeps the best face and the bound.
+        ``SOLVED`` where the gap is closed. A limit, or Ctrl-C, keeps the best face and the bound.
     """
     search = SubsetSearch(face, tol, Clock(time_limit))
     try:
@@ -196,7 +196,7 @@ class SubsetProblem(AlternatingProblem):
         statuses = [status for _, status in parts]
         hinge = np.maximum(0.0, 1.0 - self.y[:, None] * np.asarray(cpm.lift(self.X) @ W.T))
         return Solution(
-            status=next((status for status in statuses if status in _SHORT), Status.OPTIMAL),
+            status=next((status for status in statuses if status in _SHORT), Status.SOLVED),
             primal={"W": W},
             duals={"margin": alpha, **duals},
             objective=float((W**2).sum() + self.C @ (hinge * Z).sum(axis=1)),

@@ -161,7 +161,7 @@ class SubsetSearch:
             self._at_hand = one.bound
             self._branch(one)
             self._at_hand = np.inf
-        return self._record(Status.OPTIMAL)
+        return self._record(Status.SOLVED)
 
     def _branch(self, one: _Open) -> None:
         free = np.flatnonzero(~(one.inside | one.out))
@@ -211,7 +211,7 @@ class SubsetSearch:
         cost = np.inf if self.best is None else self.best.objective
         self.bound = max(self.bound, min(first, self._closed, self._at_hand, cost))
 
-    def _record(self, status: Status = Status.OPTIMAL) -> Status:
+    def _record(self, status: Status = Status.SOLVED) -> Status:
         self._settle()
         record = {
             "nodes": float(self.nodes),

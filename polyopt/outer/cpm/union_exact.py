@@ -88,10 +88,10 @@ class _ExactUnion:
         W = np.stack([part["w"] for part in parts])
         outputs = engine.scores(W)
         hinge = engine.hinges(outputs)
-        statuses = [part.status for part in parts if part.status is not Status.OPTIMAL]
+        statuses = [part.status for part in parts if part.status is not Status.SOLVED]
         following, moved = self._reassigned(hinge, outputs, state)
         solution = Solution(
-            status=statuses[0] if statuses else Status.OPTIMAL,
+            status=statuses[0] if statuses else Status.SOLVED,
             primal={"W": W, "inside": state[0], "outside": state[1]},
             duals={"margin": np.stack([part.duals["margin"] for part in parts], axis=1)},
             objective=float((W**2).sum() + (costs * hinge).sum()),

@@ -160,7 +160,7 @@ class _Descent:
         if self.data.pattern_score(neighbour, tried.value) < aim:
             settled = self.settle(neighbour, moves, tried)
             return (settled, True) if settled.score < aim else (None, False)
-        if tried.status not in (Status.OPTIMAL, Status.CUT_OFF):
+        if tried.status not in (Status.SOLVED, Status.CUT_OFF):
             return None, False
         self.refused.add(key)
         return None, True

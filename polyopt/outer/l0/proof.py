@@ -124,12 +124,12 @@ def solve_globally(
 
     if data.cap_price > 0.0:
         start = searched()
-        done = start.status in (Status.OPTIMAL, Status.INTERRUPTED)
+        done = start.status in (Status.SOLVED, Status.INTERRUPTED)
         return (start, None) if done else prove(data, start, "global", clock, progress)
     tree = CompiledSearch(data, _TREE_GAP, Clock(clock.left), None, progress)
     tree.pause(_ALONE, None if clock.left is None else _EARLY * clock.left)
     status, relaxation, below = tree.run(), tree.root, 0.0
-    if status not in (Status.OPTIMAL, Status.INTERRUPTED):
+    if status not in (Status.SOLVED, Status.INTERRUPTED):
         start = searched()
         tree.offer(*as_start(data, (start["alpha"], float(start["b"]))))
         relaxation, below = start["relaxation"], float(start.bound or 0.0)
@@ -190,7 +190,7 @@ def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
         return found, ours.bound
     better = replace(
         found,
-        status=Status.CONVERGED if ours.status is not Status.OPTIMAL else ours.status,
+        status=Status.CONVERGED if ours.status is not Status.SOLVED else ours.status,
         primal=ours.primal,
         duals={**found.duals, **ours.duals},
         objective=ours.objective,

@@ -175,7 +175,7 @@ def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
     """
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
-    status = Status.CONVERGED if relaxation.status is Status.OPTIMAL else relaxation.status
+    status = Status.CONVERGED if relaxation.status is Status.SOLVED else relaxation.status
     support = data.support(relaxation["alpha"])
     return _solution(
         data, support, relaxation, status, f"the relaxation, rounded ({relaxation.solver})", clock
@@ -287,6 +287,6 @@ def _solution(
     )  # fmt: skip
     return replace(
         found,
-        status=Status.OPTIMAL if meets(found.objective, float(relaxation.bound or 0.0)) else status,
+        status=Status.SOLVED if meets(found.objective, float(relaxation.bound or 0.0)) else status,
         duals={**found.duals, "relaxation": relaxation["margin"]},
     )

@@ -122,7 +122,7 @@ def solve_cpm_dual(
             history.append(_record(machine, clock))
             if not machine.gap > tol or not np.isfinite(machine.gap):
                 if machine.check() <= tol:
-                    status = Status.OPTIMAL
+                    status = Status.SOLVED
                     break
                 machine.single = False
             ended = progress.end(machine, clock)
@@ -132,7 +132,7 @@ def solve_cpm_dual(
             machine.climb(tol)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    if status is not Status.OPTIMAL:
+    if status is not Status.SOLVED:
         machine.check()
     return Solution(
         status=status,

@@ -67,7 +67,7 @@ def solve_explicit_face(
     if not (np.isfinite(w).all() and np.isfinite(alpha).all()):
         return None
     return Solution(
-        status=Status.OPTIMAL if str(found.status) == "Solved" else Status.INACCURATE,
+        status=Status.SOLVED if str(found.status) == "Solved" else Status.INACCURATE,
         primal={"w": w},
         duals={"margin": np.clip(alpha, 0.0, costs)},
         objective=float(found.obj_val),

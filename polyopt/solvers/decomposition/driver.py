@@ -122,7 +122,7 @@ class Decomposition:
             ``bound`` the dual one.
             ``history`` has records of both, the violation, the kernel rows computed so far, the rows
             found in the cache (hits) and the samples not set aside (active); while some are, the
-            objectives are not known (nan). ``status`` is ``OPTIMAL`` only where the violation is within
+            objectives are not known (nan). ``status`` is ``SOLVED`` only where the violation is within
             `tol` and the relative gap within ten times `tol` (at most 0.1), and rounding cannot hide that
             they are not; where rounding ends the run before, it is ``INACCURATE``, or ``STALLED`` where the
             relative gap is above 1e-3. A limit, or Ctrl-C, keeps the point reached.

@@ -72,7 +72,7 @@ class History:
     def answer(self, status: Status) -> Solution:
         """The point, scaled back within the bounds where the tolerance left it outside, and how it ended."""
         point, beta, g, dual = self._point, self._point.beta, self._point.g, self._point.dual
-        if status is not Status.OPTIMAL or not self._records:
+        if status is not Status.SOLVED or not self._records:
             self.record(point.violation())
         b = point.intercept()
         shrink = dual.rows.shrink(g + b)

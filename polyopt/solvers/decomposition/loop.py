@@ -94,7 +94,7 @@ class Loop:
         Returns
         -------
         Status
-            ``OPTIMAL`` where it is; ``CONVERGED`` where it falls so slowly that all free variables at once
+            ``SOLVED`` where it is; ``CONVERGED`` where it falls so slowly that all free variables at once
             may do better; ``INACCURATE`` where rounding lets nothing improve, though the run began anew;
             or the limit that was reached.
         """
@@ -103,7 +103,7 @@ class Loop:
             if view.violation <= tol:
                 if not self._shrinking.take_back(tol):
                     self._history.record(view.violation)
-                    return Status.OPTIMAL
+                    return Status.SOLVED
             elif self._leads_nowhere(view.violation):
                 if not self._repairs.begin_anew():
                     return Status.INACCURATE

@@ -73,7 +73,7 @@ class Run:
             if status is Status.INACCURATE:  # rounding: all that is left is another method
                 self._finish.run(tol, hurry=True)
                 return self._end(tol) if self._is_optimal(tol) else status
-            if status is not Status.OPTIMAL:
+            if status is not Status.SOLVED:
                 return status
             violation, within = point.violation(), tol if point.is_double else CERTAIN * tol
             if violation <= within and not point.is_trusted(tol, _widest_gap(tol)):
@@ -96,7 +96,7 @@ class Run:
 
     def _end(self, tol: float) -> Status:
         """What an end within the tolerance is called: optimal, if that can be known."""
-        return Status.OPTIMAL if self._point.doubt() <= _widest_gap(tol) else Status.INACCURATE
+        return Status.SOLVED if self._point.doubt() <= _widest_gap(tol) else Status.INACCURATE
 
 
 def _widest_gap(tol: float) -> float:

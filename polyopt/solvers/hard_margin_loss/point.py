@@ -41,7 +41,7 @@ def finished(
     bound : float
         What is proven, or stated, of every point.
     status : Status
-        How the search ended; OPTIMAL becomes INACCURATE where the gap is above `tol`.
+        How the search ended; SOLVED becomes INACCURATE where the gap is above `tol`.
     tol : float
         Relative gap.
     solver, iterations, build_time, solve_time, history
@@ -57,7 +57,7 @@ def finished(
         its_value = data.value(its_w, its_b)
         if its_value <= value * (1.0 + 1e-9):
             w, b, value = its_w, its_b, its_value
-    if status is Status.OPTIMAL and value - bound > tol * max(value, abs(bound)):
+    if status is Status.SOLVED and value - bound > tol * max(value, abs(bound)):
         status = Status.INACCURATE
     return Solution(
         status=status,

@@ -169,7 +169,7 @@ class Search(BranchAndBound):
                         heappush(self.heap, child)
         self.at = None
         self._update()
-        return Status.OPTIMAL
+        return Status.SOLVED
 
     def _update(self) -> float:
         """The bound, as it stands; a record from time to time."""

@@ -163,12 +163,12 @@ class _Run:
             survey = point.survey()
             kept.look(point, survey)
             if survey.gap <= tol and survey.violation <= _STRICT * tol:
-                return Status.OPTIMAL
+                return Status.SOLVED
             now = np.array([survey.gap, survey.violation, survey.mu])
             self._stale = 0 if (now < 0.9 * self._least).any() else self._stale + 1
             self._least = np.minimum(self._least, now)
             if self._stale > (_STALL_AT_END if kept.is_closed else _STALL) or np.isnan(now).any():
-                return Status.OPTIMAL if kept.misfit <= tol else Status.INACCURATE
+                return Status.SOLVED if kept.misfit <= tol else Status.INACCURATE
             if self._iteration >= max_iter:
                 return Status.ITERATION_LIMIT
             if kept.clock.is_over:
@@ -262,7 +262,7 @@ class _Kept:
         found = crew.ask("dual")
         gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
         bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(pulled))
-        if status is Status.OPTIMAL and not relative_gap(objective, bound) <= max(
+        if status is Status.SOLVED and not relative_gap(objective, bound) <= max(
             10.0 * self._tol, _REPAIRED
         ):
             status = Status.INACCURATE

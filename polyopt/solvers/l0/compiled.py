@@ -39,7 +39,7 @@ _SLOTS = 256  # of open nodes, at first
 _WORK = 3e6  # multiplications, roughly, between two looks at the clock
 _BYTES = 2**28  # that open nodes may take
 _ENDS = {
-    grown.DONE: Status.OPTIMAL,
+    grown.DONE: Status.SOLVED,
     grown.LIMIT: Status.ITERATION_LIMIT,
     grown.LOST: Status.FAILED,
 }
@@ -194,7 +194,7 @@ class QuickPattern:
             proves, value = constant - slopes.dot(pattern), data.loss(alpha, b)
             if value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum()):
                 return PatternSolution(
-                    Status.OPTIMAL, value, max(float(proves.lower), 0.0), alpha, b, u,
+                    Status.SOLVED, value, max(float(proves.lower), 0.0), alpha, b, u,
                     (float(constant.lower), slopes.upper), int(best.counts[nodes.STEPS]),
                     warm=False, restarted=False,
                 )  # fmt: skip

@@ -41,7 +41,7 @@ class PatternSolution:
     Attributes
     ----------
     status : Status
-        OPTIMAL; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
+        SOLVED; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
         above the cutoff given; or FAILED.
     value : float
         The loss at alpha and b, evaluated from the data: L(σ), or more where a limit was reached; inf where
@@ -223,7 +223,7 @@ class PatternLP:
         if status not in (*_LIMITS, Status.CUT_OFF):
             # Rounding apart, which another solve would not make smaller.
             proven = value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum())
-            status = Status.OPTIMAL if proven else Status.INACCURATE
+            status = Status.SOLVED if proven else Status.INACCURATE
         return PatternSolution(
             status,
             value,

@@ -38,7 +38,7 @@ __all__ = ["refuse_squares", "solve_l0_milp"]
 # Of one thread, so that the same problem is the same run; integers to 1e-9, as C times one may be large.
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
 _STATUSES = {
-    "kOptimal": Status.OPTIMAL,
+    "kOptimal": Status.SOLVED,
     "kTimeLimit": Status.TIME_LIMIT,
     "kInterrupt": Status.INTERRUPTED,
 }
@@ -75,7 +75,7 @@ def solve_l0_milp(
         that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is HiGHS's
         word.
         ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound and nodes, as
-        HiGHS states them. OPTIMAL where the gap is closed; TIME_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE
+        HiGHS states them. SOLVED where the gap is closed; TIME_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE
         where HiGHS says optimal and the score evaluated says otherwise; FAILED where HiGHS is of no use, with
         the best point known all the same.
 
@@ -213,7 +213,7 @@ class _Run:
         if self.failed:
             return Status.FAILED
         status = _STATUSES.get(self.highs.getModelStatus().name, Status.FAILED)
-        return Status.INTERRUPTED if interrupted and status is not Status.OPTIMAL else status
+        return Status.INTERRUPTED if interrupted and status is not Status.SOLVED else status
 
     def _solve(self) -> None:
         self.failed = self.highs.run().name == "kError"

@@ -63,7 +63,7 @@ def finished(
     bound : float
         The bound on every score that the search claims.
     status : Status
-        How it ended; OPTIMAL becomes INACCURATE where the bound stays short of the score.
+        How it ended; SOLVED becomes INACCURATE where the bound stays short of the score.
     tol : float
         Relative gap that counts as none.
     left : float, optional
@@ -92,7 +92,7 @@ def finished(
         alpha, b, pattern = nothing, idle(data), nothing > 0.0  # HiGHS was of no use
         score = data.score(alpha, b)
     bound = min(float(bound), score) if bound > 0.0 else 0.0  # and nan is none
-    if status is Status.OPTIMAL and score - bound > tol * score:
+    if status is Status.SOLVED and score - bound > tol * score:
         status = Status.INACCURATE
     primal = {
         "alpha": alpha,

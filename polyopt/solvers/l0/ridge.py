@@ -89,7 +89,7 @@ def solve_ridge_relaxation(data: L0Data, *, time_limit: float | None = None) -> 
     value = float(model.costs_of(found.a)) + data.C * data.loss(alpha, b)
     late = Status.TIME_LIMIT if clock.is_over else Status.INACCURATE
     return Solution(
-        status=Status.OPTIMAL if found.solved else late,
+        status=Status.SOLVED if found.solved else late,
         primal={
             "alpha": alpha, "b": np.array(b), "xi": slacks(data.outputs(alpha, b), data.y),
             "sigma": found.shares,
@@ -204,7 +204,7 @@ class PatternQP:
         in_part = 1.0 / caps - 1.0  # more that squares cost for a part of a centre
         value = data.cost(alpha, b) + data.l2 / data.C * float((in_part * alpha[used] ** 2).sum())
         is_proven = value - max(float(proves.mid), 0.0) <= UNPROVEN * max(float(data.weights.sum()), value)
-        status = Status.OPTIMAL if is_proven else Status.INACCURATE
+        status = Status.SOLVED if is_proven else Status.INACCURATE
         if not is_proven and point.bound >= enough:
             status, alpha, b, value = Status.CUT_OFF, np.full(len(sigma), np.nan), np.nan, np.inf
         elif not is_proven and clock.is_over:

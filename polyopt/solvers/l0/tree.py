@@ -224,7 +224,7 @@ class Search(BranchAndBound):
                 else:
                     heappush(self.heap, child)
         self._update()
-        return Status.OPTIMAL
+        return Status.SOLVED
 
     def _update(self) -> float:
         """The bound, as it stands; a record from time to time."""

@@ -62,7 +62,7 @@ def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_
     Returns
     -------
     Solution
-        ``primal`` has ``W`` and ``assignment``, ``duals`` has ``margin``, alpha (n, K); OPTIMAL within the
+        ``primal`` has ``W`` and ``assignment``, ``duals`` has ``margin``, alpha (n, K); SOLVED within the
         assignment, which is the best for W.
     """
     kept, status, t, ratio = _Kept(problem, W, tol), Status.STALLED, _SOFTEST, _SHARPEN
@@ -71,7 +71,7 @@ def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_
         begun = kept.made
         ended = _newton(kept, t, tol, min(max_iter, kept.made + steps), clock)
         if max(kept.gap, kept.slack / _CLOSER) <= tol * kept.value:
-            status = Status.OPTIMAL
+            status = Status.SOLVED
             break
         if ended is Status.ITERATION_LIMIT and kept.made < max_iter and ratio < _SLOWEST:
             # Too sharp at once: Newton's steps are short where they do not see the next kink.
