@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
@@ -52,23 +53,18 @@ class CertificateText(Shown):
 
         table = Table(title=f"Certificate: {self.program}", caption=self.sentence, title_justify="left")
         table.caption_justify = "left"
-        for column in ("condition", "row", "violation", "relative", "worst at", ""):
-            is_number = column in ("violation", "relative", "worst at")
+        for column in ("condition", "row", "amount", "relative", "worst at", f"to {self.tol:.0e}"):
+            is_number = column in ("amount", "relative", "worst at")
             table.add_column(column, justify="right" if is_number else "left")
-        table.add_row("value", "primal", f"{self.primal_value:.10g}", "", "", "")
-        table.add_row("value", "dual bound", f"{self.dual_value:.10g}", "", "", "")
-        table.add_row("value", "rounding", f"{self.rounding:.2e}", "", "", "")
+        table.add_row("objective", "primal", f"{self.primal_value:.10g}")
+        table.add_row("objective", "dual bound", f"{self.dual_value:.10g}")
+        table.add_row("objective", "rounding", f"{self.rounding:.2e}")
         if self.stated is not None:
-            table.add_row("value", "stated", f"{self.stated:.10g}", "", "", "")
-        table.add_row(
-            "gap", "", f"{self.gap:.2e}", f"{self.relative_gap:.2e}", "", _mark(self.relative_gap, self.tol)
-        )
+            table.add_row("objective", "stated", f"{self.stated:.10g}")
+        table.add_row("gap", "", f"{self.gap:.2e}", f"{self.relative_gap:.2e}", "", self._gap_in_words())
         table.add_section()
-        for r in self.residuals:
-            where = "" if r.worst is None else str(r.worst)
-            table.add_row(
-                r.condition, r.row, f"{r.value:.2e}", f"{r.relative:.2e}", where, _mark(r.relative, self.tol)
-            )
+        for row in self._residual_rows():
+            table.add_row(*row)
         return table
 
     def __str__(self) -> str:
@@ -91,17 +87,25 @@ class CertificateText(Shown):
             facts.append(("stated", f"{self.stated:.10g} (by the solver's word)"))
         if self.worst is not None:
             facts.append(("worst", f"{self.worst.label}, relative {self.worst.relative:.2e}"))
-        rows = tuple(
-            (
-                r.condition, r.row, f"{r.value:.2e}", f"{r.relative:.2e}",
-                "–" if r.worst is None else str(r.worst), _mark(r.relative, self.tol),
-            )
-            for r in self.residuals
-        )  # fmt: skip
-        columns = ("condition", "row", "violation", "relative", "worst at", "")
+        rows = self._residual_rows()
+        columns = ("condition", "row", "violation", "relative", "worst at", f"to {self.tol:.0e}")
         tables = (Table("optimality conditions", columns, rows),) if rows else ()
         return Summary(f"Certificate: {self.program}", tuple(facts), tables)
 
+    def _gap_in_words(self) -> str:
+        """"closed" within the tolerance, else by how many per cent the point may miss the optimum."""
+        if self.relative_gap <= self.tol:
+            return "closed"
+        proven = self.gap >= 0.0 and math.isfinite(self.relative_gap)
+        return f"within {100.0 * self.relative_gap:.2g} %" if proven else "open"
 
-def _mark(relative: float, tol: float) -> str:
-    return "ok" if relative <= tol else "FAILS"
+    def _residual_rows(self) -> tuple[tuple[str, ...], ...]:
+        """Condition, row, violation, relative violation, worst sample, and whether the condition holds."""
+        return tuple(
+            (
+                r.condition, r.row, f"{r.value:.2e}", f"{r.relative:.2e}",
+                "–" if r.worst is None else str(r.worst),
+                "holds" if r.relative <= self.tol else "violated",
+            )
+            for r in self.residuals
+        )  # fmt: skip

@@ -39,7 +39,7 @@ CLAIMS = {
         "○", "stationary", "cyan", "optimal for its assignment, and no sample would change face"
     ),
     "conditions": _Badge("◇", "conditions", "cyan", "the optimality conditions hold; no bound is proven"),
-    "solvers_word": _Badge("?", "solver's word", "yellow", "optimal by the solver's word alone"),
+    "solvers_word": _Badge("?", "solver's word", "yellow", "a solver states this bound; it is not proven"),
     "infeasible": _Badge("∅", "infeasible", "red", "no feasible point, proven"),
     "contradiction": _Badge("!", "contradiction", "red", "value below bound: one of them is wrong"),
     "none": _Badge("✗", "none", "red", "nothing proven"),

@@ -64,7 +64,7 @@ def conditions(certificate: Certificate, *, ax: Axes | None = None) -> Drawn:
                 axes.plot(
                     shown[chosen], places[chosen], marker, color=colour, ms=4.5, label=label, clip_on=False
                 )
-        axes.set(xscale="log", xlim=(_FLOOR, 10 * most), xlabel="relative violation")
+        axes.set(xscale="log", xlim=(_FLOOR, 10 * most), xlabel="relative gap, and relative violations")
         axes.set_yticks(places, names)
         axes.tick_params(axis="y", length=0, labelsize=8)
         axes.invert_yaxis()

@@ -29,7 +29,7 @@ from polyopt.certificates import (
     certify_sigma_svm,
     certify_svm,
 )
-from polyopt.certificates.certificate import Residual
+from polyopt.certificates.certificate import Residual, conclude
 from polyopt.certificates.combine import combine
 
 C, B, D = 1.0, 1.5, 0.7
@@ -336,7 +336,7 @@ def test_table_dict_and_frame_say_the_same(blobs):
     certify, vectors = solved("rmm", *blobs)
     certificate = certify(**vectors)
     text = str(certificate)
-    assert "FAILS" not in text
+    assert "violated" not in text
     for r in certificate.residuals:
         assert r.row in text
     assert certificate.sentence in text
@@ -347,7 +347,23 @@ def test_table_dict_and_frame_say_the_same(blobs):
     assert list(frame["relative"]) == [r.relative for r in certificate.residuals]
     assert plain["worst"] == certificate.worst.label
     vectors["alpha"] = vectors["alpha"] + 0.1
-    assert "FAILS" in str(certify(**vectors))
+    assert "violated" in str(certify(**vectors))
+
+
+@pytest.mark.parametrize(
+    ("primal", "dual", "words"),
+    [
+        pytest.param(1.0, 1.0, "closed", id="closed"),
+        pytest.param(1.0, 0.9996, "within 0.04 %", id="open"),
+        pytest.param(1.0, -np.inf, "open", id="no bound"),
+    ],
+)
+def test_a_gap_is_open_or_closed_and_no_violation(primal, dual, words):
+    """A proven gap is stated as a percentage; only a condition that does not hold is a violation."""
+    made = conclude("a program", primal, dual, [], 1e-6)
+    (line,) = (line for line in str(made).splitlines() if line.lstrip(" │").startswith("gap"))
+    assert line.rstrip(" │").endswith(words)
+    assert "violat" not in str(made)
 
 
 def test_parts_combine_to_their_sums_and_the_weakest_claim():
