@@ -36,8 +36,8 @@ Dual
      spread:       λ_i ≥ 0                          [½(B² − f_i²)]
      where M(λ) = [I + X'ΛX, X'λ; λ'X, 1'λ] and q = (X'(α∘y), y'α).
 
-(8)  max  −½ β'Kβ + Σ α_i − B Σ λ_i − B Σ λ*_i,    β = α∘y − λ + λ*
-     b:            Σ β_i = 0                        [b]
+(8)  max  −½ δ'Kδ + Σ α_i − B Σ λ_i − B Σ λ*_i,    δ = α∘y − λ + λ*
+     b:            Σ δ_i = 0                        [b]
      margin:       α_i ≥ 0                          [surplus of the row margin]
      xi:           α_i ≤ C_i                        [xi]
      bound_above:  λ_i ≥ 0                          [B − f_i]
@@ -48,7 +48,7 @@ Dual
 
 Recovery
 --------
-From (8): w = Σ β_i x_i; f(t) = Σ β_i k(x_i, t) + b; b minimises the cost within the bounds.
+From (8): w = Σ δ_i x_i; f(t) = Σ δ_i k(x_i, t) + b; b minimises the cost within the bounds.
 From (6): (w, b) solves M(λ) (w, b) = q; where λ = 0 it is the SVM's.
 
 Multipliers
@@ -114,11 +114,11 @@ __all__ = [
     "subproblem",
 ]
 
-LETTERS = {"β": "= α∘y − λ + λ*", **BOUND_LETTERS}
+LETTERS = {"δ": "= α∘y − λ + λ*", **BOUND_LETTERS}
 _KERNEL_LETTERS = {**LETTERS, **KERNEL_LETTERS}
 _SUBPROBLEM_LETTERS = {
-    "β_f": "= α∘y − λ + λ*: of the samples that are free in this step, as are all letters without a mark",
-    "β_h": "the same of the samples that are held",
+    "δ_f": "= α∘y − λ + λ*: of the samples that are free in this step, as are all letters without a mark",
+    "δ_h": "the same of the samples that are held",
     "K_ff, K_fh": "the kernel matrix between the free samples, and between the free and the held",
     **{letter: LETTERS[letter] for letter in ("B", "fᵢ", "yᵢ", "Cᵢ")},
 }
@@ -173,16 +173,16 @@ def _dual_from_factor(
     n = F.shape[0]
     alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
     costs, bound = cost_parameter(C, n), bound_parameter(B)
-    beta = cp.multiply(y, alpha) - lam + lam_star
-    balance = Row("b", cp.sum(beta) == 0, "Σᵢ βᵢ = 0", "b", "the intercept $b$, sign included")
+    delta = cp.multiply(y, alpha) - lam + lam_star
+    balance = Row("b", cp.sum(delta) == 0, "Σᵢ δᵢ = 0", "b", "the intercept $b$, sign included")
     return Program(
         name=name,
         title=title,
         source=f"{PAPER}, eq. (8)",
         objective=cp.Maximize(
-            -0.5 * cp.sum_squares(F.T @ beta) + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)
+            -0.5 * cp.sum_squares(F.T @ delta) + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)
         ),
-        objective_text="−½ β'Kβ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
+        objective_text="−½ δ'Kδ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
         rows=(balance, *alpha_rows(alpha, costs), *_bound_sign_rows(lam, lam_star)),
         parameters={"C": costs, "B": bound},
@@ -245,14 +245,14 @@ def subproblem(
     if len(free) == 0 or free[0] < 0 or free[-1] >= len(y):
         raise ValueError(f"free must hold sample numbers from 0 to {len(y) - 1}, at least one; not {free}")
     held = np.setdiff1d(np.arange(len(y)), free)
-    beta_held = (alpha * y - lam + lam_star)[held]
+    delta_held = (alpha * y - lam + lam_star)[held]
     a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
-    beta = cp.multiply(y[free], a) - above + below
+    delta = cp.multiply(y[free], a) - above + below
     costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), bound_parameter(B)
     balance = Row(
         "b",
-        cp.sum(beta) == -beta_held.sum(),
-        "Σᵢ β_{f,i} = −Σⱼ β_{h,j}",
+        cp.sum(delta) == -delta_held.sum(),
+        "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}",
         "b",
         "the intercept $b$ as these samples see it",
     )
@@ -263,18 +263,18 @@ def subproblem(
         title="Relative Margin Machine, subproblem of the decomposition",
         source=f"{PAPER}, eq. (9), corrected",
         objective=cp.Maximize(
-            -0.5 * cp.sum_squares(F.T @ beta)
-            - (K_fh @ beta_held) @ beta
+            -0.5 * cp.sum_squares(F.T @ delta)
+            - (K_fh @ delta_held) @ delta
             + cp.sum(a)
             - bound * cp.sum(above)
             - bound * cp.sum(below)
         ),
-        objective_text="−½ β_f'K_ff β_f − β_f'K_fh β_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
+        objective_text="−½ δ_f'K_ff δ_f − δ_f'K_fh δ_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": a, "lam": above, "lam_star": below},
         rows=(balance, *alpha_rows(a, costs), *_bound_sign_rows(above, below)),
         parameters={"C": costs, "B": bound},
         letters=_SUBPROBLEM_LETTERS,
-        data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "β_h": beta_held},
+        data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "δ_h": delta_held},
     )
 
 

@@ -23,8 +23,8 @@ Primal
 
 Dual
 ----
-     max  −½ β'Kβ + Σ α_i − B Σ λ_i − B Σ λ*_i,    β = α∘y − λ + λ*
-     b:             Σ β_i = 0                       [b]
+     max  −½ δ'Kδ + Σ α_i − B Σ λ_i − B Σ λ*_i,    δ = α∘y − λ + λ*
+     b:             Σ δ_i = 0                       [b]
      margin:        α_i ≥ 0                         [surplus of the row margin]
      xi:            α_i ≤ C_i                       [xi]
      bound_above:   λ_i ≥ 0                         [B + τ_i − f_i]
@@ -37,7 +37,7 @@ multiplier of the bound, as C is on alpha.
 
 Recovery
 --------
-w = Σ β_i x_i; f(t) = Σ β_i k(x_i, t) + b; b minimises the cost of all slacks.
+w = Σ δ_i x_i; f(t) = Σ δ_i k(x_i, t) + b; b minimises the cost of all slacks.
 
 Multipliers
 -----------

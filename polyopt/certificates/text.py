@@ -55,7 +55,9 @@ class CertificateText(Shown):
         table.caption_justify = "left"
         for column in ("condition", "row", "amount", "relative", "worst at", f"to {self.tol:.0e}"):
             is_number = column in ("amount", "relative", "worst at")
-            table.add_column(column, justify="right" if is_number else "left")
+            table.add_column(
+                column, justify="right" if is_number else "left", no_wrap=column.startswith("to ")
+            )
         table.add_row("objective", "primal", f"{self.primal_value:.10g}")
         table.add_row("objective", "dual bound", f"{self.dual_value:.10g}")
         table.add_row("objective", "rounding", f"{self.rounding:.2e}")
@@ -93,7 +95,7 @@ class CertificateText(Shown):
         return Summary(f"Certificate: {self.program}", tuple(facts), tables)
 
     def _gap_in_words(self) -> str:
-        """"closed" within the tolerance, else by how many per cent the point may miss the optimum."""
+        """ "closed" within the tolerance, else by how many per cent the point may miss the optimum."""
         if self.relative_gap <= self.tol:
             return "closed"
         proven = self.gap >= 0.0 and math.isfinite(self.relative_gap)

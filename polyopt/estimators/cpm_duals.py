@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.polytope import lift
 from formulations.recovery import slacks
+from polyopt.estimators.multiplier_frame import margin_state
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,8 @@ def duals_frame(
     labels: NDArray[Any],
 ) -> pd.DataFrame:
     """One row per constraint margin and slack, samples in input order.
+
+    The state of a sample follows from its multiplier; without multipliers from its output.
 
     Parameters
     ----------
@@ -62,7 +65,10 @@ def duals_frame(
     label = labels[(y < 0).astype(int)]
     small = 1e-6 * float(C.max())
     own, f, cost = alpha[sample, face], outputs[sample, face], C[sample]
-    state = np.where(own >= cost - small, "inside the margin", "on the margin")
+    state = margin_state(y[sample] * f - 1.0)  # of SGD, which has no multipliers
+    if "margin" in solution.duals:
+        inside = np.where(own >= cost - small, "inside the margin", "on the margin")
+        state = np.where(own <= small, "beyond the margin", inside)
     margin = {
         "row": "margin",
         "letter": "alpha",
@@ -72,7 +78,7 @@ def duals_frame(
         "multiplier": own,
         "slack": y[sample] * f - 1.0 + xi[sample, face],
         "output": f,
-        "state": np.where(own <= small, "beyond the margin", state),
+        "state": state,
     }
     # A shared slack is one constraint, whose price its faces divide between them.
     first = ~shared[sample] | (face == 0)

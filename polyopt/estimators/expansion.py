@@ -18,7 +18,7 @@ from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
-from polyopt.estimators.multiplier_frame import multiplier_frame
+from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
 from polyopt.estimators.parameters import shared
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.clock import Clock
@@ -224,9 +224,7 @@ class ExpansionClassifier(KernelClassifier):
         small = 1e-6
         room = caps - alpha
         families = [
-            ("margin", "u", u, y * f - 1.0 + xi,
-             np.select([xi > small, y * f - 1.0 <= small], ["inside the margin", "on the margin"],
-                       "beyond the margin")),
+            ("margin", "u", u, y * f - 1.0 + xi, margin_state(y * f - 1.0)),
             ("slack", "v", costs_of_slack - u, xi, np.where(xi > small, "slack in use", "no slack")),
             ("sign", "r", np.maximum(-rate, 0.0), alpha, np.where(alpha > 0, "support vector", "not used")),
             ("cap", "s", np.maximum(rate, 0.0), room,

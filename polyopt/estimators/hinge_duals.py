@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.polyhedral import belonging, scores
+from polyopt.estimators.multiplier_frame import margin_state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,8 +40,6 @@ def hinge_columns(
     place, face = np.nonzero(belonging(y, assignment, len(W), "all"))
     margin = y[place] * scores(X, W)[place, face] - 1.0
     u = np.full(len(place), np.nan) if multipliers is None else multipliers[place, face]
-    small = 1e-6
-    state = np.where(margin > small, "beyond the margin", "on the margin")
     return {
         "row": np.full(len(place), "margin"),
         "letter": np.full(len(place), "u"),
@@ -49,5 +48,5 @@ def hinge_columns(
         "multiplier": u,
         "share": u / costs[place],
         "slack": np.maximum(margin, 0.0),
-        "state": np.where(margin < -small, "inside the margin", state),
+        "state": margin_state(margin),
     }

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["RowsShown", "multiplier_frame"]
+__all__ = ["RowsShown", "margin_state", "multiplier_frame"]
+
+_MARGIN_TOL = 1e-6  # of an output, whose margin is 1
 
 RowsShown: TypeAlias = "tuple[str, str, NDArray[Any], NDArray[Any], NDArray[Any]]"
 """A family of rows: its name, the letter of its multipliers, these, the slack of its rows, their states."""
+
+
+def margin_state(excess: NDArray[Any]) -> NDArray[np.str_]:
+    """State of each sample by its output alone: `excess` is y f - 1, negative inside the margin."""
+    inside = np.where(excess < -_MARGIN_TOL, "inside the margin", "on the margin")
+    return np.where(excess > _MARGIN_TOL, "beyond the margin", inside)
 
 
 def multiplier_frame(

@@ -193,6 +193,18 @@ def test_sgd_has_no_multipliers_and_says_so():
     assert duals["slack"].notna().all()
 
 
+@pytest.mark.parametrize("widen", [1.0, 1.5], ids=["separable", "overlapping"])
+def test_states_without_multipliers_follow_outputs(widen):
+    """A sample is inside, on or beyond the margin by y f - 1, to 1e-6, where SGD leaves no multipliers."""
+    X, y, _ = clusters(60, 3, 0, widen=widen)
+    duals = CPM(solver="sgd", max_iter=5000, random_state=0).fit(X, y).duals_
+    margin = duals[duals["row"] == "margin"]
+    excess = y[margin["sample"]] * margin["output"].to_numpy() - 1.0
+    sides = np.where(np.abs(excess) <= 1e-6, 0, np.sign(excess))
+    words = {-1: "inside the margin", 0: "on the margin", 1: "beyond the margin"}
+    assert margin["state"].tolist() == [words[side] for side in sides]
+
+
 def test_the_history_has_every_start():
     X, y, _ = clusters(40, 3, 0, widen=1.5)
     exact = CPM(random_state=0, n_init=5).fit(X, y)

@@ -29,7 +29,7 @@ TYPED = {
     ),
     "svm_2": (r"y^\top \alpha = 0", "sum_i alpha_i y_i == 0", "2 Σᵢ αᵢ yᵢ = 0", "0 = −Σᵢ αᵢ yᵢ"),
     "rmm_1": (r"\tfrac12 (w^\top x_i + b)^2 \leq \frac{B^2}{2}", "1/2 (w·x_i + b)**2 <= 1/2 B^2"),
-    "rmm_2": (r"\sum_i \alpha_i -\frac12 \beta^\top K \beta - B\sum_i(\lambda_i + \lambda_i^*)",),
+    "rmm_2": (r"\sum_i \alpha_i -\frac12 \delta^\top K \delta - B\sum_i(\lambda_i + \lambda_i^*)",),
     "rmm_5": (r"\tfrac{1-D}2 \|w\|^2 + \tfrac D2 w^\top \Sigma w + \sum_i C_i \xi_i",),
     "cpm_1": (
         r"\sum_{ik}\alpha_{ik} - \frac14 \sum_k \|\sum_i \alpha_{ik} y_i \tilde{x}_i\|^2",

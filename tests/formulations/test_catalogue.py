@@ -6,6 +6,7 @@ import ast
 import inspect
 import pkgutil
 import re
+from collections import defaultdict
 from html.parser import HTMLParser
 from importlib import import_module
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from helpers.programs import ENTRIES
 import formulations
 from formulations import FAMILIES
 from formulations.catalogue import catalogue
+from formulations.notation.latex import GREEK
 from formulations.program import Program
 from formulations.symbols import symbols_of
 from formulations.typeset import conditions_of, latex_name
@@ -306,3 +308,18 @@ def test_what_a_module_of_programs_prints_waits_until_it_is_run():
         last = ast.parse(inspect.getsource(import_module(f"formulations.{family}"))).body[-1]
         assert ast.unparse(last.test) == "__name__ == '__main__'", family
         assert "print" in ast.unparse(last) or "_demonstrate()" in ast.unparse(last), family
+
+
+def test_letters_of_slack_multipliers_are_not_reused():
+    """Within a family, the letter of a slack's multiplier (β) is defined as nothing else in any program."""
+    of_slack, defined = defaultdict(set), defaultdict(set)
+    for entry in ENTRIES:
+        family = entry.program.name.partition(".")[0]
+        of_slack[family] |= {
+            GREEK.get(row.multiplier, row.multiplier)
+            for row in entry.program.rows
+            if row.name.startswith("slack")
+        }
+        defined[family] |= {letter.split("_")[0].rstrip("ᵢⱼₖ") for letter in entry.program.letters}
+    assert {"svm", "sigma_svm", "rmm", "cpm"} <= {family for family in of_slack if "β" in of_slack[family]}
+    assert all(not of_slack[family] & defined[family] for family in of_slack)

@@ -222,7 +222,7 @@ def test_the_formula_of_every_definition_is_read_back_from_its_latex():
     for definition, functions in found:
         latex = latex_of_expression(definition.body)
         assert read_expression(latex, functions, latex=True) == definition.body
-    assert {one.head.name for one, _ in found} >= {"M", "q", "β", "β_f", "c", "μ", "Σ", "Σ_λ", "K", "H", "x̃"}
+    assert {one.head.name for one, _ in found} >= {"M", "q", "δ", "δ_f", "c", "μ", "Σ", "Σ_λ", "K", "H", "x̃"}
 
 
 def test_centred_samples_add_up_to_nothing():
