@@ -180,7 +180,10 @@ def _dual_from_factor(
         title=title,
         source=f"{PAPER}, eq. (8)",
         objective=cp.Maximize(
-            -0.5 * cp.sum_squares(F.T @ delta) + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)
+            -0.5 * cp.sum_squares(F.T @ delta)
+            + cp.sum(alpha)
+            - bound * cp.sum(lam)
+            - bound * cp.sum(lam_star)
         ),
         objective_text="−½ δ'Kδ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},

@@ -19,8 +19,8 @@ _RECORDS = 50  # of a history that are shown
 class Status(Enum):
     """How a solve ended; each value is a sentence."""
 
-    SOLVED = "The solver finished: the point meets its stopping test. A certificate says how far from optimal it is."
-    INACCURATE = "The solver reports a nearly optimal point, short of the tolerance asked."
+    SOLVED = "The solver finished: the point meets its stopping test."
+    INACCURATE = "The solver stopped short of the tolerance asked; its point is kept."
     STALLED = "The solver can come no closer in double precision; the best point so far is kept."
     BOUNDED = "All parts of the search have ended: the optimum is between its bound and the point kept."
     CONVERGED = "The run settled: a fixed point, or no change beyond the tolerance."

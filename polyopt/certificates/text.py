@@ -95,7 +95,7 @@ class CertificateText(Shown):
         return Summary(f"Certificate: {self.program}", tuple(facts), tables)
 
     def _gap_in_words(self) -> str:
-        """ "closed" within the tolerance, else by how many per cent the point may miss the optimum."""
+        """Say "closed" if the gap is within the tolerance, else "within" so many per cent of the optimum."""
         if self.relative_gap <= self.tol:
             return "closed"
         proven = self.gap >= 0.0 and math.isfinite(self.relative_gap)

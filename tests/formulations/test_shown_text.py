@@ -83,3 +83,10 @@ def test_a_history_has_the_columns_of_its_last_record_and_its_last_fifty():
     (long,) = _history(tuple({"k": float(k)} for k in range(60)))
     assert long.title == "history, 60 records, the last 50"
     assert long.rows == tuple((f"{k}",) for k in range(10, 60))
+
+
+@pytest.mark.parametrize("status", Status, ids=lambda status: status.name)
+def test_a_status_does_not_say_optimal(status):
+    """A solver says how it ended; only a certificate speaks of optimality."""
+    assert "optimal" not in str(status)
+    assert status.name != "OPTIMAL"
