@@ -22,7 +22,7 @@ NAMES = (
     "polyhedral_table", "polyceptron_steps", "polytope_unions", "polyhedral_speed", "plume_newton",
     "plume_steps",
     "l0_speed", "l0_screening", "l0_optimum", "l0_tables", "l0_claims", "l0_reason", "l0_synthetic",
-    "l0_workers", "hard_margin_loss", "dask_linear",
+    "l0_workers", "dask_linear",
     "interpretable", "interpretable_sets", "prediction_speed",
     "lab_latency", "lab_in_browser", "audit", "main_job", "pictures", "campaign",
 )  # fmt: skip

@@ -1,13 +1,12 @@
 """Proven optima of the machines with integer programs: our searches against SCIP and HiGHS.
 
 Drawn samples of three built-in sets, scaled: the polytope machine with two faces (sum or worst loss of a
-negative, total or worst margin), the L0 machine with three kernels, without and with a price of squares (l2
-= 0.3), and the SVM with the hard-margin loss, C = 1. Each solver goes from the data to its answer. Ours
-knows no point, and the time of its heuristic counts; it has six seconds of the clock. Where it proves its
-point within them the rivals have forty, else six as well, and the gaps are those at equal time. SCIP gets
-for the polytope machine and the hard-margin loss the value of a point of ours, which makes its M small;
-that cvxpy builds its programs counts, some tenths of a second. HiGHS takes no squares beside integers: it
-has a program of the L0 machine without them alone.
+negative, total or worst margin), and the L0 machine with three kernels, without and with a price of squares
+(l2 = 0.3), C = 1. Each solver goes from the data to its answer. Ours knows no point, and the time of its
+heuristic counts; it has six seconds of the clock. Where it proves its point within them the rivals have
+forty, else six as well, and the gaps are those at equal time. SCIP gets for the polytope machine the value
+of a point of ours, which makes its M small; that cvxpy builds its programs counts, some tenths of a second.
+HiGHS takes no squares beside integers: it has a program of the L0 machine without them alone.
 
 Seconds are of the processor, which on a busy machine has less than the clock. Times are those of the rival
 over ours, where ours ended; of a rival that did not end they are of what it had, and the true number is
@@ -30,11 +29,9 @@ from sklearn.preprocessing import StandardScaler
 
 from formulations import l0, l0_ridge
 from formulations.cpm_global import mixed_integer
-from formulations.hard_margin_loss_data import as_hard_margin_loss_data
 from formulations.l0_data import as_l0_data
 from polyopt import Kernel, datasets
 from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.hard_margin_loss import solve_hard_margin_loss, solve_program
 from polyopt.outer.l0.proof import solve_globally
 from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.clock import Clock
@@ -85,7 +82,6 @@ def _cases(name: str, n: int) -> Iterator[_Case]:
         K = X @ X.T / m if kernel == "linear" else Kernel(kernel, 1.0 / m, 3, 1.0)(X)
         for l2 in (0.0, _L2):
             yield _Case(f"L0{' with squares' if l2 else ''}, {kernel}", name, n, _l0(K, y, l2))
-    yield _Case("hard-margin loss", name, n, _hard_margin_loss(X, y))
 
 
 def _has_scip() -> bool:
@@ -121,20 +117,6 @@ def _l0(K: Any, y: Any, l2: float) -> dict[str, Callable[[float], tuple[float, f
         return _value(solve_l0_milp(data, time_limit=limit, tol=1e-4))
 
     return {"ours": ours, **({"SCIP": scip} if _has_scip() else {}), **({} if l2 else {"HiGHS": highs})}
-
-
-def _hard_margin_loss(X: Any, y: Any) -> dict[str, Callable[[float], tuple[float, float]]]:
-    data = as_hard_margin_loss_data(X, y, 1.0)
-    known = solve_hard_margin_loss(data, "ce", time_limit=1.0)[0].objective
-
-    def ours(limit: float) -> tuple[float, float]:
-        found, bound = solve_hard_margin_loss(data, "global", time_limit=limit)
-        return found.objective, bound
-
-    def scip(limit: float) -> tuple[float, float]:
-        return _value(solve_program(data, Clock(limit), known * (1 + 1e-6)))
-
-    return {"ours": ours} | ({"SCIP": scip} if _has_scip() else {})
 
 
 def _value(solution: Any) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from polyopt.methods import hinge, losses, polytopes, sparse
+from polyopt.methods import hinge, polytopes, sparse
 from polyopt.methods.method import Method
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ __all__ = [
 GROUP = "polyopt.methods"
 """The group of entry points by which an installed package registers methods."""
 
-BUILT_IN = {
-    method.name: method for method in (*hinge.ENTRIES, *losses.ENTRIES, *sparse.ENTRIES, *polytopes.ENTRIES)
-}
+BUILT_IN = {method.name: method for method in (*hinge.ENTRIES, *sparse.ENTRIES, *polytopes.ENTRIES)}
 """The methods of this package."""
 
 DEFAULT_METHODS = ("svm", "sigma-svm", "rmm", "rmm-rbf", "cpm")

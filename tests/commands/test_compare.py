@@ -42,17 +42,9 @@ def blobs(n=80, seed=0, name="blobs"):
     return Dataset(name, X * [1.0, 1000.0, 0.1] + 5.0, y, target_names=("narrow", "wide"))
 
 
-LONG = "hml-svm"  # whose explicit program takes minutes on what the others do in a second
-
-
 @pytest.fixture(scope="module")
 def comparison():
-    return compare(blobs(), [name for name in METHODS if name != LONG], settings={"n_init": 1})
-
-
-@pytest.fixture(scope="module")
-def small():
-    return compare(blobs(24), [LONG])
+    return compare(blobs(), list(METHODS), settings={"n_init": 1})
 
 
 def pairs_of(comparison):
@@ -60,20 +52,15 @@ def pairs_of(comparison):
     return {rows[i].method: (rows[i], rows[i + 1]) for i in range(0, len(rows), 2)}
 
 
-def test_every_method_has_an_exact_row_and_a_fast_one(comparison, small):
-    rows = [*comparison.rows, *small.rows]
+def test_every_method_has_an_exact_row_and_a_fast_one(comparison):
     asked = [(m.name, solver) for m in METHODS.values() for solver in ("exact", m.fast)]
-    assert sorted((row.method, row.solver) for row in rows) == sorted(asked)
-    of_one = [(row.method, row.solver) for row in comparison.rows]
-    assert of_one == [each for each in asked if each[0] != LONG]  # in the order of the list
-    assert all(row.estimator.solver == row.solver for row in rows)
+    assert [(row.method, row.solver) for row in comparison.rows] == asked
+    assert all(row.estimator.solver == row.solver for row in comparison.rows)
 
 
-@pytest.mark.parametrize("which", ["comparison", "small"])
-def test_the_numbers_are_the_certificates(which, request):
-    found = request.getfixturevalue(which)
-    data = found.datasets[0]
-    for row in found.rows:
+def test_the_numbers_are_the_certificates(comparison):
+    data = comparison.datasets[0]
+    for row in comparison.rows:
         certificate = row.estimator.certificate()
         assert row.objective == certificate.primal_value
         assert row.bound == certificate.dual_value
@@ -101,8 +88,8 @@ def test_exact_and_fast_agree_within_the_gap_of_the_fast_one(comparison, name):
 
 
 @pytest.mark.parametrize("name", INTEGER)
-def test_the_integer_optimum_lies_between_the_fast_bound_and_the_fast_score(comparison, small, name):
-    exact, fast = pairs_of(small if name == LONG else comparison)[name]
+def test_the_integer_optimum_lies_between_the_fast_bound_and_the_fast_score(comparison, name):
+    exact, fast = pairs_of(comparison)[name]
     assert exact.claim == "optimal"
     assert fast.claim in ("optimal", "suboptimal_by")
     if fast.claim == "optimal":  # which a tree's root may prove at once

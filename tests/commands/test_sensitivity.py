@@ -18,7 +18,6 @@ from formulations import (
     cpm,
     cpm_union,
     cpm_worst,
-    hard_margin_loss,
     l0,
     logistic_polytopes,
     mixture,
@@ -45,7 +44,6 @@ from polyopt import (
     ConvexPolytopeMachine,
     CrossEntropySettings,
     CrossEntropySVM,
-    HardMarginLossSVM,
     LogisticPolytopes,
     OneNormSVM,
     Polyceptron,
@@ -167,14 +165,6 @@ def of_l0(data):
     return CrossEntropySVM(1.5, solver="one-norm"), {"C": at}
 
 
-def of_hard_margin_loss(data):
-    def at(m, C):
-        z = m.solution_["z"]
-        return value(hard_margin_loss.pattern(data.X, data.y, z), C * (data.w @ z))
-
-    return HardMarginLossSVM(1.5, random_state=0), {"C": at}
-
-
 def of_cpm(data, margin="total", loss="sum"):
     module = cpm if margin == "total" else cpm_worst
 
@@ -281,7 +271,6 @@ MACHINES = {
     "sigma-svm-rbf": of_sigma_rbf,
     "one-norm": of_one_norm,
     "l0": of_l0,
-    "hard-margin-loss": of_hard_margin_loss,
     "cpm": of_cpm,
     "cpm-max": lambda data: of_cpm(data, loss="max"),
     "cpm-worst": lambda data: of_cpm(data, margin="worst"),

@@ -90,7 +90,6 @@ def test_names_are_unique_and_partners_are_there():
         "cpm_integer.mixed_integer",
         "l0.mixed_integer",
         "l0_ridge.mixed_integer",
-        "hard_margin_loss.mixed_integer",
     }
     assert alone == {"rmm.subproblem", *integer}
 

@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from formulations import cpm, cpm_integer, cpm_subset, hard_margin_loss
+from formulations import cpm, cpm_integer, cpm_subset
 from formulations.program import Program, Row
 from formulations.samples import two_blobs
 from formulations.solution import Status
@@ -58,10 +58,9 @@ def test_without_a_choice_it_is_the_face(data):
 
 
 def test_without_time_there_is_no_point_and_no_bound(data):
-    program = hard_margin_loss.mixed_integer(*data)
-    half = Square(program.variables["w"], np.full(4, 0.5), np.full(4, 4.0))
-    paid = program.parameters["C"] @ program.variables["z"]
-    found = solve_by_curves(program, [half], paid, time_limit=0.0)
+    program = cpm_subset.mixed_integer(*data[:2], 2, data[2])
+    square = Square(program.variables["w"], np.full(4, 0.5), np.full(4, 4.0))
+    found = solve_by_curves(program, [square], time_limit=0.0)
     assert (found.primal, found.bound) == ({}, None)
     assert np.isnan(found.objective)
 

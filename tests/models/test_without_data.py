@@ -33,7 +33,6 @@ def fitted(name, X, y):
     return method.make("auto", method.settings_for(X, y, **more)).fit(X, y)
 
 
-@pytest.mark.cases(None, "hml-svm-3")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_answers_the_same_bit_for_bit(name, n_classes):

@@ -12,7 +12,6 @@ from helpers.cases import in_turn
 from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron, priced_newton
 from polyopt.solvers.cpm import dual, priced_sgd, sgd
 from polyopt.solvers.decomposition import driver, run
-from polyopt.solvers.hard_margin_loss import tree as hard_margin_tree
 from polyopt.solvers.l0 import milp, node, tree
 from polyopt.solvers.logistic_polytopes import descend, polish
 
@@ -32,7 +31,6 @@ DEFAULTS = {
     polish: {"tol": 1e-6, "max_iter": 1000},
     milp.solve_l0_milp: {"tol": 1e-6, "start": None},
     tree.solve_l0_tree: {"tol": 1e-6, "start": None, "max_nodes": None},
-    hard_margin_tree.solve_tree: {"tol": 1e-6, "start": None, "max_nodes": None},
     one_norm.solve_one_norm: {"price": 1.0, "centres": None},
     polyceptron.solve_batch: {
         "max_iter": 1000, "step": 0.1, "pocket": True, "patience": None, "threshold": 0.0,

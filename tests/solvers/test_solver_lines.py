@@ -19,7 +19,6 @@ from polyopt.solvers import persistent_lp
 from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.hard_margin_loss.cuts import Cuts
 from polyopt.solvers.interior_point import intercept, solve_interior_point, system
 from polyopt.solvers.interior_point.crew import Change, bring
 from polyopt.solvers.interior_point.system import Regulariser, System
@@ -78,23 +77,6 @@ def test_rows_that_are_asked_for_now_do_not_make_room_for_others(monkeypatch):
     wanted = np.array([0, 1, 3, 4])
     assert np.array_equal(rows.table[rows.fetch(wanted)], K[wanted])
     assert rows.is_held(np.arange(5)).all()
-
-
-def test_a_cut_is_broken_by_what_is_missing_to_one():
-    """Σ z over its set, and θ over its value where that is below the limit, are to be 1."""
-    cuts = Cuts(5)
-    first, second = cuts.add(np.array([0, 1]), 2.0), cuts.add(np.array([1, 2, 4]), 8.0)
-    z = np.array([0.25, 0.125, 0.5, 1.0, 0.0])
-    at, short = cuts.broken(z, 0.5, 10.0)
-    assert at.tolist() == [first, second]
-    assert short == pytest.approx([1.0 - 0.375 - 0.25, 1.0 - 0.625 - 0.0625])
-    assert cuts.broken(z, 0.5, 8.0)[1] == pytest.approx([0.375, 0.375])  # θ is less than that
-    assert cuts.broken(np.ones(5), 0.0, 10.0)[0].size == 0
-    assert cuts.add(np.array([0, 1]), 1.0) == first  # the larger value stays
-    assert cuts.values.tolist() == [2.0, 8.0]
-    assert cuts.add(np.array([0, 1]), 4.0) == first
-    assert cuts.values.tolist() == [4.0, 8.0]
-    assert cuts.matrix.toarray().tolist() == [[1, 1, 0, 0, 0], [0, 1, 1, 0, 1]]
 
 
 @pytest.mark.parametrize("seed", range(8))
