@@ -19,7 +19,7 @@ NAMES = (
     "rmm_transduction", "error_bounds",
     "cpm_speed", "cpm_dual", "cpm_global", "compare_global", "global_races", "cpm_errors", "cpm_table",
     "cpm_rivals", "cpm_figure1", "cpm_figure2", "cpm_stream", "cpm_local_steps", "cpm_all_digits",
-    "polyhedral_table", "polyceptron_steps", "polytope_unions", "polyhedral_speed", "plume_newton",
+    "polyhedral_table", "polyceptron_steps", "polyhedral_speed", "plume_newton",
     "plume_steps",
     "l0_speed", "l0_screening", "l0_optimum", "l0_tables", "l0_claims", "l0_reason", "l0_synthetic",
     "l0_workers", "dask_linear",

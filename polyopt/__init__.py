@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from polyopt.certificates import Certificate as Certificate
     from polyopt.certificates import Claim as Claim
     from polyopt.certificates import certify_cpm as certify_cpm
-    from polyopt.certificates import certify_cpm_union as certify_cpm_union
     from polyopt.certificates import certify_l0 as certify_l0
     from polyopt.certificates import certify_one_norm as certify_one_norm
     from polyopt.certificates import certify_pc_slp as certify_pc_slp
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from polyopt.estimators.columns import Columns as Columns
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
-    from polyopt.estimators.cpm_union import PolytopeUnion as PolytopeUnion
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
     from polyopt.estimators.folded import fold as fold
     from polyopt.estimators.hinges import Hinges as Hinges

@@ -4,7 +4,6 @@ from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.certificates.classifiers import certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.cpm_hard import certify_cpm_hard
-from polyopt.certificates.cpm_union import certify_cpm_union
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.l0 import certify_l0
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
@@ -21,7 +20,6 @@ __all__ = [
     "Residual",
     "certify_cpm",
     "certify_cpm_hard",
-    "certify_cpm_union",
     "certify_l0",
     "certify_logistic_polytopes",
     "certify_one_norm",

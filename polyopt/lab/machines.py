@@ -110,7 +110,6 @@ _SHOWN = (
     Setting("C", "C, the price of slack", "number", 1e-4, 1e4, log=True),
     Setting("B", "B, the bound on the outputs", "number", 1.0, 1e4, log=True),
     Setting("D", "D", "number", 1e-4, 1e4, log=True),
-    Setting("n_polytopes", "polytopes", "integer", 1, 4),
     Setting("n_faces", "K, the number of faces", "integer", 1, 10),
     Setting("perplexity", "floor of the faces in use", "number", 1.0, 10.0),
     Setting("ridge", "ridge, the price of large weights", "number", 1e-4, 1e4, log=True),

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from formulations.sensitivity import Sensitivity
     from polyopt.estimators.cpm import ConvexPolytopeMachine
-    from polyopt.estimators.cpm_union import PolytopeUnion
     from polyopt.estimators.logistic_polytopes import LogisticPolytopes
     from polyopt.estimators.pc_slp import PCSLP
     from polyopt.estimators.plume import PLUME
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "of_cpm",
-    "of_cpm_union",
     "of_logistic_polytopes",
     "of_pc_slp",
     "of_plume",
@@ -56,12 +54,6 @@ def _prices(machine: SparseFaces, value: float, known: bool = True) -> list[Sens
     sizes = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(own.lengths(W[:, :-1]).sum())}
     asked = {name: getattr(own, name) for name in sizes}
     return [slopes.price(name, asked[name], value, sizes[name], known) for name in sizes if asked[name]]
-
-
-def of_cpm_union(machine: PolytopeUnion, tol: float) -> list[Sensitivity]:
-    """The price of slack, for both assignments reached."""
-    found = paid(machine.duals_, machine._rows, machine._costs / machine.C)
-    return [slopes.cost(machine.C, value_of(machine, tol), *found)]
 
 
 def of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:

@@ -62,7 +62,6 @@ MACHINES = {
     "signs": polyopt.ConvexPolytopeMachine(l1=0.3, signs=[1, 0, 0], loss="max", **FEW),
     "groups": polyopt.ConvexPolytopeMachine(group=0.5, feature_groups=[0, 0, 1], margin="worst", **FEW),
     "integers": polyopt.ConvexPolytopeMachine(integers=4, n_faces=2, n_init=1, random_state=0),
-    "union": polyopt.PolytopeUnion(n_init=1, random_state=0),
     "spla1-l1": polyopt.SPLA1(n_faces=2, l1=0.1, n_init=1, random_state=0),  # no fixed point
     "plume": polyopt.PLUME(n_faces=2, gamma=0.7, n_init=1, random_state=0),
     "plume-group": polyopt.PLUME(n_faces=2, group=0.3, n_init=1, random_state=0),

@@ -57,7 +57,6 @@ WITH_CORNERS = {
     "sigma-poly": lambda C: polyopt.SigmaSVM(C, 0.4, **KERNELS[1]),
     "polyceptron": lambda C: polyopt.Polyceptron(n_faces=2, n_init=1, random_state=0, solver="highs"),
     "pc-slp": lambda C: polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
-    "union": lambda C: polyopt.PolytopeUnion(C=C, n_init=1, random_state=0),
 }
 
 

@@ -16,7 +16,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import (
     cpm,
-    cpm_union,
     cpm_worst,
     l0,
     logistic_polytopes,
@@ -48,7 +47,6 @@ from polyopt import (
     OneNormSVM,
     Polyceptron,
     PolytopeSearch,
-    PolytopeUnion,
     RelativeMarginMachine,
     SigmaSVM,
     binding,
@@ -238,18 +236,6 @@ def of_plume(data):
     }
 
 
-def of_union(data):
-    def at(m, C):
-        found = m.solution_
-        program = cpm_union.fixed_assignment(
-            data.X, m._y, m.pieces_, found["inside"], found["outside"], C * data.w
-        )
-        return value(program)
-
-    C = 0.01 if data.X.shape[1] > 10 else 0.5  # someone has to pay
-    return PolytopeUnion(2, 2, C=C, solver="exact", n_init=1, random_state=0), {"C": at}
-
-
 def of_logistic(data):
     def at(m, rho, price):
         program = logistic_polytopes.fixed_assignment(
@@ -281,7 +267,6 @@ MACHINES = {
     "spla1": of_spla1,
     "plume": of_plume,
     "logistic": of_logistic,
-    "cpm-union": of_union,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from helpers.cases import in_turn
 
-from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, PolytopeUnion
+from polyopt import PLUME, SPLA1, ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.explanations import Column, Subject, explain_model, explain_sample
 from polyopt.plots import face_weights
@@ -38,12 +38,11 @@ def machines(data):
             "one": ConvexPolytopeMachine(3, solver="sgd", inside_label="in", random_state=0).fit(scaled, y),
             "inside out": SPLA1(2, n_init=1, random_state=0, inside_label="in").fit(scaled, y),
             "two": ConvexPolytopeMachine(2, double_sided=True, solver="sgd", random_state=0).fit(scaled, y),
-            "union": PolytopeUnion(2, 2, inside_label="out", n_init=1, random_state=0).fit(scaled, y),
             "of probabilities": PLUME(2, n_init=1, random_state=0, inside_label="in").fit(scaled, y),
         }  # fmt: skip
 
 
-EVERY = ["one", "inside out", "two", "union", "of probabilities"]
+EVERY = ["one", "inside out", "two", "of probabilities"]
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -30,7 +30,6 @@ from polyopt import (
     LogisticPolytopes,
     LogisticSearch,
     Polyceptron,
-    PolytopeUnion,
     fold,
 )
 
@@ -79,7 +78,6 @@ def people():
         Polyceptron(2, random_state=0, n_init=1, calibration="isotonic"),
         PLUME(2, random_state=0, n_init=1, max_iter=20),
         PLUME(2, random_state=0, n_init=1, max_iter=20, decision="polytope"),
-        PolytopeUnion(2, 2, random_state=0, n_init=1, max_iter=20),
         LogisticPolytopes((0, 2), random_state=0, n_init=1, tol=1e-3),
     ],
     ids=lambda machine: type(machine).__name__,

@@ -27,7 +27,6 @@ from polyopt import (
     ConvexPolytopeMachine,
     LogisticPolytopes,
     Polyceptron,
-    PolytopeUnion,
     datasets,
 )
 from polyopt.datasets import make_polytope
@@ -472,7 +471,7 @@ def test_scaling_is_advised_where_spreads_are_ten_thousand_apart_or_from_one(for
 
 
 @pytest.mark.parametrize("machine", [
-    ConvexPolytopeMachine(n_faces=1, solver="dual"), PolytopeUnion(n_init=1), LogisticPolytopes((0, 1)),
+    ConvexPolytopeMachine(n_faces=1, solver="dual"), LogisticPolytopes((0, 1)),
     SPLA1(n_faces=1), PLUME(n_faces=1), Polyceptron(n_faces=1, solver="highs"), PCSLP(n_faces=1),
 ], ids=lambda machine: type(machine).__name__)  # fmt: skip
 def test_a_feature_that_lies_far_away_is_named_and_a_constant_one_is_not(machine):

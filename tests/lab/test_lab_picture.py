@@ -129,7 +129,7 @@ def test_a_function_machines_output_is_on_its_own_side(pictures):
         assert above["left"] <= picture["state"]["settings"]["B"] + 1e-6
 
 
-@in_turn("name", [n for n in POLYTOPES if n not in ("cpm-union", "logistic", "plume")])
+@in_turn("name", [n for n in POLYTOPES if n not in ("logistic", "plume")])
 def test_the_faces_are_positive_outside(pictures, name):
     picture = pictures[name]
     W, b = (np.array([face[key] for face in picture["faces"]]) for key in ("w", "b"))

@@ -1,4 +1,4 @@
-"""Statements of machines whose faces answer for samples: polytopes, their unions, linear programs, SPLA1."""
+"""Statements of machines whose faces answer for samples: polytopes, linear programs, SPLA1."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def priced(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
 
 
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
-    """The statement of the point of a Convex Polytope Machine, or of a union, for its assignment.
+    """The statement of the point of a Convex Polytope Machine for its assignment.
 
     Parameters
     ----------

@@ -7,8 +7,4 @@ starts of the explicit programs), ``worst`` (the worst-case margin), ``prepared`
 ``groups`` (bounds for data of any size: of all samples together, and from searches of groups), ``subset``
 (few features a face) with ``subset_tree`` (branch and bound over them) and ``subset_starts``, and ``integer``
 (faces of whole numbers).
-
-Of several polytopes: ``union`` (alternating minimisation), ``union_growth`` (starts and further pieces),
-``union_search``, ``union_choice`` (how many pieces), ``union_data`` (equal samples), ``union_exact``
-(explicit programs), and the door, ``union_solve``.
 """
