@@ -45,6 +45,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
+from benchmarks.baselines import AdaptiveMultiHyperplaneMachine
 from benchmarks.helpers.cpm_printed import MACHINES, PRINTED, Printed
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
@@ -53,7 +54,6 @@ from benchmarks.helpers.two_against_rest import two_against_rest
 from benchmarks.helpers.words import word_of
 from formulations.solution import Status
 from polyopt import SVM, ConvexPolytopeMachine, datasets
-from polyopt.baselines import AdaptiveMultiHyperplaneMachine
 from polyopt.estimators.status import FINE
 from polyopt.files import write_text
 

@@ -58,9 +58,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.baselines import ObliqueTree
 from benchmarks.helpers.fold_outcomes import end_of, ends, size_of
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, datasets
-from polyopt.baselines import ObliqueTree
 from polyopt.files import write_text
 from polyopt.methods.tuning import narrower_class
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.baselines.klda import fisher_direction
 from benchmarks.helpers.digit_pairs import Digits, Matrix, Pair, PairData, Vector
 from formulations.centred_kernel import CentredKernel
 from formulations.families import Families, hinge_families
 from formulations.solution import Solution, Status
-from polyopt.baselines.klda import fisher_direction
 from polyopt.kernels import MatrixGram
 from polyopt.solvers.decomposition import Decomposition
 from polyopt.solvers.decomposition.dual import Dual

@@ -23,7 +23,7 @@ __all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_name
 MODULES = (
     "formulations.program", "formulations.statement", "formulations.printed", "formulations.margin_bounds",
     "formulations.mixture", "formulations.polyhedral", "formulations.rademacher", "formulations.samples",
-    "polyopt.baselines", "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
+    "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
     "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab", "polyopt.large",
     "polyopt.lab.widget", "polyopt.models.explained",
     "polyopt.lecture", "polyopt.methods", "polyopt.plots", "polyopt.polytope", "polyopt.report",

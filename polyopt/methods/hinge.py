@@ -68,7 +68,7 @@ ENTRIES = (
     *_hinge(
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
         ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
-        ("rmm", "rmm_bound", "rmm_bounded", "bounds", "klda"),
+        ("rmm", "rmm_bound", "rmm_bounded", "bounds"),
         families={
             "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
             "rmm_bounds": "formulations.rmm_bounds",

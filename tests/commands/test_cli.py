@@ -332,7 +332,7 @@ def test_verify_writes_a_page_with_programs_and_cross_checks(monkeypatch, tmp_pa
 
 def test_verify_runs_the_real_checks(monkeypatch, tmp_path):
     without_programs(monkeypatch)
-    few = [check for check in all_checks() if check.family in ("klda", "bounds")]
+    few = [check for check in all_checks() if check.family in ("rmm_bound", "bounds")]
     monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: tuple(few))
     done = run("verify", "--all")
     assert done.exit_code == 0

@@ -61,7 +61,7 @@ def test_a_number_that_is_off_by_ten_tolerances_is_caught(name):
 def test_the_list_is_whole_and_says_where_each_is_from():
     assert len(BY_NAME) == len(CROSSCHECKS) >= 45
     identities = {int(found[1]) for name in BY_NAME if (found := re.fullmatch(r"T(\d\d)[a-c]?", name))}
-    assert identities == set(range(1, 49))
+    assert identities == set(range(1, 49)) - {26}  # of kernel LDA, which is a baseline of the benchmarks
     assert sum(name.startswith("N") for name in BY_NAME) >= 5
     for check in CROSSCHECKS:
         assert re.search(r"\(\d{4}\)|slides|formulations\.", check.source), check.name
@@ -260,7 +260,7 @@ def test_the_table_shows_every_outcome_and_names_what_fails():
 
 def test_the_package_lists_the_checks_of_its_files():
     assert {check.family for check in CROSSCHECKS} == {
-        "svm", "sigma_svm", "rmm", "rmm_bounded", "soft_rmm", "bounds", "klda", "one_norm", "cpm",
+        "svm", "sigma_svm", "rmm", "rmm_bounded", "soft_rmm", "bounds", "one_norm", "cpm",
         "polyhedral", "l0", "l0_ridge", "plume", "logistic_polytopes", "priced_faces",
         "few_faces",
     }  # fmt: skip

@@ -124,7 +124,7 @@ EXAMPLES = {
     "A family (rmm), a method (rmm-rbf) or a program (rmm.qp).",
 }
 OF_ANY = {"polyopt.estimators.status"}  # how a fit of whatever machine ended
-FLOORS = ("polyopt.estimators", "polyopt.outer", "polyopt.solvers", "polyopt.baselines")
+FLOORS = ("polyopt.estimators", "polyopt.outer", "polyopt.solvers")
 
 
 def names_of_methods():

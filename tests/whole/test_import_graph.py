@@ -48,9 +48,8 @@ FLOORS = [
     ("arrays in, Solution out", ("polyopt.solvers",)),
     ("the loops around them", ("polyopt.outer",)),
     (
-        "scikit-learn classes; the papers' comparators; why they say what they say",
+        "scikit-learn classes; why they say what they say",
         (
-            "polyopt.baselines",
             "polyopt.dask",
             "polyopt.estimators",
             "polyopt.explanations",

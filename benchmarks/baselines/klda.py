@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyopt.baselines.labels import LargestScore, coded_labels
+from benchmarks.baselines.labels import LargestScore, coded_labels
 from polyopt.kernels import Kernel, MatrixGram, require_psd
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from sklearn.model_selection import cross_val_score
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-import polyopt.baselines
-from polyopt.baselines import AdaptiveMultiHyperplaneMachine, KernelLDA, ObliqueTree
-from polyopt.baselines.amm_kernel import prune
-from polyopt.baselines.klda import fisher_direction
-from polyopt.baselines.oc1_split import CRITERIA, best_step, climb, impurity, impurity_of_sides, move
-from polyopt.baselines.oc1_tree import Growth, Tree, grow, pruned
+import benchmarks.baselines
+from benchmarks.baselines import AdaptiveMultiHyperplaneMachine, KernelLDA, ObliqueTree
+from benchmarks.baselines.amm_kernel import prune
+from benchmarks.baselines.klda import fisher_direction
+from benchmarks.baselines.oc1_split import CRITERIA, best_step, climb, impurity, impurity_of_sides, move
+from benchmarks.baselines.oc1_tree import Growth, Tree, grow, pruned
 from polyopt.kernels import Kernel
 
 BASELINES = [ObliqueTree, AdaptiveMultiHyperplaneMachine, KernelLDA]
@@ -41,7 +41,7 @@ def test_check_estimator_has_no_failure(machine):
     assert broken_conventions(machine, first=True) == {}
 
 
-@in_turn("thing", [polyopt.baselines, *BASELINES])
+@in_turn("thing", [benchmarks.baselines, *BASELINES])
 def test_a_baseline_says_that_it_is_one(thing):
     assert "for the papers' tables; not advertised as more" in thing.__doc__
 

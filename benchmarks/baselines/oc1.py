@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyopt.baselines.labels import coded_labels
+from benchmarks.baselines.labels import coded_labels
 from polyopt.estimators.weights import checked_weights
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         A weight of 2 is the same as giving the sample twice, a weight of 0 as leaving it out. ValueError
         where a parameter is out of its range, or data are not finite or of one class only.
         """
-        from polyopt.baselines.oc1_tree import Growth, grow, pruned
+        from benchmarks.baselines.oc1_tree import Growth, grow, pruned
 
         self._validate_params()
         X, labels = validate_data(self, X, y, dtype=np.float64, order="C")

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyopt.baselines.labels import LargestScore, coded_labels
+from benchmarks.baselines.labels import LargestScore, coded_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -98,7 +98,7 @@ class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimato
 
         ValueError where a parameter is out of its range, or data are not finite or of one class only.
         """
-        from polyopt.baselines.amm_kernel import show
+        from benchmarks.baselines.amm_kernel import show
 
         self._validate_params()
         X, y = validate_data(self, X, y, dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.baselines.oc1_split import CRITERIA, SAME, best_step, climb, impurity_of_sides
+from benchmarks.baselines.oc1_split import CRITERIA, SAME, best_step, climb, impurity_of_sides
 
 if TYPE_CHECKING:
     from numpy.random import Generator
