@@ -46,16 +46,18 @@ ARITHMETIC. A double is a whole number times a power of two, so sums and product
 are computed, with 192 bits, and taken to be within UNIT = 2^-128.
 """
 
+import ast
 import csv
 import hashlib
 import json
+import os
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from itertools import chain
-from math import gcd, inf, isfinite, isqrt, lcm
+from itertools import chain, islice
+from math import gcd, inf, isfinite, isqrt, lcm, nextafter
 from operator import mul, sub, truediv
 from typing import Any
 
@@ -66,9 +68,21 @@ Held = dict[str, list[Vector]]  # multipliers, by family and face
 
 BITS, WORK, MOST_BITS = 128, 192, 20_000  # of results, on the way, and of numbers and denominators in a claim
 UNIT, ZERO = Fraction(1, 1 << BITS), Fraction(0)
-HEX = re.compile(r"(-?)0x([0-9a-f]{1,4000})p([+-]?\d{1,5})")
-PRICES = {"l1", "count", "low", "high", "groups", "group", "whole"}  # of single weights
-RATIO = re.compile(r"-?\d{1,4000}(/0*[1-9]\d{0,3999})?")
+RATIO = re.compile(r"-?\d{1,4000}(/0*[1-9]\d{0,3999})?", re.ASCII)
+HEX = re.compile(r"(-?)0x([0-9a-f]{1,4000})p([+-]?\d{1,5})", re.ASCII)
+DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # in the data
+MOST_FILE, MOST_LINE = 64 << 20, 16 << 20  # bytes of a claim file, and of a line of the data
+MOST_FACES, MOST_FEATURES, MOST_LEVELS = 10_000, 2_000_000, 400  # the last: of a tree
+MOST_TIME, MOST_SPACE = 50_000_000, 800_000_000  # estimated microseconds and bytes, of all that is computed
+HELP = """usage: python check.py CLAIM DATA
+
+Prove every claim of the file CLAIM (JSON, written by polyopt) about the samples in DATA, in exact arithmetic,
+or refuse it. DATA is a CSV table, an svmlight file or a .npy matrix with the label last. A claim says that a
+point of a large-margin classifier's program is worth at most a value, and that no point is worth less than a
+bound; or that no point keeps the constraints. Each step that holds is printed. The last line is "Every step
+holds.", or it begins with "Refused:" and says why. FORMAT.md describes the claim.
+
+exit status: 0 if every step holds, 1 if a claim is refused or a file cannot be read, 2 for wrong arguments"""
 
 
 class Refused(Exception):
@@ -80,40 +94,176 @@ def demand(holds: Json, why: str) -> None:
         raise Refused(why)
 
 
-def need(holder: Json, key: str, kind: type) -> Any:
-    demand(type(holder) is dict and type(holder.get(key)) is kind, f"{key} is missing or of a wrong kind")
-    return holder[key]
+def shown(text: Json) -> str:
+    """A text of a file as messages quote it: short, in ASCII, without control characters."""
+    return ascii(text) if len(text) <= 60 else ascii(text[:60]) + "..."
 
 
-def plain(text: Json) -> str | float:
-    """A label, or a cell: numbers that are written in two ways are one."""
+def rounded(value: Fraction, up: bool) -> str:
+    """The nearest double that is not below a number, or not above it."""
+    if abs(value) >= 1 << 1023:
+        return f"a number of about {value.numerator.bit_length() - value.denominator.bit_length()} bits"
+    found = float(value)
+    wrong = found < value if up else found > value
+    return repr(nextafter(found, inf if up else -inf) if wrong else found)
+
+
+class Work:
+    """Time and memory that a claim may still take, in estimates that are charged before each computation."""
+
+    def __init__(self, time: float = MOST_TIME, space: float = MOST_SPACE):
+        self.time, self.space = time, space
+
+    def spend(self, count: float, bits: int = 0) -> None:
+        """Charge operations on fractions of so many bits: 2 microseconds each, and more if they are long."""
+        self.time -= count * (2 + bits // 200 + bits * bits // 250_000)
+        demand(self.time >= 0, "the claim asks for too much work: more than about a minute")
+
+    def hold(self, count: int, size: int) -> None:
+        """Charge numbers of so many bytes."""
+        self.space -= count * size
+        demand(self.space >= 0, "the claim asks for too much memory: more than about a gigabyte")
+
+
+def is_number(given: Json) -> bool:
+    """True for a whole number of less than 64 bits, "p/q", or "0x1fp-3", which is 31/8."""
+    if type(given) is int:
+        return given.bit_length() < 64
+    return type(given) is str and bool(RATIO.fullmatch(given) or HEX.fullmatch(given))
+
+
+# Forms of what a claim holds: a type; a text or a number itself; [the form of all elements]; {field: form},
+# where "field?" may be missing and str is any field; alternatives in a tuple; or a test of a value.
+VECTOR: Json = (is_number, [is_number], {"at": [int], "is": [is_number]})
+LIMIT = (is_number, "inf", "-inf")
+LIMITS: Json = (LIMIT, [LIMIT], {"at": [int], "is": [LIMIT]})
+PRICE, RANGE = (VECTOR, {"faces": [VECTOR]}), (LIMITS, {"faces": [LIMITS]})
+CAP, LESS, FACES = (is_number, "inf"), (int, "none"), ("all", "none", "one", int, [int])
+DATA = {
+    "features": int, "labels": {"-1": str, "+1": str}, "rows": [[int]], "target?": (int, str), "sha256": str,
+    "shift?": VECTOR, "divide?": VECTOR, "factor?": VECTOR, "times?": VECTOR,
+}  # fmt: skip
+KERNELS: Json = (
+    {"kernel": "linear"}, {"kernel": "rbf", "gamma": is_number},
+    {"kernel": "poly", "gamma": is_number, "coef0": is_number, "degree": int},
+)  # fmt: skip
+BY_WEIGHT = ({"kind": ("plain", "lifted")}, *({"kind": "expansion"} | kernel for kernel in KERNELS))
+BY_KERNEL = tuple({"kind": "kernel"} | kernel for kernel in KERNELS)
+SQUARES = {"kind": ("square", "worst"), "variance?": {"share": is_number, "weights": VECTOR}}
+SIZE = SQUARES | {
+    "factor": PRICE, "l1?": PRICE, "count?": PRICE, "low?": RANGE, "high?": RANGE, "group?": is_number,
+    "groups?": VECTOR, "whole?": int,
+}  # fmt: skip
+ROW = {
+    "name": str, "side": ("label", 1, -1), "kink": is_number, "cap": (CAP, [CAP]), "at?": (FACES, [FACES]),
+    "less?": (LESS, [LESS]), "loss?": ("hinge", "logistic", "linear"),
+}  # fmt: skip
+ROWS = [(ROW | {"pays?": ("sum", "worst")}, ROW | {"pays": "soft", "sharp": is_number})]
+PROGRAM = {"faces": int, "intercept": bool, "rows": ROWS, "constant?": is_number}
+MULTIPLIERS = {str: [VECTOR]}
+LEAF = {"rows?": MULTIPLIERS, "shares?": VECTOR, "held?": [VECTOR]}
+TREE = (LEAF, *({"rows?": MULTIPLIERS, way: int, "ways": [dict]} for way in ("sample", "weight")))
+PROVEN = {
+    "title": str, "data": DATA,
+    "program": (
+        PROGRAM | {"features": BY_KERNEL, "size": SQUARES | {"factor": is_number}},
+        PROGRAM | {"features": BY_WEIGHT, "size": SIZE},
+    ),
+}  # fmt: skip
+BOUNDS = {
+    "kind": "bounds", "point": {"w": [VECTOR], "b?": VECTOR}, "multipliers": dict,
+    "claim": {"value": is_number, "bound": is_number, "gap": is_number},
+}  # fmt: skip
+RAY = {"kind": "infeasible", "point?": {}, "multipliers": {"rows": MULTIPLIERS}, "claim?": {}}
+CLAIM = (PROVEN | BOUNDS, PROVEN | RAY)
+FILE = {"format": "polyopt claim", "version": 1, "claims": [dict]}
+
+
+def misfit(value: Json, form: Json) -> str | None:
+    """The place at which a value leaves a form, such as ".size.factor"; None if it has the form."""
+    if type(form) is tuple:
+        found = ""
+        for one in form:
+            place = misfit(value, one)
+            if place is None:
+                return None
+            found = max(found, place, key=len)
+        return found
+    if type(form) is type:
+        return None if type(value) is form else ""
+    if callable(form):
+        return None if form(value) else ""
+    if type(value) is not type(form):
+        return ""
+    if type(form) is list:
+        places = ((k, misfit(below, form[0])) for k, below in enumerate(value))
+        return next((f"[{k}]{place}" for k, place in places if place is not None), None)
+    if type(form) is not dict:
+        return None if value == form else ""
+    for name, below in value.items():
+        known = form.get(name, form.get(f"{name}?", form.get(str)))
+        if known is None:
+            return f", which has no field {shown(name)}"
+        place = misfit(below, known)
+        if place is not None:
+            return f".{name if str not in form else shown(name)}{place}"
+    missing = (name for name in form if type(name) is str and name[-1] != "?" and name not in value)
+    return next((f".{name}, which is missing" for name in missing), None)
+
+
+def read(value: Json, form: Json, what: str) -> Json:
+    """The value, if it has the form by its types: True and 1.0 are no 1."""
+    place = misfit(value, form)
+    demand(place is None, f"FORMAT.md has no such {what}{place}")
+    return value
+
+
+def parsed(text: str) -> Json:
+    """The JSON value of a text without decimal points, constants that are no numbers, and fields twice."""
+
+    def refused(number: str) -> None:
+        raise Refused(f"{shown(number)} is not a whole number")
+
+    def whole_number(digits: str) -> int:
+        return int(digits) if len(digits) <= 20 else refused(digits)  # type: ignore[return-value]
+
+    def once(pairs: list[tuple[str, Json]]) -> Json:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            raise Refused(f"the field {shown(max(names, key=names.count))} stands twice in an object")
+        return dict(pairs)
+
+    return json.loads(
+        text, parse_float=refused, parse_constant=refused, parse_int=whole_number, object_pairs_hook=once
+    )
+
+
+def plain(text: Json) -> str | Fraction:
+    """A label: numbers that are written in two ways are one."""
     text = str(text).strip()
-    return float(text) if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", text) else text
+    return Fraction(text) if len(text) <= 400 and DECIMAL.fullmatch(text) else text
 
 
 def number(given: Json, ends: bool = False) -> Fraction:
-    """A whole number, "p/q", or "0x1fp-3", which is 31/8; of ends also one of the infinities."""
+    """The number that an element of a claim stands for; of ends also one of the infinities."""
     if ends and given in ("inf", "-inf"):
         return float(given)  # type: ignore[return-value]
-    if type(given) is int and given.bit_length() < 64:
+    demand(is_number(given), f"{ascii(given)[:40]} is no number: whole, 'p/q' or hexadecimal")
+    found = HEX.fullmatch(given) if type(given) is str else None
+    if not found:
         return Fraction(given)
-    shown = f"{str(given)[:40]!r} is no number: whole, 'p/q' or hexadecimal"
-    demand(type(given) is str, shown)
-    if RATIO.fullmatch(given):
-        return Fraction(given)
-    found = HEX.fullmatch(given)
-    demand(found and abs(int(found[3])) <= MOST_BITS, shown)
-    top, power = int(found[1] + found[2], 16), int(found[3])  # type: ignore[index]
+    top, power = int(found[1] + found[2], 16), int(found[3])
+    demand(top.bit_length() + abs(power) <= MOST_BITS, f"{shown(given)} has more than {MOST_BITS} bits")
     return Fraction(top << max(power, 0), 1 << max(-power, 0))
 
 
 def vector(given: Json, size: int, what: str, ends: bool = False, old: Json = None) -> Any:
     """A list; or {"at": places, "is": numbers}, elsewhere what is old or zeros; or one number for all."""
-    if not isinstance(given, dict):
+    if type(given) is not dict:
         demand(type(given) is not list or len(given) == size, f"{what} has not {size} numbers")
         return [number(v, ends) for v in given] if type(given) is list else [number(given, ends)] * size
-    at, values, found = need(given, "at", list), need(given, "is", list), list(old or [ZERO] * size)
-    demand(all(type(k) is int and 0 <= k < size for k in at), f"{what}: a place is out of range")
+    at, values, found = given["at"], given["is"], list(old or [ZERO] * size)
+    demand(all(0 <= k < size for k in at), f"{what}: a place is out of range")
     demand(len(set(at)) == len(at) == len(values), f"{what}: places and numbers do not match")
     for k, value in zip(at, values):
         found[k] = number(value, ends)
@@ -123,15 +273,22 @@ def vector(given: Json, size: int, what: str, ends: bool = False, old: Json = No
 def whole(values: Vector) -> tuple[list[int], int]:
     """Whole numbers, and what they are over."""
     den = 1
-    for value in values:
-        den = lcm(den, value.denominator) if den % value.denominator else den
+    different = {value.denominator for value in values}
+    for other in different:
+        den = lcm(den, other) if den % other else den
         demand(den.bit_length() <= MOST_BITS, "the denominators have no small common multiple")
-    return [v.numerator * (den // v.denominator) for v in values], den
+    times = {other: den // other for other in different}
+    return [v.numerator * times[v.denominator] for v in values], den
 
 
 def dot(a: Vector, b: Vector) -> Fraction:
     (p, q), (r, t) = whole(a), whole(b)
     return Fraction(sum(map(mul, p, r)), q * t)
+
+
+def bits_of(numbers: Iterable[int]) -> int:
+    """The bits of the largest."""
+    return max(map(int.bit_length, numbers), default=0)
 
 
 LN2 = 2 * sum((1 << WORK) // (j * 3**j) for j in range(1, 140, 2))  # 2 artanh(1/3), times 2^192
@@ -196,49 +353,128 @@ def root(x: Fraction) -> Fraction:
     return UNIT * (isqrt((x.numerator << 2 * BITS) // x.denominator) + 1) if x else x
 
 
-def from_npy(path: str) -> Iterator[tuple[Cells, Any]]:
-    """Samples and labels of a matrix in numpy's format."""
+def from_npy(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
+    """Samples and labels, in the last column, of a matrix in numpy's format."""
     with open(path, "rb") as file:
-        content = file.read()
-    head = rb"'descr': '[<|](f8|f4|i8|i4|u1)', 'fortran_order': False, 'shape': \((\d+), (\d+)\)"
-    found = re.search(head, content[:1000]) or [b""] * 4
-    demand(found[1], "a .npy file must hold a matrix of numbers by rows, little-endian")
-    n, m, kind = int(found[2]), int(found[3]), "dfqiB"["f8f4i8i4u1".index(found[1].decode()) // 2]
-    size = struct.calcsize(f"<{m}{kind}")
-    for *cells, label in struct.iter_unpack(f"<{m}{kind}", content[len(content) - n * size :]):
-        yield dict(enumerate(cells)), label
+        magic, version = file.read(6), file.read(2)
+        demand(magic == b"\x93NUMPY" and version in (b"\1\0", b"\2\0", b"\3\0"), "the data are no .npy file")
+        length = int.from_bytes(file.read(2 if version[0] == 1 else 4), "little")
+        demand(length <= 10_000, "the header of the .npy file is too long")
+        head = ast.literal_eval(file.read(length).decode("utf-8" if version[0] == 3 else "latin-1"))
+        fields = {"descr": str, "fortran_order": bool, "shape": tuple}
+        demand(misfit(head, fields) is None, "the header of the .npy file is broken")
+        kinds, shape = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"], head["shape"]
+        codes, order, kind = dict(zip(kinds, "dfeqihbQIHB")), head["descr"][:1], head["descr"][1:]
+        is_matrix = kind in codes and len(shape) == 2 and misfit(list(shape), [int]) is None
+        demand(is_matrix, "a .npy file must hold a matrix of real numbers")
+        demand(order in "<>" or (order == "|" and kind[1] == "1"), "its byte order is not known")
+        (n, m), size = shape, int(kind[1])
+        rest = os.fstat(file.fileno()).st_size - file.tell()
+        demand(min(n, m) > 0 and rest == n * m * size, "the .npy file is not as long as its header says")
+        work.spend(n * m / 4)
+        each = struct.Struct(f"{order.replace('|', '<')}{n if head['fortran_order'] else m}{codes[kind]}")
+        rows: Any = (each.unpack(file.read(each.size)) for _ in range(m if head["fortran_order"] else n))
+        if head["fortran_order"]:
+            work.hold(n * m, 40)
+            rows = zip(*rows)
+        for *cells, label in rows:
+            yield dict(enumerate(map(float, cells))), label
 
 
-def from_text(path: str, target: str | int) -> Iterator[tuple[Cells, Any]]:
-    """Samples and labels of an svmlight or a CSV file."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        lines = [line for line in file.read().splitlines() if line.partition("#")[0].strip()]
-    split = (line.partition("#")[0].split() for line in lines)
-    first = next((words[1:] for words in split if len(words) > 1), [""])
-    if all(":" in word for word in first):  # label column:value ...
-        for line in lines:
-            label, *words = line.partition("#")[0].split()
-            row = {int(j) - 1: float(x) for j, _, x in (word.partition(":") for word in words)}
-            demand(len(row) == len(words), "a column stands twice")
-            yield row, label
-        return
-    table = csv.reader(lines, delimiter=max(",;\t ", key=lines[0].count))
-    names = next(table)
-    place = names.index(target) if isinstance(target, str) else target % len(names)
-    numbers = all(type(plain(cell)) is float for j, cell in enumerate(names) if j != place)
-    for texts in chain([names] if numbers else [], table):
+def real(text: str) -> float:
+    """The finite number that a cell of the data stands for."""
+    is_real = DECIMAL.fullmatch(text) and isfinite(float(text))
+    demand(is_real, f"{shown(text)} in the data is not a finite number")
+    return float(text)
+
+
+def lines_of(path: str, work: Work) -> Iterator[bytes]:
+    """The lines of a file, each with its end."""
+    with open(path, "rb") as file:
+        for k, line in enumerate(iter(lambda: file.readline(MOST_LINE), b"")):
+            demand(len(line) < MOST_LINE, f"the data have a line of more than {MOST_LINE} bytes")
+            work.spend(len(line) / 16)
+            yield line if k else line.removeprefix(b"\xef\xbb\xbf")
+
+
+def is_svmlight(path: str, work: Work) -> bool:
+    """True by the ending of the file's name, or else by its first line: label column:value ..."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending in (".svm", ".svmlight", ".libsvm", ".csv", ".tsv"):
+        return ending not in (".csv", ".tsv")
+    first = next((line for line in lines_of(path, work) if line.partition(b"#")[0].strip()), b"")
+    return bool(re.fullmatch(rb"\s*[^\s,:]+(\s+-?\d+:\S+)+\s*(#.*)?", first, re.DOTALL))
+
+
+def from_svmlight(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
+    """Samples and labels of lines "label column:value ...", columns from 1 and rising, comments from # on."""
+    for line in lines_of(path, work):
+        words, row, last = line.partition(b"#")[0].decode().split(), {}, 0
+        for word in words[1:]:
+            place, _, value = word.partition(":")
+            is_next = re.fullmatch("[0-9]{1,10}", place) and int(place) > last
+            demand(is_next, f"the data have {shown(word)} where a column above {last} is to come")
+            last = int(place)
+            row[last - 1] = real(value)
+        if words:
+            real(words[0])
+            yield row, words[0]
+
+
+def from_table(path: str, target: str | int, work: Work) -> Iterator[tuple[Cells, Any]]:
+    """Samples and labels of a CSV table.
+
+    Its first row is a header if the target is a name, or if no feature in it is a number. The separator is
+    that of comma, semicolon, tab and blank which makes most numbers of the first 20 rows.
+    """
+
+    def rows(mark: str) -> Iterator[list[str]]:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = iter(lambda: file.readline(MOST_LINE), "")
+            for cells in csv.reader(lines, delimiter=mark, strict=True):
+                work.spend(len(cells) / 2 + 1)
+                cells = [cell.strip() for cell in cells]
+                if cells not in ([], [""]):
+                    yield cells
+
+    def numbers(mark: str) -> tuple[int, int, int]:
+        try:
+            first = list(islice(rows(mark), 20))
+        except csv.Error:
+            return 0, 0, 0
+        cells = [cell.replace(",", ".", mark in ";\t") for row in first for cell in row]
+        width = len(first[0]) if first else 0
+        count = sum(map(bool, map(DECIMAL.fullmatch, cells)))
+        return (count, sum(len(row) == width for row in first), width) if width > 1 else (0, 0, 0)
+
+    table = rows(max(",;\t ", key=numbers))
+    names = next(table, [])
+    width = len(names)
+    if type(target) is str:
+        demand(target in names, f"the table has no column {shown(target)}")
+    else:
+        demand(width > 1 and -width <= target < width, "the table has no such label column")
+    place = names.index(target) if type(target) is str else target % width
+    features = names[:place] + names[place + 1 :]
+    if type(target) is str or not any(map(DECIMAL.fullmatch, features)):
+        demand(len(set(names)) == width and all(names), "two columns have one name, or one has none")
+    else:
+        table = chain([names], table)
+    for texts in table:
+        demand(len(texts) == width, f"a row of the table has {len(texts)} cells, the first one {width}")
         label = texts.pop(place)
-        yield dict(enumerate(map(float, texts))), label
+        demand(label, "a label is missing")
+        yield dict(enumerate(map(real, texts))), label
 
 
 def prepared(cells: Cells, m: int, steps: list[tuple[Any, list[float]]]) -> Cells:
     """A sample as the machine saw it: (x - shift) / divide * factor in doubles, each rounded to nearest."""
-    demand(all(0 <= j < m for j in cells), f"there are more than {m} features")
+    demand(max(cells, default=0) < m, f"there are more than {m} features")
     values: Any = cells.values()
     for step, by in steps:
         demand(len(cells) == m or step is not sub, f"there are not {m} features")
         values = map(step, values, map(by.__getitem__, cells))
-    found = dict(zip(cells, map(float, values)))
+    found = dict(zip(cells, values))
     demand(all(map(isfinite, found.values())), "the data hold a number that is not finite")
     return {j: found[j] for j in sorted(found) if found[j]}
 
@@ -254,9 +490,13 @@ def digest(rows: list[Cells], m: int, y: list[int]) -> str:
 class Samples:
     """Samples as whole numbers over one denominator; lifted, each ends with a 1."""
 
-    def __init__(self, rows: list[Cells], m: int, lifted: bool):
+    def __init__(self, rows: list[Cells], m: int, lifted: bool, work: Work | None = None):
         self.den = den = lcm(*{x.as_integer_ratio()[1] for row in rows for x in row.values()})
         self.n, self.m, (place, one) = len(rows), m + lifted, ([m], [den]) if lifted else ([], [])
+        top = max((abs(x) for row in rows for x in row.values()), default=0)
+        self.work, self.bits = work or Work(inf, inf), den.bit_length() + max(int(top).bit_length(), 1)
+        self.cells = sum(map(len, rows)) + self.n
+        self.work.hold(self.cells, 60 + self.bits // 8)
         ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in rows)
         self.rows = [([*row, *place], [p * (den // q) for p, q in own] + one) for row, own in ratios]
         self.columns: dict[int, list[int]] = {}  # of the kernel matrix
@@ -264,6 +504,9 @@ class Samples:
     def times(self, w: Vector) -> Vector:
         """X w."""
         (v, den), found = whole(w), []
+        bits = bits_of([den]) + bits_of(v)
+        self.work.spend(self.cells / 8, max(bits, self.bits))
+        self.work.spend(self.n, bits + self.bits)
         for at, x in self.rows:
             found.append(Fraction(sum(map(mul, x, map(v.__getitem__, at))), den * self.den))
         return found
@@ -271,6 +514,10 @@ class Samples:
     def pull(self, beta: Vector) -> Vector:
         """X' beta."""
         (factors, den), found = whole(beta), [0] * self.m
+        bits = bits_of([den]) + bits_of(factors)
+        cells = sum(len(at) for b, (at, _) in zip(factors, self.rows) if b)
+        self.work.spend(cells / 8, max(bits, self.bits))
+        self.work.spend(self.m / 2, bits + self.bits)
         for b, (at, x) in zip(factors, self.rows):
             for j, value in zip(at, x) if b else ():
                 found[j] += b * value
@@ -278,32 +525,48 @@ class Samples:
 
     def gram(self, c: Vector, kernel: Json) -> tuple[Vector, Fraction]:
         """K c, and how far its numbers may be from the true ones."""
-        kind, (factors, under), found = need(kernel, "kernel", str), whole(c), [0] * self.n
-        demand(kind in ("linear", "poly", "rbf"), "the kernel is linear, poly or rbf")
+        kind, (factors, under), found = kernel["kernel"], whole(c), [0] * self.n
         if kind == "linear":
             return self.times(self.pull(c)), ZERO
-        gamma, norms = number(kernel.get("gamma")), [sum(map(mul, x, x)) for _, x in self.rows]
+        gamma, norms = number(kernel["gamma"]), [sum(map(mul, x, x)) for _, x in self.rows]
         top, low = gamma.numerator, gamma.denominator * self.den**2
         demand(top > 0 and (top * low).bit_length() < 10_000, "gamma is not positive, or no double")
         den, plus, degree = 1 << BITS, 0, 1
         if kind == "poly":
-            coef0, degree = number(kernel.get("coef0")), need(kernel, "degree", int)
+            coef0, degree = number(kernel["coef0"]), kernel["degree"]
             demand(1 <= degree <= 20, "the degree is from 1 to 20")
             plus, top, low = coef0.numerator * low, top * coef0.denominator, low * coef0.denominator
             den = low**degree
-        for j in (j for j, factor in enumerate(factors) if factor):
+        inside = bits_of([top, low, plus]) + 2 * self.bits  # of what is raised to a power, or to exp
+        bits = den.bit_length() if kind == "rbf" else degree * inside
+        wanted = [j for j, factor in enumerate(factors) if factor]
+        new = [j for j in wanted if j not in self.columns]
+        self.charge_columns(len(new), inside, bits)
+        self.work.spend(len(wanted) * self.n / 8, max(bits, bits_of(factors)))
+        self.work.spend(self.n, bits + bits_of(factors))
+        keeps = self.n * self.n * (60 + bits // 8) <= 200_000_000  # the leaves of a tree want them again
+        self.work.hold(len(new) * self.n if keeps else self.n, 60 + bits // 8)
+        for j in wanted:
             column = self.columns.get(j)
             if not column:
-                row = dict(zip(*self.rows[j]))
-                inner = self.times([Fraction(row.get(k, 0) * self.den) for k in range(self.m)])  # times den^2
+                row = [0] * self.m
+                for k, value in zip(*self.rows[j]):
+                    row[k] = value
+                inner = [sum(map(mul, x, map(row.__getitem__, at))) for at, x in self.rows]  # times den^2
                 if kind == "rbf":
-                    column = [exp_minus(top * int(norms[j] + b - 2 * a), low) for a, b in zip(inner, norms)]
+                    column = [exp_minus(top * (norms[j] + b - 2 * a), low) for a, b in zip(inner, norms)]
                 else:
-                    column = [int(top * a + plus) ** degree for a in inner]
-                self.columns |= {j: column} if self.n <= 1000 else {}  # the leaves of a tree want it again
+                    column = [(top * a + plus) ** degree for a in inner]
+                self.columns |= {j: column} if keeps else {}
             found = [f + factors[j] * k for f, k in zip(found, column)]
         off = UNIT * sum(map(abs, c)) if kind == "rbf" else ZERO
         return [Fraction(v, under * den) for v in found], off
+
+    def charge_columns(self, count: float, inside: int, bits: int) -> None:
+        """Charge so many new columns of a kernel's matrix; its numbers have bits, what they are of inside."""
+        self.work.spend(count * (self.cells / 8 + self.m / 100), self.bits)
+        self.work.spend(count * self.n * 4, inside)
+        self.work.spend(count * self.n, bits)
 
 
 def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
@@ -318,32 +581,30 @@ class Rows:
     """A family of rows: side, kink, caps (None for infinite), and the faces at which a sample answers."""
 
     def __init__(self, told: Json, y: list[int], faces: int):
+        known: Json = {"all": list(range(faces)), "none": [], "one": []}
+
         def places(a: Json) -> list[int]:
-            known: Json = {"all": list(range(faces)), "none": [], "one": []}
-            found = known.get(a, [a]) if type(a) is not list else a
-            there = all(type(k) is int and 0 <= k < faces for k in found) and len(set(found)) == len(found)
-            demand(there, f"{self.name}: there is no such face")
+            found = a if type(a) is list else known[a] if type(a) is str else [a]
+            there = all(0 <= k < faces for k in found) and len(set(found)) == len(found)
+            demand(there, f"{self.title}: there is no such face")
             return found
 
-        n, side = len(y), told.get("side")
+        n, side, self.name, self.title = len(y), told["side"], told["name"], shown(told["name"])
         self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
-        self.name, self.kink, self.sharp = need(told, "name", str), number(told.get("kink")), ZERO
-        demand(side in ("label", 1, -1), "a side is 1, -1 or 'label'")
+        self.kink, self.sharp = number(told["kink"]), number(told.get("sharp", 0))
         self.side = y if side == "label" else [side] * n
-        self.cap = each(told.get("cap"), n, lambda c: None if c == "inf" else number(c))
+        self.cap = each(told["cap"], n, lambda c: None if c == "inf" else number(c))
         self.at = each(told.get("at", "all"), n, places)
         self.one = each(told.get("at", "all"), n, lambda a: a == "one")
-        self.less = each(told.get("less", "none"), n, lambda a: places(a)[:1])
+        self.less = each(told.get("less", "none"), n, places)
         demand(min((c for c in self.cap if c is not None), default=0) >= 0, "a cap is negative")
-        known = self.loss in PHI and self.pays in ("sum", "worst", "soft")
-        demand(known, f"{self.name}: there is no such loss")
         simple = self.loss == "hinge" and self.pays != "soft"
         demand(simple or None not in self.cap, "an infinite cap is of a hinge that is not soft")
         positive = self.loss != "linear" and None not in self.cap
         demand(positive or not any(self.one), "at one of the faces a sample pays 0 or more")
-        if self.pays == "soft":
-            self.sharp = number(told.get("sharp"))
-            demand(self.sharp > 0, "the sharpness is not positive")
+        demand(self.pays != "soft" or self.sharp > 0, "the sharpness is not positive")
+        self.places = sum(map(len, self.at)) + faces * sum(self.one)
+        self.effort = 40 if self.loss == "logistic" or self.pays == "soft" else 10  # operations of a row
 
     def value(self, f: list[Vector], off: Fraction) -> Fraction:
         """The losses at scores that are each within off: their sum, or more."""
@@ -352,7 +613,7 @@ class Rows:
             start = self.kink + off + sum(s * f[k][i] + off for k in less)
             t = [start - s * f[k][i] for k in (range(len(f)) if self.one[i] else at)]
             if cap is None:
-                demand(max(t, default=0) <= 0, f"the point breaks the row {self.name} of sample {i}")
+                demand(max(t, default=0) <= 0, f"the point breaks the row {self.title} of sample {i}")
             elif cap and t:
                 if self.one[i]:
                     t = [min(t)]
@@ -366,13 +627,13 @@ class Rows:
         total, linear, logistic = ZERO, self.loss == "linear", self.loss == "logistic"
         for i, (cap, at, own) in enumerate(zip(self.cap, self.at, zip(*m))):
             if any(own) or (linear and at):
-                demand(min(own) >= 0, f"{self.name}: a multiplier of sample {i} is negative")
+                demand(min(own) >= 0, f"{self.title}: a multiplier of sample {i} is negative")
                 there = all(k in at for k, v in enumerate(own) if v)
-                demand(there, f"{self.name}: sample {i} has no row where it has a multiplier")
+                demand(there, f"{self.title}: sample {i} has no row where it has a multiplier")
                 every = sum(own)
                 parts = [own[k] for k in at] if self.pays == "sum" else [every]
                 kept = cap is None or (max(parts) <= cap and (min(parts) == cap or not linear))
-                demand(kept, f"{self.name}: sample {i} is above its cap, or below it where it may not be")
+                demand(kept, f"{self.title}: sample {i} is above its cap, or below it where it may not be")
                 total += self.kink * every
                 if logistic and cap:
                     total += sum(cap * entropy([p / cap, 1 - p / cap]) for p in parts)
@@ -404,55 +665,82 @@ def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fr
 class Program:
     """Features, size and rows: the value of a point, and the bound of multipliers."""
 
-    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int]):
-        self.features, self.size, self.y = need(told, "features", dict), need(told, "size", dict), y
-        self.kind, self.shape = need(self.features, "kind", str), need(self.size, "kind", str)
-        self.faces, self.intercept = need(told, "faces", int), need(told, "intercept", bool)
+    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int], work: Work | None = None):
+        self.features, self.size, self.y = told["features"], told["size"], y
+        self.kind, self.shape = self.features["kind"], self.size["kind"]
+        self.faces, self.intercept = told["faces"], told["intercept"]
         by_sample, weighed = self.kind in ("kernel", "expansion"), self.kind != "kernel"
-        demand(by_sample or self.kind in ("plain", "lifted"), "there are no such features")
-        fields = {"kind", "factor", "variance"} | (PRICES if weighed else set())
-        known = self.shape in ("square", "worst") and set(self.size) <= fields
-        demand(known, "there is no such size")
-        demand(1 <= self.faces <= (1 if by_sample else 10_000), "the number of faces is out of range")
-        self.samples = Samples(rows, m, self.kind == "lifted")
-        self.width = self.samples.n if by_sample else self.samples.m
-        sizes = self.faces * max(self.width, self.samples.n), len(need(told, "rows", list))
-        demand(sizes[0] <= 30_000_000 and sizes[1] <= 100, "the program is too large")
+        demand(1 <= self.faces <= (1 if by_sample else MOST_FACES), "the number of faces is out of range")
+        self.work, n = work or Work(inf, inf), len(rows)
+        self.width = n if by_sample else m + (self.kind == "lifted")
+        self.work.hold(self.faces * self.width, 40 if weighed else 0)
+        self.work.hold(n * len(told["rows"]), 60)
+        self.samples = Samples(rows, m, self.kind == "lifted", self.work)
+        self.den, self.top, self.reach = 1, 1, self.samples.bits
+        if by_sample:
+            parts = [number(self.features.get(part, 1)) for part in ("gamma", "coef0")]
+            longest = bits_of(chain(*(part.as_integer_ratio() for part in parts)))
+            self.reach = (3 * self.reach + 2 * longest + BITS) * self.features.get("degree", 1)
         self.constant = number(told.get("constant", 0))
         self.rows = [Rows(row, y, self.faces) for row in told["rows"]]
         demand(len({row.name for row in self.rows}) == len(self.rows), "two families have one name")
+        for row in self.rows:
+            self.note([v for v in [row.kink, row.sharp, *row.cap] if v is not None])
         self.leaves, self.choice = 0, [row for row in self.rows if any(row.one)]
         self.is_square = set(self.size) <= {"kind", "factor"} and self.shape == "square"
         if weighed:
             columns = [self.by_face(name) for name in ("factor", "l1", "count", "low", "high")]
-            self.prices = [list(zip(*face)) for face in zip(*columns)]
+            different = {tuple(map(id, face)): face for face in zip(*columns)}
+            self.work.hold(len(different) * self.width, 120)
+            made: dict[Any, list[Any]] = {key: list(zip(*face)) for key, face in different.items()}
+            self.prices = [list(made[tuple(map(id, face))]) for face in zip(*columns)]
             kept = all(min(h, l1, n) >= 0 and a <= z for face in self.prices for h, l1, n, a, z in face)
             demand(kept, "a price is negative, or a weight has no room")
             self.group, self.most = number(self.size.get("group", 0)), self.size.get("whole")
             demand(self.group >= 0, "a price is negative")
             self.groups = vector(self.size.get("groups", 0), self.width, "groups")
+            self.note([self.constant, self.group])
         else:
-            self.factor, self.groups, self.most = number(self.size.get("factor")), [], None
-            psd = self.features.get("kernel") != "poly" or number(self.features.get("coef0")) >= 0
+            self.factor, self.groups, self.most = number(self.size["factor"]), [], None
+            psd = number(self.features.get("coef0", 0)) >= 0
             demand(self.factor > 0 and psd, "the factor is not positive, or the kernel not semidefinite")
+            self.note([self.constant, self.factor])
         self.grouped, self.share = any(self.groups), ZERO
         alike = weighed and all(face == self.prices[0] for face in self.prices)
         alike &= not any(any(r.less) or any(0 < len(a) < self.faces for a in r.at) for r in self.rows)
         demand(not self.choice or (alike and len(self.choice) == 1), "the faces to choose from are not alike")
         if "variance" in self.size:
-            told = need(self.size, "variance", dict)
-            self.share, n = number(told.get("share")), self.samples.n
-            self.weights = vector(told.get("weights"), n, "weights")
+            self.share, n = number(self.size["variance"]["share"]), self.samples.n
+            self.weights = vector(self.size["variance"]["weights"], n, "weights")
             demand(self.share > 0 and min(self.weights) > 0, "the variance has a wrong share or weight")
+            self.note([self.share, *self.weights])
+
+    def note(self, numbers: Iterable[Fraction]) -> None:
+        """Keep in view how long the numbers of a claim are: over one denominator."""
+        ratios = [v.as_integer_ratio() for v in numbers if isinstance(v, Fraction)]
+        for den in {den for _, den in ratios}:
+            if self.den % den:
+                self.work.spend(1, self.den.bit_length())
+                self.den = lcm(self.den, den)
+        self.top = max(self.top, bits_of(top for top, _ in ratios))
+
+    @property
+    def bits(self) -> int:
+        """The bits of a score or a pull, or more."""
+        return self.den.bit_length() + self.top + self.reach
 
     def by_face(self, name: str) -> list[Vector]:
         """A vector of the size for each face; they may be one."""
         ends = {"low": "-inf", "high": "inf"}
         told = self.size.get(name, ends.get(name, 0))
         if type(told) is dict and "faces" in told:
-            demand(len(need(told, "faces", list)) == self.faces, f"{name} is not told for each face")
-            return [vector(part, self.width, name, name in ends) for part in told["faces"]]
-        return [vector(told, self.width, name, name in ends)] * self.faces
+            demand(len(told["faces"]) == self.faces, f"{name} is not told for each face")
+            found = [vector(part, self.width, name, name in ends) for part in told["faces"]]
+        else:
+            found = [vector(told, self.width, name, name in ends)] * self.faces
+        for face in found if type(told) is dict else found[:1]:
+            self.note(face)
+        return found
 
     def through(self, c: Vector, out: bool) -> tuple[Vector, Fraction]:
         """The scores of coefficients, without b (out), or the pull of betas; and how far they may be off."""
@@ -485,16 +773,24 @@ class Program:
         demand(inside, "the point is outside its box")
         if self.most is not None:
             tops = whole(w[: self.width - (self.kind == "lifted")])[0]
-            kept = max(map(abs, tops), default=0) <= need(self.size, "whole", int) * gcd(*tops)
+            kept = max(map(abs, tops), default=0) <= self.most * gcd(*tops)
             demand(kept, "the weights are no such whole numbers times a scale")
         squares = sum((h * v * v for v, (h, *_) in zip(w, self.prices[k]) if v), ZERO)
         return squares, sum((l1 * abs(v) + n for v, (_, l1, n, _, _) in zip(w, self.prices[k]) if v), ZERO)
 
     def value(self, point: Json) -> tuple[Fraction, list[Vector]]:
         """The objective at the point, or more, if it keeps its constraints; and the slopes of variances."""
-        faces = [vector(w, self.width, "w") for w in need(point, "w", list)]
-        demand(len(faces) == self.faces, "the point has another number of faces")
-        b = vector(need(point, "b", list), self.faces, "b") if self.intercept else [ZERO] * self.faces
+        demand(len(point["w"]) == self.faces, "the point has another number of faces")
+        faces = [vector(w, self.width, "w") for w in point["w"]]
+        b = vector(point.get("b", []), self.faces, "b") if self.intercept else [ZERO] * self.faces
+        demand(self.intercept or point.get("b", []) == [], "the point has a b without an intercept")
+        for numbers in (*faces, b):
+            self.note(numbers)
+        self.work.hold(self.faces * self.samples.n, 100 + self.bits // 4)
+        self.work.spend(self.faces * self.width * (8 if self.kind != "kernel" else 1), 2 * self.bits)
+        self.work.spend(self.samples.n * self.faces * (8 if "variance" in self.size else 1), 2 * self.bits)
+        for rows in self.rows:
+            self.work.spend(self.samples.n / 4 + rows.effort * rows.places, 2 * self.bits)
         outputs = [self.through(w, True) for w in faces]
         sizes = [self.measure(k, w, *output) for k, (w, output) in enumerate(zip(faces, outputs))]
         squares, total = [square for square, _ in sizes], self.constant + sum(other for _, other in sizes)
@@ -517,10 +813,13 @@ class Program:
     def known(self, told: Json, above: Held) -> Held:
         """Multipliers by family and face: what a node tells, and elsewhere what the node above has."""
         found = dict(above)
-        for name, parts in need({"rows": {}, **told}, "rows", dict).items():
-            demand(type(parts) is list and len(parts) == self.faces, f"{name} is not told for each face")
+        for name, parts in told.get("rows", {}).items():
+            demand(len(parts) == self.faces, f"{shown(name)} is not told for each face")
             old: list[Any] = found.get(name) or [None] * self.faces
-            found[name] = [vector(v, self.samples.n, name, False, o) for v, o in zip(parts, old)]
+            self.work.spend(self.faces * self.samples.n / 20)
+            found[name] = [vector(v, self.samples.n, shown(name), False, o) for v, o in zip(parts, old)]
+            for part in found[name]:
+                self.note(part)
         demand(set(found) == {rows.name for rows in self.rows}, "there must be multipliers of every family")
         return found
 
@@ -530,9 +829,10 @@ class Program:
             self.leaves += 1
             gain, price = self.bound(told, slopes, above)
             return gain - price
-        ways, known, found = need(told, "ways", list), self.known(told, above or {}), []
+        ways, known, found = told["ways"], self.known(told, above or {}), []
+        demand(("sample" in told) == bool(self.choice), "the tree decides of samples at one face, or weights")
         if self.choice:
-            i, rows = need(told, "sample", int), self.choice[0]
+            i, rows = told["sample"], self.choice[0]
             may = 0 <= i < self.samples.n and rows.one[i] and not rows.at[i]
             demand(may and len(ways) == min(used + 1, self.faces), f"sample {i} has other ways, or none")
             for k, way in enumerate(ways):
@@ -540,7 +840,7 @@ class Program:
                 found.append(self.least(way, slopes, known, max(used, k + 1)))
             rows.at[i] = []
             return min(found)
-        j, constant = need(told, "weight", int), self.constant
+        j, constant = told["weight"], self.constant
         demand(self.kind != "kernel" and 0 <= j < self.width and len(ways) == 2, f"weight {j} has no 2 ways")
         h, l1, n, low, high = kept = self.prices[0][j]
         either = ((h, l1, n, ZERO, ZERO), constant), ((h, l1, ZERO, low, high), constant + n)
@@ -549,9 +849,22 @@ class Program:
         self.prices[0][j], self.constant = kept, constant
         return min(found)
 
+    def charge_bound(self, known: Held) -> None:
+        """Charge what a bound by these multipliers takes."""
+        n, faces, bits = self.samples.n, self.faces, 2 * self.bits
+        self.work.spend(sum(faces * n / 8 for _ in self.rows))
+        for rows in self.rows:
+            used = sum(n - part.count(ZERO) for part in known[rows.name])
+            used += rows.places if rows.loss == "linear" else 0
+            self.work.spend(used * rows.effort, bits)
+        self.work.spend(faces * n * (8 if self.share else 0.5), bits)
+        self.work.spend(faces * self.width * (6 if self.kind != "kernel" else 1), bits)
+        self.work.hold(faces * (n + self.width), 100 + bits // 8)
+
     def bound(self, told: Json, slopes: list[Vector], above: Held | None = None) -> tuple[Fraction, Fraction]:
         """What multipliers earn and pay, if they keep signs, caps and balance; slopes are of the variance."""
         known, gain, paid = self.known(told, above or {}), self.constant, ZERO
+        self.charge_bound(known)
         betas = [[ZERO] * self.samples.n for _ in range(self.faces)]
         for rows in self.rows:
             gain += rows.gain(known[rows.name])
@@ -563,12 +876,19 @@ class Program:
             squares = sum(v * v / p for v, p in zip(z, self.weights))
             paid += self.share / 2 * sum(self.weights) * squares
         shares = [Fraction(1)] * self.faces
+        demand(
+            ("shares" in told) == (self.shape == "worst"), "shares are for the size worst, and needed there"
+        )
+        demand(("held" in told) == self.grouped, "what is held is for groups, and needed there")
         if self.shape == "worst":
-            shares = vector(told.get("shares"), self.faces, "shares")
+            shares = vector(told["shares"], self.faces, "shares")
+            self.note(shares)
             demand(sum(shares) == 1 and min(shares) >= 0, "the shares do not divide 1")
         held: list[Vector] = [[]] * self.faces
         if self.grouped:
-            held = [vector(q, self.width, "held") for q in need(told, "held", list)]
+            held = [vector(q, self.width, "held") for q in told["held"]]
+            for q in held:
+                self.note(q)
             lengths = self.lengths(held)
             kept = len(held) == self.faces and all(s <= (g and self.group) ** 2 for g, s in lengths.items())
             demand(kept, "a group holds more than its price")
@@ -576,81 +896,136 @@ class Program:
         return gain, paid + sum((self.price(k, *parts) for k, parts in each_face), ZERO)
 
 
-def load_samples(told: Json, path: str) -> tuple[list[Cells], int, list[int]]:
+def doubles(values: Vector, what: str) -> list[float]:
+    known = {value: float(value) for value in set(values) if abs(value) < 1 << 1023}
+    demand(all(known.get(value) == value for value in values), f"{what} is no vector of doubles")
+    return [known[value] for value in values]
+
+
+def load_samples(told: Json, path: str, work: Work | None = None) -> tuple[list[Cells], int, list[int]]:
     """The samples that a claim is about, as the machine saw them, and their labels -1 and +1."""
-    m, runs, labels = need(told, "features", int), need(told, "rows", list), need(told, "labels", dict)
-    ends = [end for run in runs for end in run if type(end) is int]
-    demand(len(ends) == 2 * len(runs) > 0 and ends == sorted(ends), "the rows are not in order")
-    demand(ends[0] >= 0 and m <= 10_000_000, "there are no such samples")
-    signs = {plain(labels.get("-1")): -1, plain(labels.get("+1")): 1}
+    m, runs, labels, work = told["features"], told["rows"], told["labels"], work or Work(inf, inf)
+    ends = [end for run in runs for end in run]
+    demand(all(len(run) == 2 for run in runs) and ends and ends == sorted(ends), "the rows are not in order")
+    demand(ends[0] >= 0 and 1 <= m <= MOST_FEATURES, "there are no such samples")
+    signs = {plain(labels["-1"]): -1, plain(labels["+1"]): 1}
+    demand(len(signs) == 2, "both labels are one")
     kinds = {"shift": sub, "divide": truediv, "factor": mul, "times": mul}
     given = [(name, vector(told[name], m, name)) for name in kinds if name in told]
-    steps = [(kinds[name], list(map(float, by))) for name, by in given]
-    whole_file = from_npy(path) if path.endswith(".npy") else from_text(path, told.get("target", -1))
+    work.hold(m * len(given), 40)
+    steps = [(kinds[name], doubles(by, name)) for name, by in given]
+    demand("divide" not in told or all(dict(given)["divide"]), "a divisor is 0")
+    with open(path, "rb") as file:
+        is_npy = path.lower().endswith(".npy") or file.read(6) == b"\x93NUMPY"
+    is_sparse, target = not is_npy and is_svmlight(path, work), told.get("target", -1)
+    demand(target == -1 or not (is_npy or is_sparse), "the target is for tables")
+    if is_npy or is_sparse:
+        samples = from_npy(path, work) if is_npy else from_svmlight(path, work)
+    else:
+        samples = from_table(path, target, work)
     wanted = (k for a, z in runs for k in range(a, z))
     rows, y, at = [], [], next(wanted, None)
-    for i, (cells, label) in enumerate(whole_file):
+    for i, (cells, label) in enumerate(samples):
+        demand(len(cells) == m or is_sparse, f"the data have {len(cells)} features, not {m}")
         if i == at:
             rows.append(prepared(cells, m, steps))
+            work.hold(1, 300 + 130 * len(rows[-1]))
             y.append(signs.get(plain(label), 0))
             at = next(wanted, None)
-    demand(at is None, "there are no such samples")
+    demand(at is None and rows, "there are no such samples")
     demand(0 not in y, "the labels are not those of the claim")
     return rows, m, y
 
 
-def check(claim: Json, path: str, say: Callable[[str], None]) -> None:
+def check(claim: Json, path: str, say: Callable[[str], None], work: Work | None = None) -> None:
     """Prove a claim step by step, or raise Refused."""
-    told, stated, kind = need(claim, "data", dict), need(claim, "claim", dict), need(claim, "kind", str)
-    rows, m, y = load_samples(told, path)
+    work = work or Work()
+    space = work.space
+    try:
+        prove(claim, path, say, work)
+    except Refused:
+        raise
+    except OSError as error:
+        raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
+    except Exception as error:  # whatever a broken file leads to, it is no proof
+        raise Refused(f"a file is broken ({type(error).__name__}: {shown(str(error))})") from error
+    work.space = space
+
+
+def prove(claim: Json, path: str, say: Callable[[str], None], work: Work) -> None:
+    told = read(claim, CLAIM, "claim")
+    trees = [(told["multipliers"], 0)] if told["kind"] == "bounds" else []
+    while trees:
+        tree, level = trees.pop()
+        demand(level <= MOST_LEVELS, f"the tree has more than {MOST_LEVELS} levels")
+        trees += [(way, level + 1) for way in read(tree, TREE, "tree").get("ways", [])]
+    rows, m, y = load_samples(told["data"], path, work)
     say(f"the data are read: {len(y)} samples of {m} features, {y.count(1)} of them +1")
-    demand(digest(rows, m, y) == told.get("sha256"), "the samples are not those of the claim")
+    demand(digest(rows, m, y) == told["data"]["sha256"], "the samples are not those of the claim")
     say("they have the digest of the claim")
-    program, multipliers = Program(need(claim, "program", dict), rows, m, y), need(claim, "multipliers", dict)
-    if kind == "infeasible":
+    program, multipliers = Program(told["program"], rows, m, y, work), told["multipliers"]
+    if told["kind"] == "infeasible":
         gain, price = program.bound(multipliers, [])
         hard = all(cap is None for rows in program.rows for cap in rows.cap)
         proven = gain > program.constant and not price
         demand(hard and program.is_square and proven, "the multipliers are no ray")
         say("the multipliers are a ray: no point keeps the rows without slack")
         return
-    demand(kind == "bounds", "a claim is of bounds or infeasible")
-    high, low, gap = (number(stated.get(name)) for name in ("value", "bound", "gap"))
-    value, slopes = program.value(need(claim, "point", dict))
-    demand(value <= high, f"the value is {float(value)!r}, above the {float(high)!r} that is claimed")
-    say(f"the point keeps its constraints, and its value is at most {float(high)!r}, as claimed")
+    high, low, gap = (number(told["claim"][name]) for name in ("value", "bound", "gap"))
+    value, slopes = program.value(told["point"])
+    top, least = rounded(high, True), rounded(low, False)
+    demand(value <= high, f"the value is {rounded(value, False)}, above the {top} that is claimed")
+    say(f"the point keeps its constraints, and its value is at most {top}, as claimed")
     bound = program.least(multipliers, slopes)
-    demand(bound >= low, f"the bound is {float(bound)!r}, not {float(low)!r} as claimed")
-    say(f"the multipliers keep signs, caps and balance, and prove {float(low)!r}, as claimed")
+    demand(bound >= low, f"the bound is {rounded(bound, True)}, not {least} as claimed")
+    say(f"the multipliers keep signs, caps and balance, and prove {least}, as claimed")
     if program.leaves > 1:
         say(f"so they do in each of {program.leaves} cases, and there is no other")
     demand(high - low <= gap, "the gap is larger than claimed")
-    say(f"no point is better by more than {float(gap):.3g}, as claimed")
+    say(f"no point is better by more than {rounded(gap, True)}, as claimed")
+
+
+def claims_of(path: str, work: Work) -> Json:
+    """The claims in a file, each read by itself later."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MOST_FILE + 1)
+        demand(len(content) <= MOST_FILE, f"a claim file has at most {MOST_FILE >> 20} MB")
+        work.hold(content.count(b",") + content.count(b"[") + content.count(b"{"), 70)
+        work.hold(2, len(content))
+        told = read(parsed(content.decode("utf-8")), FILE, "file of claims")
+    except OSError as error:
+        raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise Refused("the claim file is nested too deeply") from error
+    except ValueError as error:
+        raise Refused(f"the claim file is not JSON in UTF-8: {shown(str(error))}") from error
+    demand(1 <= len(told["claims"]) <= 5000, "a file has from 1 to 5000 claims")
+    return told["claims"]
 
 
 def main(arguments: list[str]) -> int:
     """The exit status."""
+    if arguments in (["-h"], ["--help"]):
+        print(HELP)
+        return 0
+    if len(arguments) != 2 or arguments[0].startswith("-"):
+        print("usage: python check.py CLAIM DATA (--help says more)", file=sys.stderr)
+        return 2
     steps: list[str] = []
+    work = Work()
 
     def say(text: str) -> None:
         steps.append(text)
         print(f"{len(steps):3}. {text}: yes")
 
     try:
-        demand(len(arguments) == 2, "usage: python check.py claim.json data")
-        with open(arguments[0], encoding="utf-8") as file:  # of two fields of one name there is neither
-            told = json.load(file, object_pairs_hook=lambda p: dict(p) if len(dict(p)) == len(p) else None)
-        is_ours = need(told, "format", str) == "polyopt claim" and need(told, "version", int) == 1
-        demand(is_ours, "this is no claim, or of another version")
-        demand(0 < len(need(told, "claims", list)) <= 5000, "a file has from 1 to 5000 claims")
-        for claim in told["claims"]:
-            say(f"a claim on {need(claim, 'title', str)[:60]!r} is read")
-            check(claim, arguments[1], say)
+        for claim in claims_of(arguments[0], work):
+            title = claim.get("title")
+            say(f"a claim on {shown(title if type(title) is str else '')} is read")
+            check(claim, arguments[1], say, work)
     except Refused as why:
-        print(f"{len(steps) + 1:3}. {why}: NO")
-        return 1
-    except Exception as error:  # whatever a broken file leads to, it is no proof
-        print(f"{len(steps) + 1:3}. a file is broken ({type(error).__name__}: {str(error)[:80]!r}): NO")
+        print(f"Refused: {why}")
         return 1
     print("Every step holds.")
     return 0

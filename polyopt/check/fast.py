@@ -26,6 +26,7 @@ __all__ = ["checker", "main"]
 
 _PRECISION = 232  # bits: exp(-t) 2^128 then has an error below 2^-90
 _BLOCK = 64  # columns at once
+_SPEED = 20  # of FLINT's kernels, relative to those of check.py, in estimates of time
 _CELLS, _KEPT = 20_000_000, 8_000_000  # of samples as one dense matrix; of kernel values that are kept
 
 
@@ -50,14 +51,15 @@ def checker() -> Any:
 
     def gram(samples: Any, c: list[Fraction], kernel: Any) -> tuple[list[Fraction], Fraction]:
         """K c, and how far its numbers may be from the true ones."""
-        if samples.n * samples.m > _CELLS or plain.need(kernel, "kernel", str) == "linear":
+        if samples.n * samples.m > _CELLS or kernel["kernel"] == "linear":
             found: tuple[list[Fraction], Fraction] = slow(samples, c, kernel)
             return found
         factors, under = plain.whole(c)
-        slow(samples, [plain.ZERO] * samples.n, kernel)  # refuses what is no kernel
+        slow(samples, [plain.ZERO] * samples.n, kernel)  # refuses parameters that are out of range
         if "kernel" not in vars(samples):
             samples.kernel = _Kernel(plain, samples, kernel)
         at = [j for j, factor in enumerate(factors) if factor]
+        samples.kernel.charge(at)
         sums = samples.kernel.times(at, [factors[j] for j in at])
         off = plain.UNIT * sum(map(abs, c)) if kernel["kernel"] == "rbf" else plain.ZERO
         return [Fraction(int(v), under * samples.kernel.den) for v in sums], off
@@ -77,7 +79,7 @@ class _Kernel:
                 row[j] = value
             cells += row
         self.X = flint.fmpz_mat(samples.n, samples.m, cells)
-        self.gamma = plain.number(kernel.get("gamma"))
+        self.samples, self.gamma = samples, plain.number(kernel["gamma"])
         self.top, self.low = self.gamma.numerator, self.gamma.denominator * samples.den**2
         self.columns: dict[int, list[Any]] = {}
         self.is_rbf = kernel["kernel"] == "rbf"
@@ -85,10 +87,19 @@ class _Kernel:
             self.den = 1 << plain.BITS
             self.norms = [flint.fmpz(sum(v * v for v in x)) for _, x in samples.rows]
         else:
-            coef0, self.degree = plain.number(kernel.get("coef0")), kernel["degree"]
+            coef0, self.degree = plain.number(kernel["coef0"]), kernel["degree"]
             self.plus, self.top = coef0.numerator * self.low, self.top * coef0.denominator
             self.low *= coef0.denominator
             self.den = self.low**self.degree
+
+    def charge(self, at: list[int]) -> None:
+        """Charge the columns that are not kept, and the sum of all."""
+        inside = self.plain.bits_of([self.top, self.low]) + 2 * self.samples.bits
+        bits = self.plain.BITS if self.is_rbf else self.degree * inside
+        new = sum(j not in self.columns for j in at)
+        self.samples.charge_columns(new / _SPEED, inside, bits)
+        self.samples.work.spend(len(at) * self.n / 8 / _SPEED, bits)
+        self.samples.work.hold(min(new * self.n, _KEPT), 40 + bits // 8)
 
     def times(self, at: list[int], factors: list[int]) -> list[Any]:
         """The sum of these columns times factors."""

@@ -164,7 +164,7 @@ def _write(
         try:
             for claim in claims:
                 check(claim, data, steps.append)
-        except (Refused, ValueError, LookupError, TypeError):
+        except Refused:
             plain = False
     if not plain:
         file = out.with_suffix(".svm")

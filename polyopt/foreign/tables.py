@@ -121,7 +121,7 @@ def read_csv_table(text: str, source: str, names: Sequence[str] | None) -> Answe
     ]
     head = (
         None
-        if all(isinstance(plain(cell), float) for cell in rows[0])
+        if all(not isinstance(plain(cell), str) for cell in rows[0])
         else [cell.strip() for cell in rows.pop(0)]
     )
     if not rows or len({len(row) for row in rows}) != 1 or (head and len(head) != len(rows[0])):
