@@ -88,7 +88,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         is predicted. A calibration moves the log-odds of the one, and the faces of the other.
     n_init : int, default=10
         Starts, of which the best end is kept.
-    max_iter : int, default=500
+    max_iter : int, default=5000
         Iterations at most, per start: steps of expectation and maximisation, those at softer gates (`anneal`)
         among them, and iterations of Newton's method or L-BFGS in the polish (`polish`), all together.
     tol : float, default=1e-6
@@ -122,7 +122,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
     anneal: bool = True
     polish: bool = True
     decision: str = "posterior"
-    max_iter: int = 500
+    max_iter: int = 5000
     tol: float = 1e-6
     class_weight: ClassWeight = None
 

@@ -15,7 +15,7 @@ from formulations import class_faces as faces
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.rounds import Stage, run_stages
-from polyopt.outer.starts import best_of, generators_of, number_of_best
+from polyopt.outer.starts import best_of, continued, generators_of, number_of_best
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import descend, eliminate, numbers_of, polish
 from polyopt.watch import tell
@@ -129,10 +129,7 @@ def solve_logistic_polytopes(
     before = clock.seconds
     last = (_exact if method == "exact" else _polished)(problem, best["W"], max_iter - begun, tol, clock.left)
     status = Status.CONVERGED if last.status is Status.SOLVED else last.status
-    records = [
-        {**record, "start": float(number), "step": begun + made, "seconds": before + record["seconds"]}
-        for made, record in enumerate(last.history, 1)
-    ]
+    records = continued(last.history, "step", number, begun, before)
     for record in records[-1:]:
         tell(record)
     return replace(

@@ -231,7 +231,7 @@ class PlumeProblem(DescentProblem):
 
 
 def solve_plume(
-    problem: PlumeProblem, *, n_init: int = 10, max_iter: int = 500, tol: float = 1e-6, anneal: bool = True,
+    problem: PlumeProblem, *, n_init: int = 10, max_iter: int = 5000, tol: float = 1e-6, anneal: bool = True,
     polish: bool = True, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
 ) -> Solution:  # fmt: skip
     """Expectation and maximisation from many starts, each polished to a stationary point; the best is kept.
