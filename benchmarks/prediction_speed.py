@@ -66,7 +66,7 @@ def _of(samples: Any, rows: np.ndarray) -> Any:
 def _fitted(X: Any, y: np.ndarray) -> dict[str, Any]:
     from interpret.glassbox import ExplainableBoostingClassifier
 
-    machine = LogisticPolytopes(8, n_init=1, max_iter=20, tol=1e-1, random_state=0)
+    machine = LogisticPolytopes(8, n_init=1, max_iter=240, tol=1e-1, random_state=0)
     search = LogisticSearch(LogisticPolytopes(n_init=1, tol=1e-3, random_state=0), max_numbers=60, budget=60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of ends that come early

@@ -108,7 +108,7 @@ def _model(rng: np.random.Generator, machine: str, settings: dict[str, Any], ext
         return SPLA1(max_iter=20, ridge=ridge, positives=str(rng.choice(["cell", "all"])), **settings)
     gamma = float(rng.choice([0.0, 1.0, 1.0, 5.0, log_uniform(rng, *wide)]))
     decision = str(rng.choice(["posterior", "polytope"]))
-    return PLUME(gamma=gamma, ridge=ridge, max_iter=60, decision=decision, **settings)
+    return PLUME(gamma=gamma, ridge=ridge, max_iter=700, decision=decision, **settings)
 
 
 def _signed(model: Any, drawn: Draw) -> Any:

@@ -108,7 +108,9 @@ class ConvexPolytopeMachine(PolytopeLearner):
         "sgd" stops once its objective varies by no more than this, relative; "dual" solves for an
         assignment to a tenth of this gap, relative. "exact" and "global" are always solved to 1e-6 or better.
     max_iter : int, default=300
-        Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept.
+        Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept. For the best
+        start they include the rounds that refine or prove its end ("dual" with a price, `max_features`), but
+        not the ascents and epochs without a price that make a start. "global" has no such cap.
     time_limit : float, optional
         Seconds at most, for all pairs of classes together; the best point is kept. "exact" looks at the
         clock only between its programs and their iterations.
@@ -145,7 +147,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
         with a price or signs rows for each face and feature: what ``upper``, ``lower``, ``group`` and
         ``sign`` hold against its weight (none from "sgd").
     history_ : pandas.DataFrame
-        One row per round or epoch of every start.
+        One row per round or epoch of every start, of which ``n_iter_`` is the number. With "global"
+        ``n_iter_`` is the number of nodes and rounds of prices, and a row is made every fifth of a second.
 
     References
     ----------

@@ -80,8 +80,10 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         assignment after the other. "auto" is "newton".
     n_init : int, default=4
         Random starts, of which the best is kept.
-    max_iter : int, default=100
-        Iterations of L-BFGS-B of each descent, at each of its two softnesses; rounds of "exact".
+    max_iter : int, default=2000
+        Iterations at most, per start: of L-BFGS in the descent and, for the best start, of Newton's method
+        or rounds of the explicit program ("exact") after it, all together. The descents that meet
+        `max_numbers` are not counted.
     tol : float, default=1e-6
         Relative gap to the proven bound of the assignment at which "newton" ends.
     time_limit : float, optional
@@ -106,7 +108,8 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     duals_ : pandas.DataFrame
         One row per sample and face of the other class: what the sample pulls at it, in input order.
     history_ : pandas.DataFrame
-        One row per start, and one for the polish.
+        One row per iteration of every start. Rows of a descent have the smoothed objective and its softness,
+        the last one and those after the descent the objective.
     """
 
     n_faces: int | tuple[int, int] = 3
@@ -115,7 +118,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     max_numbers: int | None = None
     solver: str = "auto"
     n_init: int = 4
-    max_iter: int = 100
+    max_iter: int = 2000
     tol: float = 1e-6
     time_limit: float | None = None
     class_weight: ClassWeight = None

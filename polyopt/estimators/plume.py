@@ -88,8 +88,9 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         is predicted. A calibration moves the log-odds of the one, and the faces of the other.
     n_init : int, default=10
         Starts, of which the best end is kept.
-    max_iter : int, default=500
-        Steps of expectation and maximisation at most, per start.
+    max_iter : int, default=5000
+        Iterations at most, per start: steps of expectation and maximisation, those at softer gates (`anneal`)
+        among them, and iterations of Newton's method or L-BFGS in the polish (`polish`), all together.
     tol : float, default=1e-6
         Relative tolerance of the certificate that the end of a run is to reach.
 
@@ -104,7 +105,8 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         pulls at it, in input order; and with a price or signs rows for each face and feature: what ``upper``,
         ``lower``, ``group`` and ``sign`` hold against its weight.
     history_ : pandas.DataFrame
-        One row per step of every start.
+        One row per iteration of every start, and one numbered 0 for the start itself. Rows of one ``gamma``
+        compare. The faces in use are in the rows of steps and of the end of the polish.
 
     References
     ----------
@@ -120,7 +122,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
     anneal: bool = True
     polish: bool = True
     decision: str = "posterior"
-    max_iter: int = 500
+    max_iter: int = 5000
     tol: float = 1e-6
     class_weight: ClassWeight = None
 

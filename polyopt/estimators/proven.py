@@ -35,7 +35,8 @@ class Proven(BaseEstimator):
     duals_ : pandas.DataFrame
         One row per constraint, with its multiplier, in input order.
     history_ : pandas.DataFrame
-        What the solver recorded as it went; empty where it records nothing.
+        One row per iteration, as many as ``n_iter_`` says, and one numbered 0 for a start that is a point
+        itself; empty if the solver records nothing.
     """
 
     solution_: Any

@@ -15,7 +15,7 @@ from formulations import class_faces as faces
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.rounds import Stage, run_stages
-from polyopt.outer.starts import best_of, generators_of
+from polyopt.outer.starts import best_of, continued, generators_of, number_of_best
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import descend, eliminate, numbers_of, polish
 from polyopt.watch import tell
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["random_start", "solve_logistic_polytopes"]
 
 _SIZE = 1.0  # of the scores' spread at random faces
+_STEPS_AT_ONE_SOFTNESS = 100  # iterations of a descent at one softness at most
 
 
 def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
@@ -51,7 +52,7 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
 
 
 def solve_logistic_polytopes(
-    problem: FaceLoss, *, method: str = "newton", n_init: int = 4, max_iter: int = 100, tol: float = 1e-4,
+    problem: FaceLoss, *, method: str = "newton", n_init: int = 4, max_iter: int = 2000, tol: float = 1e-4,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None, begin: Array | None = None,
     max_numbers: int | None = None, knots: Array | None = None,
 ) -> Solution:  # fmt: skip
@@ -66,7 +67,8 @@ def solve_logistic_polytopes(
     n_init, seed, n_jobs
         Random starts, their seed, and how many are run at once.
     max_iter : int
-        Iterations of each descent, at either softness; rounds of the explicit program.
+        Iterations at most, per start: of the descent, and for the best start those of Newton's method, or
+        rounds of the explicit program, that follow. Descents by which `max_numbers` is met are not counted.
     tol : float
         Relative gap of the assignment's program to which the end is polished.
     time_limit : float, optional
@@ -84,40 +86,57 @@ def solve_logistic_polytopes(
     Solution
         ``primal`` has ``W`` and ``assignment`` and, where weights were held at 0 for their number alone,
         ``support``, which may differ from it; ``duals`` has ``margin``. CONVERGED where the end is
-        stationary; a limit, or Ctrl-C, keeps the best point.
+        stationary; a limit, or Ctrl-C, keeps the best point. ``history`` has a record per iteration: for a
+        descent the softness and the ``smoothed`` objective, and the ``objective`` at its end; for the rest
+        the ``objective``.
     """
     clock = Clock(time_limit)
     generators = generators_of(seed, n_init)
     known = [] if begin is None else [begin]
 
     def run(number: int, time_left: float | None) -> Solution:
-        watch = Clock(time_left)
+        watch, records = Clock(time_left), list[dict[str, float]]()
         W = known[number] if number < len(known) else random_start(problem, generators[number - len(known)])
-        W, made = descend(problem, W, watch, max_iter=max_iter)
+
+        def note(softness: float, smoothed: float) -> None:
+            record = {"step": len(records) + 1.0, "seconds": watch.seconds, "objective": np.nan}
+            records.append({**record, "softness": softness, "smoothed": smoothed})
+
+        W, made = descend(
+            problem, W, watch, max_iter=_STEPS_AT_ONE_SOFTNESS, most=max_iter, progress=note
+        )  # fmt: skip
         value = problem.value(W)
-        record = {"step": float(made), "seconds": watch.seconds, "objective": value}
-        tell(record)
-        status = Status.TIME_LIMIT if watch.is_over else Status.CONVERGED
+        for record in records[-1:]:
+            record["objective"] = value
+            tell(record)
+        status = Status.CONVERGED if made < max_iter else Status.ITERATION_LIMIT
         return Solution(
-            status, {"W": W}, {}, value, None, "l-bfgs", made, solve_time=watch.seconds, history=(record,)
-        )
+            Status.TIME_LIMIT if watch.is_over else status, {"W": W}, {}, value, None, "l-bfgs", made,
+            solve_time=watch.seconds, history=tuple(records),
+        )  # fmt: skip
 
     single = max(problem.owners.minus, problem.owners.plus) <= 1  # a convex problem has one optimum
     count = 1 if single else n_init + len(known)
     best = best_of(run, count, time_limit=time_limit, n_jobs=n_jobs)
+    number = number_of_best(best.runs)
+    begun = best.runs[number].iterations
     if max_numbers is not None and numbers_of(best["W"], knots) > max_numbers:
         problem, best = _fewer(problem, best, max_numbers, clock, knots)
     if best.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
         return _known(problem, best)
-    last = (_exact if method == "exact" else _polished)(problem, best["W"], max_iter, tol, clock.left)
+    if begun >= max_iter:
+        return replace(_known(problem, best), status=Status.ITERATION_LIMIT)
+    before = clock.seconds
+    last = (_exact if method == "exact" else _polished)(problem, best["W"], max_iter - begun, tol, clock.left)
     status = Status.CONVERGED if last.status is Status.SOLVED else last.status
-    record = {"step": float(best.iterations + last.iterations), "seconds": clock.seconds,
-              "objective": last.objective}  # fmt: skip
-    history = (*best.history, *({**record, "start": each.get("start", 0.0)} for each in best.history[-1:]))
+    records = continued(last.history, "step", number, begun, before)
+    for record in records[-1:]:
+        tell(record)
     return replace(
         best, status=status, primal={**last.primal, **_supported(problem)}, duals=last.duals,
         objective=last.objective, bound=last.bound, solver=f"l-bfgs, then {last.solver}",
-        iterations=best.iterations + last.iterations, solve_time=clock.seconds, history=history,
+        iterations=best.iterations + last.iterations, solve_time=clock.seconds,
+        history=(*best.history, *records),
     )  # fmt: skip
 
 
@@ -144,7 +163,7 @@ def _supported(problem: FaceLoss) -> dict[str, NDArray[np.bool_]]:
 
 def _polished(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None) -> Solution:
     try:
-        return polish(problem, W, Clock(time_left), tol=tol, max_iter=10 * max_iter)
+        return polish(problem, W, Clock(time_left), tol=tol, max_iter=max_iter)
     except KeyboardInterrupt:
         point = Solution(Status.INTERRUPTED, {"W": W}, {}, problem.value(W), None, "newton", 0)
         return _known(problem, point)

@@ -28,10 +28,11 @@ from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
-from polyopt.outer.rounds import Round, Stage, run_from_many_starts
+from polyopt.outer.rounds import Stage, run_from_many_starts
 from polyopt.outer.starts import TIE
 from polyopt.solvers import plume as solver
 from polyopt.threads import blas_held
+from polyopt.watch import show, tell
 
 if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty
@@ -48,7 +49,6 @@ __all__ = ["PlumeProblem", "softer", "solve_plume"]
 _CLOSER = 0.1  # share of the tolerance to which the polish goes, to be clear of it
 _METHODS = ("auto", "exact", "newton", "bfgs", "gradient")
 _NEWTON_BELOW = 600  # entries of W up to which Newton is quicker than L-BFGS
-_CHEAPER = 10  # iterations of L-BFGS allowed for one of Newton's, where it polishes alone
 _INNER = {"newton": 1, "bfgs": 5, "gradient": 1}  # iterations of an M-step, where none are asked
 _SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, the ratio, the steps at each
 _JITTER = 0.1  # share of a random face in one from a cluster: equal faces would stay equal
@@ -199,12 +199,11 @@ class PlumeProblem(DescentProblem):
         }
 
     def polish(self, W: Array, max_iter: int, tol: float, time_limit: float | None = None) -> Solution:
-        """Minimise L from W (:func:`polyopt.solvers.plume.polish`); L-BFGS alone has more iterations."""
+        """Minimise L from W (:func:`polyopt.solvers.plume.polish`)."""
         return solver.polish(
             self.X, self.y, self.c, W,
             gamma=self.gamma, ridge=self.ridge, method=self.polisher,
-            max_iter=max_iter * (_CHEAPER if self.polisher == "bfgs" else 1), tol=tol, time_limit=time_limit,
-            penalty=self.penalty,
+            max_iter=max_iter, tol=tol, time_limit=time_limit, penalty=self.penalty,
         )  # fmt: skip
 
     def _climb(self, R: Array, W: Array, time_limit: float | None) -> Solution:
@@ -232,7 +231,7 @@ class PlumeProblem(DescentProblem):
 
 
 def solve_plume(
-    problem: PlumeProblem, *, n_init: int = 10, max_iter: int = 500, tol: float = 1e-6, anneal: bool = True,
+    problem: PlumeProblem, *, n_init: int = 10, max_iter: int = 5000, tol: float = 1e-6, anneal: bool = True,
     polish: bool = True, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
 ) -> Solution:  # fmt: skip
     """Expectation and maximisation from many starts, each polished to a stationary point; the best is kept.
@@ -246,8 +245,8 @@ def solve_plume(
     n_init, seed, n_jobs
         As of :func:`polyopt.outer.rounds.run_from_many_starts`.
     max_iter : int
-        Steps of each run at most, at the sharpness that is asked, and Newton's iterations in its polish; ten
-        times as many of L-BFGS.
+        Iterations of each run at most: the steps of expectation and maximisation, those at softer gates
+        among them, and the iterations of Newton's method or L-BFGS in the polish, all together.
     tol : float
         Relative tolerance of the certificate that the polish is to reach. A run ends where its steps lower
         the objective by less than a hundredth (or `tol`, if that is more), or after some steps: the polish is
@@ -263,24 +262,27 @@ def solve_plume(
     -------
     Solution
         ``primal`` has ``W``; ``duals`` has ``score``, what each sample pulls at each face
-        (:func:`formulations.mixture.multipliers`). ``history`` has a record per step with its ``gamma``, of
-        which only those of one γ compare; the last of a run is its polish. The status is CONVERGED where that
-        ended at a stationary point, and without it where the steps settled, which need not be at one. A
-        limit, or Ctrl-C, keeps the best point.
+        (:func:`formulations.mixture.multipliers`). ``history`` has a record per iteration with its ``gamma``,
+        and one of the start, numbered 0; only objectives of one γ compare. The faces in use are recorded for
+        the steps and for the end of the polish. The status is CONVERGED if the polish ended at a stationary
+        point, or without a polish if the steps settled, which need not be at one. A limit, or Ctrl-C, keeps
+        the best point.
     """
     whole("max_iter", max_iter)
     step_tol = max(tolerance(tol), _SLOW)
-    soft = softer(problem.gamma) if anneal else []
     stages: list[Stage[Array]] = [
-        *(Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in soft),
+        Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in (softer(problem.gamma) if anneal else [])
     ]
-    if polish:
-        stages.append(Stage(problem, min(max_iter, _STEPS_BEFORE), step_tol))
-        stages.append(Stage(_Polish(problem, max_iter, _CLOSER * tol), 1))
-    else:
-        stages.append(Stage(problem, max_iter, tol))
+    stages.append(Stage(problem, _STEPS_BEFORE, step_tol) if polish else Stage(problem, max_iter, tol))
+
+    def polished(found: Solution, time_left: float | None) -> Solution:
+        return _polished(problem, found, max_iter - found.iterations, _CLOSER * tol, time_left)
+
     with blas_held() if problem.is_small else nullcontext():
-        best = run_from_many_starts(stages, n_init=n_init, time_limit=time_limit, seed=seed, n_jobs=n_jobs)
+        best = run_from_many_starts(
+            stages, n_init=n_init, time_limit=time_limit, seed=seed, n_jobs=n_jobs, max_iter=max_iter,
+            finish=polished if polish else None,
+        )  # fmt: skip
     alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)
     then = ", then L itself" if polish else ""
     return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}){then}")
@@ -298,19 +300,28 @@ def softer(gamma: float) -> list[float]:
     return [_SOFTEST * _SHARPEN**i for i in range(count)]
 
 
-class _Polish:
-    """The last stage, of one round, in which L itself is minimised from the faces that EM has found."""
-
-    unit = "step"
-
-    def __init__(self, problem: PlumeProblem, max_iter: int, tol: float):
-        self.problem, self.max_iter, self.tol = problem, max_iter, tol
-        self.generators, self.start = problem.generators, problem.start
-
-    def judge(self, state: Array) -> None:
-        """None: the faces are known, at this very objective."""
-
-    def round(self, state: Array, time_limit: float | None) -> Round[Array]:
-        """The stationary point that a polish leads to, or as near as its limits let it come."""
-        point = self.problem.polish(state, self.max_iter, self.tol, time_limit)
-        return Round(point, point["W"], self.problem.record(point["W"]), is_fixed=True)
+def _polished(
+    problem: PlumeProblem, found: Solution, max_iter: int, tol: float, time_limit: float | None
+) -> Solution:
+    """The stationary point that L-BFGS or Newton's method reaches from the end of EM in `max_iter` iterations."""
+    if max_iter <= 0:
+        return replace(found, status=Status.ITERATION_LIMIT)
+    point = problem.polish(found["W"], max_iter, tol, time_limit)
+    W, gamma = point["W"], {"gamma": problem.gamma}
+    records = [
+        {"step": found.iterations + number, **record, **gamma, "seconds": found.solve_time + record["seconds"]}
+        for number, record in enumerate(point.history, 1)
+    ]
+    if records:
+        records[-1] |= problem.record(W)
+        tell(records[-1])
+        show(records[-1], lambda: {"W": W})
+    return replace(
+        point,
+        status=Status.CONVERGED if point.status is Status.SOLVED else point.status,
+        primal={"W": W},
+        bound=None,
+        iterations=found.iterations + point.iterations,
+        solve_time=found.solve_time + point.solve_time,
+        history=(*found.history, *records),
+    )

@@ -123,13 +123,20 @@ def run_rounds(
     Returns
     -------
     Solution
-        The best point, the start among them where it is one. ``history`` has a record for each round, and
-        for a start that is a point. A limit, or Ctrl-C once there is a point, keeps the best.
+        The best point, the start among them where it is one. ``history`` has a record for each round,
+        numbered from 1, and one numbered 0 for a start that is a point. A limit, or Ctrl-C once there is a
+        point, keeps the best.
     """
     return run_stages([Stage(problem, max_iter, tol, patience)], state, time_limit=time_limit)
 
 
-def run_stages(stages: Sequence[Stage[State]], state: State, *, time_limit: float | None = None) -> Solution:
+def run_stages(
+    stages: Sequence[Stage[State]],
+    state: State,
+    *,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+) -> Solution:
     """Work at one stage after the other, each from where the last one was best.
 
     Parameters
@@ -139,15 +146,18 @@ def run_stages(stages: Sequence[Stage[State]], state: State, *, time_limit: floa
         or Ctrl-C, later stages judge the best point and make no rounds.
     state : State
         Where the first stage begins.
+    max_iter : int, optional
+        Rounds of all stages together; later stages then judge the best point and make no rounds.
     time_limit : float, optional
         Seconds for all of them.
 
     Returns
     -------
     Solution
-        As of :func:`run_rounds`; ``history`` goes on from stage to stage.
+        As of :func:`run_rounds`; ``history`` goes on from stage to stage. The status is ITERATION_LIMIT if
+        `max_iter` left the last stage no round.
     """
-    run = _Run(Clock(time_limit), state)
+    run = _Run(Clock(time_limit), state, max_iter)
     for stage in stages:
         run.work(stage)
     return run.solution()
@@ -156,6 +166,7 @@ def run_stages(stages: Sequence[Stage[State]], state: State, *, time_limit: floa
 def run_from_many_starts(
     stages: Sequence[Stage[State]], *, n_init: int = 10, time_limit: float | None = None, seed: int = 0,
     n_jobs: int | None = None, last: Callable[[float | None], State] | None = None,
+    max_iter: int | None = None, finish: Callable[[Solution, float | None], Solution] | None = None,
 ) -> Solution:  # fmt: skip
     """Run the stages from several random starts, and keep the best end.
 
@@ -173,6 +184,11 @@ def run_from_many_starts(
         Starts run at once, as joblib counts.
     last : callable, optional
         Gives one start more, the last, from the seconds left (None for no limit).
+    max_iter : int, optional
+        Rounds of all stages together, per start.
+    finish : callable, optional
+        Improves the end of each run that neither the time limit nor Ctrl-C stopped, from the run's solution
+        and the seconds left.
 
     Returns
     -------
@@ -189,7 +205,13 @@ def run_from_many_starts(
             state = last(clock.left)
         else:
             state = problem.start(generators[number], clock.left)
-        return run_stages(stages, state, time_limit=clock.left)
+        found = run_stages(stages, state, max_iter=max_iter, time_limit=clock.left)
+        if finish is None or found.status in _STOPPED:
+            return found
+        try:
+            return finish(found, clock.left)
+        except KeyboardInterrupt:
+            return replace(found, status=Status.INTERRUPTED)
 
     return best_of(run, n_init + (last is not None), time_limit=time_limit, n_jobs=n_jobs)
 
@@ -197,8 +219,8 @@ def run_from_many_starts(
 class _Run(Generic[State]):
     """One run: its best point, how it came there, and why it ended."""
 
-    def __init__(self, clock: Clock, state: State):
-        self.clock = clock
+    def __init__(self, clock: Clock, state: State, max_iter: int | None):
+        self.clock, self.max_iter = clock, np.inf if max_iter is None else whole("max_iter", max_iter)
         self.best: Solution | None = None
         self.state = state  # where a round from the best point begins
         self.status = Status.ITERATION_LIMIT
@@ -211,12 +233,15 @@ class _Run(Generic[State]):
         judged = problem.judge(state)
         if judged is not None:
             self.best = judged.point
-            self._note(problem.unit, judged)
+            if not self.history:
+                self._note(problem.unit, judged)
         if self.status in _STOPPED:
             return
         self.status, waited = Status.ITERATION_LIMIT, 0
         try:
             for _ in range(stage.max_iter):
+                if self.made >= self.max_iter:
+                    return
                 if self.best is not None and run_is_over():
                     self.status = Status.TIME_LIMIT
                     return
@@ -247,11 +272,10 @@ class _Run(Generic[State]):
         )
 
     def _note(self, unit: str, found: Round[State]) -> None:
-        """A record: the start is number 0 where it is a point, and the first round number 1."""
-        number = 1 + max((int(record[unit]) for record in self.history[-1:]), default=self.made - 1)
+        """Record a round under its number, and a start that is a point under the number 0."""
         self.history.append(
             {
-                unit: float(number),
+                unit: float(self.made),
                 "seconds": self.clock.seconds,
                 "objective": found.point.objective,
                 **found.record,

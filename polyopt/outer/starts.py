@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from polyopt.jobs import answers, call_in_run
 from polyopt.solvers.clock import Clock
 from polyopt.watch import counted, current_listener, heard_by
 
-__all__ = ["TIE", "best_of", "generators_of"]
+__all__ = ["TIE", "best_of", "continued", "generators_of", "number_of_best"]
 
 TIE = 1e-9  # relative difference of objectives that counts as none
 
@@ -53,8 +53,7 @@ def best_of(
         runs, stopped = _runs(run, count, clock, Run(time_limit, whole), n_jobs)
         if whole.is_stopped:
             stopped = Status.INTERRUPTED
-    least = min(solution.objective for solution in runs)
-    best = next(solution for solution in runs if solution.objective <= least + TIE * abs(least))
+    best = runs[number_of_best(runs)]
     return replace(
         best,
         status=stopped or best.status,
@@ -67,6 +66,25 @@ def best_of(
         ),
         runs=tuple(replace(solution, duals={}) for solution in runs),
     )
+
+
+def number_of_best(runs: Sequence[Solution]) -> int:
+    """The number of the run with the least objective, the first of those that tie."""
+    least = min(solution.objective for solution in runs)
+    return next(k for k, solution in enumerate(runs) if solution.objective <= least + TIE * abs(least))
+
+
+def continued(
+    history: Sequence[dict[str, float]], unit: str, start: int, made: int, seconds: float
+) -> list[dict[str, float]]:
+    """The records of a run that went on from start `start`, after `made` iterations and so many seconds.
+
+    `unit` is the name of the iterations' numbers.
+    """
+    return [
+        {**record, "start": float(start), unit: float(made + number), "seconds": seconds + record["seconds"]}
+        for number, record in enumerate(history, 1)
+    ]
 
 
 def _runs(

@@ -37,7 +37,6 @@ _ARMIJO = 1e-4  # share of the decrease that the slope promises which a step mus
 _ROUNDING = 1e-14  # relative, within which two values count as equal
 _MEMORY = 20  # pairs of steps and changes of the gradient that L-BFGS keeps
 _SLOW, _SPAN = 1e-5, 10  # relative decrease, in how many iterations, under which L-BFGS hands on to Newton
-_CHEAPER = 10  # iterations of L-BFGS allowed for one of Newton's
 
 
 class Given(TypedDict, total=False):
@@ -82,7 +81,7 @@ def maximise(
         that Barzilai and Borwein give; or L-BFGS while it makes way, and then Newton. Each backtracks until
         the objective falls.
     max_iter : int
-        Iterations; of "bfgs-newton" Newton's, after ten times as many of L-BFGS at most.
+        Iterations at most; of "bfgs-newton" those of both methods together.
     tol : float
         Relative tolerance: of the proven gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient next to
         what it adds up before anything cancels (:func:`formulations.mixture.turnover`).
@@ -96,7 +95,8 @@ def maximise(
     -------
     Solution
         ``primal`` has ``W``, ``objective`` is F(W; R), and ``bound`` the proven one where there is a ridge.
-        The status is SOLVED within `tol`. A limit, or Ctrl-C, keeps the best point.
+        The status is SOLVED within `tol`. A limit, or Ctrl-C, keeps the best point. ``history`` has a record
+        of each iteration: ``seconds`` and ``objective``.
 
     Raises
     ------
@@ -187,8 +187,13 @@ class _Run:
         self, objective: MixtureLoss, W: Array, max_iter: int, tol: float, time_limit: float | None
     ) -> None:
         self.objective, self.max_iter, self.tol, self.clock = objective, max_iter, tol, Clock(time_limit)
-        self.W, self.iterations, self.status = W, 0, Status.STALLED
+        self.W, self.history, self.status = W, list[dict[str, float]](), Status.STALLED
         self.value, self.gradient = objective(W)
+
+    @property
+    def iterations(self) -> int:
+        """The iterations made, each with a record in the history."""
+        return len(self.history)
 
     def is_over(self) -> bool:
         """Whether to stop here, which the status then tells."""
@@ -204,7 +209,7 @@ class _Run:
 
     def move(self, W: Array, value: float, gradient: Array) -> None:
         self.W, self.value, self.gradient = W, value, gradient
-        self.iterations += 1
+        self.history.append({"seconds": self.clock.seconds, "objective": value})
 
     def descend(self, direction: Array, step: float = 1.0) -> bool:
         """Backtrack along the direction; False where nothing on it is better."""
@@ -259,6 +264,7 @@ def _minimise(
         solver=method,
         iterations=run.iterations,
         solve_time=run.clock.seconds,
+        history=tuple(run.history),
     )
 
 
@@ -290,11 +296,8 @@ def _bfgs_then_newton(run: _Run) -> None:
     of L-BFGS, which cost a tenth or less. Near it Newton needs few. The metric, which bounds the Hessian of
     logistic regression for any face (Böhning & Lindsay, 1988), leaves nothing to the units of the features.
     """
-    most = run.max_iter
-    run.max_iter = _CHEAPER * most
     _bfgs(run, positive_factor(run.objective.metric())[0], _SLOW)
-    if run.status is Status.STALLED or run.status is Status.ITERATION_LIMIT:
-        run.status, run.max_iter = Status.STALLED, run.iterations + most
+    if run.status is Status.STALLED:
         _newton(run)
 
 

@@ -142,15 +142,16 @@ def solve_batch(
     patience : int, optional
         Iterations in a row without fewer mistakes than ever before, after which the run has settled.
     max_iter : int
-        Updates at most.
+        Updates at most; 0 judges the start.
     time_limit : float, optional
         Seconds.
 
     Returns
     -------
     Solution
-        ``primal`` has ``W``, the objective is its E_P. ``history`` has a record for each iterate:
-        criterion, weight of the mistakes, the norm that is held to the threshold, faces in use.
+        ``primal`` has ``W``, the objective is its E_P, ``iterations`` counts updates. ``history`` has a record
+        for the faces after each update, and one numbered 0 for the start: criterion, weight of the mistakes,
+        the norm that is held to the threshold, faces in use.
     """
     one_of("rule", rule, RULES)
     at_least("threshold", threshold, 0.0)
@@ -307,6 +308,7 @@ def _run(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     return Solution(
-        status, {"W": kept.W}, {}, kept.criterion, None, f"polyceptron, {name}", len(history),
+        status, {"W": kept.W}, {}, kept.criterion, None, f"polyceptron, {name}",
+        int(history[-1][unit]) if history else 0,
         solve_time=clock.seconds, history=tuple(history),
     )  # fmt: skip

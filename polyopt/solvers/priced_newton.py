@@ -72,7 +72,8 @@ def minimise_priced(
     -------
     Solution
         ``primal`` has ``W``; ``objective`` has the price in it, and ``bound`` is the objective less the gap.
-        A limit, or Ctrl-C, keeps the point.
+        A limit, or Ctrl-C, keeps the point. ``history`` has the ``seconds`` and the ``objective`` after each
+        step.
 
     Raises
     ------
@@ -84,25 +85,24 @@ def minimise_priced(
             f"l1, group and signs take {MOST} weights and biases at most here, not {W.size}: choose fewer "
             "features or faces, or the Convex Polytope Machine"
         )
-    clock, W, status, made = Clock(time_limit), penalty.allowed(W), Status.ITERATION_LIMIT, 0
+    clock, W, status = Clock(time_limit), penalty.allowed(W), Status.ITERATION_LIMIT
     places = Places.of(penalty, len(W))
     loss, slope = smooth(W)
     value = loss + penalty.value(W)
-    gap = gap_of(penalty, W, slope, ridge)
+    gap, history = gap_of(penalty, W, slope, ridge), list[dict[str, float]]()
     try:
-        while made <= max_iter:
+        while True:
             if gap <= tol * abs(value) and _is_at_rest(penalty, W, slope, ridge, tol):
                 status = Status.SOLVED
                 break
             if clock.is_over or run_is_over():
                 status = Status.TIME_LIMIT
                 break
-            if made == max_iter:
+            if len(history) >= max_iter:
                 break
             active = (W != 0.0) | (penalty.shrunk(ridge * W - slope) != 0.0) | places.smooth.reshape(W.shape)
             H = smooth.hessian(W)
             _lift(H, np.flatnonzero(active))
-            made += 1
             enough = _CLOSER * min(gap, max(abs(value) * tol, gap * gap / (abs(value) or 1.0)))
             ended = least_of_model(penalty, places, W, slope, H, ridge, active, enough)
             found = _search(smooth, penalty, (W, value, slope), ended)
@@ -112,11 +112,14 @@ def minimise_priced(
                 break
             W, value, slope = found
             gap = gap_of(penalty, W, slope, ridge)
+            history.append({"seconds": clock.seconds, "objective": value})
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     return Solution(
-        status, {"W": W}, {}, value, value - gap, "proximal newton", made, solve_time=clock.seconds
-    )
+        status, {"W": W}, {}, value, value - gap, "proximal newton", len(history),
+        solve_time=clock.seconds,
+        history=tuple(history),
+    )  # fmt: skip
 
 
 def _is_at_rest(penalty: FacePenalty, W: Array, slope: Array, ridge: float, tol: float) -> bool:

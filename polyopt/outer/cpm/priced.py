@@ -24,6 +24,7 @@ from polyopt.certificates.shrunk_ascent import ShrunkAscent
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.cpm.problem import PolytopeProblem, status_by_gap
 from polyopt.outer.rounds import run_rounds
+from polyopt.outer.starts import continued, number_of_best
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -135,20 +136,24 @@ class PricedProblem(AlternatingProblem):
         found : Solution
             That end; one that a limit cut off stays as it is.
         max_iter, time_limit
-            Rounds and seconds at most.
+            Rounds of a start, those of the best run among them, and seconds at most.
         """
         if self.engine == "program" or found.status is not Status.CONVERGED:
             return found
+        number = number_of_best(found.runs)
+        made = found.runs[number].iterations
+        if made >= max_iter:
+            return found
         self.tol, self._ascent, self._before = min(self.tol, _FINE), None, np.inf
         self._begin_with = found
-        last = run_rounds(self, found["assignment"], max_iter=max_iter, time_limit=time_limit)
+        last = run_rounds(self, found["assignment"], max_iter=max_iter - made, time_limit=time_limit)
         better = last.objective <= found.objective and last.status is not Status.INTERRUPTED
         kept = last if better else found
         return replace(
             kept,
             iterations=found.iterations + last.iterations,
             solve_time=found.solve_time + last.solve_time,
-            history=found.history,
+            history=(*found.history, *continued(last.history, "round", number, made, found.solve_time)),
             runs=found.runs,
             status=Status.INTERRUPTED if last.status is Status.INTERRUPTED else found.status,
         )

@@ -21,6 +21,7 @@ from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features
 from polyopt.outer.cpm.subset_tree import SubsetSearch
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.outer.starts import continued, number_of_best
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.subset import SubsetFace
 
@@ -222,7 +223,7 @@ def solve_cpm_subset(
     n_init : int
         Starts.
     max_iter : int
-        Rounds at most, per start.
+        Rounds at most, per start; for the best start those that prove its end are among them.
     time_limit : float, optional
         Seconds; half of them for the starts.
     seed : int
@@ -243,14 +244,20 @@ def solve_cpm_subset(
         [Stage(short, max_iter)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
         time_limit=None if time_limit is None else _SHARE * time_limit,
     )  # fmt: skip
+    number = number_of_best(first.runs)
+    made = first.runs[number].iterations
     if first.status is Status.INTERRUPTED:
         return first
+    if made >= max_iter:
+        return replace(first, status=Status.ITERATION_LIMIT)
     proving = SubsetProblem(
         X, y, C, n_faces, max_features, engine=engine, tol=tol, max_nodes=max_nodes, seed=seed
     )
     proving.begin_from(first["W"], first["assignment"])
     try:
-        last = run_rounds(proving, first["assignment"], max_iter=_ROUNDS, time_limit=clock.left)
+        last = run_rounds(
+            proving, first["assignment"], max_iter=min(_ROUNDS, max_iter - made), time_limit=clock.left
+        )
     except KeyboardInterrupt:  # before there was a first round
         return replace(first, status=Status.INTERRUPTED)
     status = last.status
@@ -259,5 +266,6 @@ def solve_cpm_subset(
         status = Status.CONVERGED if is_proven else Status.ITERATION_LIMIT
     return replace(
         last, status=status, iterations=first.iterations + last.iterations, solve_time=clock.seconds,
-        history=(*first.history, *({"start": -1.0, **record} for record in last.history)), runs=first.runs,
+        history=(*first.history, *continued(last.history, "round", number, made, first.solve_time)),
+        runs=first.runs,
     )  # fmt: skip

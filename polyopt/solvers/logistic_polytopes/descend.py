@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,14 +15,16 @@ from polyopt.solvers.logistic_polytopes.proximal import proximal
 from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+    from scipy.optimize import OptimizeResult
 
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 
     Array = NDArray[np.float64]
+    Progress = Callable[[float, float], None]
 
 __all__ = ["descend"]
 
@@ -32,7 +36,7 @@ _NEARLY_ALL = 0.8  # share of the features in use from which all are taken
 
 def descend(
     problem: FaceLoss, W: Array, clock: Clock, *, softness: Sequence[float] = (1.0, 0.3), max_iter: int = 100,
-    tol: float = 1e-9,
+    tol: float = 1e-9, most: int | None = None, progress: Progress | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective.
 
@@ -53,6 +57,10 @@ def descend(
         Iterations for each of them.
     tol : float
         Relative decrease of a step at which to stop.
+    most : int, optional
+        Iterations in all.
+    progress : callable, optional
+        Called with the softness and the smoothed objective after each iteration.
 
     Returns
     -------
@@ -61,47 +69,67 @@ def descend(
     iterations : int
         In all.
     """
+    limits = _Limits(softness, max_iter, np.inf if most is None else most, tol, progress)
     smooth = problem.l1 == 0.0 and not problem.ways.any()
     if problem.group > 0.0 or (smooth and not is_sparse(problem.X)):
         W, made = np.where(problem.entries, W, 0.0), 0
+        run = proximal if problem.group > 0.0 else quasi_newton
         for t in softness:
-            run = proximal if problem.group > 0.0 else quasi_newton
-            W, steps = run(problem, W, clock, t, max_iter, tol)
+            W, steps = run(problem, W, clock, t, limits.after(made), tol, limits.progress_at(t))
             made += steps
             if clock.is_over or run_is_over():
                 break
         return W, made
     if problem.l1 > 0.0 and problem.support is None:
-        return _by_features(problem, W, clock, softness, max_iter, tol)
-    return _descended(problem, W, clock, softness, max_iter, tol)
+        return _by_features(problem, W, clock, limits)
+    return _descended(problem, W, clock, limits)
 
 
-def _by_features(
-    problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int, tol: float
-) -> tuple[Array, int]:
+@dataclass(frozen=True)
+class _Limits:
+    """The softnesses of a descent, the iterations at each and in all, and the decrease at which it stops."""
+
+    softness: Sequence[float]
+    max_iter: int
+    most: float
+    tol: float
+    progress: Progress | None
+
+    def after(self, made: int) -> int:
+        """Iterations that the next softness may take after so many."""
+        return int(min(self.max_iter, self.most - made))
+
+    def less(self, made: int) -> _Limits:
+        """The limits of a descent that goes on after so many iterations."""
+        return replace(self, most=self.most - made)
+
+    def progress_at(self, t: float) -> Callable[[float], None] | None:
+        """Progress at one softness, as a function of the objective alone."""
+        return None if self.progress is None else partial(self.progress, t)
+
+
+def _by_features(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tuple[Array, int]:
     """With a price on the features in use alone, and again where the slope asks for others."""
-    active, made = (W[:, :-1] != 0.0).any(axis=0), 0
+    active, made, sharpest = (W[:, :-1] != 0.0).any(axis=0), 0, limits.softness[-1]
     for _ in range(_WIDENED):
         if not active.any() or active.mean() > _NEARLY_ALL:
             break
         part = problem.of_features(np.flatnonzero(active))
         kept = np.append(active, True)
-        V, steps = _descended(part, W[:, kept], clock, softness, max_iter, tol)
+        V, steps = _descended(part, W[:, kept], clock, limits.less(made))
         W, made = np.zeros(problem.shape), made + steps
         W[:, kept] = V
-        slope = problem.smooth(W, softness[-1], softness[-1])[1][:, :-1]
+        slope = problem.smooth(W, sharpest, sharpest)[1][:, :-1]
         up, down = ((1.0 + _SLACK) * price[:, :-1] for price in problem.thresholds)
         wanted = ((slope < -up) | (slope > down)).any(axis=0) & ~active
-        if not wanted.any() or clock.is_over or run_is_over():
+        if not wanted.any() or made >= limits.most or clock.is_over or run_is_over():
             return W, made
         active |= wanted
-    W, steps = _descended(problem, W, clock, softness, max_iter, tol)
+    W, steps = _descended(problem, W, clock, limits.less(made))
     return W, made + steps
 
 
-def _descended(
-    problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int, tol: float
-) -> tuple[Array, int]:
+def _descended(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tuple[Array, int]:
     allowed = problem.entries
     units = problem.units
     here, made = units.inward(problem.allowed(W))[allowed], 0
@@ -120,16 +148,20 @@ def _descended(
         loss, slope = evaluate(plus - minus, t)
         return loss + float(price @ (plus + minus)), np.r_[slope + price, price - slope]
 
-    def stop(_: Array) -> None:
+    def after_step(progress: Callable[[float], None] | None, intermediate_result: OptimizeResult) -> None:
+        if progress is not None:
+            progress(float(intermediate_result.fun))
         if clock.is_over or run_is_over():
             raise StopIteration
 
-    for t in softness:
+    for t in limits.softness:
+        if limits.after(made) < 1:
+            break
         start = np.r_[np.maximum(here, 0.0), np.maximum(-here, 0.0)] if split else here
         found = minimize(
             evaluate_parts if split else evaluate, start, args=(t,), jac=True, method="L-BFGS-B",
-            bounds=bounds, callback=stop,
-            options={"maxiter": max_iter, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0},
+            bounds=bounds, callback=partial(after_step, limits.progress_at(t)),
+            options={"maxiter": limits.after(made), "maxcor": _MEMORY, "ftol": limits.tol, "gtol": 0.0},
         )  # fmt: skip
         here = found.x[: len(here)] - found.x[len(here) :] if split else found.x
         made += int(found.nit)

@@ -63,9 +63,9 @@ def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_
     -------
     Solution
         ``primal`` has ``W`` and ``assignment``, ``duals`` has ``margin``, alpha (n, K); SOLVED within the
-        assignment, which is the best for W.
+        assignment, which is the best for W. ``history`` has a record after each step.
     """
-    kept, status, t, ratio = _Kept(problem, W, tol), Status.STALLED, _SOFTEST, _SHARPEN
+    kept, status, t, ratio = _Kept(problem, W, tol, clock), Status.STALLED, _SOFTEST, _SHARPEN
     steps, last = _MOST_STEPS, W  # at the first softness there is no way back
     while t >= _SHARPEST:
         begun = kept.made
@@ -85,16 +85,27 @@ def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_
             break
         t *= ratio
         steps = _STEPS if ratio < _SLOWEST else _MOST_STEPS
-    return kept.solution(status, clock)
+    return kept.solution(status)
 
 
 class _Kept:
     """The last point, and the best bound for its assignment."""
 
-    def __init__(self, problem: FaceLoss, W: Array, tol: float):
-        self.problem, self.tol, self.made = problem, tol, 0
+    def __init__(self, problem: FaceLoss, W: Array, tol: float, clock: Clock):
+        self.problem, self.tol, self.clock = problem, tol, clock
+        self.history: list[dict[str, float]] = []
         self.value, self.bound, self.z = np.inf, -np.inf, problem.natural(W)
         self.at(W, _SOFTEST)
+
+    @property
+    def made(self) -> int:
+        """The steps made, each with a record in the history."""
+        return len(self.history)
+
+    def note(self) -> None:
+        """Record the point after a step."""
+        bound = min(self.bound, self.value)
+        self.history.append({"seconds": self.clock.seconds, "objective": self.value, "bound": bound})
 
     @property
     def gap(self) -> float:
@@ -120,11 +131,12 @@ class _Kept:
         if found > self.bound or self.value - found <= self.tol * self.value:
             self.bound, self.alpha = found, np.where(problem.others, self.R, 0.0)
 
-    def solution(self, status: Status, clock: Clock) -> Solution:
+    def solution(self, status: Status) -> Solution:
         """What is known at the end."""
         return Solution(
             status, {"W": self.W, "assignment": self.z}, {"margin": self.alpha}, self.value,
-            min(self.bound, self.value), "newton", self.made, solve_time=clock.seconds,
+            min(self.bound, self.value), "newton", self.made, solve_time=self.clock.seconds,
+            history=tuple(self.history),
         )  # fmt: skip
 
 
@@ -143,8 +155,9 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
         found = (_within_orthant if problem.group == 0.0 else _with_groups)(kept, t, tol)
         if found is None:
             return Status.STALLED
-        kept.made += 1
-        if not _search(kept, *found, t):
+        is_lower = _search(kept, *found, t)
+        kept.note()
+        if not is_lower:
             return None
 
 

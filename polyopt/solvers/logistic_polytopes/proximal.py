@@ -17,6 +17,8 @@ from formulations.clock import run_is_over
 from polyopt.solvers.logistic_polytopes.smooth import Units
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from polyopt.solvers.clock import Clock
@@ -33,8 +35,9 @@ _RANGE = 1e-10, 1e10  # of L, next to the weight of the samples
 
 
 def proximal(
-    problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float
-) -> tuple[Array, int]:
+    problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective with a price of groups.
 
     Parameters
@@ -51,6 +54,8 @@ def proximal(
         Steps at most.
     tol : float
         Relative decrease of a step at which to stop.
+    progress : callable, optional
+        Called with the smoothed objective after each step.
 
     Returns
     -------
@@ -81,6 +86,8 @@ def proximal(
         else:
             break
         made += 1
+        if progress is not None:
+            progress(found)
         bend, square = float((moved * (steep - slope)).sum()), float((moved * moved).sum())
         fallen, (V, slope) = last[-1] - found, (trial, steep)
         last = [*last[1 - _KEPT :], found]

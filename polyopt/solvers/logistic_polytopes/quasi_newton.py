@@ -18,6 +18,8 @@ from polyopt.answers.doubles import FAR, exp, log
 from polyopt.compiled import njit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from polyopt.solvers.clock import Clock
@@ -35,8 +37,9 @@ _AT_ONCE = 1e8  # products after which the clock is asked
 
 
 def quasi_newton(
-    problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float
-) -> tuple[Array, int]:
+    problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective of dense samples, without a price and without signs.
 
     Parameters
@@ -53,6 +56,8 @@ def quasi_newton(
         Iterations at most.
     tol : float
         Relative decrease of a step at which to stop.
+    progress : callable, optional
+        Called with the smoothed objective after each step.
 
     Returns
     -------
@@ -74,10 +79,12 @@ def quasi_newton(
         np.empty((_MEMORY, size)), np.empty((_MEMORY, size)), np.empty(_MEMORY),
     )  # fmt: skip
     most = max(1, int(_AT_ONCE / (len(problem.y) * size + 1)))
-    made = 0
+    made, values = 0, np.empty(min(most, max_iter))
     while made < max_iter:
-        steps, is_over = _advance(*state, min(most, max_iter - made), tol, *samples)
+        steps, is_over = _advance(*state, min(most, max_iter - made), tol, values, *samples)
         made += steps
+        for value in values[:steps].tolist() if progress is not None else ():
+            progress(value)
         if is_over or clock.is_over or run_is_over():
             break
     return units.outward(state[0].reshape(W.shape)), made
@@ -229,10 +236,10 @@ def _next(size, lo, lo_value, lo_fall, hi, hi_value):  # type: ignore[no-untyped
 
 @njit(cache=True, nogil=True)
 def _advance(  # type: ignore[no-untyped-def]
-    v, g, value, counts, steps, bends, sizes, most, tol,
+    v, g, value, counts, steps, bends, sizes, most, tol, values,
     X, y, c, first, t, entries, ridges, scale, middle, S, room,
 ):  # fmt: skip
-    """So many iterations more, and whether they came to an end before."""
+    """At most `most` more iterations, their objectives in `values`; their number, and whether they ended."""
     d, there, slope = np.empty(len(v)), np.empty(len(v)), np.empty(len(v))
     if np.isnan(value[0]):
         value[0] = _valued(v, g, X, y, c, first, t, entries, ridges, scale, middle, S, room)
@@ -272,7 +279,7 @@ def _advance(  # type: ignore[no-untyped-def]
             counts[1] = (p + 1) % _MEMORY
             counts[0] = min(counts[0] + 1, _MEMORY)
         before, f = f, found
-        value[0] = f
+        value[0] = values[made - 1] = f
         if before - f <= tol * max(abs(before), abs(f), 1.0):
             return made, True
     return made, False
