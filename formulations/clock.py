@@ -3,6 +3,9 @@
 A run is what a person started: a fit with all its pairs of classes, starts, folds and workers. It has a
 deadline and can be stopped; :mod:`formulations.runs` begins one. Within it every :class:`Clock` is over once
 the run is, so that whatever looks at a clock ends with its best point.
+
+Limits are for computing: seconds that happen once on a machine, as those of compilation, are left out
+(:func:`leave_out`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +23,31 @@ from time import time as wall_time
 
 from formulations.arguments import seconds
 
-__all__ = ["Clock", "OutOfTimeError", "Run", "current_run", "run_is_over"]
+__all__ = ["Clock", "OutOfTimeError", "Run", "current_run", "leave_out", "run_is_over"]
 
 _HAIR = 1e-3  # seconds that are left at least: a limit of 0 is none to some solvers
 _LOOK = 0.05  # seconds between two looks at a file
+
+_left_out = 0.0  # seconds of this process that count against no limit
+_leaving_out = threading.Lock()
+
+
+def leave_out(passed: float) -> None:
+    """Let seconds that have passed count against no limit, in all threads of this process.
+
+    Parameters
+    ----------
+    passed : float
+        Wall-clock seconds up to now that were not spent on the computation, as those of compilation.
+    """
+    global _left_out
+    with _leaving_out:
+        _left_out += passed
+
+
+def _now() -> float:
+    """Seconds on the clock of this process that count against limits."""
+    return time.perf_counter() - _left_out
 
 
 class OutOfTimeError(Exception):
@@ -95,13 +120,13 @@ class Run:
 
     def __init__(self, limit: float | None = None, outer: Run | None = None):
         limit = seconds(limit)
-        self._until = None if limit is None else time.perf_counter() + limit
+        self._until = None if limit is None else _now() + limit
         self._stop: _Stop = _Stop() if outer is None else outer._stop
         if outer is not None and outer._until is not None:
             self._until = outer._until if self._until is None else min(self._until, outer._until)
 
     def __reduce__(self) -> tuple[object, ...]:
-        until = None if self._until is None else wall_time() + self._until - time.perf_counter()
+        until = None if self._until is None else wall_time() + self._until - _now()
         return _received, (until, self._stop.share())
 
     @property
@@ -139,14 +164,14 @@ class Run:
     @property
     def is_over(self) -> bool:
         """Whether it was stopped, or its deadline has passed."""
-        return self.is_stopped or (self._until is not None and time.perf_counter() >= self._until)
+        return self.is_stopped or (self._until is not None and _now() >= self._until)
 
     @property
     def left(self) -> float | None:
         """Seconds until the deadline, at least a hair; None without one."""
         if self.is_stopped:
             return _HAIR
-        return None if self._until is None else max(self._until - time.perf_counter(), _HAIR)
+        return None if self._until is None else max(self._until - _now(), _HAIR)
 
     def stop(self, number: int = 2) -> None:
         """Stop it, and all that it is a part of.
@@ -187,6 +212,8 @@ def run_is_over() -> bool:
 class Clock:
     """Seconds since it was made, and whether a limit has passed, its own or the run's.
 
+    Seconds that are left out, as those of compilation, do not count.
+
     Parameters
     ----------
     limit : float or None
@@ -200,13 +227,13 @@ class Clock:
 
     def __init__(self, limit: float | None = None):
         self._limit = seconds(limit)
-        self._started = time.perf_counter()
+        self._started = _now()
         self._run = CURRENT.get()
 
     @property
     def seconds(self) -> float:
-        """Seconds since the clock was made."""
-        return time.perf_counter() - self._started
+        """Seconds since the clock was made, without those that are left out."""
+        return _now() - self._started
 
     @property
     def is_over(self) -> bool:

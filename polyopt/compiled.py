@@ -1,26 +1,132 @@
-"""How loops are compiled: as numba does it, but for a wrapper that nobody calls.
+"""Compiled loops: ``njit``, its cache on disk, and the time that compilation takes.
 
-To each function numba compiles two more, one that Python calls and one that C would call. Nothing here is
-called by C; its wrapper takes about a twelfth of the time in which functions are compiled, which is what
-whoever fits for the first time waits for.
+numba makes two more functions of each that it compiles, one for Python and one for C to call. Nothing here is
+called by C, and that wrapper takes about a twelfth of the compilation.
+
+Machine code is kept where numba keeps it: in NUMBA_CACHE_DIR, beside the sources, or in the user's cache
+folder. Where none of them can be written, as in a read-only installation without a home, it is kept in a
+temporary folder of the user's own; and where there is none either, every process compiles for itself.
+
+Compilation happens once, and so is left out of every time limit.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import os
+import stat
+import tempfile
+import time
+import warnings
+from functools import cache as once
 from typing import Any, TypeVar
 
 import numba
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
 from numba.extending import intrinsic, overload
 
-__all__ = ["borrowed", "njit"]
+from formulations.clock import leave_out
+
+__all__ = ["borrowed", "njit", "temporary_cache"]
 
 _Arrays = TypeVar("_Arrays")
 
-njit = partial(numba.njit, no_cfunc_wrapper=True)
-"""numba's ``njit``, to be called with its options: ``@njit(cache=True)``."""
+
+def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
+    """Compile as numba's ``njit`` does, without the wrapper for C.
+
+    Parameters
+    ----------
+    function : callable, optional
+        The function; without it, a decorator is returned.
+    cache : bool
+        Whether the machine code is kept on disk, in the first folder that can be written.
+    **options
+        Those of ``numba.njit``.
+    """
+    if function is None:
+        return lambda function: njit(function, cache=cache, **options)
+    dispatcher = numba.njit(no_cfunc_wrapper=True, **options)(function)
+    if cache:
+        _enable_cache(dispatcher)
+    return dispatcher
+
+
+def _enable_cache(dispatcher: Any) -> None:
+    """Keep a function's machine code in numba's folders or, where none can be written, in a temporary one."""
+    if numba.config.CACHE_DIR or _has_home():
+        try:
+            dispatcher.enable_caching()
+            return
+        except RuntimeError:  # numba found no folder to write to
+            pass
+    folder = temporary_cache()
+    if folder is None:
+        return
+    given = numba.config.CACHE_DIR
+    try:
+        numba.config.CACHE_DIR = folder
+        dispatcher.enable_caching()
+    except RuntimeError:  # the folder has become unwritable
+        pass
+    finally:
+        numba.config.CACHE_DIR = given
+
+
+@once
+def _has_home() -> bool:
+    """Whether the user has a home; without one numba would make a folder named ``~`` where it is called."""
+    return os.path.isabs(os.path.expanduser("~"))
+
+
+@once
+def temporary_cache() -> str | None:
+    """Make or find a folder that the user alone can write to; None, after a warning, where there is none.
+
+    Machine code is run, so a folder that belongs to somebody else, or that others can enter, is not taken.
+    """
+    try:
+        owner = os.getuid() if hasattr(os, "getuid") else None  # temporary folders of Windows are the user's
+        folder = os.path.join(tempfile.gettempdir(), "polyopt" if owner is None else f"polyopt-{owner}")
+        os.makedirs(folder, mode=stat.S_IRWXU, exist_ok=True)
+        found = os.lstat(folder)
+        is_private = owner is None or (
+            found.st_uid == owner and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        )
+        if stat.S_ISDIR(found.st_mode) and is_private:
+            tempfile.TemporaryFile(dir=folder).close()
+            return folder
+    except OSError:
+        pass
+    warnings.warn(
+        "compiled loops cannot be kept, and every process compiles them anew, as no cache folder can be "
+        "written; the environment variable NUMBA_CACHE_DIR can name one",
+        stacklevel=2,
+    )
+    return None
+
+
+class _CompilationTimer(event.Listener):
+    """Tells clocks how long numba compiled; what one function needs of others is compiled within it.
+
+    numba compiles under a lock of its own, so that the events of one thread do not mix with another's.
+    """
+
+    depth = 0
+    began = 0.0
+
+    def on_start(self, _event: object) -> None:
+        if self.depth == 0:
+            self.began = time.perf_counter()
+        self.depth += 1
+
+    def on_end(self, _event: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            leave_out(time.perf_counter() - self.began)
+
+
+event.register("numba:compile", _CompilationTimer())
 
 
 def borrowed(given: _Arrays) -> _Arrays:

@@ -115,13 +115,16 @@ def _caches(problems: list[str]) -> dict[str, Any]:
 
 
 def _cache_of(source: Path) -> Path | None:
-    """The folder in which numba keeps what it compiles of a file; None where it finds none to write to."""
-    from numba.core.caching import CompileResultCacheImpl
+    """The folder in which the compiled functions of a file are kept; None where none can be written."""
+    from numba.core.caching import CompileResultCacheImpl, UserProvidedCacheLocator
+
+    from polyopt.compiled import temporary_cache
 
     for kind in CompileResultCacheImpl._locator_classes:
         if (locator := kind.from_function(examine, str(source))) is not None:
             return Path(locator.get_cache_path())
-    return None
+    folder = temporary_cache()
+    return folder and Path(folder, UserProvidedCacheLocator.get_suitable_cache_subpath(str(source)))
 
 
 def _is_newer(file: Path, source: Path) -> bool:
