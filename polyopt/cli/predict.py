@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from polyopt.datasets import Source
     from polyopt.models import Model
 
-_SHOWN = 8  # names in a message
 _PICTURES = ("png", "svg", "pdf")
 
 
@@ -174,10 +173,11 @@ def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
     """Name the texts that the fit did not see, which are none of the model's indicators."""
     from polyopt.cli.console import say
     from polyopt.datasets import unseen_texts
+    from polyopt.estimators.frames import listed
 
     for place, found in unseen_texts(model.preparation, X).items():
         name = repr(model.feature_names[place]) if model.feature_names else str(place + 1)
-        say(f"warning: column {name}: the model has not seen {_listed(found)}, and counts it as no text")
+        say(f"warning: column {name}: the model has not seen {listed(found)}, and counts it as no text")
 
 
 def _read_table(
@@ -186,6 +186,7 @@ def _read_table(
     from polyopt.cli.console import say
     from polyopt.cli.data import first_row
     from polyopt.datasets import is_number, read_table
+    from polyopt.estimators.frames import listed
 
     names, row = model.feature_names, first_row(source, form.separator)
     if not row:
@@ -196,8 +197,8 @@ def _read_table(
         return _by_name(model, source, form, row, names)
     if not any(is_number(cell, form.decimal) for cell in row):
         raise ValueError(
-            f"{source.path} has the columns {_listed(row)}, and none of the model's, which are "
-            f"{_listed(names)}; --by-position takes them in order"
+            f"{source.path} has the columns {listed(row)}, and none of the model's, which are "
+            f"{listed(names)}; --by-position takes them in order"
             + ("; --separator says what separates them" if len(row) == 1 and len(names) > 1 else "")
         )
     found = _by_place(model, source, form, row)
@@ -253,19 +254,9 @@ def _columns(
 
 def _same_names(file: str | Path, names: list[str], found: list[str]) -> None:
     """Refuse columns that are not the model's, and name them."""
-    missing = [name for name in names if name not in found]
-    extra = [name for name in found if name not in names]
-    plural, others = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
-    problems = ([f"lacks the column{plural} {_listed(missing)}"] if missing else []) + (
-        [f"has {others} {_listed(extra)}"] if extra else []
-    )
-    if problems:
-        raise ValueError(
-            f"{file} {' and '.join(problems)}; the model has the features {', '.join(names[:50])}. "
-            "--by-position takes the columns in order"
-        )
+    from polyopt.estimators.frames import check_names
 
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(repr, names[:_SHOWN])) + more
+    try:
+        check_names(file, found, names)
+    except ValueError as error:
+        raise ValueError(f"{error}. --by-position takes the columns in order") from None

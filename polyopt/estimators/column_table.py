@@ -222,7 +222,7 @@ def column_as_numbers(column: NDArray[Any], name: str) -> Array:
             found = np.array([np.nan if _is_missing(cell) else float(cell) for cell in column.tolist()])
         except (TypeError, ValueError):
             wrong = next(cell for cell in column.tolist() if not _is_missing(cell) and not _is_number(cell))
-            raise ValueError(f"column {name!r} has numbers, and also {wrong!r}") from None
+            raise ValueError(f"column {name!r} holds {wrong!r}, which is not a number") from None
     if np.isinf(found).any():
         raise ValueError(f"column {name!r} contains infinity")
     return found

@@ -9,6 +9,7 @@ import numpy as np
 from formulations.matrices import is_sparse
 from polyopt.datasets import columns_of_features
 from polyopt.estimators.columns import Columns
+from polyopt.estimators.frames import named_as
 from polyopt.explanations import explain_model, explain_sample
 from polyopt.explanations.subject import Column, Subject, columns_of
 from polyopt.models.rules import Rules
@@ -127,8 +128,8 @@ def subject_of(model: Model) -> Subject:
             if isinstance(step, Columns):
                 found = step.scaled(found)
             elif hasattr(step, "scale_"):
-                found = step.transform(found)
-        answer: NDArray[Any] = model.estimator.predict(found)
+                found = step.transform(named_as(step, found))
+        answer: NDArray[Any] = model.estimator.predict(named_as(model.estimator, found))
         return answer
 
     return Subject(
@@ -186,10 +187,5 @@ def features_of_table(model: Model, X: Matrix) -> Array:
                 f"the data have {X.shape[0]} x {X.shape[1]} cells, too many to explain a model on; give fewer"
             )
         X = X.toarray()
-    found: Any = X
-    for _, step in model.steps:
-        if isinstance(step, Columns):
-            found = step.readable(found)
-        elif not hasattr(step, "scale_"):
-            found = step.transform(found)
-    return np.asarray(found, dtype=float)
+    features: Array = model.before_scaling(X)
+    return features

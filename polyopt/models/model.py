@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from formulations.matrices import is_sparse
+from polyopt.estimators.column_table import read_columns
 from polyopt.estimators.columns import Columns
+from polyopt.estimators.frames import column_names, in_order, named_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +29,9 @@ __all__ = ["Model"]
 @dataclass(frozen=True)
 class Model:
     """A fitted pipeline and what it needs to read new data.
+
+    The columns of a frame are found by their names, in whatever order; an array's are taken in the order of
+    the fit.
 
     Attributes
     ----------
@@ -153,19 +160,69 @@ class Model:
         made = type(self).of(light(), self.steps)
         return replace(self, pipeline=made.pipeline)
 
+    def in_order(self, X: Matrix) -> Any:
+        """Samples with their columns in the order of the fit, and their cells as the fit read them.
+
+        Parameters
+        ----------
+        X : array_like, frame or CSR matrix
+            Samples whose features are as they were in the file.
+
+        Raises
+        ------
+        ValueError
+            A frame that lacks a column of the fit, has another one, or has two of one name; or an array with
+            another number of columns.
+        """
+        names, found = self.feature_names, column_names(X)
+        if names is None:
+            names = list(getattr(self.pipeline.steps[0][1], "feature_names_in_", ()))
+        if names and found is not None:
+            X = in_order(X, names, "X")
+        if self.columns is not None or not self.text_places or is_sparse(X):
+            return X
+        # The model was fitted to the texts of a file: 10115 of a frame is its text "10115".
+        is_text = np.isin(np.arange(self.n_features), self.text_places)
+        table = read_columns(X, is_text=is_text.tolist())
+        cells = np.empty((len(table.texts), self.n_features), dtype=object)
+        cells[:, is_text], cells[:, ~is_text] = table.texts, table.numbers
+        return cells
+
     def transform(self, X: Matrix) -> Any:
-        """What the steps before the machine make of samples.
+        """Features of samples as the machine takes them.
+
+        Parameters
+        ----------
+        X : array_like, frame or CSR matrix
+            Samples whose features are as they were in the file.
+
+        Raises
+        ------
+        ValueError
+            Other columns than those of the fit, as in :meth:`in_order`.
+        """
+        X = self.in_order(X)
+        for _, step in self.steps:
+            if is_sparse(X) and getattr(step, "with_mean", False):
+                X = X.toarray()  # centred features are dense
+            X = step.transform(named_as(step, X))
+        return named_as(self.estimator, X)
+
+    def before_scaling(self, X: Matrix) -> Any:
+        """Features of samples in the units before the scaler.
 
         Parameters
         ----------
         X : array_like, frame or CSR matrix
             Samples whose features are as they were in the file.
         """
+        X = self.in_order(X)
         for _, step in self.steps:
-            if is_sparse(X) and getattr(step, "with_mean", False):
-                X = X.toarray()  # centred features are dense
-            X = step.transform(X)
-        return X
+            if isinstance(step, Columns):
+                X = step.readable(named_as(step, X))
+            elif not hasattr(step, "scale_"):
+                X = step.transform(named_as(step, X))
+        return X if is_sparse(X) else np.asarray(X, dtype=float)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Labels of samples.

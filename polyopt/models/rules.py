@@ -149,11 +149,7 @@ class Rules:
         X : array_like, frame or CSR matrix
             Samples as the model reads them.
         """
-        for _, step in self.model.steps:
-            if isinstance(step, Columns):
-                X = step.readable(X)
-            elif not hasattr(step, "scale_"):
-                X = step.transform(X)
+        X = self.model.before_scaling(X)
         classes = self.model.estimator.classes_
         if len(self.inside) == 1:
             [inside], within = self.inside, np.any([own.contains(X) for own in self.polytopes], axis=0)

@@ -170,7 +170,7 @@ def test_other_columns_than_those_of_the_fit_are_refused():
         columns.transform(pd.DataFrame({"b": ["x"], "a": [1.0]}))
     with pytest.raises(ValueError, match="X has 1 features, but Columns is expecting 2"):
         columns.transform(np.array([[1.0]]))
-    with pytest.raises(ValueError, match="column 'a' has numbers, and also 'many'"):
+    with pytest.raises(ValueError, match="column 'a' holds 'many', which is not a number"):
         columns.transform(pd.DataFrame({"a": ["many"], "b": ["x"]}))
 
 

@@ -219,7 +219,7 @@ def test_what_is_wrong_is_named(people):
     folded = fold(people)
     with pytest.raises(ValueError, match="'age' contains infinity"):
         folded.predict(PEOPLE.assign(age=np.inf))
-    with pytest.raises(ValueError, match="'income' has numbers, and also 'many'"):
+    with pytest.raises(ValueError, match="'income' holds 'many', which is not a number"):
         folded.predict(PEOPLE.assign(income="many"))
     with pytest.raises(ValueError, match="feature names"):
         folded.predict(PEOPLE.drop(columns="job"))
