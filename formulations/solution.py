@@ -69,7 +69,8 @@ class Solution(Shown):
     history : tuple of dict
         One record per stage of the run, where the solver keeps them.
     runs : tuple of Solution
-        Every run, in the order of its start, where several were made; each without its multipliers.
+        Every run, in the order of its start, where several were made; each without its multipliers,
+        and without its point if sparse samples have features without an entry.
     """
 
     status: Status

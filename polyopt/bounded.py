@@ -2,7 +2,8 @@
 
 With an RBF kernel, u the unit of the precision and v that of double precision, every exponent is taken as
 ``2γ x'z - γ‖x‖² - γ‖z‖²``. Where a term of the product goes through r roundings, its error is at most
-``ε = ((r + 12) u + (m + 8) v) γ (‖x‖² + ‖z‖²)``: the operands, the product, the norms and the differences.
+``ε = ((r + 12) u + (t + 8) v) γ (‖x‖² + ‖z‖²)``: the operands, the product, the norms and the differences.
+A squared norm has t terms: the features, or the entries that a sparse sample stores.
 The kernel's value is then off by at most expm1(ε) of what is found, and by its own rounding.
 
 Samples are taken in the order of their norms, by tiles in which the squares differ by no more than a factor
@@ -86,7 +87,7 @@ class Bounded:
         """The scores of a block of points and their errors, (expansions, points) each."""
         gram, every = self._gram, np.arange(Z.shape[0])
         Z = gram.alike(Z) if gram.is_sparse else np.ascontiguousarray(gram.alike(Z))
-        squares = gram.square_norms(Z)
+        squares, terms = gram.square_norms(Z), gram.terms(Z)
         scores, errors = np.zeros((2, self._count, len(every)))
         space, spare = np.empty((2, len(every) * SAMPLES), dtype=self._dtype)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -106,7 +107,7 @@ class Bounded:
                 else:
                     self._weigh(values, coef, tile.columns, scores, in_tile)
                 if self._is_rbf:
-                    in_tile *= self._share(own, tile)
+                    in_tile *= self._share(own, tile, terms)
                 errors[tile.columns] += in_tile
             return scores, self._errors(errors, squares)
 
@@ -134,10 +135,9 @@ class Bounded:
             scores[columns] += found[: len(columns)]
             sizes += found[len(columns) :]
 
-    def _share(self, own: Array, tile: Part) -> Array:
-        """Which share of a tile's values they may be off by, for every point."""
-        m = self._gram.X.shape[1]
-        per_norm = (self._roundings + 12) * self._unit + (m + 8) * _DOUBLE
+    def _share(self, own: Array, tile: Part, terms: int) -> Array:
+        """Relative error of a tile's values, for every point; a squared norm has so many terms at most."""
+        per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE
         exponent = _MORE * per_norm * (own + self._norms[tile.stop - 1]) + _TINY
         grown = 1.01 * exponent if exponent.max(initial=0.0) < 0.01 else np.expm1(exponent)
         return _MORE * (grown + self._rounding(tile))

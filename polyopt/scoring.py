@@ -45,7 +45,7 @@ class Scorer:
     def __init__(self, gram: SampleGram, parts: list[Part], count: int = 1):
         self._gram, self._parts, self._count = gram, parts, count
         self._tiles = tiles_of(parts)
-        self._by_differences = bool(gram.needs_differences(np.zeros(1), 1)[0])
+        self._by_differences = bool(gram.needs_differences(np.zeros(1), gram.X[:1])[0])
         self._right: Any = None
         self._bounded: dict[Any, Bounded] = {}
 
@@ -85,7 +85,7 @@ class Scorer:
             return self._weighed(gram.cross(Z.astype(float)))
         Z = gram.alike(Z) if gram.is_sparse else np.ascontiguousarray(gram.alike(Z))
         squares = gram.square_norms(Z) if gram.kernel.name == "rbf" else np.zeros(0)
-        far = gram.needs_differences(squares, Z.shape[0])
+        far = gram.needs_differences(squares, Z)
         if far.all():
             return self._weighed(gram.cross(Z))
         near = np.flatnonzero(~far)

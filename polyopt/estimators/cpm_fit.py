@@ -27,6 +27,7 @@ from polyopt.estimators.whole_numbers import NumberedFaces
 from polyopt.outer.cpm.leaves import evidence_of
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm, solve_cpm_from
 from polyopt.solvers.cpm.sgd import CpmSgd
+from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,15 +77,21 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
     ) -> None:
         self._check_sizes(X, weights, self.C)
         self._advise_scaling(X)
-        begin = self._beginning
-        self._side, self.solver_ = side, self._pick_solver(X) if begin is None else "exact"
+        chooses = self.max_features is not None or self.integers is not None
+        used = UsedFeatures.all(X) if chooses else UsedFeatures.of(X)
+        samples, begin = used.samples(X), self._beginning
+        self._side, self.solver_ = side, self._pick_solver(samples) if begin is None else "exact"
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
-        program = (X, self._y, self._costs, self._settings())
+        settings = self._settings()
+        if settings.penalty is not None:
+            settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
+        program = (samples, self._y, self._costs, settings)
         if begin is None:
-            self._show(solve_cpm(*program, self._seed()))
+            found = solve_cpm(*program, self._seed())
         else:
             self._is_held = begin.is_held
-            self._show(solve_cpm_from(*program, begin.of(rows, self._y, self.n_faces), hold=begin.is_held))
+            found = solve_cpm_from(*program, begin.of(rows, self._y, self.n_faces), hold=begin.is_held)
+        self._show(used.solution(found))
         self.n_iter_ = max(self.solution_.iterations, 1)
         W = self.solution_["W"]
         if "assignment" in self.solution_.primal:

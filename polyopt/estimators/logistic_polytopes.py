@@ -20,6 +20,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import Probabilities
 from polyopt.estimators.priced_faces import PRICED, PricedFaces
+from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,18 +151,19 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         self._check_sizes(X, weights)
         self._advise_scaling(X)
         self._forget()
-        problem = self._problem(X, y, weights)
+        used = UsedFeatures.of(X)
+        problem = self._problem(X, y, weights, used)
         self.solver_ = "newton" if self.solver == "auto" else self.solver
         self._owners = problem.owners
         self._check_numbers(problem.owners)
         self._X, self._y, self._rows, self._costs = X, y, rows, weights
-        self._show(
-            solve_logistic_polytopes(
-                problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
-                time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs, begin=self._begin,
-                max_numbers=self.max_numbers, knots=self._knots,
-            )
+        found = solve_logistic_polytopes(
+            problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
+            time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs,
+            begin=None if self._begin is None else used.faces(self._begin),
+            max_numbers=self.max_numbers, knots=None if self._knots is None else self._knots[used.columns],
         )  # fmt: skip
+        self._show(used.solution(found))
         places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
         self._assignment = places[self.solution_["assignment"]]
         self._tell_if_empty(self.solution_["W"])
@@ -212,15 +214,15 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         check_is_fitted(self)
         return self._is_binary
 
-    def _problem(self, X: Any, y: Array, weights: Array) -> Any:
+    def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
         from polyopt.solvers.logistic_polytopes import FaceLoss
 
-        owners = owners_of(self.n_faces)
-        ridge, signs = self.ridge, self.known_signs(X.shape[1])
-        group, groups = self.group, self.known_groups(X.shape[1])
+        ridge, signs, groups = self.ridge, self.known_signs(used.m), self.known_groups(used.m)
         return FaceLoss(
-            X, y, weights, owners, ridge, BIAS * ridge, self.l1, signs=signs, group=group, groups=groups
-        )
+            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge, self.l1,
+            signs=None if signs is None else signs[used.columns],
+            group=self.group, groups=None if groups is None else groups[used.columns],
+        )  # fmt: skip
 
     def _show(self, solution: Solution) -> None:
         assert self._owners is not None

@@ -18,6 +18,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.status import FINE
+from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,10 +115,13 @@ class PolyhedralClassifier(FaceClassifier):
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
         self._check_sizes(X, weights)
         self._forget()
-        self._side, self.solver_ = self._chosen_side(), self._pick_solver(X)
+        chooses = any(getattr(self, name, None) for name in ("_is_priced", "max_features", "integers"))
+        used = UsedFeatures.all(X) if chooses else UsedFeatures.of(X)
+        samples = used.samples(X)
+        self._side, self.solver_ = self._chosen_side(), self._pick_solver(samples)
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
         self._advise_scaling(X)
-        self._show(self._solve(X, self._y, weights, self._seed()))
+        self._show(used.solution(self._solve(samples, self._y, weights, self._seed())))
         self._assignment = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
         if status not in FINE:

@@ -19,12 +19,13 @@ from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from formulations.matrices import Matrix
     from polyopt.kernels.function import KernelFunction
     from polyopt.kernels.protocol import Samples, Vector
 
-__all__ = ["KernelOperands", "middle_of"]
+__all__ = ["KernelOperands", "longest_row", "middle_of"]
 
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
@@ -56,13 +57,22 @@ class KernelOperands:
     def careful(self, *, always: bool = False) -> Self:
         """The same, with the RBF kernel's distances by differences where that costs little, or always."""
         twin = copy.copy(self)
-        twin._careful = always or float(self.n) ** 2 * self.X.shape[1] <= _CAREFUL
+        columns = min(self.X.shape[1], 2 * DENSE_ROWS * self.width) if self.is_sparse else self.X.shape[1]
+        twin._careful = always or float(self.n) ** 2 * columns <= _CAREFUL
         return twin
+
+    def terms(self, Z: Matrix | None = None) -> int:
+        """Return the number of terms in a sum over features: stored entries of a row, if rows are sparse."""
+        if not self.is_sparse:
+            return int(self.X.shape[1])
+        return max(longest_row(self.X), 0 if Z is None else longest_row(Z))
 
     def square_norms(self, X: Matrix) -> Vector:
         """Squared norms of samples, taken from the middle where the kernel's are."""
         if is_sparse(X):
-            return np.asarray(X.astype(float).power(2).sum(axis=1)).ravel()
+            from sklearn.utils.extmath import row_norms
+
+            return np.asarray(row_norms(X.astype(float), squared=True))
         from polyopt.operands import square_norms
 
         return np.asarray(square_norms(X, self._middle))
@@ -88,23 +98,25 @@ class KernelOperands:
         """What the RBF kernel's exponent may lose by products, for points of these squared norms."""
         return self._exponent_share() * max(float(squares.max(initial=0.0)), self.largest_square())
 
-    def _exponent_share(self) -> float:
-        return 4 * float(self.X.shape[1] + 8) * float(np.finfo(float).eps) * self.kernel.gamma
+    def _exponent_share(self, Z: Matrix | None = None) -> float:
+        return 4 * float(self.terms(Z) + 8) * float(np.finfo(float).eps) * self.kernel.gamma
 
-    def _loses(self, squares: Vector) -> bool:
-        return not self._exponent_error(squares) <= _EXPONENT_ERROR
+    def loses_digits(self) -> bool:
+        """Return True if products lose too many digits of the RBF exponents between these samples."""
+        return not self._exponent_error(self._squares) <= _EXPONENT_ERROR
 
     def largest_square(self) -> float:
         """The largest squared norm of these samples (RBF kernel)."""
         return float(self._squares.max(initial=0.0))
 
-    def needs_differences(self, squares: Vector, count: int) -> NDArray[np.bool_]:
-        """Of `count` points with these squared norms, which need distances by differences (RBF kernel)."""
+    def needs_differences(self, squares: Vector, Z: Matrix) -> NDArray[np.bool_]:
+        """Mark the points Z, of these squared norms, that need distances by differences (RBF kernel)."""
+        count = Z.shape[0]
         if self.kernel.name != "rbf":
             return np.zeros(count, dtype=bool)
         if self._careful:
             return np.ones(count, dtype=bool)
-        return ~(self._exponent_share() * np.maximum(squares, self.largest_square()) <= _EXPONENT_ERROR)
+        return ~(self._exponent_share(Z) * np.maximum(squares, self.largest_square()) <= _EXPONENT_ERROR)
 
     def alike(self, Z: Matrix) -> Matrix:
         """Points sparse where these samples are, and dense where they are."""
@@ -120,11 +132,11 @@ class KernelOperands:
             return np.asarray(distances(Z, points, self.X, columns, -self.kernel.gamma))
         exponents = np.empty((len(points), len(columns)))
         for start in range(0, len(columns), DENSE_ROWS):
-            some = self.X[columns[start : start + DENSE_ROWS]].toarray().astype(float)
+            some = self.X[columns[start : start + DENSE_ROWS]]
             for first in range(0, len(points), DENSE_ROWS):
-                rows = Z[points[first : first + DENSE_ROWS]].toarray().astype(float)
+                left, right = _dense_blocks(Z[points[first : first + DENSE_ROWS]], some)
                 exponents[first : first + DENSE_ROWS, start : start + DENSE_ROWS] = distances(
-                    rows, np.arange(len(rows)), some, np.arange(len(some)), -self.kernel.gamma
+                    left, np.arange(len(left)), right, np.arange(len(right)), -self.kernel.gamma
                 )
         return exponents
 
@@ -173,6 +185,23 @@ class KernelOperands:
         else:
             run_blocks(some_rows, range(0, len(rows), size), 8.0 * operand.size)  # reading memory, mostly
         return operand
+
+
+def longest_row(X: csr_array) -> int:
+    """Return the largest number of stored entries in a row."""
+    return int(np.diff(X.indptr).max(initial=0))
+
+
+def _dense_blocks(A: csr_array, B: csr_array) -> list[Vector]:
+    """Return both matrices dense, float64, on the columns in which one of them has an entry."""
+    used = np.unique(np.concatenate([A.indices, B.indices]))
+    blocks = []
+    for part in (A, B):
+        dense = np.zeros((part.shape[0], len(used)))
+        rows = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+        np.add.at(dense, (rows, np.searchsorted(used, part.indices)), part.data)
+        blocks.append(dense)
+    return blocks
 
 
 def middle_of(X: Vector) -> Vector:

@@ -86,15 +86,16 @@ class SampleGram(KernelOperands):
     def entry_error(self) -> tuple[float, Vector]:
         """As the protocol says. What a callable gives counts as exact, with sizes by its largest value."""
         name, unit = self.kernel.name, np.finfo(float).eps
-        terms = (self.X.shape[1] + 8) * unit
+        # Two sparse rows differ in as many features as both have entries, at most.
+        terms = ((2 if self.is_sparse else 1) * self.terms() + 8) * unit
         if callable(name):
             return 0.0, np.full(self.n, np.inf)
         if name == "rbf":
-            careful = self._careful or self._loses(self._squares)
+            careful = self._careful or self.loses_digits()
             # The exponent -t is off by its own share, and t exp(-t) is at most 1/e.
             error = terms if careful else self._exponent_error(self._squares)
             return error + 8 * unit, self.sizes(self._squares)
-        return self.product_error(self.X.shape[1], unit), self.sizes(self.square_norms(self.X))
+        return self.product_error(self.terms(), unit), self.sizes(self.square_norms(self.X))
 
     def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
         every = np.arange(self.n) if columns is None else columns
@@ -103,7 +104,7 @@ class SampleGram(KernelOperands):
             return FunctionPanel(lambda rows: self.kernel(self.X[rows].astype(float), right), np.dtype(dtype))
         if self.kernel.name == "rbf":
             single = np.dtype(dtype) == np.float32 and self.is_single()
-            if not single and (self._careful or self._loses(self._squares)):
+            if not single and (self._careful or self.loses_digits()):
                 return FunctionPanel(
                     lambda rows: self.kernel.finish(self.differences(self.X, rows, every)), np.dtype(dtype)
                 )
@@ -126,7 +127,7 @@ class SampleGram(KernelOperands):
         Z = self.alike(Z)
         every, points = np.arange(self.n), np.arange(Z.shape[0])
         squares = self.square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
-        if self.kernel.name == "rbf" and (self._careful or self._loses(squares)):
+        if self.needs_differences(squares, Z).any():
             return self.kernel.finish(self.differences(Z, points, every))
         from polyopt.sparse_products import multiply_turned
 

@@ -1,0 +1,76 @@
+"""Sparse samples restricted to the features in which one of them has an entry.
+
+A feature without an entry changes no output in training, and a penalty on its weight leaves it at 0. Solvers
+therefore see the other features alone, and hashed texts in 2^20 columns cost what their words cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.matrices import is_sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+    from formulations.solution import Solution
+
+__all__ = ["UsedFeatures"]
+
+_BY_FEATURE = ("W", "support")  # parts of a solution with a column per feature, and one for the bias
+
+
+class UsedFeatures(NamedTuple):
+    """The features in which a sparse sample has an entry.
+
+    Attributes
+    ----------
+    columns : ndarray of int
+        These features, ascending.
+    m : int
+        Number of all features.
+    """
+
+    columns: NDArray[np.intp]
+    m: int
+
+    @classmethod
+    def of(cls, X: Matrix) -> UsedFeatures:
+        """Return the features in use; for dense samples all of them."""
+        return cls(np.unique(X.indices), int(X.shape[1])) if is_sparse(X) else cls.all(X)
+
+    @classmethod
+    def all(cls, X: Matrix) -> UsedFeatures:
+        """Return all features, in use or not."""
+        return cls(np.arange(X.shape[1]), int(X.shape[1]))
+
+    def samples(self, X: Matrix) -> Matrix:
+        """Return the samples in these features; X itself if they are all."""
+        if len(self.columns) == self.m or not is_sparse(X):
+            return X
+        indices = np.searchsorted(self.columns, X.indices).astype(X.indices.dtype)
+        return sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(self.columns)))
+
+    def faces(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return faces (K, m+1), bias last, in these features."""
+        return W if len(self.columns) == self.m else W[:, np.append(self.columns, self.m)]
+
+    def solution(self, found: Solution) -> Solution:
+        """Return a solution in all features from one in these, with weights 0 at the others.
+
+        Its runs keep no faces, which would take as much memory each.
+        """
+        if len(self.columns) == self.m:
+            return found
+        places, primal = np.append(self.columns, self.m), dict(found.primal)
+        for name in _BY_FEATURE:
+            if name in primal:
+                narrow = primal[name]
+                primal[name] = np.zeros((len(narrow), self.m + 1), dtype=narrow.dtype)
+                primal[name][:, places] = narrow
+        return replace(found, primal=primal, runs=tuple(replace(run, primal={}) for run in found.runs))
