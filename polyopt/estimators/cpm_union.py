@@ -214,7 +214,7 @@ class PolytopeUnion(FaceClassifier):
         centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)
         return [
-            Polytope(self.W_[own], self.b_[own], names, spread, centre)
+            Polytope(self.W_[own], self.b_[own], names, spread, centre, self._includes_faces)
             for own in (self.pieces_ == d for d in np.unique(self.pieces_))
         ]
 

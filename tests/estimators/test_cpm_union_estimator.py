@@ -217,7 +217,7 @@ def test_rules_read_as_lists_of_conditions(machine):
     told = "if all conditions of one piece hold; else outside, class 'dark':"
     assert heading == f"Inside, class 'light', {told}"
     assert [line for line in lines if "piece" in line] == ["  if piece 0:", "  or piece 1:"]
-    assert sum("<=" in line for line in lines) == len(machine.W_)
+    assert sum(" < " in line for line in lines) == len(machine.W_)  # open: its inside is classes_[1]
     marked = as_markdown(machine.rules_).split("\n")
     assert sum(line.startswith("- ") for line in marked) == 2
     assert sum(line.startswith("  - ") for line in marked) == len(machine.W_)
