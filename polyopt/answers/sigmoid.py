@@ -40,11 +40,11 @@ def _sigmoid(scores, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _agree(p, scores, with_zero, n):  # type: ignore[no-untyped-def]
+def _agree(p, scores, n):  # type: ignore[no-untyped-def]
     """Put probabilities on the side of one half where the label is."""
     for i in range(n):
         high, low = max(p[i], ABOVE), min(p[i], 0.5)
-        p[i] = high if scores[i] > 0.0 or (with_zero and scores[i] == 0.0) else low
+        p[i] = high if scores[i] > 0.0 else low
 
 
 @njit(cache=True, nogil=True)
@@ -55,12 +55,12 @@ def _side_by_side(p, n, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _two_classes(scores, slope, with_zero, out):  # type: ignore[no-untyped-def]
+def _two_classes(scores, slope, out):  # type: ignore[no-untyped-def]
     p = np.empty(_TILE)
     for begin in range(0, len(scores), _TILE):
         own, n = scores[begin:], min(_TILE, len(scores) - begin)
         _logistic(own, slope, n, p)
-        _agree(p, own, with_zero, n)
+        _agree(p, own, n)
         _side_by_side(p, n, out[2 * begin :])
 
 
@@ -77,11 +77,11 @@ def sigmoid(z: Array) -> Array:
     return found
 
 
-def two_classes(scores: Array, slope: float, with_zero: bool) -> Array:
+def two_classes(scores: Array, slope: float) -> Array:
     """Probabilities (n, 2) of the first class and of the second, which is ``1 / (1 + e^-(slope score))``.
 
     The larger one is that of the label, also where they round: that of the second class is more than one half
-    where the score is positive, or 0 `with_zero`, and else at most one half.
+    where the score is positive, and else at most one half.
 
     Parameters
     ----------
@@ -89,9 +89,7 @@ def two_classes(scores: Array, slope: float, with_zero: bool) -> Array:
         Scores.
     slope : float
         Log-odds for a unit of the score, positive.
-    with_zero : bool
-        Whether a score of 0 is the second class's.
     """
     found = np.empty((len(scores), 2))
-    _two_classes(np.ascontiguousarray(scores), slope, with_zero, found.reshape(-1))
+    _two_classes(np.ascontiguousarray(scores), slope, found.reshape(-1))
     return found

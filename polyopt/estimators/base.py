@@ -3,6 +3,11 @@
 A subclass solves one binary problem in :meth:`PairwiseClassifier._fit_binary` and answers for it in
 four small methods; this class turns labels into -1 and +1, makes a sample's weight equal to its
 repetition, and trains one classifier per pair of classes where there are more than two.
+
+One rule decides everywhere, scikit-learn's: ``classes_[1]`` is predicted if the score is above 0, and
+``classes_[0]`` if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Python, and ONNX
+graphs follow it; the polytope of a machine includes its faces if ``classes_[0]`` is inside, and excludes them
+if ``classes_[1]`` is.
 """
 
 from __future__ import annotations
@@ -298,20 +303,11 @@ class PairwiseClassifier(ClassifierMixin, Portable):
     def _labels(self, X: Any) -> NDArray[np.intp]:
         """Numbers of the classes of samples that were checked."""
         scores = self._scores(X)
-        return self._is_second(scores).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
-
-    def _is_second(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether a score of two classes is one of the second."""
-        return scores > 0
-
-    @property
-    def _zero_is_second(self) -> bool:
-        """Whether a score of 0 is of the second class."""
-        return bool(self._is_second(np.zeros(1))[0])
+        return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Scores of the classes from those of the pairs, positive for the second class of a pair."""
-        return _ovr_decision_function(self._is_second(scores), scores, len(self.classes_))
+        return _ovr_decision_function(scores > 0, scores, len(self.classes_))
 
     def predict(self, X: SamplesLike) -> NDArray[Any]:
         """Predicted labels.
@@ -324,7 +320,9 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         Returns
         -------
         ndarray of shape (t,)
-            Labels from ``classes_``. On the boundary of a polytope a sample is inside.
+            Labels from ``classes_``. Two classes: ``classes_[1]`` if the score is positive, ``classes_[0]`` if
+            it is 0 or negative; so a point on a face is inside if ``classes_[0]`` is the class inside. More:
+            each pair votes by the same rule, and the class with the most votes is taken.
         """
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]

@@ -207,7 +207,7 @@ class CalibratedClassifier(PairwiseClassifier):
         if odds is not None and (isinstance(X, Placed) or are_many(odds[0])):
             from polyopt.answers.sigmoid import two_classes
 
-            return two_classes(*odds, self._zero_is_second)
+            return two_classes(*odds)
         second = self._agreeing(X, odds)
         found = np.empty((len(second), 2))
         found[:, 1] = second
@@ -227,10 +227,10 @@ class CalibratedClassifier(PairwiseClassifier):
         """Probabilities of ``classes_[1]``, of two classes, by what :meth:`_odds` gives."""
         if odds is not None:
             scores, slope = odds
-            return agreeing(logistic(slope * scores), self._is_second(scores))
+            return agreeing(logistic(slope * scores), scores > 0)
         assert self.calibration_ is not None
         scores = self._binary_scores(X)
-        return agreeing(self.calibration_.probability(scores), self._is_second(scores))
+        return agreeing(self.calibration_.probability(scores), scores > 0)
 
     def _coupled(self, X: Any) -> Array:
         """Probabilities of more than two classes."""

@@ -222,7 +222,7 @@ class Columns(TransformerMixin, BaseEstimator):
             p = int(self._scaler.n_features_in_)
             mean[:p], scale[:p] = self._scaler.mean_, self._scaler.scale_
         own = Polytope.from_scaled(polytope.W, polytope.b, mean, scale)
-        return Polytope(own.W, own.b, tuple(self._out), self._spread, self._centre)
+        return Polytope(own.W, own.b, tuple(self._out), self._spread, self._centre, polytope.is_closed)
 
     def weights_of_columns(self, faces: PulledFaces) -> ColumnWeights:
         """What the cells of a table add to the outputs of faces.

@@ -168,13 +168,6 @@ class FaceClassifier(Explained, CalibratedClassifier):
         names = getattr(self, "feature_names_in_", None)
         advise_scaling(X, type(self).__name__, wide=self._wide, names=names, frames=1)
 
-    # -- ties ----------------------------------------------------------------------------------
-
-    def _is_second(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether a score is one of ``classes_[1]``, which a score of 0 is where that class is inside."""
-        # Two polytopes have no inside, and of a pair the later class is the paper's positive one.
-        return scores >= 0 if -self._outward * self._side > 0 else scores > 0
-
     def _take_from_scores(self, shift: float) -> None:
         """Move all faces by as much, so that the scores are less by `shift`."""
         self.b_, self._polytope = self.b_ - self._side * shift, None
@@ -257,9 +250,16 @@ class FaceClassifier(Explained, CalibratedClassifier):
             return self._polytope[1]
         centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)
-        found = Polytope(self._outward * self.W_, self._outward * self.b_, names, spread, centre)
+        found = Polytope(
+            self._outward * self.W_, self._outward * self.b_, names, spread, centre, self._includes_faces
+        )
         self._polytope = (self.W_, found)
         return found
+
+    @property
+    def _includes_faces(self) -> bool:
+        """True if a point on a face, whose score is 0, is inside: the class inside is ``classes_[0]``."""
+        return bool(self.inside_label_ == self.classes_[0])
 
     @property
     def assignment_(self) -> NDArray[np.int64]:

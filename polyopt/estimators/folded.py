@@ -216,8 +216,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
             )
         W, b = faces.W, faces.b - faces.W @ faces.centres
         if self._takes_texts:
-            return self.steps[0].in_units(Polytope(W, b))
-        return Polytope(W, b, self._names)
+            return self.steps[0].in_units(Polytope(W, b, is_closed=own.is_closed))
+        return Polytope(W, b, self._names, is_closed=own.is_closed)
 
     # -- the pass ----------------------------------------------------------------------------
 

@@ -312,7 +312,10 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         mine, others = (each if len(each) else at_rest for each in (mine, others))
         centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)
-        return [Polytope((others - w)[:, :-1], (others - w)[:, -1], names, spread, centre) for w in mine]
+        closed = not plus  # a score of 0 is of classes_[0]
+        return [
+            Polytope((others - w)[:, :-1], (others - w)[:, -1], names, spread, centre, closed) for w in mine
+        ]
 
     # -- what is proven ----------------------------------------------------------------------
 

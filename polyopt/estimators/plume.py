@@ -82,10 +82,11 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         it and without `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the
         objective by no more than `tol`, relative; that need not be a stationary point.
     decision : {"posterior", "polytope"}, default="posterior"
-        What decides: whether the probability is at least one half, or whether the sample is in the polytope
-        of the faces. The two differ near the polytope's edges, where ``predict_proba``, which without
-        `calibration` is the model's probability in either case, may be less than one half for the class that
-        is predicted. A calibration moves the log-odds of the one, and the faces of the other.
+        What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether the
+        sample is in the polytope of the faces. The two differ near the polytope's edges, where
+        ``predict_proba``, which without `calibration` is the model's probability in either case, may be less
+        than one half for the class that is predicted. A calibration moves the log-odds of the one, and the
+        faces of the other.
     n_init : int, default=10
         Starts, of which the best end is kept.
     max_iter : int, default=5000

@@ -133,7 +133,7 @@ class Portable(Proven):
 
     def _draw_second(self, graph: Graph, scores: str) -> str:
         """Whether scores are of the second class."""
-        return graph.op("GreaterOrEqual" if self._zero_is_second else "Greater", scores, graph.constant(0.0))
+        return graph.op("Greater", scores, graph.constant(0.0))
 
     def _draw_votes(self, graph: Graph, scores: str) -> str:
         """Scores of the classes: votes of the pairs, and less than a third of one by the sum of scores."""

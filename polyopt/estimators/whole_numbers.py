@@ -81,4 +81,4 @@ class NumberedFaces(FaceClassifier):
         if not hasattr(self, "integers_"):
             return found
         numbers, thresholds = self._outward * self.integers_.astype(float), -self._outward * self.thresholds_
-        return WholePolytope(numbers, thresholds, found.names, found.spread, found.centre)
+        return WholePolytope(numbers, thresholds, found.names, found.spread, found.centre, found.is_closed)

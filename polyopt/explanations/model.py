@@ -82,7 +82,7 @@ def explain_model(
             raise ValueError(f"y must have shape ({len(samples)},), not {labels.shape}")
         is_second = labels == subject.labels[1]
     scores, answering = subject.face_scores(samples), subject.answering(samples)
-    said = subject.combined([own.max(axis=1) for own in scores]) > 0.0
+    said = subject.are_second(subject.combined([own.max(axis=1) for own in scores]))
     roles = [
         _role(subject, (d, k), scores, answering[d], said, is_second)
         for d, polytope in enumerate(subject.polytopes)
@@ -102,13 +102,13 @@ def _role(
 ) -> FaceRole:  # fmt: skip
     piece, face = name
     own, others = scores[piece][:, face], np.delete(scores[piece], face, axis=1)
-    beyond, is_first = own > 0.0, subject.kind != "difference" or piece == 0
-    alone = beyond & ~(others > 0.0).any(axis=1)
+    beyond, is_first = subject.polytopes[piece].are_beyond(own), subject.kind != "difference" or piece == 0
+    alone = beyond & ~subject.polytopes[piece].are_beyond(others).any(axis=1)
     changed, error = None, None
     if others.shape[1] or subject.kind != "difference":
         best = [each.max(axis=1) for each in scores]
         best[piece] = others.max(axis=1, initial=-np.inf)
-        without = subject.combined(best) > 0.0
+        without = subject.are_second(subject.combined(best))
         changed = int((without != said).sum())
         error = None if is_second is None else float((without != is_second).mean())
     return FaceRole(

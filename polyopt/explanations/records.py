@@ -85,8 +85,8 @@ class SampleRecord:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether the score is positive."""
-        return self.score > 0.0
+        """Whether the score is one of the second label."""
+        return bool(self.subject.are_second(self.score))
 
 
 @dataclass(frozen=True)

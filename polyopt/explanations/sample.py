@@ -150,7 +150,8 @@ def _fidelity(subject: Subject, answer: Answer, shown: list[Term], data: Array) 
         keep[list(column.places)] = column.name in names
     whole_scores = data @ answer.w + answer.b
     short = data[:, keep] @ answer.w[keep] + answer.w[~keep] @ subject.centre[~keep] + answer.b
-    return int(((whole_scores > 0.0) == (short > 0.0)).sum()), len(data)
+    same = subject.are_second(whole_scores) == subject.are_second(short)
+    return int(same.sum()), len(data)
 
 
 def _plain(value: Any) -> Any:

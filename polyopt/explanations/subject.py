@@ -88,7 +88,8 @@ class Subject:
     kind : {"polytope", "difference", "union"}
         Which of these.
     labels : tuple
-        The label where the score is negative, which is the inside, and the one where it is positive.
+        The label where the score is negative, which is the inside, and the one where it is positive. A score
+        of 0 is of ``classes_[0]``.
     predict : callable
         Labels of samples (n, m), by the model itself.
     columns : tuple of Column
@@ -140,6 +141,12 @@ class Subject:
         """The scores of samples, positive for the second label."""
         # A polytope without faces is everything: each of its scores is below any other.
         return self.combined([own.max(axis=1, initial=-np.inf) for own in self.face_scores(X)])
+
+    def are_second(self, scores: Array | float) -> NDArray[np.bool_]:
+        """Which scores are of the second label; that of a point on a face is if the polytopes are open."""
+        if self.kind == "difference":
+            return np.greater(scores, 0.0)
+        return self.polytopes[0].are_beyond(scores)
 
     def answering(self, X: Array) -> list[NDArray[np.intp]]:
         """For each polytope, the face that answers for each sample, and -1 where another polytope does."""

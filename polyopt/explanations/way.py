@@ -111,7 +111,7 @@ def way_out(
     question = Question.of(
         x, spread=subject.spread, low=low, high=high, held=held, groups=groups, gaps=gaps
     )  # fmt: skip
-    region = subject.other_side(bool(subject.scores(x[None])[0] > 0.0))
+    region = subject.other_side(bool(subject.are_second(subject.scores(x[None]))[0]))
     found = nearest(question, region)
     if found.point is None:
         return Way(found, (), None, np.inf)

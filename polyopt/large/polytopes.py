@@ -335,4 +335,5 @@ class ConvexPolytopeMachine(CalibratedBlocks):
     def polytope_(self) -> Polytope:
         """The inside as a set, with its rules, of two classes."""
         self._need_two("polytope_")
-        return Polytope(self.W_, self.b_, getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        return Polytope(self.W_, self.b_, names, is_closed=not self._flip)

@@ -102,11 +102,12 @@ class Rules:
         for own in [side.polytope_ for side in sides] if pieces is None else pieces:
             if model.columns is not None:
                 made = _columns_alone(model).in_units(own)
-                polytopes.append(Polytope(made.W, made.b, names, made.spread, made.centre))
+                polytopes.append(replace(made, feature_names=names))
             elif model.scaler is None:
-                polytopes.append(Polytope(own.W, own.b, names, own.spread, own.centre))
+                polytopes.append(replace(own, feature_names=names))
             else:
-                polytopes.append(Polytope.from_scaler(own.W, own.b, model.scaler, names))
+                made = Polytope.from_scaler(own.W, own.b, model.scaler, names)
+                polytopes.append(replace(made, is_closed=own.is_closed))
         return cls(
             model,
             tuple(polytopes),
@@ -142,7 +143,7 @@ class Rules:
         return replace(self, polytopes=short)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Labels by these rules; a sample on a face is inside.
+        """Labels by these rules.
 
         Parameters
         ----------

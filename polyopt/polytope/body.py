@@ -49,7 +49,11 @@ class Ball:
 
 
 class Polytope(Faces):
-    """The set {x : W_k·x + b_k ≤ 0 for every face k}; outside of it max_k (W_k·x + b_k) is positive.
+    """The set {x : W_k·x + b_k ≤ 0 for every face k}, or with < in place of ≤ if it is open.
+
+    Outside of a closed polytope max_k (W_k·x + b_k) is positive, outside of an open one it is not negative.
+    The polytope of a machine is closed if its inside is ``classes_[0]``, the class of a score of 0, and open
+    if it is ``classes_[1]``. Corners, volume, largest ball and bounding box are those of the closure.
 
     Whatever needs a linear program is worked out when first asked for, and kept.
 
@@ -66,6 +70,8 @@ class Polytope(Faces):
         of a face matter.
     centre : array_like of shape (m,), optional
         Typical value of each feature in the data, its mean say; what a rule leaves out is put there.
+    is_closed : bool
+        True if the points on the faces belong to the set.
 
     Raises
     ------
@@ -78,8 +84,13 @@ class Polytope(Faces):
         return self._with(self.W[~self.redundant], self.b[~self.redundant])
 
     @cached_property
+    def _offsets(self) -> Array:
+        """The offsets b; a face 0·x + 0 < 0 of an open polytope, which holds nowhere, as 0·x + 1 ≤ 0."""
+        return self.b if self.is_closed else np.where(self.W.any(axis=1) | (self.b != 0), self.b, 1.0)
+
+    @cached_property
     def _ball(self) -> InnerBall:
-        return inner_ball(self.W, self.b)
+        return inner_ball(self.W, self._offsets)
 
     @cached_property
     def redundant(self) -> NDArray[np.bool_]:
@@ -88,19 +99,19 @@ class Polytope(Faces):
         Of equal faces the first is not redundant. In an empty polytope the faces kept contradict each
         other, and no proper subset of them does.
         """
-        found = redundant_faces(self.W, self.b)
+        found = redundant_faces(self.W, self._offsets)
         found.flags.writeable = False
         return found
 
     @property
     def is_empty(self) -> bool:
         """Whether no point is inside."""
-        return self._ball.radius < 0
+        return bool(self.are_beyond(-self._ball.radius))
 
     @property
     def is_flat(self) -> bool:
         """Whether points are inside, but no ball: the faces leave no room in some direction."""
-        return self._ball.radius == 0
+        return self.is_closed and self._ball.radius == 0
 
     @cached_property
     def is_bounded(self) -> bool:

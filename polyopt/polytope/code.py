@@ -124,8 +124,9 @@ def as_sql(polytope: Described, inside: Label, outside: Label, reading: Reading 
     for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
         limit = 0.0 - float(polytope.b[k])
         if terms:
-            lines.append(f"  WHEN {_sql_sum(reading, terms)} > {limit!r} THEN {_literal(outside)}")
-        elif limit < 0.0:
+            beyond = f"{_sql_sum(reading, terms)} {polytope.outside_sign} {limit!r}"
+            lines.append(f"  WHEN {beyond} THEN {_literal(outside)}")
+        elif polytope.are_beyond(polytope.b[k]):
             lines.append(f"  WHEN 1 = 1 THEN {_literal(outside)}")
     if len(lines) == 1:  # SQL has no CASE without WHEN
         lines.append(f"  WHEN 1 = 0 THEN {_literal(outside)}")
@@ -189,8 +190,8 @@ def union_as_sql(
         for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
             limit = 0.0 - float(polytope.b[k])
             if terms:
-                all_of.append(f"{_sql_sum(reading, terms)} <= {limit!r}")
-            elif limit < 0.0:
+                all_of.append(f"{_sql_sum(reading, terms)} {polytope.inside_sign} {limit!r}")
+            elif polytope.are_beyond(polytope.b[k]):
                 all_of.append("1 = 0")
         together = "\n    AND ".join(all_of) or "1 = 1"
         lines.append(f"  WHEN {together}\n    THEN {_literal(inside)}")
@@ -257,8 +258,9 @@ def as_python(polytope: Described, inside: Label, outside: Label, reading: Readi
     lines = _head(reading, [polytope])
     for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
         limit = 0.0 - float(polytope.b[k])
-        if terms or limit < 0.0:
-            condition = f"{_python_sum(reading, terms)} > {limit!r}" if terms else "True"
+        if terms or polytope.are_beyond(polytope.b[k]):
+            beyond = f"{_python_sum(reading, terms)} {polytope.outside_sign} {limit!r}"
+            condition = beyond if terms else "True"
             lines += [f"    if {condition}:", f"        return {outside!r}"]
     return "\n".join([*lines, f"    return {inside!r}"])
 
@@ -300,7 +302,8 @@ def union_as_python(
         lines.append("    if all([")
         for k in range(polytope.n_faces):
             terms = _python_sum(reading, reading.terms(polytope, k))
-            lines.append(f"        {terms or '0.0'} <= {0.0 - float(polytope.b[k])!r},")
+            limit = 0.0 - float(polytope.b[k])
+            lines.append(f"        {terms or '0.0'} {polytope.inside_sign} {limit!r},")
         lines += ["    ]):", f"        return {inside!r}"]
     return "\n".join([*lines, f"    return {outside!r}"])
 

@@ -28,6 +28,7 @@ class Faces:
     feature_names: tuple[str, ...] | None = None
     spread: NDArray[np.float64] | None = None
     centre: NDArray[np.float64] | None = None
+    is_closed: bool = True
 
     def __post_init__(self) -> None:
         W = _fixed("W", self.W, 2)
@@ -161,10 +162,10 @@ class Faces:
         names = None if self.feature_names is None else tuple(self.feature_names[j] for j in chosen)
         spread = None if self.spread is None else self.spread[chosen]
         centre = None if self.centre is None else self.centre[chosen]
-        return type(self)(self.W[:, chosen], self.b + self.W @ held, names, spread, centre)
+        return type(self)(self.W[:, chosen], self.b + self.W @ held, names, spread, centre, self.is_closed)
 
     def _with(self, W: Array, b: Array) -> Self:
-        return type(self)(W, b, self.feature_names, self.spread, self.centre)
+        return replace(self, W=W, b=b)
 
     # -- points ------------------------------------------------------------------------------
 
@@ -192,8 +193,12 @@ class Faces:
         return np.asarray(points @ self.W.T) + self.b
 
     def contains(self, X: MatrixLike) -> NDArray[np.bool_]:
-        """Which points are inside (n,); the faces belong to the polytope."""
-        return np.asarray((self.scores(X) <= 0).all(axis=1))
+        """Which points are inside (n,); points on a face are if the polytope is closed."""
+        return np.asarray(~self.are_beyond(self.scores(X)).any(axis=1))
+
+    def are_beyond(self, scores: ArrayLike) -> NDArray[np.bool_]:
+        """Which scores are those of points beyond a face: above 0, or also 0 if the polytope is open."""
+        return np.asarray(np.greater(scores, 0) if self.is_closed else np.greater_equal(scores, 0))
 
     def active_face(self, X: MatrixLike) -> NDArray[np.intp]:
         """The face that answers for each point (n,): the one of the largest score."""
@@ -207,10 +212,20 @@ class Faces:
         A face without a normal is infinitely far: inf if it shuts everything out, else −inf.
         """
         scores, zero = self.scores(X), self._norms == 0
-        far = np.where(scores[:, zero] > 0, np.inf, -np.inf)
+        far = np.where(self.are_beyond(scores[:, zero]), np.inf, -np.inf)
         scores /= np.where(zero, 1.0, self._norms)
         scores[:, zero] = far
         return scores
+
+    @property
+    def outside_sign(self) -> str:
+        """The sign between the terms of a face and its limit if a point is outside: ``>`` or ``>=``."""
+        return ">" if self.is_closed else ">="
+
+    @property
+    def inside_sign(self) -> str:
+        """The sign between the terms of a face and its limit if a point is inside: ``<=`` or ``<``."""
+        return "<=" if self.is_closed else "<"
 
     @cached_property
     def _norms(self) -> Array:

@@ -39,7 +39,8 @@ def as_json(polytope: Described, inside: Label, outside: Label) -> dict[str, Any
         }
         for k in range(polytope.n_faces)
     ]
-    meaning = "outside where the terms of a face add up to more than its limit, else inside"
+    reached = "more than its limit" if polytope.is_closed else "its limit or more"
+    meaning = f"outside where the terms of a face add up to {reached}, else inside"
     return {"inside": inside, "outside": outside, "rule": meaning, "faces": faces}
 
 

@@ -50,6 +50,21 @@ class Described(Protocol):
         """Names of the features."""
 
     @property
+    def is_closed(self) -> bool:
+        """True if the points on the faces are inside."""
+
+    @property
+    def outside_sign(self) -> str:
+        """The sign between terms and limit if a point is outside."""
+
+    @property
+    def inside_sign(self) -> str:
+        """The sign between terms and limit if a point is inside."""
+
+    def are_beyond(self, scores: ArrayLike) -> NDArray[np.bool_]:
+        """Which scores are those of points beyond a face."""
+
+    @property
     def redundant(self) -> NDArray[np.bool_]:
         """Which faces are redundant."""
 
@@ -161,8 +176,9 @@ def _rule(
     if not text:
         # What a solver's rounding leaves of a face that fell out of use: no data come near it.
         why = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
-        return f"{'always' if polytope.b[k] > 0 else 'never'} outside: {why}"
-    return f"outside if {text} > {0.0 - polytope.b[k]:.{digits}g}"  # never "-0"
+        return f"{'always' if polytope.are_beyond(polytope.b[k]) else 'never'} outside: {why}"
+    limit = 0.0 - polytope.b[k]  # never "-0"
+    return f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
 
 
 def conditions_of(polytope: Described, digits: int, threshold: float, max_terms: int | None) -> list[str]:
@@ -177,8 +193,9 @@ def conditions_of(polytope: Described, digits: int, threshold: float, max_terms:
     weights, found = np.abs(polytope.W) * _sizes(polytope), []
     for k in range(polytope.n_faces):
         text = _sum_of(polytope, k, weights[k], digits, threshold, max_terms)
-        always = f"{'never' if polytope.b[k] > 0 else 'always'}: the face has no normal"
-        found.append(f"{text} <= {0.0 - polytope.b[k]:.{digits}g}" if text else always)
+        always = f"{'never' if polytope.are_beyond(polytope.b[k]) else 'always'}: the face has no normal"
+        limit = f"{0.0 - polytope.b[k]:.{digits}g}"
+        found.append(f"{text} {polytope.inside_sign} {limit}" if text else always)
     return found
 
 

@@ -49,7 +49,9 @@ def union_as_json(polytopes: Sequence[Described], inside: Label, outside: Label)
     inside, outside : str, bool, int or float
         The labels.
     """
-    meaning = "inside where, for one piece, the terms of no face add up to more than its limit, else outside"
+    closed = all(polytope.is_closed for polytope in polytopes)
+    reached = "more than its limit" if closed else "its limit or more"
+    meaning = f"inside where, for one piece, the terms of no face add up to {reached}, else outside"
     pieces = [
         {"piece": d, "faces": as_json(polytope, inside, outside)["faces"]}
         for d, polytope in enumerate(polytopes)

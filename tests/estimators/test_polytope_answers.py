@@ -25,7 +25,6 @@ from polyopt import (
     certify_spla1,
 )
 from polyopt.estimators.face_scores import scores_at
-from polyopt.polytope import Polytope
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.sgd import CpmSgd, _Run, solve_cpm_sgd
 
@@ -162,20 +161,6 @@ def test_probabilities_of_three_classes_do_not_depend_on_what_decides(stripes):
     )
     assert np.allclose(first.predict_proba(X), second.predict_proba(X))
     assert np.array_equal(first.predict(X), first.predict_proba(X).argmax(axis=1))
-
-
-@pytest.mark.parametrize("inside", [0, 1])
-@pytest.mark.parametrize("make", [PCSLP, SPLA1, PLUME, Polyceptron, ConvexPolytopeMachine])
-def test_the_boundary_is_inside(make, inside):
-    X, y = np.array([[-3.0], [-2.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
-    machine = make(1, inside_label=inside, random_state=0).fit(X, y)
-    way = 1.0 if inside else -1.0
-    machine.W_, machine.b_ = np.array([[way * -machine._outward]]), np.array([0.0])
-    answers = machine.predict([[-1.0], [0.0], [1.0]])
-    assert list(answers) == [0, inside, 1]
-    signs = machine._outward * machine.W_, machine._outward * machine.b_
-    contains = Polytope(*signs).contains(np.array([[-1.0], [0.0], [1.0]]))
-    assert list(contains) == [label == inside for label in answers]
 
 
 def test_parameters_set_after_the_fit_are_for_the_next_one(stripes):
