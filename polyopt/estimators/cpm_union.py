@@ -129,7 +129,6 @@ class PolytopeUnion(FaceClassifier):
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         self._check_sizes(X, weights, self.C)
         self._advise_scaling(X)
-        self._forget()
         costs = self.C * weights
         solution, self._side = solve_cpm_union(X, y, costs, self._settings(), self._seed())
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, costs

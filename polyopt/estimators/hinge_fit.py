@@ -107,8 +107,8 @@ class HingeFit(KernelClassifier):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        before = getattr(self, "families_", None) if self.warm_start else None
-        is_same = before is not None and np.array_equal(rows, self._rows) and np.array_equal(y, self._y)
+        earlier = self._earlier or {}
+        is_same = np.array_equal(rows, earlier.get("_rows")) and np.array_equal(y, earlier.get("_y"))
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights
@@ -117,7 +117,9 @@ class HingeFit(KernelClassifier):
             raise ValueError(
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
-        start = recapped(self.multipliers_, before, families) if before is not None and is_same else None
+        start = None
+        if is_same and "multipliers_" in earlier:
+            start = recapped(earlier["multipliers_"], earlier["families_"], families)
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)

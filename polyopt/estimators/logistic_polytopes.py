@@ -124,6 +124,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     verbose: bool | int = False
 
     inside_label = None  # either class may be
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_begin", "_knots")
     _owners: Owners | None = field(init=False, default=None)
     _begin: Array | None = field(init=False, default=None)  # faces that a fit begins from as well
     _knots: Array | None = field(init=False, default=None)  # numbers that a feature itself takes
@@ -146,7 +147,6 @@ class LogisticPolytopes(Probabilities, PricedFaces):
 
         self._check_sizes(X, weights)
         self._advise_scaling(X)
-        self._forget()
         problem = self._problem(X, y, weights)
         self.solver_ = "newton" if self.solver == "auto" else self.solver
         self._owners = problem.owners

@@ -113,7 +113,6 @@ class PolyhedralClassifier(FaceClassifier):
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
         self._check_sizes(X, weights)
-        self._forget()
         self._side, self.solver_ = self._chosen_side(), self._pick_solver(X)
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
         self._advise_scaling(X)
