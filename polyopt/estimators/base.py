@@ -7,6 +7,7 @@ repetition, and trains one classifier per pair of classes where there are more t
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from polyopt.estimators.interruption import Part, broken_off, note_interruption,
 from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters, texts_told
 from polyopt.estimators.portable import Portable
+from polyopt.estimators.proven import Proven
 from polyopt.estimators.status import FINE
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.jobs import deal
@@ -71,6 +73,8 @@ class PairwiseClassifier(ClassifierMixin, Portable):
 
     solver_: str
     n_iter_: int
+    _rows: Any  # numbers of the samples of the fit in the data given
+    _pair_places: list[NDArray[np.intp]]  # places of each pair's samples among those
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
     _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
     _given_further: Any = None  # samples without labels, while a fit goes on
@@ -125,14 +129,27 @@ class PairwiseClassifier(ClassifierMixin, Portable):
     def _clear_fit(self) -> dict[str, Any]:
         """Remove all attributes of an earlier fit, and return the attributes as they were.
 
-        Parameters and ``_fit_inputs`` stay. With ``warm_start`` the earlier attributes are in ``_earlier``.
+        They are those that end with an underscore, and the private ones that a class declares. Parameters,
+        ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier ones are in
+        ``_earlier``.
         """
         before = vars(self)
-        kept = {*self._get_param_names(), *self._fit_inputs, "_metadata_request"}
-        self.__dict__ = {name: value for name, value in before.items() if name in kept}
+        stay, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
+        self.__dict__ = {
+            name: value
+            for name, value in before.items()
+            if name in stay or not (name.endswith("_") or name in declared)
+        }
         if getattr(self, "warm_start", False):
             self._earlier = before
         return before
+
+    @classmethod
+    @cache
+    def _declared(cls) -> frozenset[str]:
+        """Names of the attributes that this class and its bases declare."""
+        bases = [base for base in cls.__mro__ if issubclass(base, Proven)]
+        return frozenset(name for base in bases for name in (*vars(base), *inspect.get_annotations(base)))
 
     @contextmanager
     def _anew(self) -> Iterator[None]:
@@ -216,7 +233,10 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             )
             with one_run() as run, self._heard(), broken_off():
                 if len(self.classes_) == 2:
-                    signs, whole = np.where(codes == 1, 1.0, -1.0), Run(getattr(self, "time_limit", None), run)
+                    signs, whole = (
+                        np.where(codes == 1, 1.0, -1.0),
+                        Run(getattr(self, "time_limit", None), run),
+                    )
                     self._fit_binary(samples, signs, weights, rows)
                     note_interruption(self)
                     self._calibrate(samples, signs, weights, whole)
@@ -356,6 +376,21 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         """
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]
+
+    @property
+    def predict_proba(self) -> Any:
+        """Nothing: a classifier of scores alone has no probabilities.
+
+        Raises
+        ------
+        AttributeError
+            Always; it names the way to probabilities.
+        """
+        name = type(self).__name__
+        raise AttributeError(
+            f"{name} gives scores and no probabilities. For predict_proba fit "
+            f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -119,6 +119,8 @@ class HardMarginLossSVM(LightClassifier):
     _X: Array = field(init=False)
     _y: Array | None = field(init=False, default=None)  # signs of the labels; None without the data
     _rows: NDArray[np.intp] = field(init=False)
+    _costs: Array = field(init=False)
+    _searched: float | None = field(init=False)
 
     # -- fitting -----------------------------------------------------------------------------
 

@@ -125,6 +125,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
 
     inside_label = None  # either class may be
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_begin", "_knots")
+    _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), whether a face is of ``classes_[1]``
     _owners: Owners | None = field(init=False, default=None)
     _begin: Array | None = field(init=False, default=None)  # faces that a fit begins from as well
     _knots: Array | None = field(init=False, default=None)  # numbers that a feature itself takes
