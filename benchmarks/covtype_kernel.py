@@ -105,9 +105,11 @@ def _looked_at(made: Any, X: Any, y: Any, C: float, B: float) -> tuple[float, fl
     """Violation and proven relative gap, from coefficients and multipliers alone, in double precision."""
     duals, rows = made.solution_.duals, hinge_families(y, C, B)
     geometry = KernelGeometry(SampleGram(X, Kernel("rbf", _GAMMA)))
+    coef = np.zeros(len(y))
+    coef[made.support_] = made.dual_coef_[0]
     certificate = certify_hinge(
         HingeProgram("the machine", geometry, rows),
-        v=made.dual_coef_[0],
+        v=coef,
         b=float(made.intercept_[0]),
         multipliers=duals,
     )

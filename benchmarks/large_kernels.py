@@ -38,10 +38,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
             seconds[name] = time.process_time() - started
         for name, machine in entrants.items():
             coef = np.zeros(len(y))
-            if isinstance(machine, SVM):
-                coef = machine.dual_coef_[0]
-            else:
-                coef[machine.support_] = machine.dual_coef_[0]
+            coef[machine.support_] = machine.dual_coef_[0]
             rows.append(
                 {
                     "data": data,

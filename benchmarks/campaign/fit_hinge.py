@@ -148,7 +148,7 @@ def _fit_and_judge(
     if settings.kernel["name"] == "linear":
         point = truth.at_hyperplane(model.coef_[0], model.intercept_[0])
     else:
-        point = truth.at_expansion(model.dual_coef_[0], model.intercept_[0])
+        point = truth.at_expansion(model._v, model.intercept_[0])
     known.append(point)
     return claimed.claim, found + _judged(settings, truth, claimed, point, known, (given, shown), model, tol)
 
@@ -166,7 +166,7 @@ def _judged(
     if claimed.claim != "NONE" and not ambiguous:
         off = point.off
         if not truth.is_linear:
-            off = off + truth.rounding(model.dual_coef_[0], model.intercept_[0])
+            off = off + truth.rounding(model._v, model.intercept_[0])
         off = off + LD(claimed.rounding or 0.0) / costs.min()  # what the certificate says that it may be
         for given, words in zip(outputs, ("predictions", "outputs shown"), strict=True):
             found += judge_outputs(given, point.outputs, off, y, costs, float(point.value), words)
@@ -216,7 +216,7 @@ def _arguments(rng: np.random.Generator, settings: _Settings, model: Any) -> dic
     """What a fitted model says of itself, as the certificate's arguments; often with its multipliers."""
     drawn, linear = settings.drawn, settings.kernel["name"] == "linear"
     arguments: dict[str, Any] = {
-        "w": (model.coef_ if linear else model.dual_coef_)[0].copy(),
+        "w": model._v.copy(),
         "b": float(model.intercept_[0]),
     }
     if settings.machine == "Sigma-SVM":

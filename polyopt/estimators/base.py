@@ -12,10 +12,11 @@ if ``classes_[1]`` is.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from functools import cache
 from itertools import combinations
@@ -35,6 +36,7 @@ from polyopt.estimators.interruption import Part, broken_off, note_interruption,
 from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters, texts_told
 from polyopt.estimators.portable import Portable
+from polyopt.estimators.proven import Proven
 from polyopt.estimators.status import FINE
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.jobs import deal
@@ -76,9 +78,13 @@ class PairwiseClassifier(ClassifierMixin, Portable):
 
     solver_: str
     n_iter_: int
+    _rows: Any  # numbers of the samples of the fit in the data given
+    _pair_places: list[NDArray[np.intp]]  # places of each pair's samples among those
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
     _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
     _given_further: Any = None  # samples without labels, while a fit goes on
+    _earlier: Any = None  # attributes of the earlier fit, for a warm start, while a fit goes on
+    _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that are set for a fit, besides the parameters
     _frames: ClassVar[int] = 0  # calls of a subclass between the caller and `fit`, which warnings pass over
 
     # -- what a subclass supplies ------------------------------------------------------------
@@ -125,6 +131,42 @@ class PairwiseClassifier(ClassifierMixin, Portable):
     def _validate_params(self) -> None:
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
 
+    def _clear_fit(self) -> dict[str, Any]:
+        """Remove all attributes of an earlier fit, and return the attributes as they were.
+
+        They are those that end with an underscore, and the private ones that a class declares. Parameters,
+        ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier ones are in
+        ``_earlier``.
+        """
+        before = vars(self)
+        stay, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
+        self.__dict__ = {
+            name: value
+            for name, value in before.items()
+            if name in stay or not (name.endswith("_") or name in declared)
+        }
+        if getattr(self, "warm_start", False):
+            self._earlier = before
+        return before
+
+    @classmethod
+    @cache
+    def _declared(cls) -> frozenset[str]:
+        """Names of the attributes that this class and its bases declare."""
+        bases = [base for base in cls.__mro__ if issubclass(base, Proven)]
+        return frozenset(name for base in bases for name in (*vars(base), *inspect.get_annotations(base)))
+
+    @contextmanager
+    def _anew(self) -> Iterator[None]:
+        """Fit within, without anything of an earlier fit; if that fails, all attributes are as before."""
+        before = self._clear_fit()
+        try:
+            yield
+        except BaseException:  # Ctrl-C as well
+            self.__dict__ = before
+            raise
+        vars(self).pop("_earlier", None)
+
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         """A clone for the pairs of a multi-class problem; what depends on all of X is resolved first."""
         machine = clone(self)
@@ -145,6 +187,9 @@ class PairwiseClassifier(ClassifierMixin, Portable):
 
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
+
+        Nothing of an earlier fit is left, but what ``warm_start`` begins from. A fit that fails leaves the
+        classifier as it was.
 
         Parameters
         ----------
@@ -167,40 +212,44 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             A parameter out of its range, data that are not finite, or fewer than two classes.
         """
         self._validate_params()
-        self._asked = self.get_params(deep=False)
-        # A copy: the model and its certificate must outlive what the caller does to X.
-        with texts_told():
-            samples, labels = validate_data(
-                self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
+        with self._anew():
+            self._asked = self.get_params(deep=False)
+            # A copy: the model and its certificate must outlive what the caller does to X.
+            with texts_told():
+                samples, labels = validate_data(
+                    self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
+                )
+            if labels.dtype.kind not in _PLAIN:
+                check_classification_targets(labels)
+            weights = checked_weights(sample_weight, samples)
+            # A sample without weight is left out, and so is a class that has no other.
+            rows = np.flatnonzero(weights > 0)
+            self.classes_, codes = np.unique(labels[rows], return_inverse=True)
+            if 2 * len(self.classes_) > len(labels):
+                check_classification_targets(labels)  # warns: these may be no labels
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"{type(self).__name__} needs samples of at least two classes with positive weight; "
+                    f"the data has one class: {self.classes_.tolist()}"
+                )
+            weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
+            samples, codes, weights, rows = self._with_further(
+                self._select(samples, rows), codes, weights, rows, len(labels)
             )
-        if labels.dtype.kind not in _PLAIN:
-            check_classification_targets(labels)
-        weights = checked_weights(sample_weight, samples)
-        # A sample without weight is left out, and so is a class that has no other.
-        rows = np.flatnonzero(weights > 0)
-        self.classes_, codes = np.unique(labels[rows], return_inverse=True)
-        if 2 * len(self.classes_) > len(labels):
-            check_classification_targets(labels)  # warns: these may be no labels
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least two classes with positive weight; "
-                f"the data has one class: {self.classes_.tolist()}"
-            )
-        weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
-        samples, codes, weights, rows = self._with_further(
-            self._select(samples, rows), codes, weights, rows, len(labels)
-        )
-        with one_run() as run, self._heard(), broken_off():
-            if len(self.classes_) == 2:
-                signs, whole = np.where(codes == 1, 1.0, -1.0), Run(getattr(self, "time_limit", None), run)
-                self._fit_binary(samples, signs, weights, rows)
-                note_interruption(self)
-                self._calibrate(samples, signs, weights, whole)
-            else:
-                self._fit_pairs(samples, codes, weights, rows)
-            if run.is_stopped:
-                warn_of_interruption(self)
-        self._settle()
+            with one_run() as run, self._heard(), broken_off():
+                if len(self.classes_) == 2:
+                    signs, whole = (
+                        np.where(codes == 1, 1.0, -1.0),
+                        Run(getattr(self, "time_limit", None), run),
+                    )
+                    self._fit_binary(samples, signs, weights, rows)
+                    note_interruption(self)
+                    self._calibrate(samples, signs, weights, whole)
+                else:
+                    self._fit_pairs(samples, codes, weights, rows)
+                if run.is_stopped:
+                    warn_of_interruption(self)
+            self._settle()
         return self
 
     def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Run) -> None:
@@ -231,11 +280,10 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         pairs = list(combinations(range(len(self.classes_)), 2))
         machine = self._for_pairs(X, weights)
         asked, machines = machine.get_params(deep=False), [machine] * len(pairs)
-        if getattr(self, "warm_start", False) and len(getattr(self, "estimators_", ())) == len(pairs):
-            machines = self.estimators_  # each begins with what it found
+        earlier = (self._earlier or {}).get("estimators_", ())
+        if len(earlier) == len(pairs):
+            machines = earlier  # each begins with what it found
         machines = [copy(each).set_params(**asked) for each in machines]
-        for each in machines:
-            each._asked = asked
         whole = Run(getattr(self, "time_limit", None), current_run())
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
         tasks = [
@@ -326,6 +374,21 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         """
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]
+
+    @property
+    def predict_proba(self) -> Any:
+        """Nothing: a classifier of scores alone has no probabilities.
+
+        Raises
+        ------
+        AttributeError
+            Always; it names the way to probabilities.
+        """
+        name = type(self).__name__
+        raise AttributeError(
+            f"{name} gives scores and no probabilities. For predict_proba fit "
+            f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

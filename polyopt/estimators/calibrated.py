@@ -93,12 +93,7 @@ class CalibratedClassifier(PairwiseClassifier):
         """Move the zero of the binary scores to where they are `shift`."""
         raise NotImplementedError(f"{type(self).__name__} cannot be calibrated")
 
-    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self.calibration_ = None
-        super()._fit_pairs(X, codes, weights, rows)
-
     def _calibrate(self, X: Any, y: Array, weights: Array, whole: Run) -> None:
-        self.calibration_, self._uncalibrated = None, ""
         if self.calibration is None:
             return
         found = self._curve(X, y, weights, whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class AssignedFaces(PricedFaces):
     max_features: int | None
     integers: int | None
     double_sided: bool
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_beginning",)
     _beginning: Beginning | None = None  # of a fit_from, while it is at work
     _is_held = False  # whether the assignment was given, and stays
 
@@ -109,4 +110,4 @@ class AssignedFaces(PricedFaces):
         try:
             return self.fit(X, y, sample_weight)
         finally:
-            self._beginning = None
+            del self._beginning

@@ -11,15 +11,17 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import run_is_over
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.estimators.kernel import KERNEL_PARAMETERS
 from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
 from polyopt.estimators.parameters import shared
+from polyopt.estimators.support import SupportClassifier
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.clock import Clock
 
@@ -44,7 +46,7 @@ _LARGEST = 5_000
 
 
 @estimator
-class ExpansionClassifier(KernelClassifier):
+class ExpansionClassifier(SupportClassifier):
     """Base of the one-norm machine and of the L0 machine.
 
     A subclass solves the binary problem in :meth:`_solve`, and says in :meth:`_terms` of which linear program
@@ -63,12 +65,10 @@ class ExpansionClassifier(KernelClassifier):
 
     Attributes
     ----------
-    support_ : ndarray of int
-        Numbers of the samples with a coefficient, in input order (binary problems).
-    dual_coef_, intercept_ : ndarray of shape (1, n_support), (1,)
-        The expansion: y_j α_j of the support, and b (binary problems).
-    coef_ : ndarray of shape (1, m)
-        The hyperplane, for the linear kernel (binary problems).
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+        The coefficients y_j α_j of the support vectors. Two classes: positive for ``classes_[1]``. More: in
+        the layout of scikit-learn's SVC, a column for each support vector and a row for each other class,
+        positive where it counts for the earlier class of the pair.
     """
 
     C: float = 1.0
@@ -82,8 +82,10 @@ class ExpansionClassifier(KernelClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 
     _answers_by: ClassVar[tuple[str, ...]] = (
-        *KernelClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
+        *SupportClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
     )  # fmt: skip
+    _weights: Array = field(init=False)
+    _fitted: tuple[Any, ...] = field(init=False)  # C and the kernel's parameters, as at the fit
     _hyperplane: Array | None = field(init=False, default=None)
     _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
 
@@ -117,12 +119,12 @@ class ExpansionClassifier(KernelClassifier):
         self.solution_ = self._unsolved(y, weights) if run_is_over() else self._solved(y, weights, clock)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
-        self._used = np.flatnonzero(expansion)
-        self.support_ = rows[self._used]
-        self.dual_coef_ = expansion[None, self._used]
+        places = np.flatnonzero(expansion)
+        self._set_support(places, expansion[places], weights > 0.0)
+        self._used = self._support_places
         self.intercept_ = np.array([float(self.solution_["b"])])
         is_linear = self._fitted_kernel == "linear"
-        self._hyperplane = np.asarray(X[self._used].T @ expansion[self._used]) if is_linear else None
+        self._hyperplane = np.asarray(X[places].T @ expansion[places]) if is_linear else None
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
 
     def _solved(self, y: Array, weights: Array, clock: Clock) -> Solution:
@@ -148,9 +150,13 @@ class ExpansionClassifier(KernelClassifier):
 
     @property
     def coef_(self) -> Array:
-        """The hyperplane, shape (1, m)."""
-        if self._hyperplane is None:
-            raise AttributeError("coef_ needs two classes and the linear kernel")
+        """The hyperplane, shape (1, m), or those of the pairs of classes, for the linear kernel."""
+        check_is_fitted(self)
+        if self._as_fitted().kernel != "linear":
+            raise AttributeError("coef_ needs kernel='linear': the other kernels have no hyperplane")
+        if not self._is_binary:
+            return -np.concatenate([pair.coef_ for pair in self.estimators_])
+        assert self._hyperplane is not None
         return self._hyperplane[None, :]
 
     def _coefficients(self) -> Array:

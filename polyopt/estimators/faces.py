@@ -121,10 +121,6 @@ class FaceClassifier(Explained, CalibratedClassifier):
     _wide: ClassVar[float] = 1e6  # ratio of the features' spreads at which scaling is advised
     _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
 
-    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self._forget()
-        super()._fit_pairs(X, codes, weights, rows)
-
     # -- the sides ---------------------------------------------------------------------------
 
     def _chosen_side(self) -> float:

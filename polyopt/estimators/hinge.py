@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -73,12 +73,6 @@ class HingeClassifier(HingeFit):
 
     Attributes
     ----------
-    coef_, intercept_ : ndarray of shape (1, m), (1,)
-        The hyperplane, for the linear kernel (binary problems).
-    dual_coef_ : ndarray of shape (1, n)
-        Expansion coefficients, for the other kernels (binary problems).
-    support_ : ndarray of int
-        Numbers of the samples that carry the solution (binary problems).
     duals_ : pandas.DataFrame
         One row per constraint, with its multiplier, in input order.
     """
@@ -125,11 +119,19 @@ class HingeClassifier(HingeFit):
         return graph.affine(graph.op("Sub", x, graph.constant(centre)), w, [self._b])
 
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        coef = self.dual_coef_[0]
+        coef = vars(self).get("_v")
+        if coef is None:  # files of earlier versions have the expansion there
+            coef = self.dual_coef_[0]
         if not self.holds_data:
             return self._used, coef
         used = np.flatnonzero(coef)
         return used, coef[used]
+
+    def _drop_data(self, whole: Self) -> None:
+        super()._drop_data(whole)
+        whole = whole._as_fitted()
+        if whole.kernel != "linear":
+            self._v = whole._support()[1]
 
     def _binary_certificate(self, tol: float) -> Certificate:
         return self._certify(self._feature_space(), tol)

@@ -18,7 +18,7 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.estimators.kernel import KernelClassifier
+from polyopt.estimators.support import SupportClassifier
 from polyopt.kernels import MatrixGram, SampleGram, require_psd
 from polyopt.solvers.decomposition import Decomposition, recapped
 
@@ -52,7 +52,7 @@ _VAGUE = 1e-3  # rounding error of an output above which a fit warns
 _WHOLE_MATRIX = 20_000
 
 
-class HingeFit(KernelClassifier):
+class HingeFit(SupportClassifier):
     """Base of :class:`polyopt.estimators.hinge.HingeClassifier`, which has the parameters and answers."""
 
     C: float
@@ -70,6 +70,13 @@ class HingeFit(KernelClassifier):
     _title: str
     families_: Families
     multipliers_: dict[str, NDArray[Any]]
+    _costs: NDArray[np.float64]  # of slack, (n,): C times the samples' weights
+    _sample_weights: NDArray[np.float64]
+    _short: float  # the most negative eigenvalue of the kernel matrix, in size
+    # The solution: w of the centred samples, or their coefficients (n,) in the kernel expansion; and its b.
+    _v: NDArray[np.float64]
+    _b: float
+    _centre: NDArray[np.float64]  # of the samples, for the linear kernel
     _share: float | None = None
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
@@ -106,9 +113,14 @@ class HingeFit(KernelClassifier):
 
     # -- fitting -----------------------------------------------------------------------------
 
+    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        super()._fit_pairs(X, codes, weights, rows)
+        if self.kernel == "linear":
+            self.coef_ = -np.concatenate([pair.coef_ for pair in self.estimators_])
+
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        before = getattr(self, "families_", None) if self.warm_start else None
-        is_same = before is not None and np.array_equal(rows, self._rows) and np.array_equal(y, self._y)
+        earlier = self._earlier or {}
+        is_same = np.array_equal(rows, earlier.get("_rows")) and np.array_equal(y, earlier.get("_y"))
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights
@@ -117,7 +129,9 @@ class HingeFit(KernelClassifier):
             raise ValueError(
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
-        start = recapped(self.multipliers_, before, families) if before is not None and is_same else None
+        start = None
+        if is_same and "multipliers_" in earlier:
+            start = recapped(earlier["multipliers_"], earlier["families_"], families)
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
@@ -160,8 +174,8 @@ class HingeFit(KernelClassifier):
         )
         self._short = 0.0
         self._keep({family.name: nothing for family in self.families_})
-        self.dual_coef_, self.intercept_ = nothing[None, :], np.array([self._b])
-        self.support_ = self._rows[:0]
+        self.intercept_ = np.array([self._b])
+        self._set_support(np.empty(0, dtype=np.intp), nothing[:0], self._sample_weights > 0.0)
         self._warn_if_short(None)
 
     def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
@@ -266,13 +280,13 @@ class HingeFit(KernelClassifier):
         if self.kernel == "linear":
             self._centre = geometry().centre
             self.coef_ = v[None, :]
-        else:
-            self.dual_coef_ = v[None, :]
         # For samples as they are, which a kernel of pairs takes them for.
         is_moved = self.kernel == "linear" or not self._is_pairwise
         self.intercept_ = np.array([b - float(geometry().moved(v, 0.0).mid) if is_moved else b])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
-        self.support_ = self._rows[used]
+        is_expansion = self.kernel != "linear" and self._is_pairwise
+        places = np.flatnonzero(used)
+        self._set_support(places, (v if is_expansion else beta)[places], self._sample_weights > 0.0)
 
     def _warn_if_vague(self, outputs: Ball) -> None:
         """Warn where rounding alone moves an output by more than ``_VAGUE``."""

@@ -278,7 +278,7 @@ class KernelClassifier(LightKernelClassifier):
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self.kernel == "precomputed":
             raise ValueError("kernel='precomputed' has no ONNX graph: fit with the kernel's name")
-        return draw_kernel(graph, x, self._kernel, self._X, self.dual_coef_.T, self.intercept_)
+        return draw_kernel(graph, x, self._kernel, self._X, self._support()[1][:, None], self.intercept_)
 
     def _draw_pairs(self, graph: Graph, x: str) -> str:
         parts = [part._as_fitted() for part in self.estimators_]
@@ -289,7 +289,8 @@ class KernelClassifier(LightKernelClassifier):
             return super()._draw_pairs(graph, x)
         coef = np.zeros((parts[0]._X.shape[0], len(parts)))
         for number, part in enumerate(parts):
-            coef[part._used, number] = part.dual_coef_[0]
+            places, own = part._support()
+            coef[places, number] = own
         intercepts = np.concatenate([part.intercept_ for part in parts])
         return draw_kernel(graph, x, kernels[0], parts[0]._X, coef, intercepts)
 

@@ -45,6 +45,8 @@ class LightKernelClassifier(LightClassifier):
 
     kernel: KernelLike
     dual_coef_: NDArray[Any]
+    support_: NDArray[np.intp]
+    n_support_: NDArray[np.int32]
 
     # What a machine answers by, besides its support vectors and their coefficients.
     _answers_by: ClassVar[tuple[str, ...]] = (
@@ -53,22 +55,32 @@ class LightKernelClassifier(LightClassifier):
     )  # fmt: skip
     _X: Any = None
     _rows: Any = None
-    # Of a copy without data: places of the support vectors in _X, and whether they are of the second class.
+    _support_places: Any = None  # places of the support vectors in _X, in the order of ``support_``
+    # Of a copy without data: places in _X of the samples that scores are made of, and whether they are of the
+    # second class.
     _used: Any = None
     _second: Any = None
 
     @abstractmethod
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Places of the support vectors among the samples of the fit, and their coefficients."""
+        """Places in ``_X`` of the samples that scores are made of, and their coefficients in the scores."""
 
     def _drop_data(self, whole: Self) -> None:
         super()._drop_data(whole)
         whole = whole._as_fitted()
         if whole.kernel == "linear":
             return
-        places, coef = whole._support()
-        self._used, self.dual_coef_ = np.arange(len(places)), coef[None, :]
+        places, _ = whole._support()
+        self._used = np.arange(len(places))
         self._rows = whole._rows[places]
+        if whole._support_places is not None:
+            self.dual_coef_, self.support_, self.n_support_ = (
+                whole.dual_coef_,
+                whole.support_,
+                whole.n_support_,
+            )
+            order = np.argsort(places)
+            self._support_places = order[np.searchsorted(places[order], whole._support_places)]
         self._second = whole._second if whole._y is None else whole._y[places] > 0
         self._X = None if whole.kernel == "precomputed" else whole._X[places]
 
@@ -77,6 +89,9 @@ class LightKernelClassifier(LightClassifier):
         parts = self.estimators_
         self._keep_answers(whole)
         self.estimators_ = parts
+        if parts[0]._support_places is not None:
+            kept = ("support_", "n_support_", "dual_coef_")
+            vars(self).update({name: vars(whole)[name] for name in kept if name in vars(whole)})
         if whole._as_fitted().kernel == "linear":
             nothing = np.empty(0, dtype=int)
             self._rows, self._pair_places = nothing, [nothing] * len(parts)
@@ -90,4 +105,6 @@ class LightKernelClassifier(LightClassifier):
         every = np.arange(len(union))
         for part, own in zip(parts, each, strict=True):
             part._X, part._used, part._rows = X, np.searchsorted(union, own), every
+            if part._support_places is not None:
+                part._support_places = part._used[part._support_places]
         self._rows, self._pair_places = whole._rows[union], [every] * len(parts)

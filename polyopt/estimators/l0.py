@@ -129,7 +129,6 @@ class CrossEntropySVM(ExpansionClassifier):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
-        self._searches = self._screened = self._searched = None
         self._price_of_squares = float(self.l2)
         super()._fit_binary(X, y, weights, rows)
         self.score_ = self.solution_.objective

@@ -128,6 +128,8 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     verbose: bool | int = False
 
     inside_label = None  # either class may be
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_begin", "_knots")
+    _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), whether a face is of ``classes_[1]``
     _owners: Owners | None = field(init=False, default=None)
     _begin: Array | None = field(init=False, default=None)  # faces that a fit begins from as well
     _knots: Array | None = field(init=False, default=None)  # numbers that a feature itself takes
@@ -150,7 +152,6 @@ class LogisticPolytopes(Probabilities, PricedFaces):
 
         self._check_sizes(X, weights)
         self._advise_scaling(X)
-        self._forget()
         used = UsedFeatures.of(X)
         problem = self._problem(X, y, weights, used)
         self.solver_ = "newton" if self.solver == "auto" else self.solver

@@ -57,6 +57,8 @@ class Pair:
     def fit(self) -> Any:
         """The fitted machine. The seconds of the whole fit are shared by the pairs."""
         machine = self.machine
+        machine._clear_fit()
+        machine._asked = machine.get_params(deep=False)
         places = places_of(self.pair, self.codes)
         machine.classes_ = np.array(self.pair)
         samples = machine._select(self.X, places)
@@ -68,6 +70,7 @@ class Pair:
             machine._fit_binary(samples, y, weights, np.arange(len(places)))
             note_interruption(machine)
             machine._calibrate(samples, y, weights, whole)
+        vars(machine).pop("_earlier", None)
         return machine
 
 
@@ -93,5 +96,4 @@ def fit_pair(task: Pair) -> Any:
     machine = task.machine
     if "solver" in machine.get_params(deep=False):
         machine.set_params(solver=machine._at_once())
-        machine._asked = machine.get_params(deep=False)
     return task.fit()

@@ -114,7 +114,6 @@ class PolyhedralClassifier(FaceClassifier):
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
         self._check_sizes(X, weights)
-        self._forget()
         chooses = any(getattr(self, name, None) for name in ("_is_priced", "max_features", "integers"))
         used = UsedFeatures.all(X) if chooses else UsedFeatures.of(X)
         samples = used.samples(X)

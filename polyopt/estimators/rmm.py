@@ -51,6 +51,7 @@ class RelativeMarginMachine(HingeClassifier):
 
     _title = "the Relative Margin Machine"
     _frames: ClassVar[int] = 1
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_given_further",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
         **shared("B"),

@@ -85,10 +85,6 @@ class SigmaSVM(HingeClassifier):
             )
         return MatrixGram(self._centred.gram(self._share))
 
-    def _fit_nothing(self) -> None:
-        super()._fit_nothing()
-        self._centred = None
-
     def _feature_space(self) -> Any:
         if self.kernel == "linear":
             return SigmaLinearGeometry(self._X, self._share, self._sample_weights)

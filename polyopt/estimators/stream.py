@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import nullcontext
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
@@ -102,7 +103,17 @@ class StreamedClassifier(FaceClassifier):
     ) -> Self:  # fmt: skip
         """Show a chunk to its learners; the first one begins the stream."""
         self._validate_params()
-        n_total, first = whole_or_none("n_total", n_total), self._stream is None
+        n_total = whole_or_none("n_total", n_total)
+        with self._anew() if self._stream is None else nullcontext():
+            self._show_chunk(X, y, classes, sample_weight, n_total)
+        return self
+
+    def _show_chunk(
+        self, X: SamplesLike, y: ArrayLike,
+        classes: ArrayLike | None, sample_weight: ArrayLike | None, n_total: int | None,
+    ) -> None:  # fmt: skip
+        """The same, of a machine without a fit or with a stream."""
+        first = self._stream is None
         asked = self.get_params(deep=False) if first else self._asked
         samples, labels = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
         weights = checked_weights(sample_weight, samples)
@@ -110,15 +121,12 @@ class StreamedClassifier(FaceClassifier):
         self._asked = asked
         whole = samples.shape[0] if n_total is None else n_total
         if first:
-            self._forget()
-            self.calibration_ = None
             self._stream = self._begin(samples, whole) if self._is_binary else self._begin_pairs()
         if not self._is_binary:
             self._show_pairs(samples, labels, weights, whole)
-            return self
+            return
         codes = (labels == self.classes_[1]).astype(np.int64)
         self._learn(samples, codes, weights * self._class_weights(codes, weights)[codes])
-        return self
 
     def _begin_pairs(self) -> object:
         """One machine for each pair of more than two classes."""

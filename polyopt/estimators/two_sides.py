@@ -54,7 +54,6 @@ class TwoSidedClassifier(StreamedClassifier):
         """The multipliers of one polytope."""
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
-        self._forget()
         if not self.double_sided:
             self._fit_side(X, y, weights, rows, self._chosen_side())
             return

@@ -251,9 +251,7 @@ class Model:
         try:
             answer = machine.predict_proba
         except AttributeError as error:
-            name = type(machine).__name__
-            why = error.__cause__ or f"{name} has no probabilities"
-            raise ValueError(str(why)) from None
+            raise ValueError(str(error.__cause__ or error)) from None
         return answer(self.transform(X))
 
     def to_onnx(self) -> ModelProto:

@@ -299,12 +299,13 @@ def test_the_hyperplane_is_the_expansion(machine):
     assert not hasattr(clone(machine).set_params(kernel="rbf").fit(X, y), "coef_")
 
 
-def test_the_support_is_in_input_order(machine):
+def test_the_support_is_by_class_and_in_input_order(machine):
     X, y = blobs(40)
     order = np.random.default_rng(1).permutation(40)
     machine.set_params(C=5.0, gamma=0.5).fit(X[order], y[order])
     assert len(machine.support_) >= 2
-    assert (np.diff(machine.support_) > 0).all()
+    for part in np.split(machine.support_, np.cumsum(machine.n_support_)[:-1]):
+        assert (np.diff(part) > 0).all()
     signs = np.sign(machine.dual_coef_[0])
     assert (signs == y[order][machine.support_]).all()
     K = rbf_kernel(X, X[order][machine.support_], gamma=0.5)

@@ -178,7 +178,7 @@ def test_a_pair_without_support_vectors_answers_by_its_intercept():
     X, y = blobs(3, 200)
     model = SVM().fit(X, y)
     last = model.estimators_[-1]
-    last.dual_coef_ = np.zeros_like(last.dual_coef_)
+    last._v = np.zeros_like(last._v)
     scores = np.column_stack([pair.decision_function(X) for pair in model.estimators_])
     assert (scores[:, -1] == last.intercept_[0]).all()
     assert model.decision_function(X) == pytest.approx(
@@ -196,7 +196,7 @@ def test_what_is_kept_for_predictions_is_not_saved_and_follows_the_model(classes
     assert pickle.dumps(model) == before
     assert np.array_equal(pickle.loads(before).decision_function(X), first)
     machine = model if classes == 2 else model.estimators_[0]
-    machine.dual_coef_ *= 3.0
+    machine._v *= 3.0
     machine.intercept_ += 5.0
     fresh = pickle.loads(pickle.dumps(model))
     assert np.array_equal(model.decision_function(X), fresh.decision_function(X))
