@@ -98,6 +98,14 @@ class PolytopeUnion(FaceClassifier):
     ----------
     .. [1] Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope
        Machine, 2014, for one piece.
+
+    Examples
+    --------
+    >>> from polyopt import PolytopeUnion, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = PolytopeUnion(2, 2, inside_label=1, random_state=0).fit(data.X, data.y)
+    >>> len(machine.polytopes_)
+    2
     """
 
     n_polytopes: int | str = "auto"

@@ -107,6 +107,16 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         One row per sample and face of the other class: what the sample pulls at it, in input order.
     history_ : pandas.DataFrame
         One row per start, and one for the polish.
+
+    Examples
+    --------
+    >>> from polyopt import LogisticPolytopes, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = LogisticPolytopes(2, n_init=1, random_state=0).fit(data.X, data.y)
+    >>> machine.predict_proba(data.X).shape
+    (351, 2)
+    >>> machine.score(data.X, data.y) > 0.9
+    True
     """
 
     n_faces: int | tuple[int, int] = 3
