@@ -1,15 +1,32 @@
-"""polyopt: large-margin and polyhedral classifiers as certified mathematical programs.
+"""Large-margin and polyhedral classifiers as certified mathematical programs.
 
-Public names are imported when they are first used, so that ``import polyopt`` is quick. Those of a method are
-in its entry in :mod:`polyopt.methods`; the list below is for type checkers.
+Fit a machine, explain a prediction, and prove how far from the optimum the machine is:
+
+>>> from polyopt import ConvexPolytopeMachine, datasets
+>>> X, X_test, y, y_test = datasets.load("ionosphere").split(random_state=0)
+>>> machine = ConvexPolytopeMachine(2, inside_label=1, solver="exact", random_state=0).fit(X, y)
+>>> print(machine.explain(X_test[:1]))  # doctest: +ELLIPSIS
+Class '1', inside of the polytope. Face ...
+>>> print(machine.certificate().sentence)  # doctest: +ELLIPSIS
+The point is a fixed point of its outer loop, optimal for its assignment. Another assignment may have ...
+
+Machines with kernels: SVM, RelativeMarginMachine, SigmaSVM; with few support vectors: OneNormSVM,
+CrossEntropySVM. Machines whose classes are polytopes: ConvexPolytopeMachine, LogisticPolytopes,
+Polyceptron, SPLA1, PCSLP, PLUME. All of them follow scikit-learn.
+
+``help(polyopt.SVM)`` describes a machine, ``dir(polyopt)`` has all public names, ``polyopt.plots`` has
+pictures, and ``polyopt --help``, on the command line, lists commands.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# Public names are imported when they are first used, so that `import polyopt` is quick. Those of a method are in
+# its entry in polyopt.methods; the list below is for type checkers.
 if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty as FacePenalty
     from polyopt import datasets as datasets
@@ -100,7 +117,7 @@ def _homes() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":
+    if name == "__all__" and not _is_read_by_help():
         return [*sorted(_homes()), "datasets"]
     if name == "datasets":
         return import_module("polyopt.datasets")
@@ -109,5 +126,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'polyopt' has no attribute {name!r}")
 
 
+def _is_read_by_help() -> bool:
+    """True if pydoc asks for ``__all__``: it would print every class named there, on 12,000 lines."""
+    return sys._getframe(2).f_globals.get("__name__") == "pydoc"
+
+
 def __dir__() -> list[str]:
-    return [*globals(), *__getattr__("__all__")]
+    return [*__getattr__("__all__"), "__version__"]

@@ -61,6 +61,17 @@ class Columns(TransformerMixin, BaseEstimator):
         Which columns hold texts.
     n_features_in_ : int
         Columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from polyopt import Columns
+    >>> table = pd.DataFrame({"age": [20.0, 40.0, None], "colour": ["red", "blue", "red"]})
+    >>> columns = Columns().fit(table)
+    >>> columns.get_feature_names_out().tolist()
+    ['age', 'age=(missing)', 'colour=blue', 'colour=red']
+    >>> columns.transform(table).shape
+    (3, 4)
     """
 
     text: Sequence[str | int] = ()

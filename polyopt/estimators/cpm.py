@@ -154,6 +154,17 @@ class ConvexPolytopeMachine(PolytopeLearner):
     ----------
     .. [1] Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope
        Machine, 2014.
+
+    Examples
+    --------
+    >>> from polyopt import ConvexPolytopeMachine, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = ConvexPolytopeMachine(2, inside_label=1, solver="exact", random_state=0)
+    >>> polytope = machine.fit(data.X, data.y).polytope_
+    >>> polytope.n_faces, polytope.n_features
+    (2, 34)
+    >>> machine.certificate().relative_gap < 1e-6  # of the program for its assignment of samples to faces
+    True
     """
 
     n_faces: int = 3

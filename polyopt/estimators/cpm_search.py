@@ -68,6 +68,16 @@ class PolytopeSearch(ClassifierSearch):
     ----------
     .. [1] Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope
        Machine, 2014.
+
+    Examples
+    --------
+    >>> from polyopt import ConvexPolytopeMachine, PolytopeSearch, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = ConvexPolytopeMachine(2, inside_label=1, random_state=0)
+    >>> search = PolytopeSearch(machine, costs=(0.001, 0.1), perplexities=(1.0,), cv=2)
+    >>> search = search.fit(data.X[:100], data.y[:100])
+    >>> search.best_params_
+    {'C': 0.1, 'perplexity': 1.0}
     """
 
     estimator: ConvexPolytopeMachine | None = None

@@ -58,6 +58,15 @@ class FaceSearch(ClassifierSearch):
         "cv": one row per candidate that was tried whole, with the mean score, its standard error, and
         seconds of a fit.
         "prune": one row per fit, with the faces it had and those it needed.
+
+    Examples
+    --------
+    >>> from polyopt import ConvexPolytopeMachine, FaceSearch, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = ConvexPolytopeMachine(inside_label=1, random_state=0)
+    >>> search = FaceSearch(machine, n_faces=(1, 2), cv=2).fit(data.X, data.y)
+    >>> search.n_faces_ in (1, 2)
+    True
     """
 
     estimator: BaseEstimator

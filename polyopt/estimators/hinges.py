@@ -44,6 +44,15 @@ class Hinges(TransformerMixin, BaseEstimator):
         Those of each feature, ascending.
     numbers_ : ndarray of int, shape (n_features_out,)
         The numbers that a feature of the output itself takes: 1 for a hinge, its knot, else 0.
+
+    Examples
+    --------
+    >>> from polyopt import Hinges
+    >>> features = Hinges(n_knots=1).fit([[0.0], [1.0], [4.0]])
+    >>> features.get_feature_names_out().tolist()
+    ['x0', 'max(0, x0 - 1)']
+    >>> features.transform([[3.0]])
+    array([[3., 2.]])
     """
 
     n_knots: int = 3

@@ -102,6 +102,15 @@ class CrossEntropySVM(ExpansionClassifier):
     References
     ----------
     .. [1] Mannor, Peleg & Rubinstein, The cross entropy method for classification, 2005, and their slides.
+
+    Examples
+    --------
+    >>> from polyopt import CrossEntropySVM, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> X, y = data.X[:60], data.y[:60]
+    >>> machine = CrossEntropySVM(C=0.5, random_state=0).fit(X, y)
+    >>> len(machine.support_) < 10
+    True
     """
 
     _: KW_ONLY

@@ -111,6 +111,16 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     history_ : pandas.DataFrame
         One row per iteration of every start. Rows of a descent have the smoothed objective and its softness,
         the last one and those after the descent the objective.
+
+    Examples
+    --------
+    >>> from polyopt import LogisticPolytopes, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = LogisticPolytopes(2, n_init=1, random_state=0).fit(data.X, data.y)
+    >>> machine.predict_proba(data.X).shape
+    (351, 2)
+    >>> machine.score(data.X, data.y) > 0.9
+    True
     """
 
     n_faces: int | tuple[int, int] = 3

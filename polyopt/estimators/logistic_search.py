@@ -82,6 +82,16 @@ class LogisticSearch(ClassifierSearch):
         error.
     n_numbers_ : int
         Weights and biases of the chosen machine that are not 0, and knots in use.
+
+    Examples
+    --------
+    >>> from polyopt import LogisticPolytopes, LogisticSearch, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> search = LogisticSearch(LogisticPolytopes(random_state=0), max_faces=1, cv=2).fit(data.X, data.y)
+    >>> search.predict_proba(data.X).shape
+    (351, 2)
+    >>> search.best_params_["n_faces"] in ((0, 1), (1, 0), (1, 1))
+    True
     """
 
     estimator: LogisticPolytopes | None = None

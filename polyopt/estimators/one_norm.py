@@ -50,6 +50,16 @@ class OneNormSVM(ExpansionClassifier):
     References
     ----------
     .. [1] Mannor, Peleg & Rubinstein, slides on the cross-entropy method for classification.
+
+    Examples
+    --------
+    >>> from polyopt import OneNormSVM, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = OneNormSVM().fit(data.X, data.y)
+    >>> len(machine.support_) < 100
+    True
+    >>> machine.certificate().is_optimal
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

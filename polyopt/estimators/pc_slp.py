@@ -54,6 +54,16 @@ class PCSLP(PolyhedralClassifier):
     References
     ----------
     .. [1] Astorino & Gaudioso, Polyhedral Separability Through Successive LP, 2002.
+
+    Examples
+    --------
+    >>> from polyopt import PCSLP, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = PCSLP(2, inside_label=1, n_init=2, random_state=0).fit(data.X, data.y)
+    >>> machine.polytope_.n_faces
+    2
+    >>> machine.score(data.X, data.y) > 0.9
+    True
     """
 
     class_weight: ClassVar[None] = None  # a mean over each class: no weight of a class changes it

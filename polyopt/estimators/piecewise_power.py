@@ -40,6 +40,15 @@ class PiecewisePower(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         The power of each column; nan where it stays as it is.
     knots_, levels_ : list of ndarray
         For each column the ends of the pieces, ascending, and the function there; empty where it stays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polyopt import PiecewisePower
+    >>> incomes = np.exp(np.linspace(0.0, 5.0, 51))[:, None]  # from 1 to 148, the median 12
+    >>> power = PiecewisePower().fit(incomes)
+    >>> power.transform(incomes[[0, 25, 50]]).round(1).ravel()
+    array([-1.2, -0.3,  1.6])
     """
 
     def fit(self, X: SamplesLike, y: ArrayLike | None = None) -> Self:

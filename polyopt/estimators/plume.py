@@ -112,6 +112,16 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
     References
     ----------
     .. [1] Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts, 2019.
+
+    Examples
+    --------
+    >>> from polyopt import PLUME, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = PLUME(2, inside_label=1, n_init=2, random_state=0).fit(data.X, data.y)
+    >>> machine.polytope_.n_faces, machine.predict_proba(data.X).shape
+    (2, (351, 2))
+    >>> machine.certificate().relative_gap < 1e-6  # of the program for its responsibilities
+    True
     """
 
     _: KW_ONLY

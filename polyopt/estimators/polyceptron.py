@@ -131,6 +131,16 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     References
     ----------
     .. [1] Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm, 2011.
+
+    Examples
+    --------
+    >>> from polyopt import Polyceptron, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = Polyceptron(2, inside_label=1, random_state=0).fit(data.X, data.y)
+    >>> machine.polytope_.n_faces
+    2
+    >>> machine.score(data.X, data.y) > 0.9
+    True
     """
 
     _: KW_ONLY

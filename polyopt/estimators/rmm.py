@@ -43,6 +43,17 @@ class RelativeMarginMachine(HingeClassifier):
     References
     ----------
     .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008.
+
+    Examples
+    --------
+    >>> from polyopt import RelativeMarginMachine, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = RelativeMarginMachine(C=10.0, B=1.5).fit(data.X, data.y)
+    >>> outputs = machine.decision_function(data.X)
+    >>> print(f"{outputs.min():.2f} {outputs.max():.2f}")
+    -1.50 1.50
+    >>> machine.certificate(tol=1e-3).is_optimal
+    True
     """
 
     B: float = 2.0

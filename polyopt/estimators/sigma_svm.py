@@ -43,6 +43,16 @@ class SigmaSVM(HingeClassifier):
     References
     ----------
     .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008.
+
+    Examples
+    --------
+    >>> from polyopt import SigmaSVM, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = SigmaSVM(C=10.0, D=0.9).fit(data.X, data.y)
+    >>> print(f"{machine.score(data.X, data.y):.2f}")
+    1.00
+    >>> machine.certificate(tol=1e-3).is_optimal
+    True
     """
 
     D: float = 0.5

@@ -42,6 +42,14 @@ class SoftRelativeMarginMachine(RelativeMarginMachine):
     References
     ----------
     .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008; such slack is not investigated there.
+
+    Examples
+    --------
+    >>> from polyopt import SoftRelativeMarginMachine, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = SoftRelativeMarginMachine(C=10.0, B=1.5, D=0.1).fit(data.X, data.y)
+    >>> machine.certificate(tol=1e-3).is_optimal
+    True
     """
 
     D: float = 1.0

@@ -96,6 +96,16 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
     References
     ----------
     .. [1] Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function, 2010.
+
+    Examples
+    --------
+    >>> from polyopt import SPLA1, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = SPLA1(2, inside_label=1, random_state=0).fit(data.X, data.y)
+    >>> machine.polytope_.n_faces, machine.predict_proba(data.X).shape
+    (2, (351, 2))
+    >>> machine.certificate().relative_gap < 1e-6  # of the program for the cells of its fit
+    True
     """
 
     _: KW_ONLY

@@ -26,6 +26,16 @@ class SVM(HingeClassifier):
     References
     ----------
     .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008.
+
+    Examples
+    --------
+    >>> from polyopt import SVM, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = SVM(C=10.0).fit(data.X, data.y)
+    >>> print(f"{machine.score(data.X, data.y):.2f}")
+    0.99
+    >>> machine.certificate(tol=1e-3).is_optimal
+    True
     """
 
     _title = "the SVM"

@@ -26,11 +26,15 @@ def html_of(summary: Summary) -> str:
     summary : Summary
         What is shown.
     """
-    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in summary.facts)
+    # Not a <dl>: Jupyter makes the labels of one a fifth of the width, and breaks them letter by letter.
+    facts = "".join(
+        f"<tr><th scope='row'>{escape(name)}</th><td>{escape(value)}</td></tr>"
+        for name, value in summary.facts
+    )
     parts = [
         f"<style>{part('shown.css')}</style>",
         f"<p class='polyopt-title'>{escape(summary.title)}</p>",
-        f"<dl>{facts}</dl>" if facts else "",
+        f"<table class='facts'><tbody>{facts}</tbody></table>" if facts else "",
         "" if summary.program is None else program_section(summary.program),
         *map(_table, summary.tables),
     ]

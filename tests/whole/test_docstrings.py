@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import pydoc
 import re
 import runpy
 import subprocess
@@ -151,3 +152,34 @@ def test_every_parameter_is_documented(name, thing):
     for parameter in parameters:
         pattern = rf"(^|, )\*{{0,2}}{parameter}(, [\w, ]+)?( :|$)"
         assert re.search(pattern, section, re.M), f"{name} does not document {parameter}"
+
+
+ESTIMATORS = [name for name in polyopt.__all__ if hasattr(getattr(polyopt, name), "fit")]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_has_an_example_that_is_true(name):
+    """The docstring of every public estimator ends with a short example, which runs as it says."""
+    estimator = getattr(polyopt, name)
+    tests = doctest.DocTestFinder(recurse=False).find(estimator, name, import_module(estimator.__module__))
+    [example] = tests
+    assert 3 <= len(example.examples) <= 8
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_help_is_short_and_begins_with_an_example():
+    """help(polyopt) is at most two pages, and fits, explains and certifies in its first lines."""
+    lines = pydoc.render_doc(polyopt, renderer=pydoc.plaintext).splitlines()
+    assert len(lines) <= 100
+    first = "\n".join(lines[:20])
+    for word in (".fit(", ".explain(", ".certificate("):
+        assert word in first
+    assert doctest.testmod(polyopt) == doctest.TestResults(failed=0, attempted=5)
+
+
+def test_dir_has_what_is_public_and_nothing_else():
+    """dir(polyopt) has the public names and the version; a star import has the same names."""
+    assert sorted(dir(polyopt)) == sorted([*polyopt.__all__, "__version__"])
+    taken: dict[str, object] = {}
+    exec("from polyopt import *", taken)
+    assert set(taken) - {"__builtins__"} == set(polyopt.__all__)
