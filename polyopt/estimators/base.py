@@ -320,9 +320,9 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         Returns
         -------
         ndarray of shape (t,)
-            Labels from ``classes_``. Two classes: ``classes_[1]`` if the score is positive, ``classes_[0]`` if
-            it is 0 or negative; so a point on a face is inside if ``classes_[0]`` is the class inside. More:
-            each pair votes by the same rule, and the class with the most votes is taken.
+            Labels from ``classes_``. Two classes: ``classes_[1]`` if the score is positive, ``classes_[0]``
+            if it is 0 or negative; so a point on a face is inside if ``classes_[0]`` is the class inside.
+            More: each pair votes by the same rule, and the class with the most votes is taken.
         """
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]
