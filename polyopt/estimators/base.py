@@ -25,8 +25,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from formulations.arguments import refuse_masked
 from formulations.clock import Run, current_run
 from formulations.runs import one_run
 from formulations.solution import Status
@@ -36,6 +37,7 @@ from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters, texts_told
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.status import FINE
+from polyopt.estimators.validation import validate_data
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.jobs import deal
 from polyopt.solvers.progress import printer
@@ -326,6 +328,22 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         """
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]
+
+    def score(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on samples.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (t, m)
+            Samples.
+        y : array_like of shape (t,)
+            Their labels.
+        sample_weight : array_like of shape (t,), optional
+            Weights of the samples.
+        """
+        refuse_masked("y", y)
+        refuse_masked("sample_weight", sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
