@@ -224,7 +224,7 @@ def refuse_masked(name: str, values: object) -> None:
     ValueError
         A masked entry.
     """
-    if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.count_masked(values))):
+    if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
         entries = (
             "a masked entry, which is a missing value"
             if count == 1

@@ -68,7 +68,9 @@ class ExpansionClassifier(KernelClassifier):
     dual_coef_, intercept_ : ndarray of shape (1, n_support), (1,)
         The expansion: y_j α_j of the support, and b (binary problems).
     coef_ : ndarray of shape (1, m)
-        The hyperplane, for the linear kernel (binary problems).
+        The hyperplane, for the linear kernel (binary problems): the expansion Σ y_j α_j x_j. A feature that
+        is 0 in all samples has the weight 0, and one that is a constant c has c Σ y_j α_j, which b makes
+        up for in training.
     """
 
     C: float = 1.0

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
+from formulations.matrices import dense
 from formulations.polyhedral import scores
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class SampleSpan:
     """
 
     def __init__(self, X: Matrix):
-        self._one = X[:1].toarray()[0] if sp.issparse(X) else np.asarray(X[0], dtype=float)
+        self._one = dense(X[:1])[0].astype(float)
         low, high = X.min(axis=0), X.max(axis=0)
         if sp.issparse(X):
             low, high = low.toarray().ravel(), high.toarray().ravel()
@@ -64,7 +65,7 @@ class SampleSpan:
         if not p or n * p * min(n, p) > _MAX_SPAN_PRODUCTS:
             return None
         own = X[:, self._varies]
-        rows = (own.toarray() if sp.issparse(own) else own) - self._one[self._varies]
+        rows = dense(own) - self._one[self._varies]
         unit = np.abs(rows).max(axis=0)  # so that the rank does not depend on the features' units
         _, sizes, right = np.linalg.svd(rows / unit, full_matrices=False)
         rank = int((sizes > sizes[0] * max(n, p) * np.finfo(float).eps).sum())
@@ -109,7 +110,7 @@ def shortest_face(X: Matrix, y: Array, w: Array) -> Array:
     w : ndarray of shape (m+1,)
         The face, the bias last.
     """
-    rows = np.column_stack([X.toarray() if sp.issparse(X) else X, np.ones(len(y))]) * y[:, None]
+    rows = np.column_stack([dense(X), np.ones(len(y))]) * y[:, None]
     margins, size = np.minimum(1.0, rows @ w), float(np.linalg.norm(w))
     system = np.column_stack([rows, margins / size]).T  # w / size is feasible, so the distance is at most 1
     goal = np.append(np.zeros(len(w)), 1.0)
