@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SampleSpan", "present_features", "shortest_face", "without_idle_faces"]
 
 _MAX_SPAN_PRODUCTS = 1e10  # multiplications of a singular value decomposition, some seconds
+_CLEAR_EIGENVALUE_REL = 1e-10  # of a Gram matrix, relative to its trace; rounding of n products is far less
 _MARGIN_REL = 1e-9  # shortfall of a margin, relative to its size or to 1, that counts as rounding
 _ABOVE_REL = 1e-9  # relative distance of an idle face's bias from the scores that it stays above
 
@@ -67,7 +68,10 @@ class SampleSpan:
         own = X[:, self._varies]
         rows = dense(own) - self._one[self._varies]
         unit = np.abs(rows).max(axis=0)  # so that the rank does not depend on the features' units
-        _, sizes, right = np.linalg.svd(rows / unit, full_matrices=False)
+        rows /= unit
+        if _are_surely_independent(rows):
+            return None
+        _, sizes, right = np.linalg.svd(rows, full_matrices=False)
         rank = int((sizes > sizes[0] * max(n, p) * np.finfo(float).eps).sum())
         return None if rank == p else np.linalg.qr((right[:rank] * unit).T)[0]
 
@@ -93,6 +97,19 @@ class SampleSpan:
         kept = W.copy()
         kept[:, :-1][:, ~self._varies & (self._one == 0)] = 0.0
         return np.where(np.abs(found).max(axis=1, keepdims=True) <= radius, found, kept)
+
+
+def _are_surely_independent(A: Array) -> bool:
+    """True if the columns of A are clearly independent, by a Cholesky factor, which is cheap."""
+    if len(A) < A.shape[1]:
+        return False
+    gram = A.T @ A
+    gram[np.diag_indices_from(gram)] -= _CLEAR_EIGENVALUE_REL * np.trace(gram)
+    try:
+        np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def shortest_face(X: Matrix, y: Array, w: Array) -> Array:
