@@ -26,6 +26,7 @@ __all__ = [
     "positive",
     "real_array",
     "real_number",
+    "refuse_masked",
     "seconds",
     "tolerance",
     "whole",
@@ -196,6 +197,7 @@ def as_weights(weights: ArrayLike, n: int, name: str = "weights") -> Vector:
 
 def _per_sample(name: str, values: ArrayLike, n: int, text: str, *, infinite: bool = False) -> Vector:
     text = f"{text} (per sample: not all zero)"
+    refuse_masked(name, values)
     try:
         array = real_array(name, values, finite=not infinite)
     except ValueError:
@@ -205,6 +207,30 @@ def _per_sample(name: str, values: ArrayLike, n: int, text: str, *, infinite: bo
     if (array < 0).any() or not array.any():
         _refuse(name, text, values)
     return np.broadcast_to(array, (n,)).copy()
+
+
+def refuse_masked(name: str, values: object) -> None:
+    """Refuse a masked array with masked entries, which are missing values; others are data as they are.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls them.
+    values : object
+        An array, or anything else, which passes.
+
+    Raises
+    ------
+    ValueError
+        A masked entry.
+    """
+    if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
+        entries = (
+            "a masked entry, which is a missing value"
+            if count == 1
+            else (f"{count} masked entries, which are missing values")
+        )
+        raise ValueError(f"{name} has {entries}: fill it (numpy.ma.filled), impute it, or leave it out")
 
 
 # -- numbers of any range ----------------------------------------------------------------------
@@ -238,6 +264,7 @@ def real_array(
     ValueError
         Another shape, or anything that is no real number.
     """
+    refuse_masked(name, values)
     try:
         given = np.asarray(values)
         if np.iscomplexobj(given):

@@ -26,8 +26,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from formulations.arguments import refuse_masked
 from formulations.clock import Run, current_run
 from formulations.runs import one_run
 from formulations.solution import Status
@@ -38,6 +39,7 @@ from polyopt.estimators.parameters import check_parameters, texts_told
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.proven import Proven
 from polyopt.estimators.status import FINE
+from polyopt.estimators.validation import validate_data
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.jobs import deal
 from polyopt.solvers.progress import printer
@@ -368,9 +370,9 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         Returns
         -------
         ndarray of shape (t,)
-            Labels from ``classes_``. Two classes: ``classes_[1]`` if the score is positive, ``classes_[0]`` if
-            it is 0 or negative; so a point on a face is inside if ``classes_[0]`` is the class inside. More:
-            each pair votes by the same rule, and the class with the most votes is taken.
+            Labels from ``classes_``. Two classes: ``classes_[1]`` if the score is positive, ``classes_[0]``
+            if it is 0 or negative; so a point on a face is inside if ``classes_[0]`` is the class inside.
+            More: each pair votes by the same rule, and the class with the most votes is taken.
         """
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]
@@ -389,6 +391,22 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             f"{name} gives scores and no probabilities. For predict_proba fit "
             f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
         )
+
+    def score(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on samples.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (t, m)
+            Samples.
+        y : array_like of shape (t,)
+            Their labels.
+        sample_weight : array_like of shape (t,), optional
+            Weights of the samples.
+        """
+        refuse_masked("y", y)
+        refuse_masked("sample_weight", sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

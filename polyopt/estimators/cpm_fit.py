@@ -27,6 +27,7 @@ from polyopt.estimators.whole_numbers import NumberedFaces
 from polyopt.outer.cpm.leaves import evidence_of
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm, solve_cpm_from
 from polyopt.solvers.cpm.sgd import CpmSgd
+from polyopt.solvers.span import present_features
 from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
@@ -181,6 +182,8 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
             )
             for _ in outer
         ]  # fmt: skip
+        for side in sides:
+            side.U[:-1][~present_features(X)] = 0.0  # until a chunk shows them
         return PolytopeStream(sides, outer, n_total)
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:

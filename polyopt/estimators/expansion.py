@@ -69,6 +69,10 @@ class ExpansionClassifier(SupportClassifier):
         The coefficients y_j α_j of the support vectors. Two classes: positive for ``classes_[1]``. More: in
         the layout of scikit-learn's SVC, a column for each support vector and a row for each other class,
         positive where it counts for the earlier class of the pair.
+    coef_ : ndarray of shape (1, m)
+        The hyperplane, for the linear kernel (binary problems): the expansion Σ y_j α_j x_j. A feature that
+        is 0 in all samples has the weight 0, and one that is a constant c has c Σ y_j α_j, which b makes
+        up for in training.
     """
 
     C: float = 1.0

@@ -34,6 +34,10 @@ class PCSLP(PolyhedralClassifier):
     error falls with every program until none lowers it; an error of 0 separates the classes. The problem is
     not convex for more than one face, and the box alone bounds the size of the faces.
 
+    What changes no training sample's score is not determined by the error. A feature that is constant in
+    training has the weight 0, equal features have equal weights, each normal is the shortest with its scores,
+    and a face that answers for no sample outside is a constant, unless that leaves the box.
+
     Parameters
     ----------
     radius : float, default=1e4
@@ -85,7 +89,7 @@ class PCSLP(PolyhedralClassifier):
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, engine)
-        return self._run(Stage(problem, self.max_iter), seed)
+        return problem.settled(self._run(Stage(problem, self.max_iter), seed))
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         from polyopt.certificates.polyhedral_lp import certify_pc_slp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 from polyopt.estimators.priced_faces import PRICED
 from polyopt.estimators.whole_faces import WHOLE, WholeFaces
+from polyopt.solvers.span import SampleSpan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +66,8 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         γ, the sharpness of the gate, at least 0. At a sharp gate samples hardly change faces while
         learning, for which there is `anneal`.
     ridge : float, default=0.1
-        ρ, at least 0; without it nothing can be proven, and separable data have no optimum.
+        ρ, at least 0; without it nothing can be proven, and separable data have no optimum. With 0 the
+        normals are the shortest with their scores: a feature that is constant in training has the weight 0.
     solver : {"auto", "newton", "bfgs", "gradient", "exact"}, default="auto"
         The M-step: some steps of Newton's method on all faces together, of L-BFGS, or up the gradient with
         backtracking, or ("exact") the explicit program of ``formulations.plume`` to its end. "auto" is
@@ -82,8 +84,8 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         it and without `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the
         objective by no more than `tol`, relative; that need not be a stationary point.
     decision : {"posterior", "polytope"}, default="posterior"
-        What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether the
-        sample is in the polytope of the faces. The two differ near the polytope's edges, where
+        What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether
+        the sample is in the polytope of the faces. The two differ near the polytope's edges, where
         ``predict_proba``, which without `calibration` is the model's probability in either case, may be less
         than one half for the class that is predicted. A calibration moves the log-odds of the one, and the
         faces of the other.
@@ -196,6 +198,9 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
             seed=seed,
             n_jobs=self.n_jobs,
         )
+        if self.ridge == 0.0 and self.integers is None:
+            faces = SampleSpan(X).project(found["W"])
+            found = replace(found, primal={**found.primal, "W": faces})
         if self.integers is not None:
             found = self._round(FewPlume(problem, self.polish), found, seed)
         self._tell_if_empty(found["W"])

@@ -25,6 +25,7 @@ from polyopt.estimators.stream import StreamedClassifier
 from polyopt.estimators.whole_faces import WHOLE, WholeNumbers
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
+from polyopt.solvers.span import SampleSpan, present_features, without_idle_faces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +78,11 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     and bound over linear programs (:mod:`polyopt.outer.polyceptron_global`): of up to about 100 samples in
     few dimensions within seconds. Of more it proves a bound, by parts of the data, and the certificate has
     the gap, which is wide where there are ten dimensions or more.
+
+    No variant sees what changes no training sample's score. A feature that is constant in training has the
+    weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
+    answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box, and
+    but for prices, ``signs``, ``integers`` and ``max_features``.
 
     ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
     the faces that it leaves means nothing.
@@ -211,7 +217,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine, self._price())
-        found = self._run(Stage(problem, self.max_iter), seed)
+        found = problem.settled(self._run(Stage(problem, self.max_iter), seed))
         if self.integers is not None:
             from polyopt.outer.polyceptron_whole import PolyceptronRounding
             from polyopt.outer.whole_faces import round_faces
@@ -229,6 +235,8 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
             "step": self.step, "pocket": self.pocket, "patience": self.patience, "max_iter": self.max_iter,
         }  # fmt: skip
 
+        span = SampleSpan(X)
+
         def run(number: int, time_left: float | None) -> Solution:
             rng = np.random.default_rng([seed, number])
             W = random_faces(X, y, c, self.n_faces, rng)
@@ -239,7 +247,8 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
             else:
                 order = int(rng.integers(np.iinfo(np.int32).max))
                 found = solve_online(X, y, c, W, seed=order, time_limit=time_left, **shared)
-            W = found["W"] * best_scale(X, y, found["W"], c)
+            W = span.project(found["W"])
+            W = without_idle_faces(X, W * best_scale(X, y, W, c))
             return replace(found, primal={"W": W}, objective=margin_error(X, y, W, c))
 
         return best_of(run, self.n_init, time_limit=self.time_limit, n_jobs=self.n_jobs)
@@ -311,6 +320,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         self._side, self.solver_ = self._chosen_side(), "online"
         seed = self._seed()
         W = np.random.default_rng(seed).normal(size=(self.n_faces, X.shape[1] + 1))
+        W[:, :-1] *= present_features(X)  # others have the weight 0 until a chunk shows them
         return PolyceptronStream(OnlinePolyceptron(W / np.sqrt(W.shape[1]), self.step, seed))
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import real_array, whole
+from formulations.arguments import real_array, refuse_masked, whole
 from polyopt.explanations.model_words import model_text
 from polyopt.explanations.records import FaceRole, ModelRecord
 
@@ -77,6 +77,7 @@ def explain_model(
         raise ValueError(f"X must be of shape (n, {subject.n_features}), n at least 1, not {samples.shape}")
     is_second = None
     if y is not None:
+        refuse_masked("y", y)
         labels = np.asarray(y)
         if labels.shape != samples.shape[:1]:
             raise ValueError(f"y must have shape ({len(samples)},), not {labels.shape}")

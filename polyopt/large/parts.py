@@ -116,6 +116,9 @@ def look(samples: Samples, number: int) -> Looked:
     """
     X, y, weights = samples
     where = f"partition {number}"
+    for name, given in (("X", X), ("y", y), ("sample_weight", weights)):
+        if np.ma.is_masked(given):
+            return _wrong(f"{name} has masked entries, which are missing values, in {where}")
     if not sp.issparse(X):
         X = np.asarray(X)
     shape: tuple[int, ...] = X.shape

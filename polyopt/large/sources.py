@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import whole
+from formulations.arguments import refuse_masked, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -111,10 +111,12 @@ class Arrays:
     Raises
     ------
     ValueError
-        Lengths that differ.
+        Lengths that differ, or masked entries.
     """
 
     def __init__(self, X: MatrixLike, y: ArrayLike, weights: ArrayLike | None = None, *, rows: int = ROWS):
+        for name, each in (("X", X), ("y", y), ("weights", weights)):
+            refuse_masked(name, each)
         self._X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
         self._y = np.asarray(y)
         self._weights = None if weights is None else np.asarray(weights)

@@ -22,6 +22,7 @@ from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.span import SampleSpan, shortest_face, without_idle_faces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["FacesByPrograms", "box_columns", "largest_entries", "worse"]
 
 _WORTH = 1e-6  # of the objective, which an unused face must save to be taken up
+_AT_BOX_REL = 1e-9  # distance from the box, relative to its radius, at which a face touches it
 _ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
@@ -58,6 +60,11 @@ class FacesByPrograms(DescentProblem):
     offered other negatives, and takes them if that lowers the objective: first all that still pay, then, of
     the face with the largest cost, the half that scores least at the unused face, or, where that has no
     weights, the half that pays most.
+
+    The samples determine the normals only in directions in which they differ (:mod:`polyopt.solvers.span`);
+    the normals are projected onto these, unless that leaves the box. A face that touches the box, as a
+    program with several optima may return, becomes the shortest with its margins. At the end :meth:`settled`
+    replaces the faces without negatives by constants.
 
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
@@ -91,10 +98,12 @@ class FacesByPrograms(DescentProblem):
         self.radius, self.engine = positive("radius", radius, infinite=True), engine
         # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
         self._units = 1.0 / np.append(largest_entries(X), 1.0)
+        self._span = SampleSpan(X)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives, inside the box."""
         W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
+        W = self._within_span(W)
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
 
     def record(self, W: Vector) -> dict[str, float]:
@@ -159,12 +168,36 @@ class FacesByPrograms(DescentProblem):
     def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
         """The program's answer for an assignment; the faces W themselves where it is no better."""
         status, faces, duals, iterations = self._solve(W, assignment, clock)
-        faces = self._finish(W, faces, assignment)
+        faces = self._finish(W, self._least_norm(faces, assignment), assignment)
         value = self.value(faces)
         if not value < (1.0 - TIE) * before:
             faces, value = W, before
         name = f"{type(self).__name__}, {self.engine}"
         return Solution(status, {"W": faces}, duals, value, None, name, iterations)
+
+    def settled(self, found: Solution) -> Solution:
+        """The answer with a constant in place of each face without negatives, whose direction is arbitrary.
+
+        The faces are kept if a constant would leave the box or raise the objective.
+        """
+        faces = without_idle_faces(self.X[self.y < 0], found["W"])
+        if np.abs(faces).max() > self.radius or self.value(faces) > found.objective:
+            return found
+        return replace(found, primal={**found.primal, "W": faces})
+
+    def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
+        """Faces without what the program leaves free: shortest if they touch the box, and projected."""
+        touching = np.abs(faces).max(axis=1) >= (1.0 - _AT_BOX_REL) * self.radius
+        if touching.any():
+            faces = faces.copy()
+        for k in np.flatnonzero(touching):
+            own = (self.y > 0) | (assignment == k)
+            faces[k] = shortest_face(self.X[own], self.y[own], faces[k])
+        return self._within_span(faces)
+
+    def _within_span(self, W: Vector) -> Vector:
+        """Faces with the same scores of the samples and the shortest normals, in the box."""
+        return self._span.project(W, self.radius)
 
     @abstractmethod
     def _solve(

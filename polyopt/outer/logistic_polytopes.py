@@ -18,6 +18,7 @@ from polyopt.outer.rounds import Stage, run_stages
 from polyopt.outer.starts import best_of, continued, generators_of, number_of_best
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import descend, eliminate, numbers_of, polish
+from polyopt.solvers.span import present_features
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     directions = rng.normal(size=(K, m)) * (_SIZE / np.sqrt(m)) / scale
     middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()
     ways = problem.ways[:, :-1]
+    directions[:, ~present_features(problem.X)] = 0.0
     directions = np.where(ways * directions < 0, -directions, directions)
     W = np.column_stack([directions, -directions @ middle + rng.normal(size=K) * (_SIZE / 2)])
     W[~problem.free] = 0.0

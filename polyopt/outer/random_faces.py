@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
+from polyopt.solvers.span import present_features
+
 if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector
 
@@ -18,7 +20,8 @@ def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.G
 
     Their cells are cones around that mean, so that each face is offered the negatives on its side. They
     are drawn for scaled data with weights, so that neither the units of X, nor the order of the samples,
-    nor their repetition in place of weight makes a difference.
+    nor their repetition in place of weight makes a difference. A feature that is 0 in all samples has no
+    weight.
 
     Parameters
     ----------
@@ -36,6 +39,7 @@ def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.G
     scale = StandardScaler(with_mean=False).fit(X, sample_weight=c).scale_
     directions = rng.normal(size=(X.shape[1], n_faces))
     directions /= np.linalg.norm(directions, axis=0) * scale[:, None]
+    directions[~present_features(X)] = 0.0
     inside = np.where(y > 0, c, 0.0)
     middle = np.asarray(X.T @ inside).ravel() / inside.sum()
     return np.column_stack([directions.T, 1.0 - middle @ directions])

@@ -115,7 +115,7 @@ def test_a_sample_on_the_boundary_has_a_probability_that_agrees(fitted):
             machine.W_, machine.b_ = np.eye(2, 4)[:1], np.zeros(1)
             p = agree(machine, tiny)
             assert p[0] == pytest.approx([0.5, 0.5]) or how == "isotonic"  # which may rise steeply there
-            assert machine.predict(tiny)[0] == machine.inside_label_
+            assert machine.predict(tiny)[0] == machine.classes_[0]
 
 
 def test_without_it_nothing_is_there_and_bad_values_are_refused(data, fitted):

@@ -6,6 +6,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from polyopt import (
@@ -20,8 +21,11 @@ from polyopt import (
     Polyceptron,
     RelativeMarginMachine,
     SigmaSVM,
+    large,
 )
 from polyopt.explanations import explain_model, explain_sample
+from polyopt.models import Model
+from polyopt.models.rules import Rules
 from polyopt.polytope import Polytope
 
 GRID = np.array([[i, j] for i in range(-3, 4) for j in range(-3, 4)], dtype=float)
@@ -160,3 +164,48 @@ def test_a_face_without_normal_and_offset(closed):
     exec(polytope.to_python(), namespace)
     assert (namespace["classify"]({"x0": 0.0, "x1": 0.0}) == "inside") == closed
     assert ("always outside" in polytope.rules()) == (not closed)
+
+
+@pytest.mark.parametrize("inside", ["in", "out"])
+@pytest.mark.parametrize("double", [False, True], ids=["one-polytope", "two-polytopes"])
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+def test_rules_of_a_model_say_what_it_predicts(inside, double, scaled):
+    """Rules in the units before a scaler, as labels, Python and SQL, decide ties as the model does."""
+    choice = {"double_sided": True} if double else {"inside_label": inside}
+    scaler = StandardScaler().fit(GRID)  # of mean 0 and variance 4
+    X = scaler.transform(GRID) if scaled else GRID
+    machine = ConvexPolytopeMachine(4, random_state=0, **choice).fit(X, LABELS)
+    for side in machine.sides_ if double else [machine]:
+        side.W_, side.b_ = (2.0 * SQUARE[0], 2.0 * SQUARE[1]) if scaled else SQUARE
+    model = Model.of(machine, [("scaler", scaler)] if scaled else [], method="cpm")
+    rules = Rules.of(model)
+    expected = model.predict(GRID).tolist()
+    assert rules.predict(GRID).tolist() == expected
+    namespace = {}
+    exec(rules.to_python(), namespace)
+    assert [namespace["classify"]({"x0": a, "x1": b}) for a, b in GRID] == expected
+
+
+@pytest.mark.parametrize("inside", ["in", "out"])
+def test_machines_of_large_data_follow_the_rule(inside):
+    """The polytope of a machine fitted in blocks contains what is predicted inside, faces and all."""
+    machine = large.ConvexPolytopeMachine(4, inside_label=inside, random_state=0).fit(GRID, LABELS)
+    machine.faces_[0] = np.column_stack(SQUARE)
+    assert (machine.decision_function(GRID) == 0).sum() == 16
+    assert (machine.predict(GRID) == by_rule(machine, GRID)).all()
+    assert (machine.polytope_.contains(GRID) == (machine.predict(GRID) == inside)).all()
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["inside-first", "inside-second"])
+@pytest.mark.parametrize("faces", [(1, 4), (0, 4), (2, 3)], ids=str)
+def test_regions_of_logistic_polytopes_follow_the_rule(faces, order):
+    """The polytopes of the class inside contain what is predicted so, ties of its faces with others' too."""
+    machine = LogisticPolytopes(faces[::order], n_init=1, random_state=0).fit(GRID, LABELS)
+    rng = np.random.default_rng(0)
+    machine.W_ = rng.integers(-2, 3, machine.W_.shape).astype(float)
+    machine.b_ = rng.integers(-2, 3, machine.b_.shape).astype(float)
+    assert (machine.decision_function(GRID) == 0).any()
+    assert (machine.predict(GRID) == by_rule(machine, GRID)).all()
+    regions = machine.polytopes_ if min(faces) > 1 else [machine.polytope_]
+    inside = np.any([region.contains(GRID) for region in regions], axis=0)
+    assert (inside == (machine.predict(GRID) == machine.inside_label_)).all()

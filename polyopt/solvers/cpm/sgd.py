@@ -38,6 +38,7 @@ from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.epochs import Epochs
 from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, losses, run_kernel
+from polyopt.solvers.span import present_features
 from polyopt.watch import show
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def solve_cpm_sgd(
         rows.width, n_faces, perplexity=perplexity, average=average, scale=scale, seed=seed,
         dtype=_precision(rows, scale, 0.5 * len(y) * C),
     )  # fmt: skip
+    machine.U[:-1][~present_features(X)] = 0.0
     run = _Run(machine, rows, y, C)
     status = run.run(clock, max_iter, tol)
     return run.solution(status, run.reached, "sgd", clock)
