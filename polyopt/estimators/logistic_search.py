@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole, whole_or_none
@@ -104,7 +103,6 @@ class LogisticSearch(ClassifierSearch):
     cv: Splits | None = None
 
     def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
-        check_classification_targets(y)
         whole("max_faces", self.max_faces)
         whole_or_none("max_numbers", self.max_numbers)
         whole("n_init", self.n_init)

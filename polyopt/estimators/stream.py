@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole_or_none
 from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.validation import validated_pair
 from polyopt.estimators.weights import checked_weights
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class StreamedClassifier(FaceClassifier):
         self._validate_params()
         n_total, first = whole_or_none("n_total", n_total), self._stream is None
         asked = self.get_params(deep=False) if first else self._asked
-        samples, labels = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
+        samples, labels = validated_pair(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
         weights = checked_weights(sample_weight, samples)
         self.classes_ = stream_classes(None if first else self.classes_, labels, classes)
         self._asked = asked
