@@ -33,7 +33,7 @@ class Proven(BaseEstimator):
     solver_ : str
         The solver that was used (binary problems).
     duals_ : pandas.DataFrame
-        One row per constraint, in input order: its name, its sample, its multiplier and its state first.
+        One row per constraint, in input order: its name, its sample and its multiplier first, its state last.
     history_ : pandas.DataFrame
         What the solver recorded as it went; empty where it records nothing.
     """
@@ -157,9 +157,9 @@ class Proven(BaseEstimator):
 
 
 def _with_columns_in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns by importance: pandas leaves out those in the middle if the terminal is narrow."""
-    first = ("row", "sample", "multiplier", "state")
-    last = [name for name in ("feature", "piece", "face", "outside", "pair") if name in frame]
+    """The columns, the important ones at both ends: pandas leaves out the middle in a narrow terminal."""
+    first = ("row", "sample", "multiplier")
+    last = [name for name in ("feature", "piece", "face", "outside", "pair", "state") if name in frame]
     return frame[[*first, *(name for name in frame if name not in (*first, *last)), *last]]
 
 
