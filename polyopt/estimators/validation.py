@@ -88,8 +88,8 @@ def check_targets(name: str, labels: NDArray[Any]) -> None:
         [kind] = _kinds(labels)
         kept = "y.astype(int)" if kind == "number" else "y.astype(str)"
         raise ValueError(
-            f"Unknown label type: y is an array of objects of kind {kind}. Give {name} an array of numbers or "
-            f"texts: {kept}"
+            f"Unknown label type: y is an array of objects of kind {kind}. Give {name} an array of numbers "
+            f"or texts: {kept}"
         ) from None
 
 
@@ -125,8 +125,8 @@ def _kinds(labels: Iterable[object]) -> set[str]:
 def _about_missing_labels(y: Any) -> ValueError:
     labels = np.asarray(y, dtype=object).ravel().tolist()
     return ValueError(
-        f"Input y contains NaN: {sum(map(_is_missing, labels))} of {len(labels)} labels are missing. Leave these "
-        "samples out, or give them labels"
+        f"Input y contains NaN: {sum(map(_is_missing, labels))} of {len(labels)} labels are missing. "
+        "Leave these samples out, or give them labels"
     )
 
 
@@ -141,13 +141,14 @@ def _explained(error: ValueError, name: str, X: Any, y: Any) -> ValueError:
         return _about_missing_labels(y)
     if "Expected 2D array" in text:
         return ValueError(
-            f"Expected 2D array of shape (samples, features) for X, got shape {np.shape(X)}. Reshape your data: "
-            "np.reshape(X, (-1, 1)) if it is a single feature, np.reshape(X, (1, -1)) if it is a single sample"
+            f"Expected 2D array of shape (samples, features) for X, got shape {np.shape(X)}. "
+            "Reshape your data: np.reshape(X, (-1, 1)) if it is a single feature, "
+            "np.reshape(X, (1, -1)) if it is a single sample"
         )
     if "inconsistent numbers of samples" in text:
         return ValueError(
-            f"X and y have inconsistent numbers of samples: {_num_samples(X)} rows and {_num_samples(y)} labels. "
-            "Give one label for each row"
+            f"X and y have inconsistent numbers of samples: {_num_samples(X)} rows and {_num_samples(y)} "
+            "labels. Give one label for each row"
         )
     if "Complex data not supported" in text:
         return ValueError("Complex data not supported: give X.real and X.imag as separate features")
@@ -171,4 +172,6 @@ def _about_gaps(X: Any, name: str, what: str) -> ValueError:
         if what == "NaN"
         else "Replace these values by numbers, or leave their rows out"
     )
-    return ValueError(f"Input X contains {what} in column{'s' if len(bad) > 1 else ''} {named}{more}. {remedy}")
+    return ValueError(
+        f"Input X contains {what} in column{'s' if len(bad) > 1 else ''} {named}{more}. {remedy}"
+    )

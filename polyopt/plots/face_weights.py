@@ -27,7 +27,11 @@ _NAME = 22  # letters of a feature's name
 
 
 def face_weights(
-    explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *, ax: Places | None = None
+    explanation: ModelExplanation | BaseEstimator,
+    most: int = 6,
+    columns: int = 2,
+    *,
+    ax: Places | None = None,
 ) -> Drawn:
     """Each face as a bar chart: the weights of its features times their spreads, the largest first.
 
@@ -60,7 +64,8 @@ def face_weights(
         explanation = machine.explain_model()
     if not hasattr(explanation, "faces"):
         raise TypeError(
-            f"explanation must be one of explain_model, or a machine with faces, not {type(explanation).__name__}"
+            "explanation must be one of explain_model, or a machine with faces, "
+            f"not {type(explanation).__name__}"
         )
     most, columns = whole("most", most), whole("columns", columns)
     roles = sorted(explanation.faces, key=lambda role: -role.answers)[:_PANELS]

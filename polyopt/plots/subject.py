@@ -1,4 +1,4 @@
-"""Subjects of pictures: machines, which may be the last step of a pipeline, and samples with named features."""
+"""Subjects of pictures: machines, also at the end of a pipeline, and samples with named features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures take what a person has at hand: machines, solutions, certificates, and frames with named columns."""
+"""Pictures of machines, solutions, certificates, and frames with named columns."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def test_faces_are_drawn_of_a_machine():
     assert names == set(NAMES)
 
 
-@pytest.mark.parametrize("draw", [convergence, conditions, multipliers, face_weights], ids=lambda d: d.__name__)
+@pytest.mark.parametrize(
+    "draw", [convergence, conditions, multipliers, face_weights], ids=lambda d: d.__name__
+)
 def test_what_has_no_picture_is_refused(draw):
     """What is no machine and no part of one is a TypeError that says what is wanted."""
     with pytest.raises(TypeError, match="machine"):

@@ -73,7 +73,9 @@ def test_gaps_of_a_sparse_matrix_are_refused_alike(name):
 def test_gaps_at_prediction_are_refused_alike(samples):
     """A fitted machine names the columns with gaps as fit does."""
     machine = SVM().fit(samples.fillna(0) if samples is GAPS else X, Y)
-    with pytest.raises(ValueError, match=r"X contains NaN in columns ('width', 'height'|1, 2)\. Fill the gaps"):
+    with pytest.raises(
+        ValueError, match=r"X contains NaN in columns ('width', 'height'|1, 2)\. Fill the gaps"
+    ):
         machine.predict(samples)
 
 
