@@ -114,11 +114,11 @@ def _outputs(data: Prepared, row: Row) -> Picture:
     with styled():
         figure = new_figure(5.0, 4.6)
         axes = figure.subplots()
-        edges = np.histogram_bin_edges(f, _BINS)
+        edges = np.histogram_bin_edges(f, _BINS).tolist()
         for label, name, (colour, _) in zip(row.estimator.classes_, data.target_names, CLASSES, strict=True):
-            look = {"color": colour, "label": in_picture(_name(str(name)))}
-            axes.hist(f[data.y_test == label], edges, histtype="stepfilled", alpha=0.3, lw=0, color=colour)
-            axes.hist(f[data.y_test == label], edges, histtype="step", lw=1.4, **look)
+            own, shown = f[data.y_test == label], in_picture(_name(str(name)))
+            axes.hist(own, edges, histtype="stepfilled", alpha=0.3, lw=0, color=colour)
+            axes.hist(own, edges, histtype="step", lw=1.4, color=colour, label=shown)
         axes.axvline(0.0, color=INK, lw=1.2, label="f = 0")
         axes.set(xlabel="output f of the test sample", ylabel="samples")
         axes.grid(axis="y")
