@@ -67,8 +67,8 @@ def multipliers(
     Parameters
     ----------
     duals : DataFrame or estimator
-        A fitted machine, or ``estimator.duals_`` of a binary problem, or of one pair of classes:
-        ``letter``, ``multiplier``, ``sample``; for caps on coefficients ``state``; and for the lower picture ``output``.
+        A fitted machine, or ``estimator.duals_`` of a binary problem, or of one pair of classes: ``letter``,
+        ``multiplier``, ``sample``; for caps on coefficients ``state``; and for the lower picture ``output``.
     B : float, optional
         The bound on the outputs, to be marked; by default that of the machine, and none of a frame.
     title : str

@@ -43,6 +43,5 @@ def test_sections_of_the_contents_are_aligned(browser, report, width):
 def test_the_table_fits_a_wide_page(browser, report):
     """At 1200 px no column of the table is cut."""
     browser.open(report, width=1200)
-    assert browser.value(
-        "[...document.querySelectorAll('.scroll:has(.comparison)')].every(e => e.scrollWidth <= e.clientWidth)"
-    )
+    boxes = "[...document.querySelectorAll('.scroll:has(.comparison)')]"
+    assert browser.value(f"{boxes}.every(each => each.scrollWidth <= each.clientWidth)")
