@@ -25,8 +25,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Public names are imported when they are first used, so that `import polyopt` is quick. Those of a method are in
-# its entry in polyopt.methods; the list below is for type checkers.
+# Public names are imported when they are first used, so that `import polyopt` is quick. Those of a method are
+# in its entry in polyopt.methods; the list below is for type checkers.
 if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty as FacePenalty
     from polyopt import datasets as datasets

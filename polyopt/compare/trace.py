@@ -9,7 +9,11 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Traced", "trace"]
+    from formulations.solution import Solution
+
+__all__ = ["Traced", "records_of", "trace", "unit_of"]
+
+_UNITS = ("iteration", "epoch", "step", "round")
 
 
 class Traced(Protocol):
@@ -18,13 +22,35 @@ class Traced(Protocol):
     history_: pd.DataFrame
 
 
-def trace(estimator: Traced) -> pd.DataFrame:
-    """Objective and bound of a fitted binary estimator's solver, by iteration.
+def records_of(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
+    """The records of a run, one row each, as its solver left them.
 
     Parameters
     ----------
-    estimator : estimator
-        A fitted one, of a binary problem.
+    run : estimator, Solution or DataFrame
+        As of :func:`trace`.
+    """
+    import pandas as pd
+
+    from formulations.solution import Solution
+
+    if isinstance(run, Solution):
+        return pd.DataFrame(list(run.history))
+    return run if isinstance(run, pd.DataFrame) else run.history_
+
+
+def unit_of(records: pd.DataFrame) -> str:
+    """The name of what a solver counts, a column of its records: iteration, epoch, step or round."""
+    return next((name for name in _UNITS if name in records), _UNITS[0])
+
+
+def trace(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
+    """Objective and bound of a run, by iteration.
+
+    Parameters
+    ----------
+    run : estimator, Solution or DataFrame
+        A fitted estimator of a binary problem, a solution, or the records of either.
 
     Returns
     -------
@@ -34,13 +60,13 @@ def trace(estimator: Traced) -> pd.DataFrame:
     """
     import pandas as pd
 
-    history = estimator.history_
+    history = records_of(run)
     if "objective" not in history:
         return pd.DataFrame(columns=["iteration", "objective"], dtype=float)
     if "start" in history:
         kept = history["start"].iloc[np.nanargmin(history["objective"])]
         history = history[history["start"] == kept]
-    unit = next(name for name in ("iteration", "epoch", "step", "round") if name in history)
+    unit = unit_of(history)
     columns = [name for name in (unit, "objective", "bound") if name in history]
     # Decomposition knows no objective while samples are set aside.
     return history[columns].dropna(subset="objective").rename(columns={unit: "iteration"})

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
 from polyopt.estimators.calibration_told import has_probabilities
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 from polyopt.large import machines, polytopes
 from polyopt.large.calibrated import CalibratedBlocks
 from polyopt.large.sources import Arrays, heading_of
@@ -64,7 +64,7 @@ class _OnDask(CalibratedBlocks):
         """The machine without names, for partitions of a collection that has the right ones."""
         check_is_fitted(self)
         head = heading_of(X)
-        validate_data(self, X if head is None else head, reset=False, skip_check_array=True)
+        validated(self, X if head is None else head, reset=False, skip_check_array=True)
         nameless = copy(self)
         nameless.__dict__.pop("feature_names_in_", None)
         return nameless

@@ -18,6 +18,8 @@ NO_LABEL = ("", "nan")
 MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MOST_TEXTS = 1000  # of a column that nobody named: more are an identifier rather than a category
 _SHOWN = 5  # names or lines in a message
+# The words to type, in Python and on the command line.
+_FILLING = "impute='median', or --impute median on the command line, fills"
 
 
 class Cells(NamedTuple):
@@ -157,7 +159,9 @@ def _refuse_broken(
     where = [layout.column(layout.features[k]) for k, column in enumerate(columns) if column.gaps]
     cell = _gap(source, layout, k, lines[row])
     plural = "s" if len(rows) > 1 else ""
-    way = "the model fills none, as it was fitted without impute" if is_new else "option impute"
+    way = f"{_FILLING} them"
+    if is_new:
+        way = "the model fills none, as it was fitted without impute"
     raise DataFileError(
         source.path,
         f"{place}: {cell}; missing values in {len(rows)} row{plural} (line{plural} "
@@ -177,7 +181,7 @@ def _hint(layout: Layout, message: str, texts: list[str], is_new: bool) -> str:
         return f"; of text: {_listed(texts)} (option categorical{label})"
     if is_new or any(char.isdigit() for char in message):
         return ""
-    return "; a missing value is an empty cell, NA, N/A, NaN, null or ? (option impute)"
+    return f"; a missing value is an empty cell, NA, N/A, NaN, null or ? ({_FILLING} it)"
 
 
 def _with_comma(message: str) -> bool:

@@ -35,11 +35,11 @@ from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
 from polyopt.estimators.pair import Pair, fit_pair, places_of
-from polyopt.estimators.parameters import check_parameters, texts_told
+from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.proven import Proven
 from polyopt.estimators.status import FINE
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import check_targets, validated, validated_pair
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.jobs import deal
 from polyopt.solvers.progress import printer
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from polyopt.estimators.given import SamplesLike
 
 __all__ = ["PairwiseClassifier"]
-
-# Kinds of arrays that are labels whatever is in them: a look at them costs a tenth of a small fit.
-_PLAIN = "biuU"
 
 
 class PairwiseClassifier(ClassifierMixin, Portable):
@@ -217,12 +214,10 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         with self._anew():
             self._asked = self.get_params(deep=False)
             # A copy: the model and its certificate must outlive what the caller does to X.
-            with texts_told():
-                samples, labels = validate_data(
-                    self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
-                )
-            if labels.dtype.kind not in _PLAIN:
-                check_classification_targets(labels)
+            samples, labels = validated_pair(
+                self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
+            )
+            check_targets(type(self).__name__, labels)
             weights = checked_weights(sample_weight, samples)
             # A sample without weight is left out, and so is a class that has no other.
             rows = np.flatnonzero(weights > 0)
@@ -240,10 +235,8 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             )
             with one_run() as run, self._heard(), broken_off():
                 if len(self.classes_) == 2:
-                    signs, whole = (
-                        np.where(codes == 1, 1.0, -1.0),
-                        Run(getattr(self, "time_limit", None), run),
-                    )
+                    signs = np.where(codes == 1, 1.0, -1.0)
+                    whole = Run(getattr(self, "time_limit", None), run)
                     self._fit_binary(samples, signs, weights, rows)
                     note_interruption(self)
                     self._calibrate(samples, signs, weights, whole)
@@ -315,9 +308,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
 
     def _scorable(self, X: SamplesLike) -> Any:
         """Samples as they are scored: of the training data's features, finite."""
-        return validate_data(
-            self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False
-        )
+        return validated(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:
         """Scores of samples.

@@ -15,7 +15,7 @@ from formulations.arguments import within
 from polyopt.estimators.column_table import is_frame, read_columns
 from polyopt.estimators.column_weights import ColumnWeights
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Columns(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required."
             )
-        validate_data(self, X if is_frame(X) else np.empty((1, len(table.names))), skip_check_array=True)
+        validated(self, X if is_frame(X) else np.empty((1, len(table.names))), skip_check_array=True)
         self.is_text_, self._names = table.is_text, table.names
         # Median 0, and no scale, for a column without any number.
         self._imputer = SimpleImputer(strategy="median", keep_empty_features=True)
@@ -340,7 +340,7 @@ class Columns(TransformerMixin, BaseEstimator):
     def _table(self, X: SamplesLike) -> ColumnTable:
         check_is_fitted(self, self._fitted)
         if is_frame(X) and hasattr(self, "feature_names_in_"):
-            validate_data(self, X, reset=False, skip_check_array=True)
+            validated(self, X, reset=False, skip_check_array=True)
         return read_columns(X, is_text=self.is_text_)
 
     def _plain(self, table: ColumnTable) -> Array:

@@ -15,7 +15,7 @@ from polyopt.estimators.advice import advise_scaling
 from polyopt.estimators.calibrated import CalibratedClassifier
 from polyopt.estimators.explained import Explained
 from polyopt.estimators.face_scores import scores_at
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,7 +203,7 @@ class FaceClassifier(Explained, CalibratedClassifier):
 
     def _check_for_scoring(self, X: Any, what: str) -> Any:
         self._need_one_polytope(what)
-        return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
+        return validated(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
 
     def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
         return scores_at(X, self.W_, self.b_)

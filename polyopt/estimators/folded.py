@@ -18,7 +18,7 @@ from polyopt.estimators.columns import Columns
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.fold_steps import PulledFaces, pulled
 from polyopt.estimators.table_cells import TableReader
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
@@ -260,12 +260,12 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
             known = getattr(self, "feature_names_in_", None)
             if known is not None and len(X) and list(X.columns) == known.tolist():
                 return X
-            validate_data(self, X, reset=False, skip_check_array=True)
+            validated(self, X, reset=False, skip_check_array=True)
             if not len(X):
                 raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}): at least 1 is required")
             return X
         dtype = None if self._takes_texts else "numeric"
-        return validate_data(self, X, reset=False, dtype=dtype, ensure_all_finite=False)
+        return validated(self, X, reset=False, dtype=dtype, ensure_all_finite=False)
 
 
 class PlacedTable(Placed):

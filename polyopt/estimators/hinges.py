@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import whole
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -75,7 +75,7 @@ class Hinges(TransformerMixin, BaseEstimator):
             Anything that is not finite, or a number of knots that is none.
         """
         count = whole("n_knots", self.n_knots, 0)
-        values = validate_data(self, X, dtype=np.float64)
+        values = validated(self, X, dtype=np.float64)
         self.knots_ = [_knots(column, count) for column in values.T]
         self.numbers_ = np.repeat([0, 1], [values.shape[1], sum(len(t) for t in self.knots_)])
         return self
@@ -83,7 +83,7 @@ class Hinges(TransformerMixin, BaseEstimator):
     def transform(self, X: SamplesLike) -> Array:
         """The features, then the hinges of the first, of the second, and so on: (n, n_features_out)."""
         check_is_fitted(self)
-        values = validate_data(self, X, dtype=np.float64, reset=False)
+        values = validated(self, X, dtype=np.float64, reset=False)
         hinges = [np.maximum(values[:, [j]] - t, 0.0) for j, t in enumerate(self.knots_) if len(t)]
         return np.hstack([values, *hinges])
 

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 
 from formulations.arguments import whole, whole_or_none
 from formulations.class_faces import BIAS
@@ -23,7 +22,7 @@ from polyopt.estimators.logistic_rounds import RIDGES, SearchRounds
 from polyopt.estimators.logistic_splits import SplitSamples
 from polyopt.estimators.search import Chosen, ClassifierSearch, machine_of, told_of
 from polyopt.estimators.trials import fit_whole
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 from polyopt.outer.logistic_paths import Candidate, Paths
 from polyopt.solvers.progress import printer
 
@@ -104,7 +103,6 @@ class LogisticSearch(ClassifierSearch):
     cv: Splits | None = None
 
     def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
-        check_classification_targets(y)
         whole("max_faces", self.max_faces)
         whole_or_none("max_numbers", self.max_numbers)
         whole("n_init", self.n_init)
@@ -171,7 +169,7 @@ def _kept_of(machine: LogisticPolytopes, X: SamplesLike) -> tuple[Numbers | None
     asked = machine.signs is not None or machine.group > 0.0
     if not asked or np.ndim(X) != 2:  # what is no table is refused with the samples
         return None, None
-    validate_data(machine, X, skip_check_array=True)
+    validated(machine, X, skip_check_array=True)
     m: int = machine.n_features_in_
     return machine.known_signs(m), machine.known_groups(m)
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_X_y
 
 from formulations.arguments import refuse_masked
 from polyopt.estimators.logistic_polytopes import LogisticPolytopes
+from polyopt.estimators.validation import explained
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.outer.logistic_paths import Split
 
@@ -39,7 +40,9 @@ class SplitSamples:
     ):  # fmt: skip
         refuse_masked("X", X)
         refuse_masked("y", y)
-        samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator="LogisticSearch")
+        name = "LogisticSearch"
+        with explained(name, X, y):
+            samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator=name)
         mass = np.array(checked_weights(weights.get("sample_weight"), samples))
         used = mass > 0  # a sample without weight is left out, and so is a class that has no other
         classes, codes = np.unique(labels[used], return_inverse=True)

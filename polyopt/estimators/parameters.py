@@ -7,8 +7,7 @@ own. A :class:`Ruled` constraint among them is the rule of every other public fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -17,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions, make_constraint, validat
 
 from formulations.arguments import at_least, positive, seconds, tolerance, whole, whole_or_none, within
 
-__all__ = ["MACHINE", "Ruled", "check_parameters", "shared", "texts_told"]
+__all__ = ["MACHINE", "Ruled", "check_parameters", "shared"]
 
 
 @dataclass(frozen=True)
@@ -91,16 +90,3 @@ def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], 
         if not any(other.is_satisfied_by(values[name]) for other in others):
             rules[0].rule(values[name])
     validate_parameter_constraints(plain, values, caller_name=caller)
-
-
-@contextmanager
-def texts_told() -> Iterator[None]:
-    """Say of a table with texts what makes features of them, where they are found to be no numbers."""
-    try:
-        yield
-    except ValueError as error:
-        if "could not convert string to float" not in str(error):
-            raise
-        raise ValueError(
-            f"{error}: put Columns() before, in a pipeline; it makes features of texts"
-        ) from None

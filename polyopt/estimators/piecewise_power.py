@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -68,7 +68,7 @@ class PiecewisePower(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             Anything that is not finite.
         """
-        values = validate_data(self, X, dtype=np.float64)
+        values = validated(self, X, dtype=np.float64)
         found = [_pieces(column) for column in values.T]
         self.powers_ = np.array([power for power, _, _ in found])
         self.knots_ = [knots for _, knots, _ in found]
@@ -78,7 +78,7 @@ class PiecewisePower(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: SamplesLike) -> Array:
         """The columns (n, m), in the place where each was."""
         check_is_fitted(self)
-        values = validate_data(self, X, dtype=np.float64, reset=False)
+        values = validated(self, X, dtype=np.float64, reset=False)
         made = np.array(values, dtype=np.float64)
         for j, (knots, levels) in enumerate(zip(self.knots_, self.levels_, strict=True)):
             if len(knots):

@@ -33,7 +33,7 @@ class Proven(BaseEstimator):
     solver_ : str
         The solver that was used (binary problems).
     duals_ : pandas.DataFrame
-        One row per constraint, with its multiplier, in input order.
+        One row per constraint, in input order: its name, its sample and its multiplier first, its state last.
     history_ : pandas.DataFrame
         One row per iteration, as many as ``n_iter_`` says, and one numbered 0 for a start that is a point
         itself; empty if the solver records nothing.
@@ -127,16 +127,15 @@ class Proven(BaseEstimator):
 
         self._need_data("duals_")
         if self._is_binary:
-            return self._as_fitted()._binary_duals()
+            return _with_columns_in_order(self._as_fitted()._binary_duals())
         frames = []
         for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_
             own = frame["sample"].to_numpy()  # -1 in rows of no sample
             frame["sample"] = np.where(own >= 0, self._rows[places[own]], -1)
             frame["label"] = _named(frame["label"].to_numpy(), self.classes_)
-            frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
-            frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
+            frames.append(frame.assign(pair=f"{pair[0]} vs {pair[1]}"))
+        return _with_columns_in_order(pd.concat(frames, ignore_index=True))
 
     @property
     def history_(self) -> pd.DataFrame:
@@ -156,6 +155,13 @@ class Proven(BaseEstimator):
         import pandas as pd
 
         return pd.DataFrame(list(self.solution_.history))
+
+
+def _with_columns_in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns, the important ones at both ends: pandas leaves out the middle in a narrow terminal."""
+    first = ("row", "sample", "multiplier")
+    last = [name for name in ("feature", "piece", "face", "outside", "pair", "state") if name in frame]
+    return frame[[*first, *(name for name in frame if name not in (*first, *last)), *last]]
 
 
 def _named(numbers: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:

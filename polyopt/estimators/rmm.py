@@ -12,7 +12,7 @@ from formulations.further import append, spread
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge import HingeClassifier
 from polyopt.estimators.parameters import shared
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -124,7 +124,7 @@ class RelativeMarginMachine(HingeClassifier):
                 "cannot be: leave it None, or give the kernel as a function"
             )
         try:
-            U = validate_data(
+            U = validated(
                 self, self._given_further, accept_sparse=self._accept_sparse, dtype=self._dtypes, reset=False
             )
         except ValueError as error:

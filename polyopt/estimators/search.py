@@ -18,6 +18,7 @@ from formulations.solution import Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.status import status_of
 from polyopt.estimators.trials import marked
+from polyopt.estimators.validation import check_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,6 +172,7 @@ class ClassifierSearch(Answering):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        check_labels(type(self).__name__, X, y)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         with one_run(self.time_limit) as run:
             chosen = self._search(X, y, weights)

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from formulations.arguments import whole_or_none
 from polyopt.estimators.faces import FaceClassifier
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated_pair
 from polyopt.estimators.weights import checked_weights
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class StreamedClassifier(FaceClassifier):
         """The same, of a machine without a fit or with a stream."""
         first = self._stream is None
         asked = self.get_params(deep=False) if first else self._asked
-        samples, labels = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
+        samples, labels = validated_pair(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
         weights = checked_weights(sample_weight, samples)
         self.classes_ = stream_classes(None if first else self.classes_, labels, classes)
         self._asked = asked

@@ -1,33 +1,182 @@
-"""Samples as scikit-learn checks them, without masked entries."""
+"""Validation of samples and labels by scikit-learn, with sentences that name the input and the remedy."""
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
-from sklearn.utils import validation
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _num_samples,
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
 from formulations.arguments import refuse_masked
 
-__all__ = ["validate_data"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["check_labels", "check_targets", "explained", "validated", "validated_pair"]
+
+# Kinds of arrays that are labels whatever they hold: a look at them costs a tenth of a small fit.
+_PLAIN_KINDS = "biuU"
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+_MAX_NAMED = 5  # columns named in a sentence
 
 
-def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-    """Check samples by ``sklearn.utils.validation.validate_data``, which would take masked entries as data.
+@contextmanager
+def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
+    """Turn scikit-learn's usual errors about `X` and `y` into one sentence that names columns and remedy."""
+    try:
+        yield
+    except ValueError as error:
+        raise _explained(error, name, X, y) from None
 
-    Parameters
-    ----------
-    estimator : estimator
-        The one that takes the samples.
-    X, y : array_like
-        Samples, and labels if there are any.
-    **checks
-        As of scikit-learn's function.
+
+def validated(estimator: Any, X: Any, **options: Any) -> Any:
+    """Return ``validate_data(estimator, X, **options)``, with explained errors; masked entries are refused."""
+    refuse_masked("X", X)
+    with explained(type(estimator).__name__, X):
+        return validate_data(estimator, X, **options)
+
+
+def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
+    """Return samples and labels as ``validate_data`` does, with explained errors."""
+    refuse_masked("X", X)
+    refuse_masked("y", y)
+    if y is not None:
+        _check_kinds(y)
+    with explained(type(estimator).__name__, X, y):
+        samples, labels = validate_data(estimator, X, y, **options)
+    return samples, labels
+
+
+def check_labels(name: str, X: Any, y: Any) -> None:
+    """Refuse labels that no classifier takes, before `X` is looked at.
 
     Raises
     ------
     ValueError
-        A masked entry of X or y, and what scikit-learn refuses.
+        Labels that are missing, of several kinds or no classes, or as many as `X` has not rows.
     """
-    refuse_masked("X", X)
-    refuse_masked("y", y)
-    return validation.validate_data(estimator, X, y, **checks)
+    _check_kinds(y)
+    with explained(name, X, y):
+        check_consistent_length(X, y)
+        labels = column_or_1d(y)
+        assert_all_finite(labels, input_name="y")
+    check_targets(name, labels)
+
+
+def check_targets(name: str, labels: NDArray[Any]) -> None:
+    """Refuse labels that are not classes: real numbers, or an array of objects that are not texts."""
+    if labels.dtype.kind in _PLAIN_KINDS:
+        return
+    try:
+        check_classification_targets(labels)
+    except ValueError:
+        if labels.dtype.kind == "f":
+            raise ValueError(
+                f"Unknown label type: continuous. y has {len(np.unique(labels))} different real numbers, and "
+                f"{name} is a classifier: give classes, such as y > {np.median(labels):.3g}"
+            ) from None
+        if labels.dtype != object:
+            raise
+        [kind] = _kinds(labels)
+        kept = "y.astype(int)" if kind == "number" else "y.astype(str)"
+        raise ValueError(
+            f"Unknown label type: y is an array of objects of kind {kind}. Give {name} an array of numbers "
+            f"or texts: {kept}"
+        ) from None
+
+
+def _check_kinds(y: ArrayLike) -> None:
+    """Refuse missing labels, and texts beside other labels, of all of which numpy would make texts."""
+    labels = y if isinstance(y, (list, tuple)) else np.asarray(y)
+    if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
+        return
+    if any(map(_is_missing, labels)):
+        raise _about_missing_labels(labels)
+    kinds = sorted(_kinds(labels))
+    if len(kinds) > 1:
+        raise ValueError(
+            f"y has labels of several kinds, {' and '.join(kinds)}: make all of them texts, "
+            "[str(label) for label in y], or all of them numbers"
+        )
+
+
+def _is_missing(label: object) -> bool:
+    return type(label).__name__ in _MISSING_TYPES or (isinstance(label, float) and label != label)
+
+
+def _kinds(labels: Iterable[object]) -> set[str]:
+    """Names of the types, all numbers and truth values as one."""
+    types = set(map(type, labels))
+    return {
+        "number" if issubclass(one, (Real, np.number, np.bool_)) else "str" if issubclass(one, str)
+        else one.__name__
+        for one in types
+    }  # fmt: skip
+
+
+def _about_missing_labels(y: Any) -> ValueError:
+    labels = np.asarray(y, dtype=object).ravel().tolist()
+    return ValueError(
+        f"Input y contains NaN: {sum(map(_is_missing, labels))} of {len(labels)} labels are missing. "
+        "Leave these samples out, or give them labels"
+    )
+
+
+def _explained(error: ValueError, name: str, X: Any, y: Any) -> ValueError:
+    """The same error in one sentence, if it is a usual one."""
+    text = str(error)
+    if "could not convert string to float" in text:
+        return ValueError(f"{text}: put Columns() before, in a pipeline; it makes features of texts")
+    if text.startswith(("Input X contains NaN", "Input X contains infinity")):
+        return _about_gaps(X, name, "NaN" if "X contains NaN" in text else "infinity")
+    if text.startswith("Input y contains NaN"):
+        return _about_missing_labels(y)
+    if "Expected 2D array" in text:
+        return ValueError(
+            f"Expected 2D array of shape (samples, features) for X, got shape {np.shape(X)}. "
+            "Reshape your data: np.reshape(X, (-1, 1)) if it is a single feature, "
+            "np.reshape(X, (1, -1)) if it is a single sample"
+        )
+    if "inconsistent numbers of samples" in text:
+        return ValueError(
+            f"X and y have inconsistent numbers of samples: {_num_samples(X)} rows and {_num_samples(y)} "
+            "labels. Give one label for each row"
+        )
+    if "Complex data not supported" in text:
+        return ValueError("Complex data not supported: give X.real and X.imag as separate features")
+    return error
+
+
+def _about_gaps(X: Any, name: str, what: str) -> ValueError:
+    """A sentence that names the columns with gaps, or with infinite values, and the remedy."""
+    values = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False)
+    is_bad = np.isnan if what == "NaN" else np.isinf
+    if sp.issparse(values):
+        bad = np.unique(values.indices[is_bad(values.data)])
+    else:
+        bad = np.flatnonzero(is_bad(values).any(axis=0))
+    known = list(X.columns) if hasattr(X, "columns") else range(values.shape[1])
+    named = ", ".join(repr(known[column]) for column in bad[:_MAX_NAMED])
+    more = f" and {len(bad) - _MAX_NAMED} more" if len(bad) > _MAX_NAMED else ""
+    remedy = (
+        f"Fill the gaps before the machine, make_pipeline(SimpleImputer(), {name}()), or on the command line "
+        "with polyopt fit --impute median"
+        if what == "NaN"
+        else "Replace these values by numbers, or leave their rows out"
+    )
+    return ValueError(
+        f"Input X contains {what} in column{'s' if len(bad) > 1 else ''} {named}{more}. {remedy}"
+    )

@@ -18,7 +18,7 @@ from formulations.clock import Run
 from formulations.runs import one_run
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 from polyopt.estimators.weights import class_weights
 from polyopt.large.folds import weights_of
 from polyopt.large.held import Hands, Here
@@ -117,7 +117,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         head = heading_of(X)
         if head is not None:
-            validate_data(self, head, skip_check_array=True)
+            validated(self, head, skip_check_array=True)
 
     def _source(self, X: Any, y: Any, sample_weight: Any) -> Source:
         """What the blocks are read from."""
@@ -234,7 +234,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             their scores.
         """
         check_is_fitted(self)
-        return self._scores(validate_data(self, X, accept_sparse="csr", reset=False))
+        return self._scores(validated(self, X, accept_sparse="csr", reset=False))
 
     @abstractmethod
     def _pair_scores(self, X: Any) -> NDArray[Any]:
@@ -261,7 +261,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             Labels from ``classes_``.
         """
         check_is_fitted(self)
-        return self._labels(validate_data(self, X, accept_sparse="csr", reset=False))
+        return self._labels(validated(self, X, accept_sparse="csr", reset=False))
 
     def _labels(self, X: Any) -> NDArray[Any]:
         """Labels of samples that were checked."""

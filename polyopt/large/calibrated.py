@@ -16,7 +16,7 @@ from formulations.runs import stop_after
 from formulations.solution import Status
 from polyopt.estimators.calibration import agreeing
 from polyopt.estimators.calibration_told import has_probabilities, told_of_curves
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 from polyopt.estimators.votes import couple_pairs
 from polyopt.large.base import BlockClassifier
 from polyopt.large.folds import Fold, folds_of
@@ -167,7 +167,7 @@ class CalibratedBlocks(BlockClassifier):
             probabilities of all pairs, and the class that ``predict`` gives has the largest.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = validated(self, X, accept_sparse="csr", reset=False)
         if len(self.pairs_) > 1:
             return self._coupled(X)
         second = self._seconds(X)[:, 0]

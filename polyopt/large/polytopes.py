@@ -13,7 +13,7 @@ from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
 from polyopt.estimators.parameters import Ruled, shared
-from polyopt.estimators.validation import validate_data
+from polyopt.estimators.validation import validated
 from polyopt.large import checkpoint as files
 from polyopt.large.calibrated import CALIBRATION, CalibratedBlocks
 from polyopt.large.face_ascent import FaceAscents
@@ -305,7 +305,7 @@ class ConvexPolytopeMachine(CalibratedBlocks):
             ``W_k'x + b_k``, positive outside of the face.
         """
         self._need_two("face_scores")
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = validated(self, X, accept_sparse="csr", reset=False)
         return np.asarray(X @ self.W_.T) + self.b_
 
     def _pair_scores(self, X: Any) -> NDArray[Any]:

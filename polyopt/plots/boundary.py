@@ -8,6 +8,7 @@ import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import CLASSES, FACES, GREEN, INK, styled
+from polyopt.plots.subject import feature_names, values_of
 from polyopt.text import in_picture
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def decision_boundary(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    axis_names: Sequence[str] = ("x₁", "x₂"),
+    axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
@@ -52,11 +53,11 @@ def decision_boundary(
     estimator : estimator
         Fitted to X and y.
     X : array_like of shape (n, 2)
-        Its training samples.
+        Its training samples, such as a frame; its columns are found by name.
     y : array_like of shape (n,)
         Their labels.
-    axis_names : sequence of str
-        Names of the two features.
+    axis_names : sequence of str, optional
+        Names of the two features; by default those of the fit or of the frame, else x₁ and x₂.
     class_names : sequence of str, optional
         Names of the two classes; their labels by default.
     title : str
@@ -74,12 +75,13 @@ def decision_boundary(
     ValueError
         Data that are not of two features, or not of two classes.
     """
-    X, y = _checked(X, y, estimator)
+    data, labels = _checked(X, y, estimator)
+    across, up = _axis_names(axis_names, estimator, X)
     with styled():
         sheet = Sheet(ax, 5.0, 4.6)
         axes = sheet.axes()
-        _draw(axes, estimator, X, y, _names(estimator, class_names))
-        axes.set(xlabel=axis_names[0], ylabel=axis_names[1], title=title)
+        _draw(axes, estimator, data, labels, _names(estimator, class_names))
+        axes.set(xlabel=across, ylabel=up, title=title)
         sheet.legend(3)
     return sheet.drawn
 
@@ -89,7 +91,7 @@ def decision_boundaries(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    axis_names: Sequence[str] = ("x₁", "x₂"),
+    axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     columns: int = 3,
     ax: Places | None = None,
@@ -119,6 +121,7 @@ def decision_boundaries(
     """
     if not estimators:
         raise ValueError("estimators must have at least one entry")
+    across, up = _axis_names(axis_names, next(iter(estimators.values())), X)
     rows, columns = -(-len(estimators) // columns), min(columns, len(estimators))
     with styled():
         sheet = Sheet(ax, 3.2 * columns, 3.1 * rows + 0.3)
@@ -130,20 +133,25 @@ def decision_boundaries(
         for axes in panels.ravel()[len(estimators) :]:
             axes.set_visible(False)
         for axes in panels[:, 0]:
-            axes.set(ylabel=axis_names[1])
+            axes.set(ylabel=up)
         for axes in panels[-1]:
-            axes.set(xlabel=axis_names[0])
+            axes.set(xlabel=across)
         sheet.legend(5)
     return sheet.drawn
 
 
 def _checked(X: ArrayLike, y: ArrayLike, estimator: Classifier) -> tuple[NDArray[Any], NDArray[Any]]:
-    data, labels = np.asarray(X, dtype=float), np.asarray(y)
+    data, labels = values_of(X, feature_names(estimator)), np.asarray(y)
     if data.ndim != 2 or data.shape[1] != 2:
         raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
     if len(estimator.classes_) != 2:
         raise ValueError(f"a picture of the boundary needs two classes, not {len(estimator.classes_)}")
     return data, labels
+
+
+def _axis_names(given: Sequence[str] | None, estimator: Classifier, X: ArrayLike) -> tuple[str, str]:
+    across, up = given or feature_names(estimator, X) or ("x₁", "x₂")
+    return in_picture(across), in_picture(up)
 
 
 def _names(estimator: Classifier, class_names: Sequence[str] | None) -> list[str]:
@@ -187,7 +195,8 @@ def draw_levels(axes: Axes, estimator: Classifier, limits: NDArray[Any]) -> None
     """The two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, _GRID) for low, high in limits)
     U, V = np.meshgrid(u, v)
-    f = estimator.decision_function(np.column_stack([U.ravel(), V.ravel()])).reshape(U.shape)
+    f = estimator.decision_function(_as_fitted(estimator, np.column_stack([U.ravel(), V.ravel()])))
+    f = f.reshape(U.shape)
     tints = [colour for colour, _ in CLASSES]
     axes.contourf(U, V, f, levels=[-np.inf, 0.0, np.inf], colors=tints, alpha=0.09)
     B = float(getattr(estimator, "B", np.inf))
@@ -203,6 +212,16 @@ def draw_levels(axes: Axes, estimator: Classifier, limits: NDArray[Any]) -> None
             axes.contour(
                 U, V, f, levels=sorted(set(levels)), colors=colour, linestyles=line, linewidths=width
             )
+
+
+def _as_fitted(estimator: Classifier, points: NDArray[Any]) -> Any:
+    """Points as a frame, if the estimator was fitted to one."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return points
+    import pandas as pd
+
+    return pd.DataFrame(points, columns=names)
 
 
 def _faces(estimator: Classifier) -> NDArray[Any]:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.certificates.certificate import Certificate
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, GRID, INK, ORANGE, styled
+from polyopt.plots.subject import machine_of
 from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from polyopt.certificates import Certificate
+    from sklearn.base import BaseEstimator
 
 __all__ = ["conditions"]
 
@@ -24,7 +25,7 @@ _LINE = 62  # letters of the claim on a line
 _NAME = 34  # letters of a condition's name
 
 
-def conditions(certificate: Certificate, *, ax: Axes | None = None) -> Drawn:
+def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> Drawn:
     """Picture of a certificate: how far each optimality condition is from holding, relative to its size.
 
     What is within the tolerance is a blue dot left of the line, what is not an orange triangle right of it.
@@ -32,8 +33,8 @@ def conditions(certificate: Certificate, *, ax: Axes | None = None) -> Drawn:
 
     Parameters
     ----------
-    certificate : Certificate
-        The certificate.
+    certificate : Certificate or estimator
+        The certificate, or a fitted machine, which is certified.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -41,7 +42,17 @@ def conditions(certificate: Certificate, *, ax: Axes | None = None) -> Drawn:
     -------
     Figure or Axes
         A new figure, which a notebook shows; or `ax`.
+
+    Raises
+    ------
+    TypeError
+        Neither a certificate nor a fitted machine.
     """
+    machine = machine_of(certificate)
+    if hasattr(machine, "certificate"):
+        certificate = machine.certificate()
+    if not isinstance(certificate, Certificate):
+        raise TypeError(f"certificate must be one, or a fitted machine, not {type(certificate).__name__}")
     known = [("gap", certificate.relative_gap)]
     known += [(residual.label, residual.relative) for residual in certificate.residuals]
     if len(known) > _MOST:

@@ -8,11 +8,14 @@ import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, INK, ORANGE, PURPLE, styled
+from polyopt.plots.subject import machine_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
 
+    from formulations.solution import Solution
     from polyopt.plots.sheet import Places
 
 __all__ = ["convergence"]
@@ -22,7 +25,8 @@ _WIDE = 5.0  # ratio of values from which a scale is logarithmic
 
 
 def convergence(
-    history: pd.DataFrame, *, reference: float | None = None, unit: str = "iteration", title: str = "",
+    history: pd.DataFrame | Solution | BaseEstimator, *, reference: float | None = None,
+    unit: str | None = None, title: str = "",
     ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
     """Picture of a run.
@@ -32,12 +36,14 @@ def convergence(
 
     Parameters
     ----------
-    history : DataFrame
-        ``iteration``, ``objective`` and, where they are known, ``bound``.
+    history : DataFrame, Solution or estimator
+        A fitted machine of two classes, a solution, or the records of either: ``objective`` and, if they
+        are known, ``bound`` by ``iteration``, ``epoch``, ``step`` or ``round``. If there are several starts,
+        the one that was kept is drawn.
     reference : float, optional
         Objective of the exact solution.
-    unit : str
-        What an iteration is.
+    unit : str, optional
+        Name of an iteration; by default the column's.
     title : str
         Title of the picture.
     ax : Axes or array of Axes, optional
@@ -47,7 +53,25 @@ def convergence(
     -------
     Figure or Axes
         A new figure, which a notebook shows; or what was given as `ax`.
+
+    Raises
+    ------
+    TypeError
+        No machine, solution or frame.
+    ValueError
+        No objective in the records, or several pairs of classes.
     """
+    from polyopt.compare.trace import records_of, trace, unit_of
+
+    run = machine_of(history)
+    if not any(hasattr(run, name) for name in ("history_", "history", "columns")):
+        raise TypeError(f"history must be a fitted machine, a Solution or a frame, not {type(run).__name__}")
+    records = records_of(run)
+    if "pair" in records and records["pair"].nunique() > 1:
+        raise ValueError("a picture is of one pair of classes: give history_[history_['pair'] == ...]")
+    unit, history = unit or unit_of(records), trace(records)
+    if not len(history):
+        raise ValueError("this run has no objective by iteration to be drawn: its solver keeps none")
     steps, objective = history["iteration"].to_numpy(), history["objective"].to_numpy()
     bound = history["bound"].to_numpy() if "bound" in history else None
     with styled():

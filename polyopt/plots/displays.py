@@ -254,10 +254,11 @@ class FacesDisplay(_Display):
     def _draw(self, ax: Any) -> Drawn:
         if self.explanation is not None:
             return face_weights(self.explanation, ax=ax)
-        X, y = np.asarray(self.X, dtype=float), np.asarray(self.y)
-        if X.ndim == 2 and X.shape[1] == 2 and self.features is None:
-            return polytope_plane(self.model, X, y, ax=ax)
-        return polytope_slices(self.model, X, y, features=self.features, at=self.at, ax=ax)
+        assert self.X is not None
+        assert self.y is not None
+        if np.shape(self.X)[1:] == (2,) and self.features is None:
+            return polytope_plane(self.model, self.X, self.y, ax=ax)
+        return polytope_slices(self.model, self.X, self.y, features=self.features, at=self.at, ax=ax)
 
 
 def _having(estimator: Any, name: str) -> Any:

@@ -9,10 +9,12 @@ import numpy as np
 from formulations.arguments import whole
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, MUTED, ORANGE, styled
+from polyopt.plots.subject import machine_of
 from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
 
     from polyopt.explanations import ModelExplanation
     from polyopt.explanations.records import FaceRole
@@ -25,7 +27,11 @@ _NAME = 22  # letters of a feature's name
 
 
 def face_weights(
-    explanation: ModelExplanation, most: int = 6, columns: int = 2, *, ax: Places | None = None
+    explanation: ModelExplanation | BaseEstimator,
+    most: int = 6,
+    columns: int = 2,
+    *,
+    ax: Places | None = None,
 ) -> Drawn:
     """Each face as a bar chart: the weights of its features times their spreads, the largest first.
 
@@ -34,8 +40,8 @@ def face_weights(
 
     Parameters
     ----------
-    explanation : ModelExplanation
-        What ``explain_model`` gives.
+    explanation : ModelExplanation or estimator
+        What ``explain_model`` gives, or a fitted machine, which is explained by the data of its fit.
     most : int
         Features of each face; how much weight the others have stands below the bars.
     columns : int
@@ -47,7 +53,20 @@ def face_weights(
     -------
     Figure or Axes
         A new figure, which a notebook shows; or what was given as `ax`.
+
+    Raises
+    ------
+    TypeError
+        Neither an explanation nor a machine with faces.
     """
+    machine = machine_of(explanation)
+    if hasattr(machine, "explain_model"):
+        explanation = machine.explain_model()
+    if not hasattr(explanation, "faces"):
+        raise TypeError(
+            "explanation must be one of explain_model, or a machine with faces, "
+            f"not {type(explanation).__name__}"
+        )
     most, columns = whole("most", most), whole("columns", columns)
     roles = sorted(explanation.faces, key=lambda role: -role.answers)[:_PANELS]
     columns = min(columns, len(roles))

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, FACES, GREEN, INK, MUTED, ORANGE, PURPLE, styled
+from polyopt.plots.subject import machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
     from polyopt.plots.sheet import Places
 
@@ -52,7 +54,7 @@ class _Family:
 
 
 def multipliers(
-    duals: pd.DataFrame, *, B: float = np.inf, title: str = "", ax: Places | None = None
+    duals: pd.DataFrame | BaseEstimator, *, B: float | None = None, title: str = "", ax: Places | None = None
 ) -> Drawn:
     """Picture of the multipliers of a fitted estimator.
 
@@ -64,11 +66,11 @@ def multipliers(
 
     Parameters
     ----------
-    duals : DataFrame
-        ``estimator.duals_`` of a binary problem, or of one pair of classes: ``letter``, ``multiplier``,
-        ``sample``; for caps on coefficients ``state``; and for the lower picture ``output``.
-    B : float
-        The bound on the outputs, to be marked; infinite for none.
+    duals : DataFrame or estimator
+        A fitted machine, or ``estimator.duals_`` of a binary problem, or of one pair of classes: ``letter``,
+        ``multiplier``, ``sample``; for caps on coefficients ``state``; and for the lower picture ``output``.
+    B : float, optional
+        The bound on the outputs, to be marked; by default that of the machine, and none of a frame.
     title : str
         Title of the picture.
     ax : Axes or array of Axes, optional
@@ -81,9 +83,17 @@ def multipliers(
 
     Raises
     ------
+    TypeError
+        Neither a machine nor a frame.
     ValueError
         Multipliers that the solver does not have, or several pairs of classes at once.
     """
+    machine = machine_of(duals)
+    if hasattr(machine, "duals_"):
+        duals, B = machine.duals_, getattr(machine, "B", None) if B is None else B
+    if not hasattr(duals, "columns"):
+        raise TypeError(f"duals must be a fitted machine or its duals_, not {type(duals).__name__}")
+    B = np.inf if B is None else float(B)
     duals = duals[duals["sample"] >= 0]  # the others are of prices of weights
     if duals["multiplier"].isna().any():
         raise ValueError("these duals_ have no multipliers (nan): fit with solver='exact'")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.plots.style import CLASSES, FACES
+from polyopt.plots.subject import values_of
 from polyopt.polytope import Polytope
 from polyopt.text import in_picture
 
@@ -35,7 +36,7 @@ class Scene:
         class_names: Sequence[str] | None,
     ):
         self.polytope = _polytope_of(model)
-        self.X, self.y = np.asarray(X, dtype=float), np.asarray(y)
+        self.X, self.y = values_of(X, self.polytope.names), np.asarray(y)
         m = self.polytope.n_features
         if self.X.ndim != 2 or self.X.shape[1] != m:
             raise ValueError(f"X must be of shape (n, {m}) like the polytope, not {self.X.shape}")

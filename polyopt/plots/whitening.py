@@ -16,6 +16,7 @@ from polyopt.estimators.svm import SVM
 from polyopt.plots.boundary import draw_classes, draw_levels, plane_limits
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, styled
+from polyopt.plots.subject import feature_names
 from polyopt.text import in_picture
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _RINGS = 40.0, 260.0  # areas of the ring of the least and of the largest multip
 def whitening(
     estimator: RelativeMarginMachine | SigmaSVM,
     *,
-    axis_names: Sequence[str] = ("x₁", "x₂"),
+    axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     ax: Places | None = None,
 ) -> Drawn:
@@ -53,7 +54,7 @@ def whitening(
     ----------
     estimator : RelativeMarginMachine or SigmaSVM
         With the linear kernel, fitted to two classes and two features.
-    axis_names : sequence of str
+    axis_names : sequence of str, optional
         Names of the two features.
     class_names : sequence of str, optional
         Names of the two classes; their labels by default.
@@ -75,6 +76,7 @@ def whitening(
     _check(estimator)
     X, y = np.asarray(dense(estimator._X), dtype=float), estimator._y
     names = [in_picture(str(name)) for name in (estimator.classes_ if class_names is None else class_names)]
+    across, up = axis_names or feature_names(estimator) or ("x₁", "x₂")
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, words = _metric(estimator, X)
     has_label = estimator._sample_weights > 0.0
@@ -90,10 +92,10 @@ def whitening(
             draw_classes(axes, X[has_label], y[has_label], (-1.0, 1.0), names)
             axes.plot(*X[~has_label].T, ".", color=MUTED, ms=3, label="_without label", zorder=2)
             _draw_ball(axes, machine, centre, own, label, dotted=machine is svm)
-            axes.set(title=title, xlabel=axis_names[0])
+            axes.set(title=title, xlabel=in_picture(across))
             axes.set_aspect("equal")
         _draw_bounded(right, estimator, X)
-        left.set(xlim=limits[0], ylim=limits[1], ylabel=axis_names[1])
+        left.set(xlim=limits[0], ylim=limits[1], ylabel=in_picture(up))
         sheet.legend(4)
     return sheet.drawn
 

@@ -86,12 +86,16 @@ def write_report(
 
 
 def _summary(comparison: Comparison) -> str:
-    methods = len({row.method for row in comparison.rows})
+    methods = _counted(len({row.method for row in comparison.rows}), "method")
     text = (
-        f"{methods} methods on {', '.join(data.name for data in comparison.datasets)}; "
-        f"{len(comparison.rows)} fits, certified, in {comparison.seconds:.0f} s."
+        f"{methods} on {', '.join(data.name for data in comparison.datasets)}; "
+        f"{_counted(len(comparison.rows), 'fit')}, certified, in {comparison.seconds:.0f} s."
     )
     return text + (" Interrupted before its end." if comparison.interrupted else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _data_section(
@@ -116,7 +120,7 @@ def _data_section(
         settings = f" <span class='quiet'>{escape(mine[0].settings)}</span>"
         parts.append(contents.heading(3, f"{data.name}-{name}", escape(METHODS[name].title), settings))
         parts.append("<div class='pictures'>")
-        parts += [_figure(picture) for picture in pictures_of(data, mine, comparison.seed)]
+        parts += [_figure(picture) for picture in pictures_of(data, mine)]
         parts.append("</div>")
     return "\n".join([*parts, "</section>"])
 

@@ -17,6 +17,7 @@ from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, multipliers
 from polyopt.plots.style import (
     BLUE,
+    CLASSES,
     GREEN,
     GRID,
     INDIGO,
@@ -28,8 +29,11 @@ from polyopt.plots.style import (
     SKY,
     WINE,
     YELLOW,
-)  # fmt: skip
-from polyopt.text import escape, visible
+    legend_below,
+    new_figure,
+    styled,
+)
+from polyopt.text import escape, in_picture, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,12 +42,11 @@ if TYPE_CHECKING:
 
     from polyopt.compare.comparison import Row
     from polyopt.compare.data import Prepared
-    from polyopt.methods import Method
 
 __all__ = ["Picture", "pictures_of", "svg"]
 
-_MOST_POINTS = 1500  # samples drawn: each is a shape in the page
-_LONGEST_FIT = 5.0  # seconds; a solver that took longer is not run again for a picture
+_MOST_POINTS = 1500  # samples of a boundary: each is a shape in the page
+_BINS = 30  # of a histogram of outputs
 # Colours that the page sets, lighter in the dark.
 _PAGE_COLOURS = {
     INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper",
@@ -64,8 +67,8 @@ class Picture:
     caption: str
 
 
-def pictures_of(data: Prepared, rows: list[Row], seed: int) -> list[Picture]:
-    """Boundary, multipliers and run of one method on one data set of two classes.
+def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
+    """Outputs, boundary in the plane, multipliers and run of one method on one data set of two classes.
 
     Parameters
     ----------
@@ -73,13 +76,14 @@ def pictures_of(data: Prepared, rows: list[Row], seed: int) -> list[Picture]:
         The data set.
     rows : list of Row
         The rows of the method on these data.
-    seed : int
-        Seed of the refit in two dimensions.
     """
     method = METHODS[rows[0].method]
     exact, fast = (next((row for row in rows if pick(row)), None) for pick in (_is_exact, _is_fast))
-    fitted = fast or exact or next((row for row in rows if row.estimator is not None), None)
-    drawn: list[Callable[[], Picture]] = [lambda: _boundary(data, method, fitted, seed)]
+    fitted = exact or fast or next((row for row in rows if row.estimator is not None), None)
+    drawn: list[Callable[[], Picture]] = [] if fitted is None else [lambda: _outputs(data, fitted)]
+    is_plane = data.X_train.shape[1] == 2 and not sp.issparse(data.X_train)
+    if fitted is not None and is_plane and data.X_train.shape[0] <= _MOST_POINTS:
+        drawn.append(lambda: _boundary(data, fitted))
     if exact is not None:
         drawn.append(lambda: _multipliers(exact))
     if fast is not None and len(trace(fast.estimator)):
@@ -101,46 +105,40 @@ def _is_exact(row: Row) -> bool:
 
 
 def _is_fast(row: Row) -> bool:
-    return row.solver != "exact" and row.estimator is not None and row.seconds <= _LONGEST_FIT
+    return row.solver != "exact" and row.estimator is not None
 
 
-def _boundary(data: Prepared, method: Method, row: Row | None, seed: int) -> Picture:
-    """The method fitted anew in the plane of the first two principal components.
+def _outputs(data: Prepared, row: Row) -> Picture:
+    """The outputs of the model of the table on the test samples, by class."""
+    method, f = METHODS[row.method], row.estimator.decision_function(data.X_test)
+    with styled():
+        figure = new_figure(5.0, 4.6)
+        axes = figure.subplots()
+        edges = np.histogram_bin_edges(f, _BINS).tolist()
+        for label, name, (colour, _) in zip(row.estimator.classes_, data.target_names, CLASSES, strict=True):
+            own, shown = f[data.y_test == label], in_picture(_name(str(name)))
+            axes.hist(own, edges, histtype="stepfilled", alpha=0.3, lw=0, color=colour)
+            axes.hist(own, edges, histtype="step", lw=1.4, color=colour, label=shown)
+        axes.axvline(0.0, color=INK, lw=1.2, label="f = 0")
+        axes.set(xlabel="output f of the test sample", ylabel="samples")
+        axes.grid(axis="y")
+        legend_below(figure, 3)
+    caption = (
+        f"Of the model in the table ({row.solver}). Samples of the first class belong left of 0, those of "
+        f"the second right of it; those on the wrong side are the test error, {100 * row.test_error:.1f} %."
+    )
+    return Picture(svg(figure, f"Outputs of {method.title} on {data.name}"), "Outputs", caption)
 
-    Its error is told beside that of the model in the table, from `row`: the plane may hold little of what
-    the model goes by.
-    """
-    from sklearn.decomposition import TruncatedSVD
 
-    X, y = data.X_train, data.y_train
-    kept = np.arange(len(y))
-    if len(y) > _MOST_POINTS:
-        kept = np.sort(np.random.default_rng(seed).choice(len(y), _MOST_POINTS, replace=False))
-    if X.shape[1] == 2 and not sp.issparse(X):
-        Z, names, plane, label = X[kept], ("x₁ (scaled)", "x₂ (scaled)"), "The two features.", ""
-    else:
-        # The features are centred already, unless they are sparse, where centring would fill them.
-        svd = TruncatedSVD(2, random_state=seed).fit(X)
-        Z = svd.transform(X)[kept]
-        names = ("1st principal direction", "2nd principal direction")
-        share = 100 * float(svd.explained_variance_ratio_.sum())
-        label = " of a refit"
-        plane = (
-            f"Not the model of the table: the method is fitted anew ({method.fast}) to the data's first two "
-            f"principal directions, which hold {share:.0f} % of their variance."
-        )
-    settings = method.settings_for(Z, y[kept])
-    estimator = method.make(method.fast, settings, seed=seed).fit(Z, y[kept])
-    classes = [_name(str(name)) for name in data.target_names]
-    figure = decision_boundary(estimator, Z, y[kept], axis_names=names, class_names=classes)
-    some = "" if len(kept) == len(y) else f" {len(kept)} of {len(y)} samples, drawn at random."
-    error = 100 * (1 - estimator.score(Z, y[kept]))
-    caption = f"{plane}{some} Training error here {error:.1f} %"
-    if label and row is not None:
-        model = 100 * (1 - row.estimator.score(data.X_train, y))
-        caption += f"; of the model in the table, on all features, {model:.1f} %"
-    image = svg(figure, f"Decision boundary{label} of {method.title} on {data.name}")
-    return Picture(image, f"Decision boundary{label}", f"{caption}.")
+def _boundary(data: Prepared, row: Row) -> Picture:
+    """The boundary of the model of the table, in the plane of its two features."""
+    names, classes = ("x₁ (scaled)", "x₂ (scaled)"), [_name(str(name)) for name in data.target_names]
+    figure = decision_boundary(
+        row.estimator, data.X_train, data.y_train, axis_names=names, class_names=classes
+    )
+    caption = f"Of the model in the table ({row.solver}), with the training samples."
+    label = f"Decision boundary of {METHODS[row.method].title} on {data.name}"
+    return Picture(svg(figure, label), "Decision boundary", caption)
 
 
 def _name(text: str) -> str:

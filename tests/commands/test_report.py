@@ -101,7 +101,7 @@ def test_nothing_is_fetched_and_nothing_is_run_but_the_script_of_the_page(page):
 
 def test_the_pictures_are_there_and_decode(comparison, page):
     pictures = re.findall(r"<svg.*?</svg>", page, flags=re.S)
-    assert len(pictures) == 3 * 4  # boundary, multipliers and run, for each method
+    assert len(pictures) == 3 * 4  # outputs, multipliers and run, for each method
     for picture in pictures:
         root = ElementTree.fromstring(picture)
         assert root.get("aria-label")
@@ -197,35 +197,29 @@ def test_the_programs_are_stated(page):
     assert page.count("<math") > 20
 
 
-def test_the_plane_of_a_picture_is_owned_up_to(page):
-    text = Reader(page).text
-    assert text.count("Not the model of the table") == 4
-    X, y = blobs()
-    data = Dataset("b", X, y, target_names=("no", "yes"))
-    train = compare(data, ["svm"]).datasets[0].X_train
-    share = np.sort(np.linalg.eigvalsh(np.cov(train.T)))[::-1]
-    assert f"{100 * share[:2].sum() / share.sum():.0f} % of their variance" in text
-
-
-def test_the_error_of_a_refit_stands_beside_that_of_the_model(comparison, page):
-    told = re.findall(
-        r"Training error here ([\d.]+) %; of the model in the table, on all features, ([\d.]+) %", page
-    )
+def test_the_first_picture_is_of_the_model_of_the_table(comparison, page):
+    """Outputs on the test samples come first; the wrong ones among them are the table's test error."""
+    assert "refit" not in page
     data = comparison.datasets[0]
-    fast = [row for row in comparison.rows if row.solver != "exact"]
-    errors = [100 * (1 - row.estimator.score(data.X_train, data.y_train)) for row in fast]
-    assert [model for _, model in told] == [f"{error:.1f}" for error in errors]
-    assert any(refit != model for refit, model in told), "the plane loses nothing here"
-    assert page.count("<b>Decision boundary of a refit.</b>") == len(errors)
+    for name in ("svm", "rmm", "rmm-rbf", "cpm"):
+        rows = [row for row in comparison.rows if row.method == name]
+        first = pictures_module.pictures_of(data, rows)[0]
+        exact = next(row for row in rows if row.solver == "exact")
+        wrong = (exact.estimator.decision_function(data.X_test) > 0) != data.y_test
+        assert first.label == "Outputs"
+        assert f"test error, {100 * wrong.mean():.1f} %" in first.caption
+        assert 100 * wrong.mean() == pytest.approx(100 * exact.test_error)
 
 
-def test_two_features_are_shown_as_they_are(tmp_path):
+def test_two_features_have_a_boundary_of_the_same_model(tmp_path, monkeypatch):
+    """In the plane the model of the table is drawn itself, and nothing is fitted for a picture."""
     X, y = blobs(m=2)
     found = compare(Dataset("plane", X, y, target_names=("no", "yes")), ["svm"])
+    monkeypatch.setattr(SVM, "fit", lambda *_: pytest.fail("fitted for a picture"))
     text = write_report(found, tmp_path / "p.html").read_text(encoding="utf-8")
-    assert "Not the model of the table" not in text
-    assert "of a refit" not in text
+    assert "Decision boundary" in text
     assert "x₁ (scaled)" in text
+    assert "1 method on plane; 2 fits" in text
 
 
 def test_a_report_of_a_broken_off_run_and_of_more_classes(tmp_path):
@@ -248,21 +242,13 @@ def test_a_method_that_failed_is_reported_without_pictures(monkeypatch, tmp_path
         raise ValueError("refused <here>")
 
     monkeypatch.setattr("polyopt.compare.run._warm_up", lambda *args: None)
-    monkeypatch.setattr(pictures_module, "_LONGEST_FIT", np.inf)  # which then compiles
     monkeypatch.setattr("polyopt.estimators.svm.SVM._dual_program", refuse)
     monkeypatch.setattr("polyopt.estimators.svm.SVM._primal_program", refuse)
     X, y = blobs()
     found = compare(Dataset("b", X, y, target_names=("no", "yes")), ["svm"])
     text = write_report(found, tmp_path / "f.html").read_text(encoding="utf-8")
     assert "refused &lt;here&gt;" in text
-    assert text.count("<svg") == 2  # the fast solver still has its boundary and its run
-
-
-def test_large_pictures_are_of_a_sample(monkeypatch, comparison):
-    monkeypatch.setattr(pictures_module, "_MOST_POINTS", 20)
-    rows = [row for row in comparison.rows if row.method == "svm"]
-    picture = pictures_module.pictures_of(comparison.datasets[0], rows, seed=0)[0]
-    assert "20 of 45 samples, drawn at random" in picture.caption
+    assert text.count("<svg") == 2  # the fast solver still has its outputs and its run
 
 
 # -- what the pictures show -----------------------------------------------------------------------
