@@ -111,14 +111,20 @@ def matrix_of_frame(frame: Any) -> NDArray[Any]:
     ValueError
         A column of anything else, which the message names.
     """
-    found = frame.to_numpy()
-    if found.dtype.kind in "biuf":
-        return np.asarray(found)
+    if all(_is_plain(kind) for kind in frame.dtypes):
+        found = np.asarray(frame.to_numpy())
+        if found.dtype.kind in "biuf":
+            return found
     columns = []
     for k, name in enumerate(frame.columns):
         column = frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k]
         columns.append(column_as_numbers(cells_of_column(column, name), name))
     return np.column_stack(columns)
+
+
+def _is_plain(kind: Any) -> bool:
+    """True for a type of numbers or truths, as pandas, numpy or polars has it."""
+    return getattr(kind, "kind", "O") in "biuf" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
 def named_as(fitted: object, X: Any) -> Any:

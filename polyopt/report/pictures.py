@@ -120,7 +120,7 @@ def _boundary(data: Prepared, method: Method, row: Row | None, seed: int) -> Pic
         Z, names, plane, label = X[kept], ("x₁ (scaled)", "x₂ (scaled)"), "The two features.", ""
     else:
         # The features are centred already, unless they are sparse, where centring would fill them.
-        svd = TruncatedSVD(2, random_state=seed).fit(X)
+        svd = TruncatedSVD(2, random_state=seed).set_output(transform="default").fit(X)
         Z = svd.transform(X)[kept]
         names = ("1st principal direction", "2nd principal direction")
         share = 100 * float(svd.explained_variance_ratio_.sum())

@@ -125,7 +125,7 @@ def test_columns_of_frames_are_in_order_or_refused(client, data):
         machine.predict(plain[list("bacd")])
     with pytest.raises(ValueError, match="X has 3 features"):
         machine.predict(on_dask(X[:, :3], y)[0])
-    with pytest.raises(ValueError, match=r"partition 1 has the columns \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"partition 1 lacks the columns 'c', 'd'"):
         SVM().fit(frames([names, list("ab")]), labels)
 
 

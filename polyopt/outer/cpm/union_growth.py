@@ -43,7 +43,8 @@ class Growth:
 
     def __init__(self, engine: UnionEngine, n_faces: int):
         self.engine, self.n_faces = engine, n_faces
-        scaler = StandardScaler(with_mean=False).fit(engine.X, sample_weight=engine.C)
+        scaler = StandardScaler(with_mean=False).set_output(transform="default")
+        scaler.fit(engine.X, sample_weight=engine.C)
         self._scale = scaler.scale_
         self._scaled = scaler.transform(engine.X)  # groups are made where every feature varies alike
 
