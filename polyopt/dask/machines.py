@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
 from polyopt.estimators.calibration_told import has_probabilities
 from polyopt.estimators.frames import column_names
+from polyopt.estimators.validation import validate_data
 from polyopt.large import machines, polytopes
 from polyopt.large.calibrated import CalibratedBlocks
 from polyopt.large.sources import Arrays, heading_of

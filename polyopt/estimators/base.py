@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import Run, current_run
 from formulations.runs import one_run
@@ -31,6 +31,7 @@ from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters, texts_told
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.status import FINE
+from polyopt.estimators.validation import validate_data
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.jobs import deal
 from polyopt.solvers.progress import printer

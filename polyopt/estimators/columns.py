@@ -9,12 +9,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import within
 from polyopt.estimators.column_table import is_frame, read_columns
 from polyopt.estimators.column_weights import ColumnWeights
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.validation import validate_data
 from polyopt.polytope import Polytope
 from polyopt.polytope.spellings import other_spellings
 

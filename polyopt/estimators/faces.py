@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from polyopt.answers.form import Form
 from polyopt.answers.placed import Placed, PlacedMatrix
@@ -15,6 +15,7 @@ from polyopt.estimators.advice import advise_scaling
 from polyopt.estimators.calibrated import CalibratedClassifier
 from polyopt.estimators.explained import Explained
 from polyopt.estimators.face_scores import scores_at
+from polyopt.estimators.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

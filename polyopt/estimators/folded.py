@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from polyopt.answers.placed import Placed
 from polyopt.answers.plan import NotANumberError
@@ -18,6 +18,7 @@ from polyopt.estimators.columns import Columns
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.fold_steps import PulledFaces, pulled
 from polyopt.estimators.table_cells import TableReader
+from polyopt.estimators.validation import validate_data
 from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:

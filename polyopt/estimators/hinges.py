@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import whole
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

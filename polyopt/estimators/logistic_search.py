@@ -13,7 +13,6 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole, whole_or_none
 from formulations.class_faces import BIAS
@@ -24,6 +23,7 @@ from polyopt.estimators.logistic_rounds import RIDGES, SearchRounds
 from polyopt.estimators.logistic_splits import SplitSamples
 from polyopt.estimators.search import Chosen, ClassifierSearch, machine_of, told_of
 from polyopt.estimators.trials import fit_whole
+from polyopt.estimators.validation import validate_data
 from polyopt.outer.logistic_paths import Candidate, Paths
 from polyopt.solvers.progress import printer
 

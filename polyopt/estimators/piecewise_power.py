@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import PowerTransformer
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from polyopt.estimators.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

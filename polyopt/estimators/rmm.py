@@ -6,13 +6,13 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from formulations.families import Families, bound_families, bounded_families
 from formulations.further import append, spread
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge import HingeClassifier
 from polyopt.estimators.parameters import shared
+from polyopt.estimators.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.runs import exception_of, one_run
 from formulations.solution import Status
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.frames import check_unique
 from polyopt.estimators.status import status_of
 from polyopt.estimators.trials import marked
+from polyopt.estimators.validation import check_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,6 +173,8 @@ class ClassifierSearch(Answering):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        check_unique("X", getattr(X, "columns", ()))
+        check_labels(y)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         with one_run(self.time_limit) as run:
             chosen = self._search(X, y, weights)

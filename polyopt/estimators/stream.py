@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole_or_none
 from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.validation import validate_data
 from polyopt.estimators.weights import checked_weights
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import Run
 from formulations.runs import one_run
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
+from polyopt.estimators.validation import validate_data
 from polyopt.estimators.weights import class_weights
 from polyopt.large.folds import weights_of
 from polyopt.large.held import Hands, Here

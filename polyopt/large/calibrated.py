@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import Run
 from formulations.runs import stop_after
 from formulations.solution import Status
 from polyopt.estimators.calibration import agreeing
 from polyopt.estimators.calibration_told import has_probabilities, told_of_curves
+from polyopt.estimators.validation import validate_data
 from polyopt.estimators.votes import couple_pairs
 from polyopt.large.base import BlockClassifier
 from polyopt.large.folds import Fold, folds_of

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import one_of, positive, real_array, whole, within
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
 from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.validation import validate_data
 from polyopt.large import checkpoint as files
 from polyopt.large.calibrated import CALIBRATION, CalibratedBlocks
 from polyopt.large.face_ascent import FaceAscents

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from formulations.arguments import whole
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
+from polyopt.estimators.validation import check_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -133,6 +134,8 @@ class Arrays:
         self.names = column_names(X)
         X = unframed(Samples(X, y)).X
         self._X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        if not hasattr(y, "dtype"):
+            check_labels(y)
         self._y = np.asarray(y)
         self._weights = None if weights is None else np.asarray(weights)
         for name, other in (("y", self._y), ("weights", self._weights)):
