@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import whole
+from polyopt.datasets import svmlight_block, svmlight_lines
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
 from polyopt.estimators.validation import check_labels
@@ -246,27 +247,34 @@ class SvmlightFile:
 
     def __init__(self, path: str | Path, n_features: int, *, rows: int = ROWS):
         self._path, self._m = Path(path), whole("n_features", n_features, 1)
-        whole("rows", rows, 1)
-        self._starts = [0]
+        self._rows = whole("rows", rows, 1)
+        self._starts, end = [0], 0
         with open(self._path, "rb") as stream:
-            for number, _ in enumerate(iter(stream.readline, b""), start=1):
+            for number, line in enumerate(svmlight_lines(stream), start=1):
+                end += len(line)
                 if number % rows == 0:
-                    self._starts.append(stream.tell())
-            if stream.tell() > self._starts[-1]:
-                self._starts.append(stream.tell())
+                    self._starts.append(end)
+        if end > self._starts[-1]:
+            self._starts.append(end)
         self.count = max(len(self._starts) - 1, 1)
 
     def read(self, number: int) -> Samples:
         """Block `number`, as CSR."""
-        from io import BytesIO
-
-        from sklearn.datasets import load_svmlight_file
-
+        begin, end = self._starts[number], self._starts[min(number + 1, len(self._starts) - 1)]
         with open(self._path, "rb") as stream:
-            stream.seek(self._starts[number])
-            text = stream.read(self._starts[number + 1] - self._starts[number])
-        X, y = load_svmlight_file(BytesIO(text), n_features=self._m, zero_based=False)
-        return Samples(X, y)
+            stream.seek(begin)
+            text = stream.read(end - begin)
+        return Samples(*svmlight_block(self._path, text, number * self._rows + 1, self._m))
+
+    def place(self, number: int) -> str:
+        """The file and the lines of a block, for messages.
+
+        Parameters
+        ----------
+        number : int
+            The block's number.
+        """
+        return f"{self._path}, from line {number * self._rows + 1} on"
 
 
 class Generated:
