@@ -2,8 +2,7 @@
 
 scikit-learn's reader is fast, but it names no line, takes ``nan``, ``inf`` and ``1_0`` for numbers and drops
 query ids. A text that it refuses, or that may hold any of these, is read once more by a careful reader, which
-either names the line or finds the text right. Both take a byte order mark, blanks after a colon, and CR as an
-end of lines.
+either names the line or finds the text right. Both take a byte order mark, and CR alone as the end of a line.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from polyopt.datasets._labels import labels_of_numbers
 from polyopt.datasets._source import Source, open_source
 from polyopt.datasets._textfile import finite_number, label_names, quoted
 
-_LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):(\S+|[ \t]+[-+.\d]\S*))+\s*(#.*)?$")
+_LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8
-_AFTER_COLON = re.compile(rb":[ \t]+")
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
 _EXACT = 2**53  # below which a float tells every whole number from the next
 _LARGEST_INDEX = 2**31 - 1  # that the column numbers of a CSR matrix hold, at 32 bits
@@ -174,7 +172,7 @@ def _are_whole(y: NDArray[np.float64]) -> bool:
 
 
 def _read_carefully(
-    path: Path, stream: BinaryIO, n_features: int | None, first_line: int = 1
+    path: Path, stream: BinaryIO, n_features: int | None = None, first_line: int = 1
 ) -> tuple[sparse.csr_matrix, list[str]]:
     """Features, and each label as it is written."""
     labels: list[str] = []
@@ -183,8 +181,7 @@ def _read_carefully(
     starts = [0]
     for number, line in enumerate(svmlight_lines(stream), start=first_line):
         content = line.removeprefix(_MARK) if number == 1 else line
-        content = _AFTER_COLON.sub(b":", content.partition(b"#")[0])
-        words = [word.decode("utf-8", "replace") for word in content.split()]
+        words = [word.decode("utf-8", "replace") for word in content.partition(b"#")[0].split()]
         if not words:
             continue
         try:
