@@ -229,11 +229,11 @@ def _holds_texts(column: NDArray[Any]) -> bool:
 def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:
     """Cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
     texts = [None if _is_missing(cell) else _text(cell) for cell in column.tolist()]
-    return _objects([other.get(text, text) for text in texts] if other else texts)
+    return _objects([None if text is None else other.get(text, text) for text in texts] if other else texts)
 
 
 def _text(cell: Any) -> str:
-    return text_of_number(cell) if isinstance(cell, float | np.floating) else str(cell)
+    return text_of_number(float(cell)) if isinstance(cell, float | np.floating) else str(cell)
 
 
 def column_as_numbers(column: NDArray[Any], name: str) -> Array:

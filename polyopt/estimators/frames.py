@@ -166,7 +166,7 @@ def named_as(fitted: object, X: Any) -> Any:
         from pandas import DataFrame
         from scipy.sparse import issparse
 
-        make = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame
+        make: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
         return make(X, columns=names)
     if names is not None:
         return X

@@ -36,7 +36,7 @@ def other_spellings(texts: Iterable[str | None]) -> dict[str, str]:
     known = {text for text in texts if text is not None}
     if not known <= {*TRUE, *FALSE}:
         return {}
-    found = {}
+    found: dict[str, str] = {}
     for spelled in (TRUE, FALSE):
         own = known.intersection(spelled)
         if len(own) > 1:
