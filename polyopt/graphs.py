@@ -5,7 +5,7 @@ Opset 19, the first in which texts can be compared; ONNX Runtime reads it from v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,6 +108,27 @@ class Graph:
         """
         product = self.op("MatMul", x, self.constant(np.asarray(W, dtype=float).T))
         return self.op("Add", product, self.constant(np.asarray(b, dtype=float)))
+
+    def indicators(self, column: str, texts: Sequence[str], spellings: Mapping[str, str]) -> str:
+        """A column for each text, 1 where the text, or another spelling of it, is the sample's and else 0.
+
+        Parameters
+        ----------
+        column : str
+            A tensor (n, 1) of texts.
+        texts : sequence of str
+            The texts, at least one.
+        spellings : mapping of str to str
+            Other spellings, each with its text.
+        """
+        spelled = [*texts, *(other for other, text in spellings.items() if text in texts)]
+        found = self.op(
+            "Cast", self.op("Equal", column, self.constant(np.array([spelled], dtype=str))), to=11
+        )
+        if len(spelled) == len(texts):
+            return found
+        is_text = [[spellings.get(one, one) == text for text in texts] for one in spelled]
+        return self.op("MatMul", found, self.constant(np.array(is_text, dtype=float)))
 
     def over_columns(self, kind: str, x: str) -> str:
         """A sum, a maximum or a minimum over the columns, which are one then.

@@ -146,6 +146,8 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
     by_position : bool
         Whether columns are taken in order, whatever their names.
     """
+    from dataclasses import replace
+
     from polyopt.cli.data import load_data
     from polyopt.datasets import as_known, is_svmlight, names, open_source, read_svmlight
 
@@ -155,6 +157,7 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
         ours, theirs = model.feature_names, found.feature_names
         if found.X.shape[1] == model.n_features and ours and theirs and not by_position:
             _same_names(text, ours, list(theirs))
+            found = replace(found, X=found.X[:, [theirs.index(name) for name in ours]])
     else:
         source = open_source(text)
         if not is_svmlight(source):

@@ -104,7 +104,7 @@ def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
 
     with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        scaler = StandardScaler(with_mean=not sp.issparse(X)).fit(X)
+        scaler = StandardScaler(with_mean=not sp.issparse(X)).set_output(transform="default").fit(X)
         low, high = (np.asarray(end.todense() if sp.issparse(end) else end).ravel() for end in _ends(X))
     range_ = high / 2 - low / 2
     wrong = ~np.isfinite(scaler.var_) | ((scaler.var_ == 0) & (range_ > 0) & (range_ < _LEAST_RANGE))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from polyopt.estimators.frames import in_order, matrix_of_frame
 from polyopt.large.parts import held_matrix
-from polyopt.large.sources import in_order
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -43,8 +43,14 @@ def _values(each: Any) -> Any:
 
 
 def _ordered(X: Any, names: list[Any], where: str) -> Any:
-    """On a worker: a partition with its columns in order."""
-    return in_order(X, names, where) if hasattr(X, "columns") else X
+    """On a worker: a partition with its columns in order, and its numbers as such."""
+    if not hasattr(X, "columns"):
+        return X
+    X = in_order(X, names, where)
+    try:
+        return type(X)(matrix_of_frame(X), columns=X.columns, index=X.index)
+    except ValueError as error:
+        raise ValueError(f"X in {where}: {error}") from None
 
 
 def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:

@@ -19,6 +19,7 @@ from polyopt.dask.on_worker import Missing, answers, forget, looked
 from polyopt.dask.scheduler import LOOK, is_loss, retry, workers_of
 from polyopt.dask.walks import walked
 from polyopt.large.held import Seeing, Walk
+from polyopt.large.sources import described
 from polyopt.solvers.interior_point.crew import Change, Crew
 
 if TYPE_CHECKING:
@@ -42,16 +43,23 @@ class Team(Seeing):
         The client.
     parts : sequence
         What each block is read from: futures of its arrays, or a source.
+    names : sequence of str, optional
+        Names of the features of futures.
     """
 
-    def __init__(self, client: Client, parts: Sequence[Any]):
+    def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
         super().__init__(len(parts))
+        self._names = names
         self._client, self.parts = client, list(parts)
         self._crews: list[Workers] = []  # of all hands on these blocks
         self._has_walked = False
 
     def _look(self) -> list[Looked]:
-        return self.walk(looked, [Walk(None, [(number, ())]) for number in range(len(self.parts))]) or []
+        walks = []
+        for number, part in enumerate(self.parts):
+            place, names = described(part, number)
+            walks.append(Walk(None, [(number, (place, names or self._names))]))
+        return self.walk(looked, walks) or []
 
     def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""

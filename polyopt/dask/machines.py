@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
 from polyopt.estimators.calibration_told import has_probabilities
+from polyopt.estimators.frames import column_names
 from polyopt.estimators.validation import validated
 from polyopt.large import machines, polytopes
 from polyopt.large.calibrated import CalibratedBlocks
@@ -54,10 +55,10 @@ class _OnDask(CalibratedBlocks):
 
     def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
         if is_collection(X) and y is not None:
-            return Team(self.client, parts_of(self.client, X, y, sample_weight))
+            return Team(self.client, parts_of(self.client, X, y, sample_weight), column_names(heading_of(X)))
         source = self._source(X, y, sample_weight)
         if isinstance(source, Arrays):
-            return Team(self.client, parts_of_arrays(self.client, source))
+            return Team(self.client, parts_of_arrays(self.client, source), source.names)
         return Team(self.client, [source] * source.count)
 
     def _checked(self, X: CollectionLike) -> Self:
@@ -120,10 +121,11 @@ class _OnDask(CalibratedBlocks):
         """
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
-        hits = (self.predict(X) == _column(y)).astype(float)
+        hits = (_sized(self.predict(X), y) == _sized(_column(y), X)).astype(float)
         if sample_weight is None:
             return float(hits.mean().compute())
-        weights = _column(sample_weight)
+        weights = _sized(_column(sample_weight), hits)
+        hits = _sized(hits, weights)
         return float(((hits * weights).sum() / weights.sum()).compute())
 
 
@@ -131,6 +133,15 @@ def _column(values: Any) -> Any:
     """Labels or weights (n,), of a series, an array, or one column of either."""
     values = getattr(values, "values", values)
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _sized(values: Any, other: Any) -> Any:
+    """Values (n,) with known lengths of partitions, if the other ones have them; frames have none."""
+    return values.compute_chunk_sizes() if np.isnan(values.shape[0]) and _has_length(other) else values
+
+
+def _has_length(values: Any) -> bool:
+    return not hasattr(values, "to_dask_array") and not np.isnan(values.shape[0])
 
 
 class SVM(_OnDask, machines.SVM):

@@ -62,9 +62,11 @@ def samples_at(part: Part, number: int) -> Samples:
     return part.read(number) if isinstance(part, Source) else Samples(*part)
 
 
-def looked(_: None, samples: Samples, number: int) -> Looked:
+def looked(
+    _: None, samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
+) -> Looked:
     """On a worker: a first look at a block, as a step of a walk."""
-    return look(samples, number)
+    return look(samples, number, place, names)
 
 
 def answers(

@@ -30,7 +30,7 @@ from polyopt.datasets._preparation import (
 )
 from polyopt.datasets._shapes import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
 from polyopt.datasets._source import Source, open_source
-from polyopt.datasets._svmlight import is_svmlight, read_svmlight
+from polyopt.datasets._svmlight import is_svmlight, read_svmlight, svmlight_block, svmlight_lines
 
 __all__ = [
     "DataFileError",
@@ -66,6 +66,8 @@ __all__ = [
     "read_csv",
     "read_svmlight",
     "read_table",
+    "svmlight_block",
+    "svmlight_lines",
     "table_preparation",
     "text_columns",
     "unseen_texts",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from polyopt.datasets._errors import DataFileError
@@ -14,6 +16,8 @@ from polyopt.datasets._textfile import finite_number
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
 _SNIFFED = (",", ";", "\t")  # the first wins a tie
 _SAMPLE = 20  # lines
+_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re.IGNORECASE)
+_LONGEST_SEPARATOR_LINE = 16  # characters
 
 
 class Layout(NamedTuple):
@@ -63,6 +67,9 @@ def separator_of(source: Source, given: str | None) -> str:
                 f"separator must be one character, or {', '.join(list(SEPARATORS)[:4])}; not {given!r}"
             )
         return found
+    told = _separator_line(source)
+    if told is not None:
+        return told
     lines = [line for line in source.beginning().splitlines() if line.strip()][:_SAMPLE]
 
     def score(separator: str) -> tuple[int, int, int]:
@@ -77,6 +84,16 @@ def separator_of(source: Source, given: str | None) -> str:
         return numbers, sum(len(row) == len(rows[0]) for row in rows), len(rows[0])
 
     return max(_SNIFFED, key=score)
+
+
+def _separator_line(source: Source) -> str | None:
+    """The separator that a spreadsheet has written in a first line such as ``sep=;``; None without one."""
+    with source.text() as stream:
+        try:
+            found = _SEPARATOR_LINE.fullmatch(stream.readline(_LONGEST_SEPARATOR_LINE))
+        except UnicodeDecodeError:
+            return None
+    return None if found is None else found[1]
 
 
 def first_cells(source: Source, separator: str | None = None) -> list[str]:
@@ -99,17 +116,18 @@ def first_cells(source: Source, separator: str | None = None) -> list[str]:
 
 def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str]]]:
     """First and last line number, and stripped cells, of every row that is not blank."""
+    skipped = int(_separator_line(source) is not None)
     with source.text() as stream:
-        reader = csv.reader(stream, strict=True, delimiter=separator)
-        previous = 0
+        reader = csv.reader(islice(stream, skipped, None), strict=True, delimiter=separator)
+        previous = skipped
         try:
             for row in reader:
-                first, previous = previous + 1, reader.line_num
+                first, previous = previous + 1, reader.line_num + skipped
                 cells = [cell.strip() for cell in row]
                 if cells not in ([], [""]):
                     yield first, previous, cells
         except csv.Error as error:
-            kind = text_kind(source) if previous == 0 else ""
+            kind = text_kind(source) if previous == skipped else ""
             raise DataFileError(source.path, f"{error}{kind}", previous + 1) from error
         except UnicodeDecodeError as error:
             raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
@@ -217,7 +235,7 @@ def find_layout(
     if header is None:
         header = isinstance(target, str) or not any(is_number(cell, decimal) for cell in others)
     if not header:
-        return Layout(None, 0, len(cells), place, separator, decimal)
+        return Layout(None, line - 1, len(cells), place, separator, decimal)
     seen: set[str] = set()
     for i, cell in enumerate(cells):
         if not cell:

@@ -51,9 +51,10 @@ def table_preparation(
     if impute is not None:
         encoder = make_pipeline(SimpleImputer(strategy="most_frequent", missing_values=None), encoder)
     parts = [("numbers", fill, numbers), ("text", encoder, list(text))]
-    return ColumnTransformer(
+    made = ColumnTransformer(
         [part for part in parts if part[2]], sparse_threshold=0, verbose_feature_names_out=False
     )
+    return made.set_output(transform="default")  # arrays, whatever set_config says
 
 
 def fit_preparation(data: Dataset, train: Features | None = None) -> tuple[Dataset, ColumnTransformer | None]:

@@ -1,26 +1,30 @@
-"""Reading svmlight / LIBSVM files, with every broken line named.
+"""Reading svmlight / LIBSVM files, whole or by blocks of lines, with every broken line named.
 
-scikit-learn's reader is fast but says neither which line is broken nor that some are: it takes
-``nan``, ``inf`` and ``1_0`` for numbers and drops query ids. So what it refuses, and what holds
-anything it should have refused, is read once more by a careful reader of our own, which either names
-the line or finds it right.
+scikit-learn's reader is fast, but it names no line, takes ``nan``, ``inf`` and ``1_0`` for numbers and drops
+query ids. A text that it refuses, or that may hold any of these, is read once more by a careful reader, which
+either names the line or finds the text right. Both take a byte order mark, and CR alone as the end of a line.
 """
 
 from __future__ import annotations
 
+import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from polyopt.datasets._dataset import Dataset, Labels
+from polyopt.datasets._dataset import Dataset
 from polyopt.datasets._errors import DataFileError
 from polyopt.datasets._labels import labels_of_numbers
 from polyopt.datasets._source import Source, open_source
 from polyopt.datasets._textfile import finite_number, label_names, quoted
 
 _LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
+_MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
 _EXACT = 2**53  # below which a float tells every whole number from the next
 _LARGEST_INDEX = 2**31 - 1  # that the column numbers of a CSR matrix hold, at 32 bits
@@ -71,7 +75,14 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
     source = open_source(path)
     if n_features is not None and n_features < 1:
         raise ValueError(f"n_features must be at least 1; got {n_features!r}")
-    X, y = _read_fast(source, n_features) or _read_carefully(source, n_features)
+    with source.open() as stream:
+        found = _read_fast(stream, n_features)
+    if found is not None and _are_whole(found[1]):
+        X, y = found[0], found[1].astype(np.int64)
+    else:
+        with source.open() as stream:
+            X, labels = _read_carefully(source.path, stream, n_features)
+        y = labels_of_numbers(labels)
     if X.shape[0] == 0:
         raise DataFileError(source.path, "holds no rows")
     if n_features is None and X.nnz == 0:
@@ -85,45 +96,104 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
     )
 
 
-def _read_fast(source: Source, n_features: int | None) -> tuple[sparse.csr_matrix, Labels] | None:
-    """What scikit-learn reads, or ``None`` when that may not be what the file says."""
+def svmlight_block(
+    path: str | Path, text: bytes, first_line: int, n_features: int
+) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
+    """Read some lines of a file in svmlight format.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, for messages.
+    text : bytes
+        The lines.
+    first_line : int
+        Number of the first of them, from 1.
+    n_features : int
+        Number of columns m.
+
+    Returns
+    -------
+    X : csr_matrix of shape (n, m)
+        Features.
+    y : ndarray of shape (n,)
+        Labels as numbers.
+
+    Raises
+    ------
+    DataFileError
+        When a line is broken.
+    """
+    found = _read_fast(io.BytesIO(text), n_features)
+    if found is not None:
+        return found
+    X, labels = _read_carefully(Path(path), io.BytesIO(text), n_features, first_line)
+    return X, np.array(labels, dtype=float)
+
+
+def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines of a stream with their ends, which are LF, CR LF or CR.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        A file's bytes.
+    """
+    for line in stream:
+        yield from line.splitlines(keepends=True) if b"\r" in line else (line,)
+
+
+def _read_fast(
+    stream: BinaryIO, n_features: int | None
+) -> tuple[sparse.csr_matrix, NDArray[np.float64]] | None:
+    """Features and labels by scikit-learn, or None if these may not be what the text says."""
     from sklearn.datasets import load_svmlight_file
 
-    with source.open() as stream:
-        while block := stream.read(1 << 22):
-            if b"_" in block or b"q" in block:  # 1_0 for 10; qid:
-                return None
+    begin = len(_MARK) if stream.read(len(_MARK)) == _MARK else 0
+    stream.seek(begin)
+    while block := stream.read(1 << 22):
+        if b"_" in block or b"q" in block:  # 1_0 for 10; qid:
+            return None
+        if b"\r" in block and b"\r" in block.replace(b"\r\n", b"").rstrip(b"\r"):
+            return None
+    stream.seek(begin)
     try:
-        with source.open() as stream:
-            X, y = load_svmlight_file(stream, n_features=n_features, zero_based=False)
+        X, y = load_svmlight_file(stream, n_features=n_features, zero_based=False)
     except (ValueError, OverflowError):
         return None
-    if not (np.isfinite(X.data).all() and (y == np.rint(y)).all() and (np.abs(y) < _EXACT).all()):
+    if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
         return None
-    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape), y.astype(np.int64)
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape), y
 
 
-def _read_carefully(source: Source, n_features: int | None) -> tuple[sparse.csr_matrix, Labels]:
+def _are_whole(y: NDArray[np.float64]) -> bool:
+    """True if no label has lost a digit as a float."""
+    return bool((y == np.rint(y)).all() and (np.abs(y) < _EXACT).all())
+
+
+def _read_carefully(
+    path: Path, stream: BinaryIO, n_features: int | None = None, first_line: int = 1
+) -> tuple[sparse.csr_matrix, list[str]]:
+    """Features, and each label as it is written."""
     labels: list[str] = []
     indices: list[int] = []
     values: list[float] = []
     starts = [0]
-    with source.open() as stream:
-        for number, line in enumerate(stream, start=1):
-            content = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            words = [word.decode("utf-8", "replace") for word in content.partition(b"#")[0].split()]
-            if not words:
-                continue
-            try:
-                labels.append(_label(words[0]))
-                _add_features(words[1:], n_features or _LARGEST_INDEX, indices, values)
-            except ValueError as error:
-                raise DataFileError(source.path, str(error), number) from error
-            starts.append(len(indices))
+    for number, line in enumerate(svmlight_lines(stream), start=first_line):
+        content = line.removeprefix(_MARK) if number == 1 else line
+        words = [word.decode("utf-8", "replace") for word in content.partition(b"#")[0].split()]
+        if not words:
+            continue
+        try:
+            labels.append(_label(words[0]))
+            _add_features(words[1:], n_features or _LARGEST_INDEX, indices, values)
+        except ValueError as error:
+            raise DataFileError(path, str(error), number) from error
+        starts.append(len(indices))
     columns = np.array(indices, dtype=np.int64)
     width = n_features or int(columns.max(initial=1))
     X = sparse.csr_matrix((np.array(values), columns - 1, np.array(starts)), shape=(len(labels), width))
-    return X, labels_of_numbers(labels)
+    return X, labels
 
 
 def _label(word: str) -> str:
@@ -152,7 +222,8 @@ def _add_features(words: list[str], largest: int, indices: list[int], values: li
             raise ValueError(f"the index {quoted(name)} of {quoted(word)} is not a whole number")
         index = int(name[:_LONGEST])
         if index < 1:
-            raise ValueError(f"index {index} in {word!r}: indices start at 1")
+            hint = "; scikit-learn's dump_svmlight_file starts at 0 unless it is called with zero_based=False"
+            raise ValueError(f"index {index} in {word!r}: indices start at 1{hint if index == 0 else ''}")
         if index == previous:
             raise ValueError(f"index {index} appears twice")
         if index < previous:

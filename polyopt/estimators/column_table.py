@@ -5,13 +5,15 @@ Frames of pandas and polars are read by their own types, and arrays by what is i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Number, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from polyopt.polytope.spellings import text_of_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +62,10 @@ def is_frame(X: object) -> bool:
 
 
 def read_columns(
-    X: SamplesLike, text: Sequence[str | int] = (), is_text: Sequence[bool] | None = None
+    X: SamplesLike,
+    text: Sequence[str | int] = (),
+    is_text: Sequence[bool] | None = None,
+    spellings: Sequence[Mapping[str, str]] | None = None,
 ) -> ColumnTable:
     """Numbers and texts of a table.
 
@@ -72,6 +77,8 @@ def read_columns(
         Further columns to be read as texts, by name or place.
     is_text : sequence of bool, optional
         Which columns hold texts, where that was settled before.
+    spellings : sequence of mapping of str to str, optional
+        For each column of texts the spellings to be replaced, and by what.
 
     Raises
     ------
@@ -95,11 +102,11 @@ def read_columns(
     n = len(columns[0])
     found: dict[bool, list[Any]] = {False: [], True: []}
     for name, column, as_text in zip(names, columns, is_text, strict=True):
-        found[as_text].append(column_as_texts(column) if as_text else column_as_numbers(column, name))
+        found[as_text].append(column if as_text else column_as_numbers(column, name))
     numbers = np.column_stack(found[False]) if found[False] else np.empty((n, 0))
     texts = np.empty((n, len(found[True])), dtype=object)
     for k, column in enumerate(found[True]):
-        texts[:, k] = column
+        texts[:, k] = column_as_texts(column, None if spellings is None else spellings[k])
     return ColumnTable(tuple(names), tuple(is_text), numbers, texts)
 
 
@@ -116,10 +123,10 @@ def cells_of_column(column: object, name: str) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        Dates and other types that are neither.
+        Dates, lists, bytes and other types that are neither.
     """
     if isinstance(column, np.ndarray):
-        return column
+        return _checked(column, name)
     return _of_pandas(column, name) if hasattr(column, "iloc") else _of_polars(column, name)
 
 
@@ -127,14 +134,14 @@ def _of_pandas(series: Any, name: str) -> NDArray[Any]:
     import pandas as pd
 
     kind = series.dtype
-    if pd.api.types.is_bool_dtype(kind) or isinstance(kind, pd.CategoricalDtype):
-        return _objects(series.astype(object).to_list())
+    if isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(kind):
+        return _objects(series.astype(object).to_list())  # categories were declared, whatever their type
     if pd.api.types.is_complex_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
         raise _neither(name, kind)
     if pd.api.types.is_numeric_dtype(kind):
         return np.asarray(series.to_numpy(dtype=float, na_value=np.nan))
     if pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind):
-        return _objects(series.astype(object).to_list())
+        return _checked(_objects(series.astype(object).to_list()), name)
     raise _neither(name, kind)
 
 
@@ -143,12 +150,30 @@ def _of_polars(series: Any, name: str) -> NDArray[Any]:
     if kind.is_numeric():
         return np.asarray(series.to_numpy(), dtype=float)
     if str(kind).partition("(")[0] in ("String", "Categorical", "Enum", "Boolean", "Object", "Null"):
-        return _objects(series.to_list())
+        return _checked(_objects(series.to_list()), name)
     raise _neither(name, kind)
 
 
 def _neither(name: str, kind: object) -> ValueError:
-    return ValueError(f"column {name!r} holds {kind}, neither numbers nor texts: make one of both of it")
+    return ValueError(
+        f"column {name!r} holds {kind}, neither numbers nor texts: make numbers of it (days of dates, say) "
+        "or texts, or leave it out"
+    )
+
+
+def _checked(cells: NDArray[Any], name: str) -> NDArray[Any]:
+    """Cells that are numbers, truths, texts and gaps; of anything else each value would be a category."""
+    if cells.dtype.kind in "mMSV":
+        raise _neither(name, cells.dtype)
+    if cells.dtype != object:
+        return cells
+    every = cells.tolist()
+    plain = str, Number, np.bool_, type(None)
+    odd = {kind for kind in set(map(type, every)) if not issubclass(kind, plain) or issubclass(kind, complex)}
+    for cell in every if odd else ():
+        if type(cell) in odd and not _is_missing(cell):
+            raise _neither(name, f"values of type {type(cell).__name__}")
+    return cells
 
 
 def _array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
@@ -158,9 +183,10 @@ def _array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
             f"Expected 2D array, a table with a row for each sample; got {table.ndim}D array instead. "
             "Reshape your data"
         )
-    if table.dtype.kind not in "biufUO":
+    if table.dtype.kind == "c":
         raise ValueError(f"a table must hold numbers or texts, not {table.dtype}: Complex data not supported")
-    return [f"x{j}" for j in range(table.shape[1])], list(table.T)
+    names = [f"x{j}" for j in range(table.shape[1])]
+    return names, [_checked(column, name) for column, name in zip(table.T, names, strict=True)]
 
 
 def _objects(cells: list[Any]) -> NDArray[np.object_]:
@@ -184,8 +210,10 @@ def _is_missing(cell: object) -> bool:
         return not cell
     try:
         return bool(cell != cell)
-    except TypeError:
+    except TypeError:  # pandas' NA
         return True
+    except ValueError:  # an array, or a frame
+        return False
 
 
 def _holds_texts(column: NDArray[Any]) -> bool:
@@ -198,13 +226,14 @@ def _holds_texts(column: NDArray[Any]) -> bool:
     return not all(isinstance(cell, Real) and not isinstance(cell, bool | np.bool_) for cell in there)
 
 
-def column_as_texts(column: NDArray[Any]) -> NDArray[np.object_]:
-    """Cells as texts, None where one is missing; whole numbers without a fraction."""
-    return _objects([None if _is_missing(cell) else _text(cell) for cell in column.tolist()])
+def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:
+    """Cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
+    texts = [None if _is_missing(cell) else _text(cell) for cell in column.tolist()]
+    return _objects([None if text is None else other.get(text, text) for text in texts] if other else texts)
 
 
-def _text(cell: object) -> str:
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+def _text(cell: Any) -> str:
+    return text_of_number(float(cell)) if isinstance(cell, float | np.floating) else str(cell)
 
 
 def column_as_numbers(column: NDArray[Any], name: str) -> Array:

@@ -17,6 +17,7 @@ from polyopt.estimators.column_weights import ColumnWeights
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.validation import validated
 from polyopt.polytope import Polytope
+from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,8 @@ class Columns(TransformerMixin, BaseEstimator):
     to mean 0 and variance 1. A column that had gaps has a second feature, ``name=(missing)``, 1 where there
     is one. A column of texts, categories or truths has a feature for each text, ``name=text``, 1 where it is
     the sample's; rare texts share ``name=(rare)``, and so do new ones; where none is rare, a new text has 0
-    in all. A missing text is a text of its own, ``name=(missing)``. All is done by scikit-learn's
+    in all. A missing text is a text of its own, ``name=(missing)``. A truth of a new row may be spelled True,
+    "true", "TRUE", 1 or "1" (False likewise), whichever the fit had. All is done by scikit-learn's
     ``SimpleImputer``, ``MissingIndicator``, ``StandardScaler`` and ``OneHotEncoder``.
 
     Parameters
@@ -112,14 +114,18 @@ class Columns(TransformerMixin, BaseEstimator):
         self._imputer = SimpleImputer(strategy="median", keep_empty_features=True)
         self._indicator = MissingIndicator(features="missing-only", error_on_new=False)
         self._scaler, self._encoder = None, None
+        for part in (self._imputer, self._indicator):
+            part.set_output(transform="default")  # arrays, whatever set_config says
         if table.numbers.shape[1]:
             filled = self._imputer.fit_transform(table.numbers)
             self._indicator.fit(table.numbers)
-            self._scaler = StandardScaler().fit(filled) if self.standardise else None
+            scaler = StandardScaler().set_output(transform="default")
+            self._scaler = scaler.fit(filled) if self.standardise else None
         if table.texts.shape[1]:
             self._encoder = OneHotEncoder(
                 handle_unknown="infrequent_if_exist", min_frequency=share or None, sparse_output=False
-            ).fit(table.texts)
+            ).set_output(transform="default")
+            self._encoder.fit(table.texts)
         self.groups_, self._out = self._described()
         plain = self._plain(table)
         self._centre, spread = plain.mean(axis=0), plain.std(axis=0)
@@ -176,6 +182,13 @@ class Columns(TransformerMixin, BaseEstimator):
             ([text for text in texts.tolist() if text not in left_out], bool(left_out))
             for texts, left_out in zip(every, few, strict=True)
         ]
+
+    @property
+    def _spellings(self) -> list[dict[str, str]]:
+        """For each column of texts the other spellings of its truths."""
+        return (
+            [] if self._encoder is None else [other_spellings(texts) for texts in self._encoder.categories_]
+        )
 
     # -- answering ---------------------------------------------------------------------------
 
@@ -259,8 +272,9 @@ class Columns(TransformerMixin, BaseEstimator):
         for j in self._gaps:
             gaps[of_numbers[j]] = gaps[of_numbers[j]] + marks.pop(0)
         levels, tables = {}, {}
-        for k, (texts, has_rare) in zip(of_texts, self._levels, strict=True):
+        for k, (texts, has_rare), other in zip(of_texts, self._levels, self._spellings, strict=True):
             levels[k] = {text: level for level, text in enumerate(texts, 1)}
+            levels[k] |= {one: levels[k].get(text, 0) for one, text in other.items()}
             rows = [marks.pop(0) for _ in texts]
             tables[k] = np.array([marks.pop(0) if has_rare else np.zeros(len(b)), *rows])
         bends = {of_numbers[j]: own for j, own in numbers.bends.items()}
@@ -316,10 +330,9 @@ class Columns(TransformerMixin, BaseEstimator):
             made.append(x)
             marks += [graph.op("Cast", is_gap, to=11)] if j in gaps else []  # double
         made += marks
-        for k, (texts, has_rare) in zip(of_texts, self._levels, strict=True):
-            known = graph.constant(np.array([[text or "" for text in texts]], dtype=str))
+        for k, (texts, has_rare), other in zip(of_texts, self._levels, self._spellings, strict=True):
             if texts:
-                made.append(graph.op("Cast", graph.op("Equal", columns[k], known), to=11))
+                made.append(graph.indicators(columns[k], [text or "" for text in texts], other))
             if has_rare:
                 one = graph.constant(1.0)
                 left = graph.op("Sub", one, graph.over_columns("ReduceSum", made[-1])) if texts else ""
@@ -341,7 +354,7 @@ class Columns(TransformerMixin, BaseEstimator):
         check_is_fitted(self, self._fitted)
         if is_frame(X) and hasattr(self, "feature_names_in_"):
             validated(self, X, reset=False, skip_check_array=True)
-        return read_columns(X, is_text=self.is_text_)
+        return read_columns(X, is_text=self.is_text_, spellings=self._spellings)
 
     def _plain(self, table: ColumnTable) -> Array:
         """Features in the columns' own units."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["check_names", "column_names", "in_order", "listed", "matrix_of_frame", "named_as"]
+__all__ = ["check_names", "check_unique", "column_names", "in_order", "listed", "matrix_of_frame", "named_as"]
 
 _SHOWN = 8  # columns that a message names as wrong
 _MOST_SHOWN = 50  # columns that a message names as expected
@@ -45,6 +45,28 @@ def listed(names: Sequence[object]) -> str:
     return ", ".join(repr(name) for name in names[:_SHOWN]) + more
 
 
+def check_unique(where: object, names: Any) -> None:
+    """Refuse two columns of one name.
+
+    Parameters
+    ----------
+    where : str or Path
+        The table, as the message calls it.
+    names : sequence or pandas.Index
+        Its columns.
+
+    Raises
+    ------
+    ValueError
+        The message names the columns.
+    """
+    if getattr(names, "is_unique", len(names) == 0):  # of pandas' index, in no time
+        return
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{where} has two columns named {listed(twice)}: rename or drop one of them")
+
+
 def check_names(where: object, found: Sequence[object], names: Sequence[object]) -> None:
     """Refuse columns that are not the expected ones, in whatever order.
 
@@ -60,9 +82,7 @@ def check_names(where: object, found: Sequence[object], names: Sequence[object])
     ValueError
         Two columns of one name, or a missing or an additional column; the message names them.
     """
-    twice = [name for name, count in Counter(found).items() if count > 1]
-    if twice:
-        raise ValueError(f"{where} has two columns named {listed(twice)}: rename or drop one of them")
+    check_unique(where, found)
     missing = [name for name in names if name not in set(found)]
     extra = [name for name in found if name not in set(names)]
     plural, others = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
@@ -111,14 +131,20 @@ def matrix_of_frame(frame: Any) -> NDArray[Any]:
     ValueError
         A column of anything else, which the message names.
     """
-    found = frame.to_numpy()
-    if found.dtype.kind in "biuf":
-        return np.asarray(found)
+    if all(_is_plain(kind) for kind in frame.dtypes):
+        found = np.asarray(frame.to_numpy())
+        if found.dtype.kind in "biuf":
+            return found
     columns = []
     for k, name in enumerate(frame.columns):
         column = frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k]
         columns.append(column_as_numbers(cells_of_column(column, name), name))
     return np.column_stack(columns)
+
+
+def _is_plain(kind: Any) -> bool:
+    """True for a type of numbers or truths, as pandas, numpy or polars has it."""
+    return getattr(kind, "kind", "O") in "biuf" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
 def named_as(fitted: object, X: Any) -> Any:
@@ -140,7 +166,7 @@ def named_as(fitted: object, X: Any) -> Any:
         from pandas import DataFrame
         from scipy.sparse import issparse
 
-        make = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame
+        make: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
         return make(X, columns=names)
     if names is not None:
         return X

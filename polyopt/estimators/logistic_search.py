@@ -178,7 +178,7 @@ class _Bent:
     """The samples with the hinges of so many knots of each feature."""
 
     def __init__(self, count: int, signs: Numbers | None, groups: Numbers | None):
-        self.hinges = Hinges(count) if count else None
+        self.hinges = Hinges(count).set_output(transform="default") if count else None
         self.signs, self.groups = signs, groups
         self.numbers: Array | None = None
 

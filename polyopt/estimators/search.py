@@ -188,7 +188,29 @@ class ClassifierSearch(Answering):
                 self.status_ = status_of(machine) if hasattr(machine, "solution_") else Status.CONVERGED
         self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain values only, so that formats without frames and enumerations can save the search."""
+        state = dict(super().__getstate__())
+        if "status_" in state:
+            state["status_"] = self.status_.name
+        if "results_" in state:
+            state["results_"] = state["results_"].to_dict("list")
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        if "status_" in state:
+            state["status_"] = Status.of_name(state["status_"])
+        if "results_" in state:
+            from pandas import DataFrame
+
+            state["results_"] = DataFrame(state["results_"])
+        super().__setstate__(state)
 
 
 def _kept(run: Run, chosen: Chosen, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Any:

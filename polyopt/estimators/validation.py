@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from formulations.arguments import refuse_masked
+from polyopt.estimators.frames import check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,21 +44,29 @@ def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
 
 
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
-    """Return ``validate_data(estimator, X, **options)``, with explained errors; masked entries are refused."""
-    refuse_masked("X", X)
+    """Return ``validate_data(estimator, X, **options)``, with explained errors.
+
+    Masked entries, and two columns of one name, are refused.
+    """
+    _check_container(X)
     with explained(type(estimator).__name__, X):
         return validate_data(estimator, X, **options)
 
 
 def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
     """Return samples and labels as ``validate_data`` does, with explained errors."""
-    refuse_masked("X", X)
+    _check_container(X)
     refuse_masked("y", y)
     if y is not None:
         _check_kinds(y)
     with explained(type(estimator).__name__, X, y):
         samples, labels = validate_data(estimator, X, y, **options)
     return samples, labels
+
+
+def _check_container(X: Any) -> None:
+    refuse_masked("X", X)
+    check_unique("X", getattr(X, "columns", ()))
 
 
 def check_labels(name: str, X: Any, y: Any) -> None:
@@ -68,6 +77,7 @@ def check_labels(name: str, X: Any, y: Any) -> None:
     ValueError
         Labels that are missing, of several kinds or no classes, or as many as `X` has not rows.
     """
+    _check_container(X)
     _check_kinds(y)
     with explained(name, X, y):
         check_consistent_length(X, y)

@@ -165,11 +165,11 @@ def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array
     from sklearn.decomposition import TruncatedSVD
     from sklearn.preprocessing import StandardScaler
 
-    scaler = StandardScaler(with_mean=not sparse.issparse(X))
+    scaler = StandardScaler(with_mean=not sparse.issparse(X)).set_output(transform="default")
     if not sparse.issparse(X):
         X = _of_one_size(X)
     if features is None and X.shape[1] > 2:
-        svd = TruncatedSVD(2, random_state=seed)
+        svd = TruncatedSVD(2, random_state=seed).set_output(transform="default")
         plane = svd.fit_transform(scaler.fit_transform(X))
         share = 100 * float(svd.explained_variance_ratio_.sum())
         words = f"the first two principal directions hold {share:.0f} % of the variance"

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import Run
 from formulations.runs import one_run
+from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import validated
@@ -177,11 +178,20 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             if each.problem:
                 raise ValueError(each.problem)
         widths = {each.m for each in looks}
+        names = next((each.names for each in looks if each.names is not None), None)
+        for number, each in enumerate(looks):
+            if names is not None and each.names not in (None, names):
+                check_names(f"partition {number}", each.names, names)
+                raise ValueError(
+                    f"partition {number} has its columns in another order, {list(each.names)}, than others"
+                )
         if len(widths) > 1:
             raise ValueError(f"all partitions need as many features; there are some with {sorted(widths)}")
         if len({each.is_sparse for each in looks}) > 1:
             raise ValueError("partitions must be all dense or all sparse")
         self.n_features_in_ = looks[0].m
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
         self.classes_ = np.unique(
             np.concatenate([each.labels for each in looks if len(each.labels)] or [np.zeros(0)])
         )

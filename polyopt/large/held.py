@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from polyopt.large.marks import check_mark
 from polyopt.large.parts import Looked, Made, Maker, look, look_again, rows_of
+from polyopt.large.sources import described
 from polyopt.solvers.interior_point.crew import Crew, Local
 from polyopt.solvers.interior_point.measured import Work
 from polyopt.threads import run_blocks
@@ -124,7 +125,10 @@ class Here(Seeing):
         self._source = source
 
     def _look(self) -> list[Looked]:
-        return run_blocks(lambda number: look(self._source.read(number), number), range(self._source.count))
+        source = self._source
+        return run_blocks(
+            lambda number: look(source.read(number), number, *described(source, number)), range(source.count)
+        )
 
     def _read(self, number: int, *, whole: bool = False) -> Samples:
         return check_mark(self._source.read(number), number, self._marks[number], whole=whole)

@@ -12,6 +12,8 @@ from zlib import crc32
 import numpy as np
 import scipy.sparse as sp
 
+from polyopt.large.sources import unframed
+
 if TYPE_CHECKING:
     from polyopt.large.sieve import Sieve
     from polyopt.large.sources import Samples
@@ -66,6 +68,7 @@ def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool)
         It is another.
     """
     if mark is not None:
+        samples = unframed(samples)
         found = _checksum(samples, 1 if whole else _stride(samples))
         if found != (mark.all if whole else mark.some):
             raise ValueError(_OTHERS.format(number=number))

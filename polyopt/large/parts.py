@@ -8,12 +8,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
+from polyopt.estimators.column_table import column_as_numbers
+from polyopt.estimators.frames import column_names
 from polyopt.large.marks import Mark, mark_of
+from polyopt.large.sources import unframed
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.measured import Work
 from polyopt.solvers.interior_point.rows import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from formulations.matrices import MatrixLike
@@ -31,7 +36,7 @@ class Looked(NamedTuple):
     """What a first look at a block tells: features, labels that have weight, and how much weight each has.
 
     `problem` says what is wrong with it; empty where nothing is. `is_sparse` is whether its samples are CSR,
-    and `mark` what it is known by when it is read again.
+    `mark` what it is known by when it is read again, and `names` are the features' names, if there are any.
     """
 
     m: int
@@ -40,6 +45,7 @@ class Looked(NamedTuple):
     is_sparse: bool
     problem: str = ""
     mark: Mark | None = None
+    names: tuple[str, ...] | None = None
 
 
 class Sides(NamedTuple):
@@ -104,7 +110,7 @@ class Recipe(NamedTuple):
         return block
 
 
-def look(samples: Samples, number: int) -> Looked:
+def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None) -> Looked:
     """Look at a block for the first time.
 
     Parameters
@@ -112,10 +118,19 @@ def look(samples: Samples, number: int) -> Looked:
     samples : Samples
         The block.
     number : int
-        Its number, for what is said of it.
+        Its number, for messages.
+    place : str, optional
+        The part of a file that the block is from, for messages.
+    names : sequence of str, optional
+        Names of the features; by default those of a frame.
     """
+    where = f"partition {number} ({place})" if place else f"partition {number}"
+    names = column_names(samples.X) if names is None else names
+    try:
+        samples = unframed(samples)
+    except ValueError as error:
+        return _wrong(f"X in {where}: {error}")
     X, y, weights = samples
-    where = f"partition {number}"
     for name, given in (("X", X), ("y", y), ("sample_weight", weights)):
         if np.ma.is_masked(given):
             return _wrong(f"{name} has masked entries, which are missing values, in {where}")
@@ -136,16 +151,27 @@ def look(samples: Samples, number: int) -> Looked:
         return _wrong(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
     if y.dtype == object and (missing := np.array([_is_missing(label) for label in y], bool)).any():
         return _wrong(f"y has no label in {where}, row {_first(missing)}")
-    weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
+    weights = np.ones(len(y)) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")
     if not (np.isfinite(weights) & (weights >= 0)).all():
         row = _first(~(np.isfinite(weights) & (weights >= 0)))
         return _wrong(
             f"sample_weight must be finite and at least 0; in {where}, row {row}, it is {weights[row]}"
         )
-    bad = _first_bad(matrix_of(X))
+    try:
+        bad = _first_bad(matrix_of(X))
+    except (TypeError, ValueError) as error:
+        return _wrong(f"X holds other values than numbers in {where} ({error})")
     if bad is not None:
-        return _wrong(f"X has NaN or an infinite value in {where}, row {bad[0]}, feature {bad[1]}")
-    return Looked(shape[1], *_weighed(y, weights), bool(sp.issparse(X)), mark=mark_of(samples))
+        row, feature = bad
+        column = f"feature {feature}" if names is None else f"column {names[feature]!r}"
+        return _wrong(f"X has NaN or an infinite value in {where}, row {row}, {column}")
+    return Looked(
+        shape[1],
+        *_weighed(y, weights),
+        bool(sp.issparse(X)),
+        mark=mark_of(samples),
+        names=None if names is None else tuple(names),
+    )
 
 
 def look_again(_: None, samples: Samples, number: int, looked: Looked) -> Looked:

@@ -14,16 +14,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import refuse_masked, whole
+from polyopt.datasets import svmlight_block, svmlight_lines
+from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
+from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
+from polyopt.estimators.validation import check_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from formulations.matrices import MatrixLike
 
 __all__ = [
-    "Arrays", "Generated", "NpyFiles", "ParquetFiles", "Samples", "Source", "SvmlightFile", "heading_of",
-    "in_order",
+    "Arrays", "Generated", "NpyFiles", "ParquetFiles", "Samples", "Source", "SvmlightFile", "described",
+    "heading_of", "unframed",
 ]  # fmt: skip
 
 ROWS = 1 << 18
@@ -31,7 +34,7 @@ ROWS = 1 << 18
 
 
 class Samples(NamedTuple):
-    """Some samples, as they are read: ``X`` (n, m) dense or CSR, ``y`` (n,), ``weights`` (n,) or None."""
+    """Some samples: ``X`` (n, m), dense, CSR or a frame, ``y`` (n,), and ``weights`` (n,) or None."""
 
     X: Any
     y: Any
@@ -53,45 +56,54 @@ def _cut(n: int, rows: int) -> int:
 
 
 def heading_of(X: object) -> Any:
-    """A frame with the columns of samples, which may have no rows; None where these have no names.
+    """A frame with the columns of samples, which may have no rows; None if they have no names.
 
     Parameters
     ----------
     X : object
-        A frame, a Dask frame, a source that has ``names``, or anything else.
+        A frame, a Dask frame, or anything else.
     """
-    if isinstance(X, Source):
-        if not hasattr(X, "names"):
-            return None
-        from pandas import DataFrame
-
-        return DataFrame(columns=X.names)
     return getattr(X, "_meta", X) if hasattr(X, "columns") else None
 
 
-def in_order(frame: DataFrame, names: Sequence[Any], where: str) -> Any:
-    """A frame's columns in the order of the others'.
+def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:
+    """The place that a source has a block from, empty if it does not say, and the names of the columns.
 
     Parameters
     ----------
-    frame : DataFrame
-        Some samples.
-    names : sequence
-        The columns, in order.
-    where : str
-        What it is, for what is said of it.
+    source : object
+        A source, or anything else.
+    number : int
+        The block's number.
+    """
+    place = source.place(number) if hasattr(source, "place") else ""
+    return place, getattr(source, "names", None)
+
+
+def unframed(samples: Samples) -> Samples:
+    """The samples with a matrix of numbers: cells of a frame, or objects, as floats, and NaN for gaps.
+
+    Parameters
+    ----------
+    samples : Samples
+        A block.
 
     Raises
     ------
     ValueError
-        Other columns.
+        A column that holds anything but numbers, booleans and gaps.
     """
-    columns = list(frame.columns)
-    if columns == list(names):
-        return frame
-    if sorted(map(repr, columns)) != sorted(map(repr, names)):
-        raise ValueError(f"{where} has the columns {columns}, and others have {list(names)}")
-    return frame[list(names)]
+    X = samples.X
+    if is_frame(X):
+        return samples._replace(X=matrix_of_frame(X))
+    if getattr(getattr(X, "dtype", None), "kind", "") != "O" or X.ndim != 2:
+        return samples
+    columns = [_as_numbers(column, f"x{j}") for j, column in enumerate(X.T)]
+    return samples._replace(X=np.column_stack(columns) if columns else np.empty(X.shape))
+
+
+def _as_numbers(column: Any, name: str) -> Any:
+    return column_as_numbers(cells_of_column(column, name), name)
 
 
 class Arrays:
@@ -99,8 +111,8 @@ class Arrays:
 
     Parameters
     ----------
-    X : array_like or sparse matrix of shape (n, m)
-        Samples.
+    X : array_like, frame or sparse matrix of shape (n, m)
+        Samples. Names of a frame's columns are those of the features.
     y : array_like of shape (n,)
         Labels.
     weights : array_like of shape (n,), optional
@@ -108,16 +120,25 @@ class Arrays:
     rows : int
         Samples in a block.
 
+    Attributes
+    ----------
+    names : list of str or None
+        Names of the features.
+
     Raises
     ------
     ValueError
-        Lengths that differ, or masked entries.
+        Lengths that differ, masked entries, or a column of a frame that holds no numbers.
     """
 
     def __init__(self, X: MatrixLike, y: ArrayLike, weights: ArrayLike | None = None, *, rows: int = ROWS):
         for name, each in (("X", X), ("y", y), ("weights", weights)):
             refuse_masked(name, each)
+        self.names = column_names(X)
+        X = unframed(Samples(X, y)).X
         self._X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        if not hasattr(y, "dtype"):
+            check_labels(y)
         self._y = np.asarray(y)
         self._weights = None if weights is None else np.asarray(weights)
         for name, other in (("y", self._y), ("weights", self._weights)):
@@ -191,12 +212,26 @@ class ParquetFiles:
         path, group = self._groups[number]
         frame = self._file(path).read_row_group(group).to_pandas()
         beside = [name for name in (self._target, self._weights) if name is not None]
-        for name in (*beside, *self.names):
+        for name in beside:
             if name not in frame:
                 raise ValueError(f"{path} has no column {name!r}")
-        weights = None if self._weights is None else frame[self._weights].to_numpy()
         X = in_order(frame.drop(columns=beside), self.names, str(path))
-        return Samples(X.to_numpy(), frame[self._target].to_numpy(), weights)
+        try:
+            weights = None if self._weights is None else _as_numbers(frame[self._weights], self._weights)
+            return Samples(matrix_of_frame(X), frame[self._target].to_numpy(), weights)
+        except ValueError as error:
+            raise ValueError(f"{self.place(number)}: {error}") from None
+
+    def place(self, number: int) -> str:
+        """The file and the row group of a block, for messages.
+
+        Parameters
+        ----------
+        number : int
+            The block's number.
+        """
+        path, group = self._groups[number]
+        return f"{path}, row group {group}"
 
 
 class SvmlightFile:
@@ -214,27 +249,34 @@ class SvmlightFile:
 
     def __init__(self, path: str | Path, n_features: int, *, rows: int = ROWS):
         self._path, self._m = Path(path), whole("n_features", n_features, 1)
-        whole("rows", rows, 1)
-        self._starts = [0]
+        self._rows = whole("rows", rows, 1)
+        self._starts, end = [0], 0
         with open(self._path, "rb") as stream:
-            for number, _ in enumerate(iter(stream.readline, b""), start=1):
+            for number, line in enumerate(svmlight_lines(stream), start=1):
+                end += len(line)
                 if number % rows == 0:
-                    self._starts.append(stream.tell())
-            if stream.tell() > self._starts[-1]:
-                self._starts.append(stream.tell())
+                    self._starts.append(end)
+        if end > self._starts[-1]:
+            self._starts.append(end)
         self.count = max(len(self._starts) - 1, 1)
 
     def read(self, number: int) -> Samples:
         """Block `number`, as CSR."""
-        from io import BytesIO
-
-        from sklearn.datasets import load_svmlight_file
-
+        begin, end = self._starts[number], self._starts[min(number + 1, len(self._starts) - 1)]
         with open(self._path, "rb") as stream:
-            stream.seek(self._starts[number])
-            text = stream.read(self._starts[number + 1] - self._starts[number])
-        X, y = load_svmlight_file(BytesIO(text), n_features=self._m, zero_based=False)
-        return Samples(X, y)
+            stream.seek(begin)
+            text = stream.read(end - begin)
+        return Samples(*svmlight_block(self._path, text, number * self._rows + 1, self._m))
+
+    def place(self, number: int) -> str:
+        """The file and the lines of a block, for messages.
+
+        Parameters
+        ----------
+        number : int
+            The block's number.
+        """
+        return f"{self._path}, from line {number * self._rows + 1} on"
 
 
 class Generated:

@@ -12,6 +12,7 @@ from formulations.matrices import is_sparse
 from polyopt.estimators.column_table import read_columns
 from polyopt.estimators.columns import Columns
 from polyopt.estimators.frames import column_names, in_order, named_as
+from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -183,10 +184,21 @@ class Model:
             return X
         # The model was fitted to the texts of a file: 10115 of a frame is its text "10115".
         is_text = np.isin(np.arange(self.n_features), self.text_places)
-        table = read_columns(X, is_text=is_text.tolist())
+        table = read_columns(X, is_text=is_text.tolist(), spellings=self._spellings)
         cells = np.empty((len(table.texts), self.n_features), dtype=object)
         cells[:, is_text], cells[:, ~is_text] = table.texts, table.numbers
         return cells
+
+    @property
+    def _spellings(self) -> list[dict[str, str]]:
+        """For each column of texts of the preparation the other spellings of its truths."""
+        from polyopt.datasets import columns_of_features
+
+        features, _ = columns_of_features(self.preparation)
+        return [
+            other_spellings(text for place, text in features if place == column)
+            for column in sorted(self.text_places)
+        ]
 
     def transform(self, X: Matrix) -> Any:
         """Features of samples as the machine takes them.

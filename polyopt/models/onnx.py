@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from polyopt.graphs import Graph
+from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -221,8 +222,11 @@ def _draw_indicators(graph: Graph, columns: Columns, step: Any) -> Columns:
         raise ValueError("OneHotEncoder has an ONNX graph here without drop and without rare categories")
     made = []
     for column, categories in zip(columns, step.categories_, strict=True):
-        texts = _are_texts(categories)
-        values = np.array([str(one) if texts else float(one) for one in categories])
-        same = graph.op("Equal", column, graph.constant(values[None, :]))
-        made.append(graph.op("Cast", same, to=11))  # double
+        if _are_texts(categories):
+            texts = [str(one) for one in categories]
+            made.append(graph.indicators(column, texts, other_spellings(texts)))
+        else:
+            values = np.array([float(one) for one in categories])
+            same = graph.op("Equal", column, graph.constant(values[None, :]))
+            made.append(graph.op("Cast", same, to=11))  # double
     return made

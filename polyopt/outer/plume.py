@@ -144,7 +144,8 @@ class PlumeProblem(DescentProblem):
     def _around_clusters(self, W: Array, rng: np.random.Generator) -> Array:
         """Faces that score 1 at the mean of the positives and -1 at a centre of negatives, and some of W."""
         inside, outside = np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)
-        scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.c)
+        scaler = StandardScaler(with_mean=False).set_output(transform="default")
+        scaler.fit(self.X, sample_weight=self.c)
         mean = np.asarray(self.X[inside].T @ self.c[inside]) / self.c[inside].sum()
         clusters = KMeans(min(self.n_faces, len(outside)), n_init=1, random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():

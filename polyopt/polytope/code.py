@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from polyopt.polytope.rules import Described
+from polyopt.polytope.spellings import number_spelled, other_spellings
 
 __all__ = [
     "Label", "Reading", "as_python", "as_sql", "two_as_python", "two_as_sql", "union_as_python",
@@ -24,6 +25,7 @@ Label: TypeAlias = "str | bool | int | float"
 """What a class is called."""
 
 _TOGETHER = 50  # terms of a sum that stand side by side: parsers count their depth
+_LONGEST_CATEGORY = 255  # characters of a number or a truth that is compared as a text
 _LONGEST = 1_000_000  # characters of a statement, as many as SQLite takes by default
 
 
@@ -88,6 +90,19 @@ class Reading:
             assert isinstance(texts, dict)
             texts[text] = weight
         return found
+
+    def spelled(self, column: int, weights: dict[str, float]) -> dict[str, float]:
+        """The weights of a column's texts, by every spelling of its truths.
+
+        Parameters
+        ----------
+        column : int
+            The column.
+        weights : dict of str to float
+            The weight of each of its texts that has one.
+        """
+        other = other_spellings(text for place, text in self.features if place == column)
+        return weights | {one: weights[text] for one, text in other.items() if text in weights}
 
     def check(self) -> None:
         """Raise ValueError where two columns have one name."""
@@ -219,11 +234,15 @@ def _sql_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) -> st
     parts = []
     for j, weights in terms.items():
         name, fill = _identifier(reading.columns[j]), reading.fills[j]
+        texts = {} if isinstance(weights, float) else reading.spelled(j, weights)
+        numbers = {str(number): texts[text] for text in texts if (number := number_spelled(text)) is not None}
+        if numbers:  # the database may hold the column as numbers or booleans, and 2 as 2.0
+            name, texts = f"CAST({name} AS VARCHAR({_LONGEST_CATEGORY}))", texts | numbers
         value = name if fill is None else f"COALESCE({name}, {_literal(fill)})"
         if isinstance(weights, float):
             parts.append(f"{weights!r} * {value}")
         else:
-            cases = " ".join(f"WHEN {_literal(text)} THEN {weight!r}" for text, weight in weights.items())
+            cases = " ".join(f"WHEN {_literal(text)} THEN {weight!r}" for text, weight in texts.items())
             parts.append(f"CASE {value} {cases} ELSE 0.0 END")
     return _chain(parts, " + ")
 
@@ -338,8 +357,13 @@ def _python_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) ->
     parts = []
     for j, weights in terms.items():
         value = f"value[{reading.columns[j]!r}]"
-        is_number = isinstance(weights, float)
-        parts.append(f"{weights!r} * {value}" if is_number else f"{weights!r}.get({value}, 0.0)")
+        if isinstance(weights, float):
+            parts.append(f"{weights!r} * {value}")
+            continue
+        # A table may hold a category as a number, or a truth as a bool, which is a key equal to 0 or 1.
+        texts = reading.spelled(j, weights)
+        numbers = {number: texts[text] for text in texts if (number := number_spelled(text)) is not None}
+        parts.append(f"{texts | numbers!r}.get({value}, 0.0)")
     return _chain(parts, " + ")
 
 

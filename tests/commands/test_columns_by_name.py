@@ -1,4 +1,4 @@
-"""Settings of ``polyopt fit`` that name columns of the table."""
+"""Columns by name: in settings of ``polyopt fit``, and in data that ``polyopt predict`` reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from helpers.commands import run
 
+from polyopt import SVM, Model, save_model
 from polyopt.cli.columns import by_features
+from polyopt.datasets import load
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +71,15 @@ def test_where_nothing_has_a_name_numbers_are_asked_for():
 def test_numbers_pass_as_they_are():
     asked = {"signs": {0: 1, 2: -1}, "feature_groups": [[0, 1], 2]}
     assert by_features(asked, ["a", "b", "c"], ["a", "b", "c"], None) == asked
+
+
+def test_a_data_set_by_name_has_its_columns_in_the_order_of_the_fit(tmp_path):
+    """A model fitted to columns in another order labels a named data set as its own table."""
+    bupa = load("bupa")
+    order = [4, 2, 0, 5, 1, 3]
+    X, names = bupa.X[:, order], [bupa.feature_names[j] for j in order]
+    machine = SVM(kernel="linear").fit(X, bupa.y)
+    save_model(Model.of(machine, feature_names=names, method="svm"), tmp_path / "model")
+    found = run("predict", str(tmp_path / "model"), "bupa")
+    assert found.exit_code == 0
+    assert found.stdout.split() == [str(label) for label in machine.predict(X)]

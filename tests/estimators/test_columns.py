@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import pickle
 
 import numpy as np
@@ -297,3 +298,27 @@ def test_the_commands_read_tables_for_such_a_model(models, tmp_path):
     assert "age" in told
     told = worked("rules", tmp_path / "model.skops", "--data", table)
     assert "100.00 % of the 40 samples" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2), datetime.timedelta(3),
+        np.datetime64("2026-01-02"), [1], {"a": 1}, (1, 2), b"text", np.ones(2), 1j,
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("container", ["array", "series"])
+def test_values_that_are_no_categories_are_refused(value, container):
+    """A column of dates, lists, bytes and the like is refused by name; none becomes a text per value."""
+    cells = np.empty((4, 1), dtype=object)
+    for row in range(4):
+        cells[row, 0] = value if row else None
+    if container == "series":
+        cells = pytest.importorskip("pandas").DataFrame(cells, columns=["x0"])
+    told = "column 'x0' holds .*, neither numbers nor texts: make numbers of it"
+    with pytest.raises(ValueError, match=told):
+        Columns().fit(cells)
+    numbers = Columns().fit(np.arange(4.0)[:, None])
+    with pytest.raises(ValueError, match=told):
+        numbers.transform(np.asarray(cells))

@@ -125,8 +125,53 @@ def test_columns_of_frames_are_in_order_or_refused(client, data):
         machine.predict(plain[list("bacd")])
     with pytest.raises(ValueError, match="X has 3 features"):
         machine.predict(on_dask(X[:, :3], y)[0])
-    with pytest.raises(ValueError, match=r"partition 1 has the columns \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"partition 1 lacks the columns 'c', 'd'"):
         SVM().fit(frames([names, list("ab")]), labels)
+
+
+def test_a_frame_is_scored_by_labels_of_any_container(client, data):
+    """The score of a frame is the same for labels and weights as arrays of any chunks, or as series."""
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    from polyopt.dask import SVM
+
+    X, y, weights = data
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=3)
+    series = [dd.from_pandas(pd.Series(values), npartitions=3) for values in (y, weights)]
+    machine = SVM(max_iter=2).fit(frame, series[0])
+    wanted = machine.score(pd.DataFrame(X, columns=list("abcd")), y, weights)
+    chunked = [da.from_array(values, chunks=47) for values in (y, weights)]
+    for columns in ([y, weights], chunked, series, [chunked[0], series[1]], [series[0], weights]):
+        assert machine.score(frame, *columns) == pytest.approx(wanted)
+
+
+def test_frames_on_dask_hold_numbers_booleans_and_no_gaps(client, data):
+    """Booleans are 0 and 1; a gap, a date or a text is refused with its partition and column."""
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    from polyopt.dask import SVM
+
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(d=X[:, 3] > 0.0, c=X[:, 2].round().astype(int))
+    labels = dd.from_pandas(pd.Series(y), npartitions=3)
+    machine, wanted = (
+        SVM(max_iter=2).fit(dd.from_pandas(each, npartitions=3), labels)
+        for each in (frame, frame.astype(float))
+    )
+    assert bits(machine) == bits(wanted)
+    assert machine.predict(dd.from_pandas(frame, npartitions=2)).compute().tolist() == (
+        wanted.predict(frame.astype(float)).tolist()
+    )
+    gap = pd.array([None if k == 1 else 2 for k in range(len(y))], dtype="Int64")
+    with pytest.raises(ValueError, match="NaN or an infinite value in partition 0, row 1, column 'c'"):
+        SVM().fit(dd.from_pandas(frame.assign(c=gap), npartitions=3), labels)
+    for values in (pd.Timestamp("2026-01-02"), "Rome"):
+        with pytest.raises(ValueError, match=r"X in partition \d: column 'c' holds"):
+            SVM().fit(dd.from_pandas(frame.assign(c=values), npartitions=3), labels)
+        with pytest.raises(ValueError, match="column 'c' holds"):
+            machine.predict(dd.from_pandas(frame.assign(c=values), npartitions=3)).compute()
 
 
 def test_a_partition_that_is_made_anew_and_is_another_is_named(client, data):

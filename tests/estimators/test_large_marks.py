@@ -115,10 +115,10 @@ def test_columns_of_files_are_in_the_order_of_the_first(data, tmp_path):
     machine = large.SVM().fit(large.ParquetFiles(paths[:2], "label"))
     assert machine.feature_names_in_.tolist() == list("abc")
     assert machine.coef_.tobytes() == large.SVM().fit(large.Arrays(X, y, rows=45)).coef_.tobytes()
-    with pytest.raises(ValueError, match="three has no column 'b'"):
+    with pytest.raises(ValueError, match="three lacks the column 'b'"):
         large.SVM().fit(large.ParquetFiles(paths[::2], "label"))
     frame[45:].assign(d=1.0).to_parquet(paths[2])
-    with pytest.raises(ValueError, match="three has the columns"):
+    with pytest.raises(ValueError, match="three has a column 'd'"):
         large.SVM().fit(large.ParquetFiles(paths[::2], "label"))
 
 

@@ -10,13 +10,13 @@ import pytest
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
 from formulations.clock import current_run
 from formulations.runs import Terminated, one_run
 from formulations.solution import Status
-from polyopt import SPLA1, ConvexPolytopeMachine, FaceSearch, PolytopeSearch
+from polyopt import SPLA1, SVM, ConvexPolytopeMachine, FaceSearch, LogisticSearch, PolytopeSearch
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.status import solutions_of
 from polyopt.watch import watching
@@ -225,3 +225,45 @@ def test_verbose_tells_fits_times_and_what_is_left(blobs, monkeypatch, capsys, v
     assert all(re.match(r"PolytopeSearch, fit \d of 9: \d", line) for line in each)
     assert bool(each) == bool(verbose)
     assert len(search.results_) == 4
+
+
+SEARCHES = {
+    "polytope": lambda: PolytopeSearch(ConvexPolytopeMachine(n_faces=2), costs=(1.0, 10.0), cv=2),
+    "faces": lambda: FaceSearch(ConvexPolytopeMachine(n_faces=2), n_faces=(1, 2), cv=2),
+    "pruned": lambda: FaceSearch(ConvexPolytopeMachine(n_faces=2), n_faces=(2,), how="prune"),
+    "logistic": lambda: LogisticSearch(max_faces=1, cv=2),
+    "grid": lambda: GridSearchCV(SVM(kernel="linear"), {"C": [0.1, 1.0]}, cv=2),
+    "grid of searches": lambda: GridSearchCV(
+        FaceSearch(ConvexPolytopeMachine(), n_faces=(1, 2), cv=2), {"n_faces": [(1,), (1, 2)]}, cv=2
+    ),
+}
+
+
+@pytest.mark.parametrize("make", SEARCHES.values(), ids=SEARCHES)
+def test_a_search_is_saved_by_skops(blobs, make):
+    """A fitted search comes back with its labels, its status and its table of candidates."""
+    import skops.io
+
+    X, y = blobs
+    search = make().fit(X, y)
+    content = skops.io.dumps(search)
+    again = skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+    assert (again.predict(X) == search.predict(X)).all()
+    if hasattr(search, "results_"):
+        assert again.results_.equals(search.results_)
+        assert again.status_ is search.status_
+
+
+OURS = [name for name in SEARCHES if "grid" not in name]
+
+
+@pytest.mark.parametrize("make", [SEARCHES[name] for name in OURS], ids=OURS)
+def test_a_search_knows_the_names_of_its_features(blobs, make):
+    """A search has the names and the number of the columns that it was fitted to, and of no earlier fit."""
+    pd = pytest.importorskip("pandas")
+    X, y = blobs
+    names = [f"column {j}" for j in range(X.shape[1])]
+    search = make().fit(pd.DataFrame(X, columns=names), y)
+    assert search.feature_names_in_.tolist() == names
+    assert search.n_features_in_ == len(names)
+    assert not hasattr(search.fit(X, y), "feature_names_in_")

@@ -1,0 +1,71 @@
+"""Spellings of a category: True, "true" and 1 are one truth, and 2, 2.0 and "2" one number."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["number_spelled", "other_spellings", "text_of_number"]
+
+TRUE, FALSE = ("True", "true", "TRUE", "1", "1.0"), ("False", "false", "FALSE", "0", "0.0")
+
+
+def other_spellings(texts: Iterable[str | None]) -> dict[str, str]:
+    """Spellings of the truths of a column besides its own, each with the column's own text.
+
+    Parameters
+    ----------
+    texts : iterable of str or None
+        The column's texts in training; None is a gap.
+
+    Returns
+    -------
+    dict of str to str
+        Empty unless all texts are truths, each spelled in one way.
+
+    Examples
+    --------
+    >>> other_spellings(["False", "True"])["1"]
+    'True'
+    >>> other_spellings(["1", "2"])
+    {}
+    """
+    known = {text for text in texts if text is not None}
+    if not known <= {*TRUE, *FALSE}:
+        return {}
+    found: dict[str, str] = {}
+    for spelled in (TRUE, FALSE):
+        own = known.intersection(spelled)
+        if len(own) > 1:
+            return {}
+        found |= {other: text for text in own for other in spelled if other != text}
+    return found
+
+
+def text_of_number(number: float) -> str:
+    """The text of a number as a category: without a fraction if it is whole.
+
+    Parameters
+    ----------
+    number : float
+        The number.
+    """
+    return str(int(number)) if float(number).is_integer() else str(number)
+
+
+def number_spelled(text: str) -> float | None:
+    """The number whose text as a category this is; None if there is none.
+
+    Parameters
+    ----------
+    text : str
+        A category.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and text_of_number(number) == text else None

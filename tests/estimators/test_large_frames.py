@@ -1,0 +1,118 @@
+"""Frames in blocks: names, gaps, booleans, and columns that are no numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyopt import large
+
+pd = pytest.importorskip("pandas")
+
+ROWS = 40
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {"a": rng.normal(size=120), "b": rng.random(120) < 0.5, "c": rng.integers(0, 3, 120, dtype=np.int64)}
+    )
+
+
+@pytest.fixture(scope="module")
+def y(frame):
+    return np.where(frame.a + frame.b + frame.c > 1.5, "yes", "no")
+
+
+def in_memory(frame, y, folder):
+    return large.Arrays(frame, y, rows=ROWS)
+
+
+def of_polars(frame, y, folder):
+    return large.Arrays(pytest.importorskip("polars").from_pandas(frame), y, rows=ROWS)
+
+
+def generated(frame, y, folder):
+    part = lambda k: slice(ROWS * k, ROWS * (k + 1))  # noqa: E731
+    return large.Generated(lambda k: (frame[part(k)], y[part(k)]), 3)
+
+
+def in_files(frame, y, folder):
+    pytest.importorskip("pyarrow")
+    frame.assign(label=y).to_parquet(folder / "table.parquet", row_group_size=ROWS)
+    return large.ParquetFiles(folder / "table.parquet", "label")
+
+
+SOURCES = [in_memory, of_polars, generated, in_files]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_booleans_beside_numbers_are_0_and_1(frame, y, tmp_path, source):
+    """A frame of booleans, integers and floats gives the bits of its float matrix, and its names."""
+    found = large.SVM().fit(source(frame, y, tmp_path))
+    wanted = large.SVM().fit(large.Arrays(frame.to_numpy(dtype=float), y, rows=ROWS))
+    assert found.coef_.tolist() == wanted.coef_.tolist()
+    assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_machine_of_blocks_knows_its_names(frame, y, tmp_path, source):
+    """Columns in another order are refused, as by every classifier of scikit-learn."""
+    machine = large.SVM(max_iter=3).fit(source(frame, y, tmp_path))
+    with pytest.raises(ValueError, match="must be in the same order"):
+        machine.predict(frame[["c", "a", "b"]])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_gap_is_named_by_block_and_column(frame, y, tmp_path, source):
+    """A missing integer is refused with its block, its row and its column; a file's with its row group."""
+    gap = frame.assign(c=pd.array([None if k == 77 else 1 for k in range(120)], dtype="Int64"))
+    place = r"table\.parquet, row group 1\)" if source is in_files else "partition 1"
+    with pytest.raises(ValueError, match=rf"NaN or an infinite value in .*{place}, row 37, column 'c'"):
+        large.SVM().fit(source(gap, y, tmp_path))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "values",
+    [pd.Timestamp("2026-01-02"), pd.Timedelta(days=1), "Rome"],
+    ids=["date", "duration", "text"],
+)
+def test_a_column_without_numbers_is_named(frame, y, tmp_path, source, values):
+    """Dates and texts are refused with the name of their column; those of a file with the file."""
+    place = r"table\.parquet, row group \d: " if source is in_files else ""
+    with pytest.raises(ValueError, match=f"{place}column 'c' holds"):
+        large.SVM().fit(source(frame.assign(c=values), y, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda part: part[["b", "a", "c"]], "partition 1 has its columns in another order"),
+        (
+            lambda part: part.rename(columns={"b": "d"}),
+            "partition 1 lacks the column 'b' and has a column 'd'",
+        ),
+    ],
+    ids=["order", "name"],
+)
+def test_blocks_with_other_columns_are_named(frame, y, change, told):
+    """A block whose columns are not those of the first is refused."""
+    parts = [frame[ROWS * k : ROWS * (k + 1)] for k in range(3)]
+    parts[1] = change(parts[1])
+    with pytest.raises(ValueError, match=told):
+        large.SVM().fit(large.Generated(lambda k: (parts[k], y[ROWS * k : ROWS * (k + 1)]), 3))
+
+
+def test_a_gap_among_labels_or_weights_is_named(frame, y, tmp_path):
+    """Missing labels and weights are refused with file, row group and row."""
+    pytest.importorskip("pyarrow")
+    gap = pd.array([None if k == 77 else k % 2 for k in range(120)], dtype="Int64")
+    frame.assign(label=gap, w=gap).to_parquet(tmp_path / "gaps.parquet", row_group_size=ROWS)
+    place = r"partition 1 \(.*gaps\.parquet, row group 1\), row 37"
+    with pytest.raises(ValueError, match=f"y has .* {place}"):
+        large.SVM().fit(large.ParquetFiles(tmp_path / "gaps.parquet", "label"))
+    frame.assign(label=y, w=gap).to_parquet(tmp_path / "gaps.parquet", row_group_size=ROWS)
+    with pytest.raises(ValueError, match=f"sample_weight must be finite .* {place}, it is nan"):
+        large.SVM().fit(large.ParquetFiles(tmp_path / "gaps.parquet", "label", "w"))

@@ -1,0 +1,54 @@
+"""Missing labels, and two columns of one name, are refused in a sentence by every kind of machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyopt import (
+    SVM,
+    Columns,
+    ConvexPolytopeMachine,
+    FaceSearch,
+    Hinges,
+    LogisticPolytopes,
+    LogisticSearch,
+    PolytopeSearch,
+    large,
+)
+
+pd = pytest.importorskip("pandas")
+
+MACHINES = [
+    SVM(), ConvexPolytopeMachine(), LogisticPolytopes(), large.SVM(), PolytopeSearch(cv=2),
+    LogisticSearch(cv=2), FaceSearch(ConvexPolytopeMachine(), cv=2),
+]  # fmt: skip
+MISSING = {"None": None, "NaN": float("nan"), "NA": pd.NA, "NaT": pd.NaT}
+CONTAINERS = {
+    "array": lambda labels: labels,
+    "list": lambda labels: labels.tolist(),
+    "series": pd.Series,
+    "texts": lambda labels: pd.Series(labels).astype("string"),
+    "category": lambda labels: pd.Series(labels).astype("category"),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_missing_labels_are_refused(machine):
+    """A missing label of any kind in any container is a ValueError that names its row."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    for missing in MISSING.values():
+        labels = np.where(X[:, 0] > 0.0, "yes", "no").astype(object)
+        labels[7] = missing
+        for made in CONTAINERS.values():
+            with pytest.raises(ValueError, match=r"missing label.* in row 7|no label in partition 0, row 7"):
+                machine.fit(X, made(labels))
+
+
+@pytest.mark.parametrize("machine", [*MACHINES, Columns(), Hinges()], ids=str)
+def test_two_columns_of_one_name_are_refused(machine):
+    """Two columns of one name are a ValueError that names them."""
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    y = np.where(X[:, 0] > 0.0, "yes", "no")
+    with pytest.raises(ValueError, match="X has two columns named 'a'"):
+        machine.fit(pd.DataFrame(X, columns=["a", "b", "a"]), y)
