@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_labels", "check_targets", "explained", "validated", "validated_pair"]
+__all__ = ["check_label_kinds", "check_labels", "check_targets", "explained", "validated", "validated_pair"]
 
 # Kinds of arrays that are labels whatever they hold: a look at them costs a tenth of a small fit.
 _PLAIN_KINDS = "biuU"
@@ -58,7 +58,7 @@ def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any,
     _check_container(X)
     refuse_masked("y", y)
     if y is not None:
-        _check_kinds(y)
+        check_label_kinds(y)
     with explained(type(estimator).__name__, X, y):
         samples, labels = validate_data(estimator, X, y, **options)
     return samples, labels
@@ -78,7 +78,7 @@ def check_labels(name: str, X: Any, y: Any) -> None:
         Labels that are missing, of several kinds or no classes, or as many as `X` has not rows.
     """
     _check_container(X)
-    _check_kinds(y)
+    check_label_kinds(y)
     with explained(name, X, y):
         check_consistent_length(X, y)
         labels = column_or_1d(y)
@@ -108,7 +108,7 @@ def check_targets(name: str, labels: NDArray[Any]) -> None:
         ) from None
 
 
-def _check_kinds(y: ArrayLike) -> None:
+def check_label_kinds(y: ArrayLike) -> None:
     """Refuse missing labels, and texts beside other labels, of all of which numpy would make texts."""
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y)
     if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
@@ -139,9 +139,10 @@ def _kinds(labels: Iterable[object]) -> set[str]:
 
 def _about_missing_labels(y: Any) -> ValueError:
     labels = np.asarray(y, dtype=object).ravel().tolist()
+    missing = [row for row, label in enumerate(labels) if _is_missing(label)]
     return ValueError(
-        f"Input y contains NaN: {sum(map(_is_missing, labels))} of {len(labels)} labels are missing. "
-        "Leave these samples out, or give them labels"
+        f"Input y contains NaN: {len(missing)} of {len(labels)} labels are missing, the first one in row "
+        f"{missing[0]}. Leave these samples out, or give them labels"
     )
 
 

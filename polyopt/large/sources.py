@@ -17,7 +17,7 @@ from formulations.arguments import refuse_masked, whole
 from polyopt.datasets import svmlight_block, svmlight_lines
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
-from polyopt.estimators.validation import check_labels
+from polyopt.estimators.validation import check_label_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -138,7 +138,7 @@ class Arrays:
         X = unframed(Samples(X, y)).X
         self._X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
         if not hasattr(y, "dtype"):
-            check_labels(y)
+            check_label_kinds(y)
         self._y = np.asarray(y)
         self._weights = None if weights is None else np.asarray(weights)
         for name, other in (("y", self._y), ("weights", self._weights)):
