@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from polyopt.models import Model
 
 _PICTURES = ("png", "svg", "pdf")
+_BREAKS = "\r\n"
 
 
 def predict(
@@ -74,24 +75,19 @@ def predict(
 
 
 def _as_lines(labels: NDArray[Any]) -> str:
-    """One label a line; one that has several lines is written on one."""
-    lines = {label: f"{_on_one_line(str(label))}\n" for label in set(labels.tolist())}
+    """One label a line, as it is; one with line breaks is quoted as in CSV."""
+    lines = {label: f"{_quoted(str(label), _BREAKS)}\n" for label in set(labels.tolist())}
     return "".join(lines[label] for label in labels.tolist())
 
 
 def _as_table(model: Model, labels: NDArray[Any], probabilities: NDArray[Any]) -> str:
     """Labels and probabilities as CSV; every digit, so that the largest of a row is the label's."""
-    import csv
-    import io
-
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(
-        ["label", *(f"p({_on_one_line(str(label))})" for label in model.estimator.classes_.tolist())]
-    )
-    for label, row in zip(labels.tolist(), probabilities.tolist(), strict=True):
-        table.writerow([_on_one_line(str(label)), *map(repr, row)])
-    return text.getvalue()
+    rows = [["label", *(f"p({label})" for label in model.estimator.classes_.tolist())]]
+    rows += [
+        [str(label), *map(repr, row)]
+        for label, row in zip(labels.tolist(), probabilities.tolist(), strict=True)
+    ]
+    return "".join(",".join(_quoted(cell, _BREAKS + ',"') for cell in row) + "\n" for row in rows)
 
 
 def _kind_of(picture: Path) -> str:
@@ -118,8 +114,9 @@ def _picture(
     return content.getvalue()
 
 
-def _on_one_line(label: str) -> str:
-    return label if len(label.splitlines()) < 2 else visible(label)
+def _quoted(text: str, special: str) -> str:
+    """A text in the quotation marks of CSV if it has one of the special characters, else as it is."""
+    return '"' + text.replace('"', '""') + '"' if any(char in text for char in special) else text
 
 
 def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:

@@ -137,7 +137,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier ones are in
         ``_earlier``.
         """
-        before = vars(self)
+        before = self.__dict__
         stay, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
         self.__dict__ = {
             name: value
@@ -164,7 +164,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         except BaseException:  # Ctrl-C as well
             self.__dict__ = before
             raise
-        vars(self).pop("_earlier", None)
+        self.__dict__.pop("_earlier", None)
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         """A clone for the pairs of a multi-class problem; what depends on all of X is resolved first."""

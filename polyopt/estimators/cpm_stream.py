@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.solution import Solution, Status
+from polyopt.estimators.stream import own_arrays
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.kernels import LOSS, MOVED
@@ -71,6 +72,7 @@ class PolytopeStream:
         judges, price = as_rows(X[few]), C[few] * (self.n_total / len(few))
         found = []
         for sgd, outer, history in zip(self.sides, self.outer, self.history, strict=True):
+            own_arrays(sgd)
             outside = (codes == 1) == (outer > 0)
             history.append({"chunk": float(self.chunks), **self._step(sgd, rows, outside, C, clock)})
             W, _ = sgd.answer(judges, outside[few], price)

@@ -120,7 +120,8 @@ class HingeFit(SupportClassifier):
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         earlier = self._earlier or {}
-        is_same = np.array_equal(rows, earlier.get("_rows")) and np.array_equal(y, earlier.get("_y"))
+        known = "multipliers_" in earlier
+        is_same = known and np.array_equal(rows, earlier["_rows"]) and np.array_equal(y, earlier["_y"])
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights
@@ -130,7 +131,7 @@ class HingeFit(SupportClassifier):
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
         start = None
-        if is_same and "multipliers_" in earlier:
+        if is_same:
             start = recapped(earlier["multipliers_"], earlier["families_"], families)
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)

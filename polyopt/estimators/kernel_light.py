@@ -91,7 +91,7 @@ class LightKernelClassifier(LightClassifier):
         self.estimators_ = parts
         if parts[0]._support_places is not None:
             kept = ("support_", "n_support_", "dual_coef_")
-            vars(self).update({name: vars(whole)[name] for name in kept if name in vars(whole)})
+            self.__dict__.update({name: vars(whole)[name] for name in kept if name in vars(whole)})
         if whole._as_fitted().kernel == "linear":
             nothing = np.empty(0, dtype=int)
             self._rows, self._pair_places = nothing, [nothing] * len(parts)

@@ -21,7 +21,7 @@ from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyceptron_searches import check_global, solve_few, solve_globally
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 from polyopt.estimators.priced_faces import PRICED, PricedFaces
-from polyopt.estimators.stream import StreamedClassifier
+from polyopt.estimators.stream import StreamedClassifier, own_arrays
 from polyopt.estimators.whole_faces import WHOLE, WholeNumbers
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
@@ -338,6 +338,7 @@ class PolyceptronStream:
 
     def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
         """One pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
+        own_arrays(self.machine.state)
         made = self.machine.show(as_rows(X), y, c)
         record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}
         self.history = (*self.history, record)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
 
-__all__ = ["StreamedClassifier", "keeps_no_data", "stream_classes"]
+__all__ = ["StreamedClassifier", "keeps_no_data", "own_arrays", "stream_classes"]
 
 
 def keeps_no_data(machine: StreamedClassifier) -> bool:
@@ -143,6 +143,21 @@ class StreamedClassifier(FaceClassifier):
                 part._learn_chunk(X[mine], y[mine], pair, weights[mine], max(1, round(n_total * share)))
         seen = [part for part in self.estimators_ if part._stream is not None]
         self.solution_, self.n_iter_ = [part.solution_ for part in seen], max(part.n_iter_ for part in seen)
+
+
+def own_arrays(learner: object) -> None:
+    """Replace the read-only arrays of a learner by copies that it can update.
+
+    They are read-only in models that were loaded as memory maps, or lie in another process's memory.
+
+    Parameters
+    ----------
+    learner : object
+        What has arrays as attributes.
+    """
+    for name, value in vars(learner).items():
+        if isinstance(value, np.ndarray) and not value.flags.writeable:
+            setattr(learner, name, np.array(value))
 
 
 def stream_classes(known: NDArray[Any] | None, y: NDArray[Any], classes: ArrayLike | None) -> NDArray[Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +16,8 @@ from formulations.families import Families, Family
 from formulations.solution import Solution
 from polyopt.estimators.calibration import Calibration
 from polyopt.estimators.columns import Columns
+from polyopt.estimators.hinges import Hinges
+from polyopt.estimators.piecewise_power import PiecewisePower
 from polyopt.files import write_bytes
 from polyopt.methods import METHODS
 from polyopt.models.model import Model
@@ -29,21 +33,31 @@ _FOREIGN = "is not a model saved by 'polyopt fit'"
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    own = (Solution, Families, Family, Calibration, Columns)
-    kinds = (*own, sp.csr_matrix, np.dtype)  # an imputer keeps the type of its columns
+    own = (Solution, Families, Family, Calibration, Columns, Hinges, PiecewisePower)
+    kinds = (*own, sp.csr_matrix, sp.csr_array, np.dtype)  # an imputer keeps the type of its columns
     shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 
-def save_model(model: Model, path: Path) -> None:
-    """Write a model, with the training data that its machine holds; a file that is there is replaced.
+def save_model(model: Model, path: str | Path) -> None:
+    """Write a model, with the training data that its machine holds.
+
+    What is written is read back first, as :func:`load_model` reads it: a file that is there is replaced only
+    by one that can be loaded.
 
     Parameters
     ----------
     model : Model
         A model; :meth:`polyopt.models.Model.without_data` leaves the data behind.
-    path : Path
+    path : str or Path
         The file.
+
+    Raises
+    ------
+    ValueError
+        A model that no file can hold, such as one with a function for a kernel; the message names the object.
+    OSError
+        When the file cannot be written.
     """
     import skops.io
 
@@ -53,16 +67,25 @@ def save_model(model: Model, path: Path) -> None:
         "method": model.method,
         "facts": dict(model.facts),
     }
-    content = {"format": _FORMAT, "about": json.dumps(about), "pipeline": model.pipeline}
-    write_bytes(path, skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED))
+    if model.method not in METHODS:
+        raise ValueError(
+            f"the model cannot be saved: its method {model.method!r} is not one of {', '.join(METHODS)}"
+        )
+    try:
+        content = {"format": _FORMAT, "about": json.dumps(about), "pipeline": model.pipeline}
+        made = skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED)
+        _read(io.BytesIO(made))
+    except Exception as error:  # of any kind: a step may hold objects of any package
+        raise ValueError(f"the model cannot be saved, as its file {_words(error)}") from error
+    write_bytes(path, made)
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: str | Path) -> Model:
     """Read a model.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         A file of :func:`save_model`, or of the first version of polyopt.
 
     Raises
@@ -72,6 +95,7 @@ def load_model(path: Path) -> Model:
     ValueError
         When it is not a model of polyopt, is damaged, or would make anything a model has no need of.
     """
+    path = Path(path)
     if not path.is_file():
         if path.is_dir():
             raise ValueError(f"{path} is a folder; a model is read from a file")
@@ -84,76 +108,102 @@ def load_model(path: Path) -> Model:
                 raise ValueError(f"{path} is damaged: its end is missing. Copy it again, or fit again")
         raise ValueError(f"{path} {_FOREIGN}. Pickles (joblib) are refused: loading one can run any code")
     try:
-        _check_growth(path)
-        content = _content(path)
-    except _RefusedError as refusal:
-        raise ValueError(f"{path} is refused: {refusal}") from None
-    except Exception as error:  # of whichever kind: a damaged file raises all of them
-        raise ValueError(
-            f"{path} {_FOREIGN}, or it is damaged ({type(error).__name__}: {_short(error)})"
-        ) from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if found == _FORMAT:
-        return _checked(_of_this_version(content, path), path)
-    if found == _FIRST:
-        return _checked(_of_the_first(content, path), path)
-    if isinstance(found, str) and found.startswith("polyopt model, version "):
-        raise ValueError(f"{path} was saved by a later polyopt ({found}), which this one cannot read")
-    raise ValueError(f"{path} {_FOREIGN} of this version")
+        with path.open("rb") as stream:
+            return _read(stream)
+    except Exception as error:  # of any kind: a damaged file raises all of them
+        raise ValueError(f"{path} {_words(error)}") from error
 
 
 class _RefusedError(Exception):
     """What a file holds that no model needs."""
 
 
-def _check_growth(path: Path) -> None:
-    """Refuse a file that would fill the memory."""
-    with zipfile.ZipFile(path) as archive:
+class _ForeignError(Exception):
+    """Why a file is not a model, as the rest of a sentence."""
+
+
+def _words(error: BaseException) -> str:
+    """The error of a read, as the rest of a sentence."""
+    if isinstance(error, _RefusedError):
+        return f"is refused: {error}"
+    if isinstance(error, _ForeignError):
+        return str(error)
+    text = " ".join(str(error).split())
+    short = text if len(text) <= 200 else f"{text[:200]}..."
+    return f"{_FOREIGN}, or it is damaged ({type(error).__name__}: {short})"
+
+
+def _read(stream: IO[bytes]) -> Model:
+    """Read a model whose parts are those of one."""
+    _check_members(stream)
+    content = _content(stream)
+    found = content.get("format") if isinstance(content, dict) else None
+    if found == _FORMAT:
+        return _checked(_of_this_version(content))
+    if found == _FIRST:
+        return _checked(_of_the_first(content))
+    if isinstance(found, str) and found.startswith("polyopt model, version "):
+        raise _ForeignError(f"was saved by a later polyopt ({found}), which this one cannot read")
+    raise _ForeignError(f"{_FOREIGN} of this version")
+
+
+def _check_members(stream: IO[bytes]) -> None:
+    """Refuse a file that would fill the memory, or has texts that are not Unicode."""
+    size = stream.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(stream) as archive:
         whole = sum(member.file_size for member in archive.infolist())
-    if whole > _SIZE and whole > _GROWTH * path.stat().st_size:
-        raise _RefusedError(f"it would grow from {path.stat().st_size} to {whole} bytes, as no model does")
+        if whole > _SIZE and whole > _GROWTH * size:
+            raise _RefusedError(f"it would grow from {size} to {whole} bytes, as no model does")
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
+                with archive.open(member) as array:
+                    _check_texts(array)
 
 
-def _content(path: Path) -> Any:
+def _check_texts(array: IO[bytes]) -> None:
+    """Refuse an array of texts with numbers beyond those of Unicode, on which numpy fails when it is used."""
+    version = np.lib.format.read_magic(array)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in read_header:
+        raise _RefusedError(f"it holds an array in the .npy format {version}, which no model needs")
+    _, _, dtype = read_header[version](array)
+    if dtype.kind == "U":
+        points = np.frombuffer(array.read(), dtype=np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        if points.max(initial=0) > sys.maxunicode:
+            raise _RefusedError(
+                f"it holds a text with the code point {points.max():#x}, which Unicode has not"
+            )
+
+
+def _content(stream: IO[bytes]) -> Any:
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
     trusted = _own_types()
     try:
-        return skops.io.load(path, trusted=trusted)
+        return skops.io.load(stream, trusted=trusted)
     except UntrustedTypesFoundException:
-        foreign = sorted(set(skops.io.get_untrusted_types(file=path)) - set(trusted))
+        foreign = sorted(set(skops.io.get_untrusted_types(file=stream)) - set(trusted))
         raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
 
 
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 200 else f"{text[:200]}..."
+def _of_this_version(content: dict[str, Any]) -> Model:
+    about = json.loads(content["about"])
+    return Model(
+        content["pipeline"], about["feature_names"], about["target"], about["method"], about["facts"]
+    )
 
 
-def _of_this_version(content: dict[str, Any], path: Path) -> Model:
-    try:
-        about = json.loads(content["about"])
-        return Model(
-            content["pipeline"], about["feature_names"], about["target"], about["method"], about["facts"]
-        )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} {_FOREIGN}, or it is damaged ({_short(error)})") from error
-
-
-def _of_the_first(content: dict[str, Any], path: Path) -> Model:
+def _of_the_first(content: dict[str, Any]) -> Model:
     """A file of version 1: the machine with its data, a scaler, and nothing known of the fit."""
-    try:
-        scaler = content["scaler"]
-        return Model.of(
-            content["estimator"],
-            [] if scaler is None else [("scaler", scaler)],
-            feature_names=content["feature_names"],
-            target=content["target"],
-            method=content["method"],
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} {_FOREIGN}, or it is damaged ({_short(error)})") from error
+    scaler = content["scaler"]
+    return Model.of(
+        content["estimator"],
+        [] if scaler is None else [("scaler", scaler)],
+        feature_names=content["feature_names"],
+        target=content["target"],
+        method=content["method"],
+    )
 
 
 def _are_facts(facts: object) -> bool:
@@ -166,26 +216,23 @@ def _are_facts(facts: object) -> bool:
     )
 
 
-def _checked(model: Model, path: Path) -> Model:
+def _checked(model: Model) -> Model:
     """Refuse a file whose parts are not those of a model."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
     names = model.feature_names
-    try:
-        ours = METHODS[model.method].estimator_class
-        is_whole = (
-            isinstance(model.pipeline, Pipeline)
-            and isinstance(model.estimator, ours)
-            and isinstance(model.target, str | int)
-            and _are_facts(model.facts)
-            and (names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names)))
-        )
-        if is_whole:
-            check_is_fitted(model.estimator)
-            is_whole = names is None or len(names) == model.n_features
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise ValueError(f"{path} {_FOREIGN}, or it is damaged ({_short(error)})") from error
+    ours = METHODS[model.method].estimator_class
+    is_whole = (
+        isinstance(model.pipeline, Pipeline)
+        and isinstance(model.estimator, ours)
+        and isinstance(model.target, str | int)
+        and _are_facts(model.facts)
+        and (names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names)))
+    )
+    if is_whole:
+        check_is_fitted(model.estimator)
+        is_whole = names is None or len(names) == model.n_features
     if not is_whole:
-        raise ValueError(f"{path} {_FOREIGN}, or it is damaged: its parts are not those of a model")
+        raise _ForeignError(f"{_FOREIGN}, or it is damaged: its parts are not those of a model")
     return model

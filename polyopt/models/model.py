@@ -75,10 +75,14 @@ class Model:
         steps : sequence of (str, transformer)
             The fitted steps before it, by name.
         feature_names, target, method, facts
-            As the attributes.
+            As the attributes; by default the method whose machine it is.
         """
         from sklearn.pipeline import Pipeline
 
+        from polyopt.methods.registry import method_of
+
+        if not method and (known := method_of(machine)) is not None:
+            method = known.name
         names = None if feature_names is None else [str(name) for name in feature_names]
         pipeline = Pipeline([*steps, ("machine", machine)])
         return cls(pipeline, names, target, method, {} if facts is None else facts)

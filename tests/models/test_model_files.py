@@ -210,8 +210,8 @@ def test_a_later_version_and_other_contents_are_named(tmp_path):
     about = json.dumps({"feature_names": None, "target": 0, "method": "svm", "facts": {}})
     skops.io.dump({"format": "polyopt model, version 2", "about": about, "pipeline": StandardScaler()}, path)
     refused(path, "its parts are not those of a model")
-    unfitted = Model.of(SVM(), method="svm")
-    save_model(unfitted, path)
+    pipeline = Model.of(SVM(), method="svm").pipeline
+    skops.io.dump({"format": "polyopt model, version 2", "about": about, "pipeline": pipeline}, path)
     refused(path, "is not a model saved by 'polyopt fit', or it is damaged")
 
 
