@@ -23,6 +23,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from formulations.clock import Run, current_run
+from formulations.matrices import canonical
 from formulations.runs import one_run
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
@@ -31,7 +32,7 @@ from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters, texts_told
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.status import FINE
-from polyopt.estimators.weights import checked_weights, class_weights
+from polyopt.estimators.weights import check_total, checked_weights, class_weights
 from polyopt.jobs import deal
 from polyopt.solvers.progress import printer
 from polyopt.watch import heard_by
@@ -168,6 +169,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             samples, labels = validate_data(
                 self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
             )
+        samples = canonical(samples)
         if labels.dtype.kind not in _PLAIN:
             check_classification_targets(labels)
         weights = checked_weights(sample_weight, samples)
@@ -182,6 +184,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
                 f"the data has one class: {self.classes_.tolist()}"
             )
         weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
+        check_total(weights)
         samples, codes, weights, rows = self._with_further(
             self._select(samples, rows), codes, weights, rows, len(labels)
         )
@@ -260,8 +263,8 @@ class PairwiseClassifier(ClassifierMixin, Portable):
 
     def _scorable(self, X: SamplesLike) -> Any:
         """Samples as they are scored: of the training data's features, finite."""
-        return validate_data(
-            self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False
+        return canonical(
+            validate_data(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
         )
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from formulations.matrices import canonical
 from polyopt.answers.form import Form
 from polyopt.answers.placed import Placed, PlacedMatrix
 from polyopt.estimators.advice import advise_scaling
@@ -213,7 +214,7 @@ class FaceClassifier(Explained, CalibratedClassifier):
 
     def _check_for_scoring(self, X: Any, what: str) -> Any:
         self._need_one_polytope(what)
-        return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
+        return canonical(validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False))
 
     def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
         return scores_at(X, self.W_, self.b_)

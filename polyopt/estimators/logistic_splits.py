@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils.validation import check_X_y
 
+from formulations.matrices import canonical
 from polyopt.estimators.logistic_polytopes import LogisticPolytopes
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.outer.logistic_paths import Split
@@ -37,6 +38,7 @@ class SplitSamples:
         cv: BaseCrossValidator | None, seed: int,
     ):  # fmt: skip
         samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator="LogisticSearch")
+        samples = canonical(samples)
         mass = np.array(checked_weights(weights.get("sample_weight"), samples))
         used = mass > 0  # a sample without weight is left out, and so is a class that has no other
         classes, codes = np.unique(labels[used], return_inverse=True)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from formulations.families import Families, bound_families, bounded_families
 from formulations.further import append, spread
+from formulations.matrices import canonical
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge import HingeClassifier
 from polyopt.estimators.parameters import shared
@@ -115,6 +116,7 @@ class RelativeMarginMachine(HingeClassifier):
             U = validate_data(
                 self, self._given_further, accept_sparse=self._accept_sparse, dtype=self._dtypes, reset=False
             )
+            U = canonical(U)
         except ValueError as error:
             raise ValueError(f"X_bounded: {error}") from error
         none = np.zeros(U.shape[0])

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole_or_none
+from formulations.matrices import canonical
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.weights import checked_weights
 
@@ -105,6 +106,7 @@ class StreamedClassifier(FaceClassifier):
         n_total, first = whole_or_none("n_total", n_total), self._stream is None
         asked = self.get_params(deep=False) if first else self._asked
         samples, labels = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
+        samples = canonical(samples)
         weights = checked_weights(sample_weight, samples)
         self.classes_ = stream_classes(None if first else self.classes_, labels, classes)
         self._asked = asked

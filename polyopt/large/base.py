@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from formulations.clock import Run
+from formulations.matrices import canonical
 from formulations.runs import one_run
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
@@ -233,7 +234,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             their scores.
         """
         check_is_fitted(self)
-        return self._scores(validate_data(self, X, accept_sparse="csr", reset=False))
+        return self._scores(canonical(validate_data(self, X, accept_sparse="csr", reset=False)))
 
     @abstractmethod
     def _pair_scores(self, X: Any) -> NDArray[Any]:
@@ -260,7 +261,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             Labels from ``classes_``.
         """
         check_is_fitted(self)
-        return self._labels(validate_data(self, X, accept_sparse="csr", reset=False))
+        return self._labels(canonical(validate_data(self, X, accept_sparse="csr", reset=False)))
 
     def _labels(self, X: Any) -> NDArray[Any]:
         """Labels of samples that were checked."""

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from formulations.clock import Run
+from formulations.matrices import canonical
 from formulations.runs import stop_after
 from formulations.solution import Status
 from polyopt.estimators.calibration import agreeing
@@ -166,7 +167,7 @@ class CalibratedBlocks(BlockClassifier):
             probabilities of all pairs, and the class that ``predict`` gives has the largest.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = canonical(validate_data(self, X, accept_sparse="csr", reset=False))
         if len(self.pairs_) > 1:
             return self._coupled(X)
         second = self._seconds(X)[:, 0]

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from formulations.arguments import one_of, positive, real_array, whole, within
+from formulations.matrices import canonical
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
@@ -304,7 +305,7 @@ class ConvexPolytopeMachine(CalibratedBlocks):
             ``W_k'x + b_k``, positive outside of the face.
         """
         self._need_two("face_scores")
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = canonical(validate_data(self, X, accept_sparse="csr", reset=False))
         return np.asarray(X @ self.W_.T) + self.b_
 
     def _pair_scores(self, X: Any) -> NDArray[Any]:
