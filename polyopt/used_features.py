@@ -40,9 +40,14 @@ class UsedFeatures(NamedTuple):
     m: int
 
     @classmethod
-    def of(cls, X: Matrix) -> UsedFeatures:
-        """Return the features in use; for dense samples all of them."""
-        return cls(np.unique(X.indices), int(X.shape[1])) if is_sparse(X) else cls.all(X)
+    def of(cls, X: Matrix, W: NDArray[np.float64] | None = None) -> UsedFeatures:
+        """Return the features in use by the samples, or by faces (K, m+1); for dense samples all of them."""
+        if not is_sparse(X):
+            return cls.all(X)
+        columns = np.unique(X.indices)
+        if W is not None:
+            columns = np.union1d(columns, np.flatnonzero(W[:, :-1].any(axis=0)))
+        return cls(columns, int(X.shape[1]))
 
     @classmethod
     def all(cls, X: Matrix) -> UsedFeatures:
