@@ -7,7 +7,7 @@ therefore see the other features alone, and hashed texts in 2^20 columns cost wh
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,7 +61,7 @@ class UsedFeatures(NamedTuple):
         indices = np.searchsorted(self.columns, X.indices).astype(X.indices.dtype)
         return sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(self.columns)))
 
-    def faces(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+    def faces(self, W: NDArray[Any]) -> NDArray[Any]:
         """Return faces (K, m+1), bias last, in these features."""
         return W if len(self.columns) == self.m else W[:, np.append(self.columns, self.m)]
 
