@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST_TOTAL", "check_total", "checked_weights", "class_weights"]
 
-LARGEST_TOTAL = 1e100
-"""Largest sum of the samples' weights whose squares and products stay within double precision."""
+LARGEST_TOTAL = 1e304
+"""Largest sum of the samples' weights: their products with outputs stay within double precision."""
 
 
 def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.float64]:

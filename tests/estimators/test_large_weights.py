@@ -20,7 +20,7 @@ by_name = pytest.mark.parametrize(
 
 
 @by_name
-@pytest.mark.parametrize("largest", [1e200, 1e307, 1.7e308])
+@pytest.mark.parametrize("largest", [1e305, 1e307, 1.7e308])
 @pytest.mark.parametrize("count", [1, 30], ids=["one", "all"])
 @pytest.mark.parametrize("labels", [Y, Y3], ids=["two", "three"])
 def test_weights_too_large(name, largest, count, labels):
@@ -37,4 +37,4 @@ def test_class_weights_too_large(name):
     if "class_weight" not in made.get_params():
         pytest.skip("has no weights of classes")
     with pytest.raises(ValueError, match=r"class_weight|sample_weight, times .* must add up to at most"):
-        made.set_params(class_weight={"a": 1e300, "b": 1.0}).fit(X, Y)
+        made.set_params(class_weight={"a": 1e306, "b": 1.0}).fit(X, Y)
