@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
-__all__ = ["Array", "Matrix", "MatrixLike", "Vector", "dense", "is_sparse"]
+__all__ = ["Array", "Matrix", "MatrixLike", "Vector", "canonical", "dense", "is_sparse"]
 
 Matrix: TypeAlias = "NDArray[Any] | csr_array"
 MatrixLike: TypeAlias = "ArrayLike | csr_array"
@@ -22,6 +22,23 @@ Array: TypeAlias = "NDArray[np.float64]"
 def is_sparse(X: object) -> TypeGuard[csr_array]:
     """Whether it is a sparse matrix."""
     return bool(sp.issparse(X))
+
+
+def canonical(X: MatrixLike) -> Any:
+    """Return sparse samples as CSR with ascending columns, without repeated or zero entries.
+
+    Repeated entries are added up, by scipy's convention. The given matrix stays as it is, and is returned if
+    it is so already; anything that is not sparse is returned as well.
+    """
+    if not is_sparse(X):
+        return X
+    rows = X.tocsr()
+    if rows.has_canonical_format and rows.data.all():
+        return rows
+    rows = rows.copy()
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
 
 
 def dense(X: MatrixLike) -> NDArray[Any]:

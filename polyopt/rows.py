@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import is_sparse
+from formulations.matrices import canonical, is_sparse
 from polyopt.operands import count_filled, pack
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def as_rows(X: Matrix) -> Rows:
     n, m = X.shape
     narrow = np.uint16 if m <= 1 << 16 else np.int32
     if is_sparse(X):
-        X = X.tocsr()
+        X = canonical(X)
         return Rows(X.data, X.indices.astype(narrow), X.indptr.astype(np.int64), 0, m)
     X = np.ascontiguousarray(X)
     starts = np.zeros(n + 1, dtype=np.int64)

@@ -7,7 +7,7 @@ therefore see the other features alone, and hashed texts in 2^20 columns cost wh
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,9 +40,14 @@ class UsedFeatures(NamedTuple):
     m: int
 
     @classmethod
-    def of(cls, X: Matrix) -> UsedFeatures:
-        """Return the features in use; for dense samples all of them."""
-        return cls(np.unique(X.indices), int(X.shape[1])) if is_sparse(X) else cls.all(X)
+    def of(cls, X: Matrix, W: NDArray[np.float64] | None = None) -> UsedFeatures:
+        """Return the features in use by the samples, or by faces (K, m+1); for dense samples all of them."""
+        if not is_sparse(X):
+            return cls.all(X)
+        columns = np.unique(X.indices)
+        if W is not None:
+            columns = np.union1d(columns, np.flatnonzero(W[:, :-1].any(axis=0)))
+        return cls(columns, int(X.shape[1]))
 
     @classmethod
     def all(cls, X: Matrix) -> UsedFeatures:
@@ -56,7 +61,7 @@ class UsedFeatures(NamedTuple):
         indices = np.searchsorted(self.columns, X.indices).astype(X.indices.dtype)
         return sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(self.columns)))
 
-    def faces(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+    def faces(self, W: NDArray[Any]) -> NDArray[Any]:
         """Return faces (K, m+1), bias last, in these features."""
         return W if len(self.columns) == self.m else W[:, np.append(self.columns, self.m)]
 

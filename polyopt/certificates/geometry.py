@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import is_sparse
+from formulations.matrices import canonical, is_sparse
 from polyopt.certificates.products import Products
 from polyopt.certificates.rounding import ABOVE, Ball, product, transposed_product
 from polyopt.kernels import SampleGram, as_gram, middle_of, spread_samples
@@ -113,7 +113,9 @@ class LinearGeometry:
     note, short = "", 0.0
 
     def __init__(self, X: Matrix, *, centred: bool = False, centre: Vector | None = None):
-        self.X: Matrix = sp.csr_array(X, dtype=float) if sp.issparse(X) else np.asarray(X, dtype=float)
+        self.X: Matrix = (
+            canonical(sp.csr_array(X, dtype=float)) if sp.issparse(X) else np.asarray(X, dtype=float)
+        )
         self.n, m = self.X.shape
         self._shift = middle(self.X) if centred else None
         if centre is not None and not sp.issparse(self.X):

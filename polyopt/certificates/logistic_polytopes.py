@@ -34,6 +34,7 @@ from polyopt.certificates.face_price import left_squares, price_of
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, product, transposed_product
+from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -144,6 +145,10 @@ def certify_logistic_polytopes(
     if (ways * W[:, :-1] < 0).any():
         raise ValueError("W must keep the signs: faces of class +1 those given, faces of class -1 the others")
     costs, others = as_costs(C, len(y)), owners.others(y)
+    paid_for = rho, eta, penalty
+    made = partial(state_logistic_polytopes, X, y, W, owners, free, ways, paid_for, costs)
+    used = UsedFeatures.of(X, W)  # the others add 0 to all that follows
+    X, W, free, penalty = used.samples(X), used.faces(W), used.faces(free), penalty.of_features(used.columns)
     s = product(X, W[:, :-1].T) + W[:, -1]
     Z = owners.answers(y, natural_assignment(y, s.mid, owners) if assignment is None else assignment)
     z = Z.argmax(axis=1)
@@ -178,9 +183,7 @@ def certify_logistic_polytopes(
         scope=_NAME if single else "the fixed-assignment program",
         notes=[] if single and support is None else [_OTHERS] * (not single) + [_FEW] * (support is not None),
     )
-    paid_for = rho, eta, penalty
-    made = partial(state_logistic_polytopes, X, y, W, owners, free, ways, paid_for, costs, z, given[at])
-    return replace(certificate, evidence=(Evidence(made),))
+    return replace(certificate, evidence=(Evidence(partial(made, z, given[at])),))
 
 
 def _suggested(s: Vector, xi: Vector, costs: Vector, others: NDArray[np.bool_], t: float) -> Vector:

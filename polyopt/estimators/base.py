@@ -40,7 +40,7 @@ from polyopt.estimators.portable import Portable
 from polyopt.estimators.proven import Proven
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import check_targets, validated, validated_pair
-from polyopt.estimators.weights import checked_weights, class_weights
+from polyopt.estimators.weights import check_total, checked_weights, class_weights
 from polyopt.jobs import deal
 from polyopt.solvers.progress import printer
 from polyopt.watch import heard_by
@@ -230,6 +230,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
                     f"the data has one class: {self.classes_.tolist()}"
                 )
             weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
+            check_total(weights)
             samples, codes, weights, rows = self._with_further(
                 self._select(samples, rows), codes, weights, rows, len(labels)
             )

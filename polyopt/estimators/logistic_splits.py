@@ -10,6 +10,7 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, Stratif
 from sklearn.utils.validation import check_X_y
 
 from formulations.arguments import refuse_masked
+from formulations.matrices import canonical
 from polyopt.estimators.logistic_polytopes import LogisticPolytopes
 from polyopt.estimators.validation import explained
 from polyopt.estimators.weights import checked_weights, class_weights
@@ -43,6 +44,7 @@ class SplitSamples:
         name = "LogisticSearch"
         with explained(name, X, y):
             samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator=name)
+        samples = canonical(samples)
         mass = np.array(checked_weights(weights.get("sample_weight"), samples))
         used = mass > 0  # a sample without weight is left out, and so is a class that has no other
         classes, codes = np.unique(labels[used], return_inverse=True)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from formulations.arguments import refuse_masked
+from formulations.matrices import canonical
 from polyopt.estimators.frames import check_unique
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
     """Return ``validate_data(estimator, X, **options)``, with explained errors.
 
-    Masked entries, and two columns of one name, are refused.
+    Masked entries, and two columns of one name, are refused; repeated entries of sparse samples are summed.
     """
     _check_container(X)
     with explained(type(estimator).__name__, X):
-        return validate_data(estimator, X, **options)
+        return canonical(validate_data(estimator, X, **options))
 
 
 def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
@@ -61,7 +62,7 @@ def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any,
         check_label_kinds(y)
     with explained(type(estimator).__name__, X, y):
         samples, labels = validate_data(estimator, X, y, **options)
-    return samples, labels
+    return canonical(samples), labels
 
 
 def _check_container(X: Any) -> None:

@@ -33,7 +33,7 @@ def variance(X: Matrix, weights: Vector) -> float:
             mean = float(per_entry @ entries) / total
             entries -= mean
             left = (float(per_entry @ entries) - zeros * mean) / total
-            spread = (float(per_entry @ entries**2) + zeros * mean**2) / total
+            spread = (float(per_entry @ entries**2) + zeros * (mean * mean)) / total
         else:
             mean = left = spread = 0.0
             parts = list(chunks(np.arange(X.shape[0])))

@@ -14,13 +14,31 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from polyopt.estimators.given import ClassWeight
 
-__all__ = ["checked_weights", "class_weights"]
+__all__ = ["LARGEST_TOTAL", "check_total", "checked_weights", "class_weights"]
+
+LARGEST_TOTAL = 1e304
+"""Largest sum of the samples' weights: their products with outputs stay within double precision."""
 
 
 def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.float64]:
     """The weights (n,) of the samples, ones by default; those below zero are refused."""
     n = X.shape[0]
-    return np.ones(n) if sample_weight is None else as_weights(sample_weight, n, "sample_weight")
+    if sample_weight is None:
+        return np.ones(n)
+    weights = as_weights(sample_weight, n, "sample_weight")
+    check_total(weights)
+    return weights
+
+
+def check_total(weights: NDArray[np.float64]) -> None:
+    """Refuse weights whose sums and products may leave double precision."""
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if total > LARGEST_TOTAL:
+        raise ValueError(
+            f"sample_weight, times the class's weight, must add up to at most {LARGEST_TOTAL:g}, not "
+            f"{total:.3g}: products leave double precision. Divide the weights by their mean"
+        )
 
 
 def class_weights(

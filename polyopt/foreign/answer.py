@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import as_weights, real_array
-from formulations.matrices import is_sparse
+from formulations.matrices import canonical, is_sparse
 from polyopt.check.check import plain
 from polyopt.estimators.variance import variance
 from polyopt.text import visible
@@ -113,7 +113,7 @@ class Samples:
         ValueError
             Shapes that do not fit, numbers that are not finite, or one class.
         """
-        made: Matrix = sp.csr_array(X, dtype=float) if is_sparse(X) else real_array("X", X)
+        made: Matrix = canonical(sp.csr_array(X, dtype=float)) if is_sparse(X) else real_array("X", X)
         if made.ndim != 2 or not made.shape[0]:
             raise ValueError(f"X must have two dimensions and at least one row, not shape {made.shape}")
         if sp.issparse(made) and not np.isfinite(made.data).all():

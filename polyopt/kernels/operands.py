@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import is_sparse
+from formulations.matrices import canonical, is_sparse
 from polyopt.kernels.protocol import BLOCK, DENSE_ROWS, TILE
 from polyopt.threads import run_blocks
 
@@ -37,7 +37,8 @@ class KernelOperands:
     """Samples under a kernel, as its products take them; :class:`polyopt.kernels.SampleGram` documents it."""
 
     def __init__(self, X: Matrix, kernel: KernelFunction, centre: Vector | None = None):
-        self.X, self.kernel = X, kernel
+        self.X, self.kernel = X if callable(kernel.name) else canonical(X), kernel
+        X = self.X
         self.n: int = X.shape[0]
         self.width: int = X.nnz // max(self.n, 1) + 1 if is_sparse(X) else X.shape[1]
         self.is_sparse = is_sparse(X)
@@ -121,7 +122,7 @@ class KernelOperands:
     def alike(self, Z: Matrix) -> Matrix:
         """Points sparse where these samples are, and dense where they are."""
         if is_sparse(Z):
-            return Z if self.is_sparse else Z.toarray()
+            return canonical(Z) if self.is_sparse else Z.toarray()
         return sp.csr_array(Z) if self.is_sparse else Z
 
     def differences(self, Z: Matrix, points: Samples, columns: Samples) -> Vector:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.matrices import is_sparse
 from polyopt.kernels.function import KernelFunction
 from polyopt.kernels.operands import KernelOperands
 from polyopt.kernels.panels import FunctionPanel, SamplePanel
@@ -41,8 +42,24 @@ class Kernel(KernelFunction):
     def __call__(self, A: MatrixLike, Z: MatrixLike | None = None) -> Vector:
         """Kernel between the rows of A and of Z (of A and A by default), dense float64."""
         if callable(self.name):
-            return np.asarray(self.name(A, A if Z is None else Z), dtype=float)
+            return self._of_function(A, A if Z is None else Z)
         return SampleGram(A if Z is None else Z, self).cross(A)
+
+    def _of_function(self, A: Any, Z: Any) -> Vector:
+        """Return the values of a kernel that is a function, dense and checked."""
+        assert callable(self.name)
+        given = self.name(A, Z)
+        values = given.toarray() if is_sparse(given) else np.asarray(given)
+        shape, is_numeric = (A.shape[0], Z.shape[0]), values.dtype.kind in "biuf"
+        if values.shape != shape or not is_numeric or not np.isfinite(values).all():
+            name = getattr(self.name, "__name__", type(self.name).__name__)
+            found = f"shape {values.shape}" if is_numeric else f"{type(given).__name__} of {values.dtype}"
+            found = found if values.shape != shape or not is_numeric else "NaN or infinite values"
+            raise ValueError(
+                f"the kernel {name} must return finite real numbers of shape {shape} (rows of its first "
+                f"argument by rows of its second), not {found}"
+            )
+        return values.astype(float, copy=False)
 
 
 class SampleGram(KernelOperands):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
+from formulations.matrices import canonical
 from polyopt.estimators.column_table import column_as_numbers
 from polyopt.estimators.frames import column_names
 from polyopt.large.marks import Mark, mark_of
@@ -233,10 +234,7 @@ def matrix_of(X: MatrixLike) -> Any:
         Samples.
     """
     if sp.issparse(X):
-        X = sp.csr_array(X)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = canonical(sp.csr_array(X))
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         if not all(each.flags.aligned for each in (X.data, X.indices, X.indptr)):
             X = X.copy()

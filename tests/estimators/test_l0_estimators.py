@@ -582,7 +582,7 @@ def test_bad_data_are_named(machine, spoil, sentence):
 def test_a_kernel_that_is_not_finite_is_named(machine):
     X, y = blobs(20)
     machine.set_params(kernel=lambda A, B: np.full((len(A), len(B)), np.inf))
-    with pytest.raises(ValueError, match="kernel has values that are not finite"):
+    with pytest.raises(ValueError, match="must return finite real numbers"):
         machine.fit(X, y)
     with pytest.raises(ValueError, match="kernel has values that are not finite"):
         clone(machine).set_params(kernel="poly", degree=30, gamma=1.0).fit(1e12 * X, y)

@@ -262,9 +262,7 @@ class _Kept:
         found = crew.ask("dual")
         gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
         bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(pulled))
-        if status is Status.SOLVED and not relative_gap(objective, bound) <= max(
-            10.0 * self._tol, _REPAIRED
-        ):
+        if status is Status.SOLVED and not relative_gap(objective, bound) <= max(10.0 * self._tol, _REPAIRED):
             status = Status.INACCURATE
         if status is Status.INACCURATE and relative_gap(objective, bound) > _NEARLY:
             status = Status.STALLED

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from formulations.arguments import as_weights, within
 from formulations.families import Families
+from formulations.matrices import canonical
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.crew import Local, total
 from polyopt.solvers.interior_point.measured import Facts
@@ -148,13 +149,7 @@ def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> 
 
 def _matrix(X: Matrix) -> Any:
     """X as it is where it is float32 or float64, with its CSR in order; else a copy that is."""
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-    else:
-        X = np.asarray(X)
+    X = canonical(sp.csr_array(X)) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {X.shape}")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)

@@ -1,0 +1,40 @@
+"""Weights whose sums and products leave double precision: a sentence that names them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyopt.methods import METHODS
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3))
+Y = np.where(X[:, 0] > 0, "a", "b")
+Y3 = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+
+by_name = pytest.mark.parametrize(
+    "name", [name for name in METHODS if name not in {"soft-rmm", "soft-rmm-rbf", "hml-svm", "cpm-union"}]
+)
+
+
+@by_name
+@pytest.mark.parametrize("largest", [1e305, 1e307, 1.7e308])
+@pytest.mark.parametrize("count", [1, 30], ids=["one", "all"])
+@pytest.mark.parametrize("labels", [Y, Y3], ids=["two", "three"])
+def test_weights_too_large(name, largest, count, labels):
+    """Weights beyond the range are refused by their name, be it one of them or all."""
+    weights = np.where(np.arange(30) < count, largest, 1.0)
+    with pytest.raises(ValueError, match=r"sample_weight, times .* must add up to at most"):
+        METHODS[name].make("auto", METHODS[name].settings).fit(X, labels, sample_weight=weights)
+
+
+@by_name
+def test_class_weights_too_large(name):
+    """So are weights that are large by the classes' weights."""
+    made = METHODS[name].make("auto", METHODS[name].settings)
+    if "class_weight" not in made.get_params():
+        pytest.skip("has no weights of classes")
+    with pytest.raises(ValueError, match=r"class_weight|sample_weight, times .* must add up to at most"):
+        made.set_params(class_weight={"a": 1e306, "b": 1.0}).fit(X, Y)

@@ -1,0 +1,173 @@
+"""Sparse samples in very many columns: nothing costs the width, and empty columns change nothing."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.pipeline import make_pipeline
+
+from polyopt import SVM
+from polyopt.bounded import Bounded
+from polyopt.estimators.variance import variance
+from polyopt.kernels import Kernel, SampleGram
+from polyopt.methods import METHODS
+from polyopt.parts import Part
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+GOING = {"soft-rmm", "soft-rmm-rbf", "hml-svm", "cpm-union"}
+NO_COVARIANCE = {"sigma-svm"}  # its covariance is of all features, and it refuses so many
+NAMES = [name for name in METHODS if name not in GOING | NO_COVARIANCE]
+WIDTH, IN_USE, ENTRIES, SAMPLES = 2**18, 40, 10, 40
+DENSE_BYTES = 8 * SAMPLES * WIDTH
+
+
+def samples(n, seed):
+    """Rows of ten entries in forty columns, as a narrow CSR array and spread over 2^18 columns."""
+    rng = np.random.default_rng(seed)
+    columns = np.concatenate([np.sort(rng.permutation(IN_USE)[:ENTRIES]) for _ in range(n)])
+    values, starts = rng.normal(size=n * ENTRIES), np.arange(n + 1) * ENTRIES
+    narrow = sp.csr_array((values, columns, starts), shape=(n, IN_USE))
+    return narrow, sp.csr_array((values, columns * (WIDTH // IN_USE), starts), shape=(n, WIDTH))
+
+
+NARROW, WIDE = samples(SAMPLES, 0)
+NARROW_NEW, WIDE_NEW = samples(20, 1)
+Y = np.where(NARROW @ np.random.default_rng(2).normal(size=IN_USE) > 0, "in", "out")
+
+
+def machine(name, **settings):
+    method = METHODS[name]
+    made = method.make("auto", {**method.settings, **settings})
+    known = made.get_params()
+    asked = {"n_init": 1, "max_iter": 20, "random_state": 0}
+    if "kernel" in method.settings:
+        asked["gamma"] = 0.2  # "scale" and "auto" go by the number of columns, as scikit-learn's
+    return made.set_params(**{key: value for key, value in asked.items() if key in known})
+
+
+@cache
+def fitted(name):
+    return machine(name).fit(NARROW, Y), machine(name).fit(WIDE, Y)
+
+
+by_name = pytest.mark.parametrize("name", NAMES)
+
+
+@by_name
+def test_empty_columns_change_nothing(name):
+    """Scores and certificates are those of the samples without the empty columns."""
+    narrow, wide = fitted(name)
+    expected = narrow.decision_function(NARROW_NEW)
+    found = wide.decision_function(WIDE_NEW)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    assert wide.predict(WIDE_NEW).tolist() == narrow.predict(NARROW_NEW).tolist()
+    assert wide.certificate().claim is narrow.certificate().claim
+
+
+@by_name
+def test_empty_columns_have_no_weight(name):
+    """A column without entries in training plays no part in a score."""
+    wide = fitted(name)[1]
+    if METHODS[name].settings.get("kernel") == "rbf":
+        pytest.skip("distances are of all columns")
+    other = WIDE_NEW.copy()
+    other.indices = other.indices + 1
+    assert np.ptp(wide.decision_function(other)) == 0.0
+
+
+@by_name
+def test_memory(name):
+    """No verb allocates the samples densely."""
+    tracemalloc.start()
+    wide = machine(name).fit(WIDE, Y)
+    wide.predict(WIDE_NEW)
+    wide.decision_function(WIDE_NEW)
+    wide.score(WIDE, Y)
+    wide.certificate()
+    pickle.dumps(wide)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < DENSE_BYTES
+
+
+def test_sigma_svm_refuses():
+    """The linear Sigma-SVM, whose covariance is of all features, names what it takes."""
+    with pytest.raises(ValueError, match=f"{WIDTH} features"):
+        machine("sigma-svm").fit(WIDE, Y)
+
+
+def test_hashed_texts():
+    """Hashed texts are predicted, by labels that bounded scores decide, as their scores say."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice([f"w{k}" for k in range(60 * c, 60 * c + 100)], 10)) for c in (0, 1) * 150]
+    model = make_pipeline(HashingVectorizer(), SVM()).fit(texts, [0, 1] * 150)
+    assert model.predict(texts).tolist() == (model.decision_function(texts) > 0).astype(int).tolist()
+
+
+# -- rounding ----------------------------------------------------------------------------------
+
+
+def grams(kernel):
+    return SampleGram(NARROW, kernel), SampleGram(WIDE, kernel)
+
+
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf", "sigmoid"])
+def test_rounding_goes_by_entries(name):
+    """The error of a kernel entry is bounded by the entries of a row, whatever the width."""
+    narrow, wide = grams(Kernel(name, gamma=0.2, coef0=1.0))
+    assert wide.entry_error()[0] == narrow.entry_error()[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bounds_of_scores_go_by_entries(dtype):
+    """Scores in one precision, and bounds on their errors, are those of the narrow samples."""
+    coef = np.random.default_rng(3).normal(size=SAMPLES)
+    narrow, wide = (
+        Bounded(gram, [Part.whole(coef)], 1, dtype).scores(new, 1.0)
+        for gram, new in zip(grams(Kernel("rbf", gamma=0.2)), (NARROW_NEW, WIDE_NEW), strict=True)
+    )
+    assert np.array_equal(wide[0], narrow[0])
+    assert np.array_equal(wide[1], narrow[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_bounds_of_scores_hold(dtype, size):
+    """The bound covers the distance from scores by differences, also of points with more entries."""
+    coef = np.random.default_rng(3).normal(size=SAMPLES)
+    dense = np.random.default_rng(4).normal(size=(20, IN_USE))
+    gram = SampleGram(size * NARROW, Kernel("rbf", gamma=0.2 / size**2))
+    found, error = Bounded(gram, [Part.whole(coef)], 1, dtype).scores(sp.csr_array(size * dense), 1.0)
+    distances = ((dense[:, None, :] - NARROW.toarray()) ** 2).sum(axis=2)
+    assert (np.abs(found[:, 0] - np.exp(-0.2 * distances) @ coef) <= error[:, 0] + 1e-14).all()
+
+
+def test_distances_by_differences():
+    """Exponents by differences are those of dense samples, and take the columns in use alone."""
+    narrow, wide = grams(Kernel("rbf", gamma=0.2))
+    points, every = np.arange(20), np.arange(SAMPLES)
+    found = wide.differences(WIDE_NEW, points, every)
+    dense = SampleGram(NARROW.toarray(), Kernel("rbf", gamma=0.2))
+    expected = dense.differences(NARROW_NEW.toarray(), points, every)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    assert np.array_equal(found, narrow.differences(NARROW_NEW, points, every))
+
+
+@pytest.mark.parametrize("weights", [np.ones(SAMPLES), np.arange(1.0, SAMPLES + 1)], ids=["ones", "many"])
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+def test_variance(weights, shift):
+    """The variance of sparse samples is that of the dense ones, by weights."""
+    given = NARROW.copy()
+    given.data = given.data + shift
+    entries, each = given.toarray().ravel(), np.repeat(weights, IN_USE)
+    mean = np.average(entries, weights=each)
+    expected = np.average((entries - mean) ** 2, weights=each)
+    assert variance(given, weights) == pytest.approx(expected, rel=1e-12)
+    assert variance(given.toarray(), weights) == pytest.approx(expected, rel=1e-12)
