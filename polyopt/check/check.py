@@ -1,8 +1,7 @@
 """Check a claim about a large-margin classifier in exact arithmetic: ``python check.py claim.json data``.
 
-This file needs Python 3.11 and nothing else; copy it where you like. FORMAT.md describes the claim. The data
-are a CSV table (the label last, or where the claim says), an svmlight file, or a .npy matrix with the label
-last. Exit status: 0 if every step holds, 1 if one does not or a file is broken.
+This file needs Python 3.11 and nothing else; copy it where you like. FORMAT.md describes the claim and the
+data files. ``--help`` says how to run it.
 
 THE PROGRAM. Samples x_i with labels y_i = -1 or +1; K faces w_k; scores f_ik = w_k'phi(x_i) + b_k, where b_k
 is free (intercept) or 0, as where x_i ends with a 1 (lifted). Families of rows have a side s (-1, +1 or the
@@ -593,13 +592,13 @@ class Rows:
     """A family of rows: side, kink, caps (None for infinite), and the faces at which a sample answers."""
 
     def __init__(self, told: Json, y: list[int], faces: int):
-        known: Json = {"all": list(range(faces)), "none": [], "one": []}
+        known: Json = {"all": range(faces), "none": (), "one": ()}
 
-        def places(a: Json) -> list[int]:
-            found = a if type(a) is list else known[a] if type(a) is str else [a]
-            there = all(0 <= k < faces for k in found) and len(set(found)) == len(found)
+        def places(a: Json) -> Any:
+            found = dict.fromkeys(a if type(a) is list else [a]) if type(a) is not str else known[a]
+            there = all(0 <= k < faces for k in found) and (type(a) is not list or len(found) == len(a))
             demand(there, f"{self.title}: there is no such face")
-            return found
+            return found  # a sequence in which a face is soon found
 
         n, side, self.name, self.title = len(y), told["side"], told["name"], shown(told["name"])
         self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
@@ -968,6 +967,10 @@ def check(claim: Json, path: str, say: Callable[[str], None], work: Work | None 
         raise
     except OSError as error:
         raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Refused("the data are not text in UTF-8, nor a .npy file") from error
+    except csv.Error as error:
+        raise Refused(f"the table is broken: {error}") from error
     except Exception as error:  # whatever a broken file leads to, it is no proof
         raise Refused(f"a file is broken ({type(error).__name__}: {shown(str(error))})") from error
     work.space = space
