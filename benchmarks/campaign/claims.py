@@ -1,6 +1,6 @@
 """Mutations of claims that the checker is to refuse: ``python -m benchmarks.campaign.claims [COUNT] [SEED]``.
 
-One thing of a small claim's file, or of its data, is broken, and the checker is run. A mutation that leaves the
+One thing of a small claim, or of its data, is broken, and the checker is run. A mutation that leaves the
 format has to be refused. Any other that the checker accepts must still be true: the samples as scikit-learn
 reads them are those of the claim, and a second checker, written from FORMAT.md alone, believes it. The output
 has to be ASCII, with one verdict at the end. The table counts by kind of mutation.

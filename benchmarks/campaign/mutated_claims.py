@@ -1,6 +1,6 @@
 """Claims, or the data beside them, in which one thing is broken.
 
-Each mutation of a kind in ``REFUSED`` leaves the format, so a checker has to refuse it. The other kinds change
+Each mutation of a kind in ``REFUSED`` leaves the format, so a checker refuses it. The other kinds change
 what the claim says, which may stay true: a looser constraint, another title, a larger gap.
 """
 

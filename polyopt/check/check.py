@@ -189,13 +189,13 @@ FILE = {"format": "polyopt claim", "version": 1, "claims": [dict]}
 def misfit(value: Json, form: Json) -> str | None:
     """The place at which a value leaves a form, such as ".size.factor"; None if it has the form."""
     if type(form) is tuple:
-        found = ""
+        found = []
         for one in form:
             place = misfit(value, one)
             if place is None:
                 return None
-            found = max(found, place, key=len)
-        return found
+            found.append(place)
+        return max(found, key=lambda place: (not place.endswith((".kind", ".kernel", ".pays")), len(place)))
     if type(form) is type:
         return None if type(value) is form else ""
     if callable(form):
@@ -226,11 +226,11 @@ def read(value: Json, form: Json, what: str) -> Json:
 def parsed(text: str) -> Json:
     """The JSON value of a text without decimal points, constants that are no numbers, and fields twice."""
 
-    def refused(number: str) -> None:
+    def refused(number: str) -> Any:
         raise Refused(f"{shown(number)} is not a whole number")
 
     def whole_number(digits: str) -> int:
-        return int(digits) if len(digits) <= 20 else refused(digits)  # type: ignore[return-value]
+        return int(digits) if len(digits) <= 20 else refused(digits)  # type: ignore[no-any-return]
 
     def once(pairs: list[tuple[str, Json]]) -> Json:
         found = {}
@@ -461,13 +461,14 @@ def from_table(path: str, target: str | int, work: Work) -> Iterator[tuple[Cells
     table = rows(max(",;\t ", key=numbers))
     names = next(table, [])
     width = len(names)
-    if type(target) is str:
+    if isinstance(target, str):
         demand(target in names, f"the table has no column {shown(target)}")
+        place = names.index(target)
     else:
         demand(width > 1 and -width <= target < width, "the table has no such label column")
-    place = names.index(target) if type(target) is str else target % width
+        place = target % width
     features = names[:place] + names[place + 1 :]
-    if type(target) is str or not any(map(DECIMAL.fullmatch, features)):
+    if isinstance(target, str) or not any(map(DECIMAL.fullmatch, features)):
         demand(len(set(names)) == width and all(names), "two columns have one name, or one has none")
     else:
         table = chain([names], table)
@@ -837,7 +838,7 @@ class Program:
         for name, parts in told.get("rows", {}).items():
             demand(len(parts) == self.faces, f"{shown(name)} is not told for each face")
             old: list[Any] = found.get(name) or [None] * self.faces
-            self.work.spend(self.faces * self.samples.n / 20)
+            self.work.spend(self.faces * (self.samples.n / 20 + 8))
             found[name] = [vector(v, self.samples.n, shown(name), False, o) for v, o in zip(parts, old)]
             for part, v in zip(found[name], parts):
                 self.note(map(part.__getitem__, v["at"]) if type(v) is dict else part)
@@ -874,7 +875,7 @@ class Program:
         """Charge what a bound by multipliers takes."""
         n, faces, bits = self.samples.n, self.faces, 2 * self.bits
         for rows in self.rows:  # whose multipliers are summed up
-            self.work.spend(faces * n / 8)
+            self.work.spend(faces * (n / 8 + 8))
             self.work.spend(rows.places * (rows.effort if rows.effort > 10 else 3), self.bits)
         self.work.spend(faces * n * (8 if self.share else 0.25), bits)
         self.work.spend(faces * self.width * (3 if self.kind != "kernel" else 1), bits)
@@ -981,6 +982,7 @@ def prove(claim: Json, path: str, say: Callable[[str], None], work: Work) -> Non
     trees = [(told["multipliers"], 0)] if told["kind"] == "bounds" else []
     while trees:
         tree, level = trees.pop()
+        work.spend(10)
         demand(level <= MOST_LEVELS, f"the tree has more than {MOST_LEVELS} levels")
         trees += [(way, level + 1) for way in read(tree, TREE, "tree").get("ways", [])]
         if level:
@@ -1017,7 +1019,9 @@ def claims_of(path: str, work: Work) -> Json:
         with open(path, "rb") as file:
             content = file.read(MOST_FILE + 1)
         demand(len(content) <= MOST_FILE, f"a claim file has at most {MOST_FILE >> 20} MB")
-        work.hold(content.count(b",") + content.count(b"[") + content.count(b"{"), 70)
+        elements = content.count(b",") + content.count(b"[") + content.count(b"{")
+        work.hold(elements, 70)
+        work.spend(elements * 2)
         work.hold(2, len(content))
         told = read(parsed(content.decode("utf-8")), FILE, "file of claims")
     except OSError as error:
