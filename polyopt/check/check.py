@@ -230,7 +230,7 @@ def parsed(text: str) -> Json:
         raise Refused(f"{shown(number)} is not a whole number")
 
     def whole_number(digits: str) -> int:
-        return int(digits) if len(digits) <= 20 else refused(digits)  # type: ignore[no-any-return]
+        return int(digits) if len(digits) <= 20 else refused(digits)
 
     def once(pairs: list[tuple[str, Json]]) -> Json:
         found = {}
@@ -658,9 +658,10 @@ class Rows:
         for i, v in enumerate(own):
             if v:
                 cap = self.cap[i]
-                demand(k in self.at[i], f"{self.title}: a sample has no row where it has a multiplier")
-                kept = cap is None or v * cap.denominator <= cap.numerator * den
-                demand(kept, f"{self.title}: a sample is above its cap")
+                if k not in self.at[i]:
+                    raise Refused(f"{self.title}: sample {i} has no row where it has a multiplier")
+                if cap is not None and v * cap.denominator > cap.numerator * den:
+                    raise Refused(f"{self.title}: sample {i} is above its cap")
         return Fraction(sum(own), den)
 
     def pull(self, m: list[Vector], betas: list[Vector]) -> None:
@@ -680,7 +681,10 @@ def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fr
     w = min(max(best if v > 0 else -best, low), high)
     demand(abs(w) < inf, "a weight that has no price is pulled")
     found = v * w - share * h * w * w - least * abs(w) - count
-    found += off * max(abs(low), abs(high)) if off else 0
+    if off:
+        reach = max(abs(low), abs(high))
+        demand(reach < inf, "a weight without ends has features that are not exact")
+        found += off * reach
     return max(found, ZERO) if count and low <= 0 <= high else found
 
 
