@@ -1,8 +1,7 @@
 """Check a claim about a large-margin classifier in exact arithmetic: ``python check.py claim.json data``.
 
-This file needs Python 3.11 and nothing else; copy it where you like. FORMAT.md describes the claim. The data
-are a CSV table (the label last, or where the claim says), an svmlight file, or a .npy matrix with the label
-last. Exit status: 0 if every step holds, 1 if one does not or a file is broken.
+This file needs Python 3.11 and nothing else; copy it where you like. FORMAT.md describes the claim and the
+data files. ``--help`` says how to run it.
 
 THE PROGRAM. Samples x_i with labels y_i = -1 or +1; K faces w_k; scores f_ik = w_k'phi(x_i) + b_k, where b_k
 is free (intercept) or 0, as where x_i ends with a 1 (lifted). Families of rows have a side s (-1, +1 or the
@@ -74,6 +73,9 @@ DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # 
 MOST_FILE, MOST_LINE = 64 << 20, 16 << 20  # bytes of a claim file, and of a line of the data
 MOST_FACES, MOST_FEATURES, MOST_LEVELS = 10_000, 2_000_000, 400  # the last: of a tree
 MOST_TIME, MOST_SPACE = 50_000_000, 800_000_000  # estimated microseconds and bytes, of all that is computed
+TIME_OF_TOLD = (
+    60  # estimated microseconds more for each multiplier that is told below the first node of a tree
+)
 HELP = """usage: python check.py CLAIM DATA
 
 Prove every claim of the file CLAIM (JSON, written by polyopt) about the samples in DATA, in exact arithmetic,
@@ -112,12 +114,17 @@ class Work:
     """Time and memory that a claim may still take, in estimates that are charged before each computation."""
 
     def __init__(self, time: float = MOST_TIME, space: float = MOST_SPACE):
-        self.time, self.space = time, space
+        self.time, self.space, self.spare = time, space, 2 * time
 
     def spend(self, count: float, bits: int = 0) -> None:
         """Charge operations on fractions of so many bits: 2 microseconds each, and more if they are long."""
         self.time -= count * (2 + bits // 200 + bits * bits // 250_000)
         demand(self.time >= 0, "the claim asks for too much work: more than about a minute")
+
+    def grant(self, count: int) -> None:
+        """Allow more time for a tree's numbers, each of which takes some bytes of the file."""
+        granted = min(TIME_OF_TOLD * count, self.spare)
+        self.time, self.spare = self.time + granted, self.spare - granted
 
     def hold(self, count: int, size: int) -> None:
         """Charge numbers of so many bytes."""
@@ -182,13 +189,13 @@ FILE = {"format": "polyopt claim", "version": 1, "claims": [dict]}
 def misfit(value: Json, form: Json) -> str | None:
     """The place at which a value leaves a form, such as ".size.factor"; None if it has the form."""
     if type(form) is tuple:
-        found = ""
+        found = []
         for one in form:
             place = misfit(value, one)
             if place is None:
                 return None
-            found = max(found, place, key=len)
-        return found
+            found.append(place)
+        return max(found, key=lambda place: (not place.endswith((".kind", ".kernel", ".pays")), len(place)))
     if type(form) is type:
         return None if type(value) is form else ""
     if callable(form):
@@ -201,37 +208,37 @@ def misfit(value: Json, form: Json) -> str | None:
     if type(form) is not dict:
         return None if value == form else ""
     for name, below in value.items():
-        known = form.get(name, form.get(f"{name}?", form.get(str)))
-        if known is None:
-            return f", which has no field {shown(name)}"
-        place = misfit(below, known)
+        known = form.get(str) or (None if name.endswith("?") else form.get(name, form.get(f"{name}?")))
+        place = " (unknown)" if known is None else misfit(below, known)
         if place is not None:
-            return f".{name if str not in form else shown(name)}{place}"
+            return f".{name if name in form else shown(name)}{place}"
     missing = (name for name in form if type(name) is str and name[-1] != "?" and name not in value)
-    return next((f".{name}, which is missing" for name in missing), None)
+    return next((f".{name} (missing)" for name in missing), None)
 
 
 def read(value: Json, form: Json, what: str) -> Json:
     """The value, if it has the form by its types: True and 1.0 are no 1."""
     place = misfit(value, form)
-    demand(place is None, f"FORMAT.md has no such {what}{place}")
+    demand(place is None, f"{what}{place} is not as FORMAT.md says")
     return value
 
 
 def parsed(text: str) -> Json:
     """The JSON value of a text without decimal points, constants that are no numbers, and fields twice."""
 
-    def refused(number: str) -> None:
+    def refused(number: str) -> Any:
         raise Refused(f"{shown(number)} is not a whole number")
 
     def whole_number(digits: str) -> int:
-        return int(digits) if len(digits) <= 20 else refused(digits)  # type: ignore[return-value]
+        return int(digits) if len(digits) <= 20 else refused(digits)
 
     def once(pairs: list[tuple[str, Json]]) -> Json:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            raise Refused(f"the field {shown(max(names, key=names.count))} stands twice in an object")
-        return dict(pairs)
+        found = {}
+        for name, value in pairs:
+            if name in found:
+                raise Refused(f"the field {shown(name)} stands twice in an object")
+            found[name] = value
+        return found
 
     return json.loads(
         text, parse_float=refused, parse_constant=refused, parse_int=whole_number, object_pairs_hook=once
@@ -248,12 +255,11 @@ def number(given: Json, ends: bool = False) -> Fraction:
     """The number that an element of a claim stands for; of ends also one of the infinities."""
     if ends and given in ("inf", "-inf"):
         return float(given)  # type: ignore[return-value]
-    demand(is_number(given), f"{ascii(given)[:40]} is no number: whole, 'p/q' or hexadecimal")
     found = HEX.fullmatch(given) if type(given) is str else None
     if not found:
         return Fraction(given)
     top, power = int(found[1] + found[2], 16), int(found[3])
-    demand(top.bit_length() + abs(power) <= MOST_BITS, f"{shown(given)} has more than {MOST_BITS} bits")
+    demand(top.bit_length() + abs(power) <= MOST_BITS, f"a number has more than {MOST_BITS} bits")
     return Fraction(top << max(power, 0), 1 << max(-power, 0))
 
 
@@ -268,6 +274,11 @@ def vector(given: Json, size: int, what: str, ends: bool = False, old: Json = No
     for k, value in zip(at, values):
         found[k] = number(value, ends)
     return found
+
+
+def told_numbers(given: Json) -> int:
+    """The number of elements that a vector has in the file."""
+    return len(given["is"]) if type(given) is dict else len(given) if type(given) is list else 1
 
 
 def whole(values: Vector) -> tuple[list[int], int]:
@@ -383,8 +394,8 @@ def from_npy(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
 
 def real(text: str) -> float:
     """The finite number that a cell of the data stands for."""
-    is_real = DECIMAL.fullmatch(text) and isfinite(float(text))
-    demand(is_real, f"{shown(text)} in the data is not a finite number")
+    if not (DECIMAL.fullmatch(text) and isfinite(float(text))):
+        raise Refused(f"{shown(text)} in the data is not a finite number")
     return float(text)
 
 
@@ -412,8 +423,8 @@ def from_svmlight(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
         words, row, last = line.partition(b"#")[0].decode().split(), {}, 0
         for word in words[1:]:
             place, _, value = word.partition(":")
-            is_next = re.fullmatch("[0-9]{1,10}", place) and int(place) > last
-            demand(is_next, f"the data have {shown(word)} where a column above {last} is to come")
+            if not (re.fullmatch("[0-9]{1,10}", place) and int(place) > last):
+                raise Refused(f"the data have {shown(word)} where a column above {last} is to come")
             last = int(place)
             row[last - 1] = real(value)
         if words:
@@ -450,13 +461,14 @@ def from_table(path: str, target: str | int, work: Work) -> Iterator[tuple[Cells
     table = rows(max(",;\t ", key=numbers))
     names = next(table, [])
     width = len(names)
-    if type(target) is str:
+    if isinstance(target, str):
         demand(target in names, f"the table has no column {shown(target)}")
+        place = names.index(target)
     else:
         demand(width > 1 and -width <= target < width, "the table has no such label column")
-    place = names.index(target) if type(target) is str else target % width
+        place = target % width
     features = names[:place] + names[place + 1 :]
-    if type(target) is str or not any(map(DECIMAL.fullmatch, features)):
+    if isinstance(target, str) or not any(map(DECIMAL.fullmatch, features)):
         demand(len(set(names)) == width and all(names), "two columns have one name, or one has none")
     else:
         table = chain([names], table)
@@ -537,7 +549,7 @@ class Samples:
             demand(1 <= degree <= 20, "the degree is from 1 to 20")
             plus, top, low = coef0.numerator * low, top * coef0.denominator, low * coef0.denominator
             den = low**degree
-        inside = bits_of([top, low, plus]) + 2 * self.bits  # of what is raised to a power, or to exp
+        inside = max(bits_of([top]) + 2 * self.bits, bits_of([low, plus])) + 24  # of what has a power, or exp
         bits = den.bit_length() if kind == "rbf" else degree * inside
         wanted = [j for j, factor in enumerate(factors) if factor]
         new = [j for j in wanted if j not in self.columns]
@@ -565,8 +577,8 @@ class Samples:
     def charge_columns(self, count: float, inside: int, bits: int) -> None:
         """Charge so many new columns of a kernel's matrix; its numbers have bits, what they are of inside."""
         self.work.spend(count * (self.cells / 8 + self.m / 100), self.bits)
-        self.work.spend(count * self.n * 4, inside)
-        self.work.spend(count * self.n, bits)
+        self.work.spend(count * self.n * 2.5, inside)
+        self.work.spend(count * self.n / 4, bits)
 
 
 def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
@@ -581,13 +593,13 @@ class Rows:
     """A family of rows: side, kink, caps (None for infinite), and the faces at which a sample answers."""
 
     def __init__(self, told: Json, y: list[int], faces: int):
-        known: Json = {"all": list(range(faces)), "none": [], "one": []}
+        known: Json = {"all": range(faces), "none": (), "one": ()}
 
-        def places(a: Json) -> list[int]:
-            found = a if type(a) is list else known[a] if type(a) is str else [a]
-            there = all(0 <= k < faces for k in found) and len(set(found)) == len(found)
+        def places(a: Json) -> Any:
+            found = dict.fromkeys(a if type(a) is list else [a]) if type(a) is not str else known[a]
+            there = all(0 <= k < faces for k in found) and (type(a) is not list or len(found) == len(a))
             demand(there, f"{self.title}: there is no such face")
-            return found
+            return found  # a sequence in which a face is soon found
 
         n, side, self.name, self.title = len(y), told["side"], told["name"], shown(told["name"])
         self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
@@ -624,27 +636,38 @@ class Rows:
 
     def gain(self, m: list[Vector]) -> Fraction:
         """What multipliers (by face) earn, if they keep their signs and caps."""
-        total, linear, logistic = ZERO, self.loss == "linear", self.loss == "logistic"
+        linear, logistic = self.loss == "linear", self.loss == "logistic"
+        total = self.kink * sum(self.each_kept(k, *whole(part)) for k, part in enumerate(m))
+        if self.loss == "hinge" and self.pays == "sum":
+            return total
         for i, (cap, at, own) in enumerate(zip(self.cap, self.at, zip(*m))):
             if any(own) or (linear and at):
-                demand(min(own) >= 0, f"{self.title}: a multiplier of sample {i} is negative")
-                there = all(k in at for k, v in enumerate(own) if v)
-                demand(there, f"{self.title}: sample {i} has no row where it has a multiplier")
                 every = sum(own)
                 parts = [own[k] for k in at] if self.pays == "sum" else [every]
                 kept = cap is None or (max(parts) <= cap and (min(parts) == cap or not linear))
                 demand(kept, f"{self.title}: sample {i} is above its cap, or below it where it may not be")
-                total += self.kink * every
                 if logistic and cap:
                     total += sum(cap * entropy([p / cap, 1 - p / cap]) for p in parts)
                 if self.pays == "soft" and every:
                     total += every / self.sharp * entropy([v / every for v in own])
         return total
 
+    def each_kept(self, k: int, own: list[int], den: int) -> Fraction:
+        """The sum of multipliers at a face, if each keeps its sign and its cap by itself."""
+        demand(min(own) >= 0, f"{self.title}: a multiplier is negative")
+        for i, v in enumerate(own):
+            if v:
+                cap = self.cap[i]
+                if k not in self.at[i]:
+                    raise Refused(f"{self.title}: sample {i} has no row where it has a multiplier")
+                if cap is not None and v * cap.denominator > cap.numerator * den:
+                    raise Refused(f"{self.title}: sample {i} is above its cap")
+        return Fraction(sum(own), den)
+
     def pull(self, m: list[Vector], betas: list[Vector]) -> None:
         """Add to the betas what multipliers (by face) are, with their sides."""
         for beta, part in zip(betas, m):
-            beta[:] = [b + s * v if v else b for b, s, v in zip(beta, self.side, part)]
+            beta[:] = [(b + v if s > 0 else b - v) if v else b for b, s, v in zip(beta, self.side, part)]
         for i, less in enumerate(self.less):
             for k in less:
                 betas[k][i] -= self.side[i] * sum(part[i] for part in m)
@@ -658,7 +681,10 @@ def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fr
     w = min(max(best if v > 0 else -best, low), high)
     demand(abs(w) < inf, "a weight that has no price is pulled")
     found = v * w - share * h * w * w - least * abs(w) - count
-    found += off * max(abs(low), abs(high)) if off else 0
+    if off:
+        reach = max(abs(low), abs(high))
+        demand(reach < inf, "a weight without ends has features that are not exact")
+        found += off * reach
     return max(found, ZERO) if count and low <= 0 <= high else found
 
 
@@ -816,10 +842,10 @@ class Program:
         for name, parts in told.get("rows", {}).items():
             demand(len(parts) == self.faces, f"{shown(name)} is not told for each face")
             old: list[Any] = found.get(name) or [None] * self.faces
-            self.work.spend(self.faces * self.samples.n / 20)
+            self.work.spend(self.faces * (self.samples.n / 20 + 8))
             found[name] = [vector(v, self.samples.n, shown(name), False, o) for v, o in zip(parts, old)]
-            for part in found[name]:
-                self.note(part)
+            for part, v in zip(found[name], parts):
+                self.note(map(part.__getitem__, v["at"]) if type(v) is dict else part)
         demand(set(found) == {rows.name for rows in self.rows}, "there must be multipliers of every family")
         return found
 
@@ -849,22 +875,21 @@ class Program:
         self.prices[0][j], self.constant = kept, constant
         return min(found)
 
-    def charge_bound(self, known: Held) -> None:
-        """Charge what a bound by these multipliers takes."""
+    def charge_bound(self) -> None:
+        """Charge what a bound by multipliers takes."""
         n, faces, bits = self.samples.n, self.faces, 2 * self.bits
-        self.work.spend(sum(faces * n / 8 for _ in self.rows))
-        for rows in self.rows:
-            used = sum(n - part.count(ZERO) for part in known[rows.name])
-            used += rows.places if rows.loss == "linear" else 0
-            self.work.spend(used * rows.effort, bits)
-        self.work.spend(faces * n * (8 if self.share else 0.5), bits)
-        self.work.spend(faces * self.width * (6 if self.kind != "kernel" else 1), bits)
-        self.work.hold(faces * (n + self.width), 100 + bits // 8)
+        for rows in self.rows:  # whose multipliers are summed up
+            self.work.spend(faces * (n / 8 + 8))
+            self.work.spend(rows.places * (rows.effort if rows.effort > 10 else 3), self.bits)
+        self.work.spend(faces * n * (8 if self.share else 0.25), bits)
+        self.work.spend(faces * self.width * (3 if self.kind != "kernel" else 1), bits)
+        for count in (1, -1):  # for this bound alone
+            self.work.hold(count * faces * (n + self.width), 100 + bits // 8)
 
     def bound(self, told: Json, slopes: list[Vector], above: Held | None = None) -> tuple[Fraction, Fraction]:
         """What multipliers earn and pay, if they keep signs, caps and balance; slopes are of the variance."""
         known, gain, paid = self.known(told, above or {}), self.constant, ZERO
-        self.charge_bound(known)
+        self.charge_bound()
         betas = [[ZERO] * self.samples.n for _ in range(self.faces)]
         for rows in self.rows:
             gain += rows.gain(known[rows.name])
@@ -947,6 +972,10 @@ def check(claim: Json, path: str, say: Callable[[str], None], work: Work | None 
         raise
     except OSError as error:
         raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Refused("the data are not text in UTF-8, nor a .npy file") from error
+    except csv.Error as error:
+        raise Refused(f"the table is broken: {error}") from error
     except Exception as error:  # whatever a broken file leads to, it is no proof
         raise Refused(f"a file is broken ({type(error).__name__}: {shown(str(error))})") from error
     work.space = space
@@ -957,8 +986,11 @@ def prove(claim: Json, path: str, say: Callable[[str], None], work: Work) -> Non
     trees = [(told["multipliers"], 0)] if told["kind"] == "bounds" else []
     while trees:
         tree, level = trees.pop()
+        work.spend(10)
         demand(level <= MOST_LEVELS, f"the tree has more than {MOST_LEVELS} levels")
         trees += [(way, level + 1) for way in read(tree, TREE, "tree").get("ways", [])]
+        if level:
+            work.grant(sum(map(told_numbers, chain(*tree.get("rows", {}).values()))))
     rows, m, y = load_samples(told["data"], path, work)
     say(f"the data are read: {len(y)} samples of {m} features, {y.count(1)} of them +1")
     demand(digest(rows, m, y) == told["data"]["sha256"], "the samples are not those of the claim")
@@ -991,7 +1023,9 @@ def claims_of(path: str, work: Work) -> Json:
         with open(path, "rb") as file:
             content = file.read(MOST_FILE + 1)
         demand(len(content) <= MOST_FILE, f"a claim file has at most {MOST_FILE >> 20} MB")
-        work.hold(content.count(b",") + content.count(b"[") + content.count(b"{"), 70)
+        elements = content.count(b",") + content.count(b"[") + content.count(b"{")
+        work.hold(elements, 70)
+        work.spend(elements * 2)
         work.hold(2, len(content))
         told = read(parsed(content.decode("utf-8")), FILE, "file of claims")
     except OSError as error:

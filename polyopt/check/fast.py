@@ -94,7 +94,7 @@ class _Kernel:
 
     def charge(self, at: list[int]) -> None:
         """Charge the columns that are not kept, and the sum of all."""
-        inside = self.plain.bits_of([self.top, self.low]) + 2 * self.samples.bits
+        inside = self.plain.bits_of([self.top]) + 2 * self.samples.bits + self.plain.bits_of([self.low])
         bits = self.plain.BITS if self.is_rbf else self.degree * inside
         new = sum(j not in self.columns for j in at)
         self.samples.charge_columns(new / _SPEED, inside, bits)

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.corrupted_claims import corrupted
-from helpers.reader_of_claims import leaves, number
 from sklearn.base import clone
 
 import polyopt
+from benchmarks.campaign.reader_of_claims import leaves, number
 from formulations.l0_data import as_l0_data
 from polyopt.certificates.claims.statement import numeral
 from polyopt.check import check as checker
@@ -80,17 +80,17 @@ def test_every_pattern_is_in_a_leaf_and_costs_its_bound_at_least(saved, scores, 
     y, data = problem[1], problem[2]
     tree = saved[0]["global"][0]["claims"][0]["multipliers"]
     proven = []
-    for told, M in leaves(tree, {}, SIZE, 1, {}):
+    for _, told, M in leaves(tree, {}, SIZE, 1, {}):
         u = np.array(M["margin"][0], dtype=float)
         r = C * y * (data.K.T @ (y * u))
         free = np.array([j not in told for j in range(SIZE)])
-        on = np.array([told.get(j, 0) == 1 for j in range(SIZE)])
+        on = np.array([1 in told.get(j, ()) for j in range(SIZE)])
         saved_by = np.maximum(r - 1.0, 0.0)[free].sum() + np.maximum(r, 0.0)[on].sum()
         assert abs(y @ u) < 1e-12
         proven.append((told, on.sum() + u.sum() - saved_by))
     assert len(proven) > 3
     for sigma, score in scores:
-        within = [bound for told, bound in proven if all(sigma[j] == way for j, way in told.items())]
+        within = [bound for told, bound in proven if all(way == {sigma[j]} for j, way in told.items())]
         assert len(within) == 1
         assert within[0] <= score + 1e-9
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from helpers.cases import few
 from helpers.corrupted_claims import corrupted
-from helpers.reader_of_claims import believes, leaves, number
 
 import polyopt
+from benchmarks.campaign.reader_of_claims import believes, leaves, number
 from formulations.polytope import lift
 from polyopt.certificates.claims.refine import exact_solution
 from polyopt.certificates.claims.statement import numeral
@@ -79,7 +79,7 @@ def test_every_assignment_is_in_a_leaf_and_costs_its_bound_at_least(saved):
     samples = Samples(A, (A * A).sum(axis=1), np.ones(n), int((y < 0).sum()))
     positives = order[samples.inside :].tolist()
     proven = []
-    for told, M in leaves(claim["claims"][0]["multipliers"], {}, n, K, {}):
+    for _, told, M in leaves(claim["claims"][0]["multipliers"], {}, n, K, {}):
         a = np.array(M["margin"], dtype=float)[:, order]
         W = np.zeros((K, 3))
         for k in range(K):

@@ -1,0 +1,377 @@
+"""The checker as its user meets it: types of a claim, data files, bounds on the work, and output."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+from benchmarks.campaign.claims import MACHINES, Outcome, claims_of, mutate
+from benchmarks.campaign.mutated_claims import KINDS
+from polyopt.check import check as checker
+from polyopt.datasets import read_csv
+
+
+def said_of(told, data, tmp_path, capsys, name="data.svm"):
+    """Exit status and lines of the checker; told is a dict, or the text of the file."""
+    (tmp_path / "c.json").write_text(told if isinstance(told, str) else json.dumps(told))
+    (tmp_path / name).write_bytes(data)
+    capsys.readouterr()
+    status = checker.main([str(tmp_path / "c.json"), str(tmp_path / name)])
+    return status, capsys.readouterr().out.splitlines()
+
+
+def refusal(*arguments, **named):
+    status, lines = said_of(*arguments, **named)
+    assert status == 1
+    assert lines[-1].startswith("Refused: ")
+    assert sum(line.startswith("Refused: ") for line in lines) == 1
+    return lines[-1]
+
+
+def least_squares(rows, value, faces=1, repeated=1):
+    """A claim that w = value is the least point of min w^2 with w >= value in these rows."""
+    y = [1, -1] * repeated
+    cells = [{0: 1.0}, {}] * repeated
+    margins = [
+        {"name": f"row {k}", "kink": value, "cap": "inf", "at": [0, *["none"] * (2 * repeated - 1)]} | row
+        for k, row in enumerate(rows)
+    ]
+    return {
+        "kind": "bounds", "title": "it",
+        "data": {"features": 1, "labels": {"-1": "-1", "+1": "1"}, "rows": [[0, 2 * repeated]],
+                 "sha256": checker.digest(cells, 1, y)},
+        "program": {"faces": faces, "intercept": False, "features": {"kind": "plain"},
+                    "size": {"kind": "square", "factor": 1}, "rows": margins},
+        "point": {"w": [value] * faces},
+        "multipliers": {"rows": {row["name"]: [{"at": [0], "is": [2 * value * (k == 0)]}] * faces
+                                 for k, row in enumerate(margins)}},
+        "claim": {"value": faces * value**2, "bound": faces * value**2, "gap": 0},
+    }  # fmt: skip
+
+
+TWO_ROWS = b"1 1:1\n-1\n"
+
+
+def file_of(*claims):
+    return {"format": "polyopt claim", "version": 1, "claims": list(claims)}
+
+
+def test_a_claim_by_hand_is_proven(tmp_path, capsys):
+    """The claim that the tests below break is true, and accepted."""
+    status, lines = said_of(file_of(least_squares([{"side": 1}], 3)), TWO_ROWS, tmp_path, capsys)
+    assert (status, lines[-1]) == (0, "Every step holds.")
+
+
+def test_a_row_in_floats_does_not_hide_a_violation(tmp_path, capsys):
+    """w = 2^60 breaks w >= 2^60 + 1, also where a side of 1.0 would compare them as floats."""
+    claim = least_squares([{"side": 1}, {"side": 1, "kink": 2**60 + 1}], 2**60)
+    claim["claim"] |= {"value": str(2**120), "bound": str(2**120)}
+    claim["multipliers"]["rows"]["row 0"] = [[2**61, 0]]
+    assert "breaks the row 'row 1'" in refusal(file_of(claim), TWO_ROWS, tmp_path, capsys)
+    claim["program"]["rows"][1]["side"] = 1.0
+    assert "1.0" in refusal(file_of(claim), TWO_ROWS, tmp_path, capsys)
+    with pytest.raises(checker.Refused, match=r"rows\[1\].side"):
+        checker.check(claim, str(tmp_path / "data.svm"), lambda step: None)
+
+
+def places(node, path=()):
+    for key, below in node.items() if isinstance(node, dict) else enumerate(node):
+        yield (*path, key)
+        if isinstance(below, (dict, list)):
+            yield from places(below, (*path, key))
+
+
+def changed(told, path, value):
+    found = holder = copy.deepcopy(told)
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    return found
+
+
+@pytest.mark.parametrize("value", [1.5, 1.0, True, False, None, {}, {"at": 0}, b""], ids=repr)
+@pytest.mark.parametrize("name", ["svm", "logistic", "worst", "sigma", "expansion"])
+def test_no_place_takes_a_value_of_another_type(name, value):
+    """Floats, nulls, booleans and other containers are refused at every place of a claim, by type."""
+    (claim,) = claims_of(name)[0]["claims"]
+    for path in places(claim):
+        wrong = changed(claim, path, value)
+        if wrong == claim and repr(wrong) == repr(claim):
+            continue
+        if path == ("program", "intercept") and type(value) is bool:
+            continue
+        assert checker.misfit(wrong, checker.CLAIM) is not None or path[:1] == ("multipliers",), path
+        with pytest.raises(checker.Refused):
+            checker.check(wrong, "no such file", lambda step: None)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_no_object_takes_an_unknown_field(name):
+    """A field that FORMAT.md does not have is refused in every object."""
+    told = claims_of(name)[0]
+    for path in [(), *places(told["claims"][0])]:
+        for field in ("surplus", "at?", "str"):
+            claim = copy.deepcopy(told["claims"][0])
+            holder = claim
+            for key in path:
+                holder = holder[key]
+            if isinstance(holder, dict) and path[-2:-1] != ("multipliers",) and path[-1:] != ("rows",):
+                holder[field] = "all"
+                with pytest.raises(checker.Refused, match="FORMAT"):
+                    checker.check(claim, "no such file", lambda step: None)
+
+
+def test_fields_twice_are_refused_in_every_object():
+    """An object with a field twice has no meaning, wherever it stands."""
+    text = json.dumps(claims_of("cpm")[0])
+    for field in (
+        '"format"',
+        '"title"',
+        '"sha256"',
+        '"-1"',
+        '"name"',
+        '"w"',
+        '"margin"',
+        '"gap"',
+        '"factor"',
+    ):
+        at = text.index(f"{field}: ")
+        with pytest.raises(checker.Refused, match="stands twice"):
+            checker.parsed(f"{text[:at]}{field}: 0, {text[at:]}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_claim_with_one_thing_broken_is_refused_or_true(kind, tmp_path):
+    """A mutation that leaves the format is refused with one line; any other is refused, or leaves it true."""
+    draw, outcome = random.Random(kind), Outcome()
+    for name in MACHINES:
+        mutate(name, kind, draw, tmp_path, outcome)
+    assert outcome.faults == []
+    assert outcome.refused.total() + outcome.accepted.total() >= 4
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["<f8", ">f8", "<f4", "<f2", "<i8", ">i4", "<i2", "|i1", "|u1", "<u8"])
+def test_a_npy_file_is_read_as_numpy_reads_it(kind, order, tmp_path):
+    """Every order and type of real numbers gives the numbers of numpy.load."""
+    matrix = np.array([[1, 2, 3], [4, 50, 6], [7, 8, 9], [0, 1, 1]]).astype(kind)
+    np.save(tmp_path / "d.npy", np.asarray(matrix, order=order))
+    found = [
+        [*cells.values(), label] for cells, label in checker.from_npy(str(tmp_path / "d.npy"), checker.Work())
+    ]
+    assert found == np.load(tmp_path / "d.npy").tolist()
+
+
+def as_npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+MATRIX = as_npy(np.arange(12.0).reshape(4, 3))
+
+
+@pytest.mark.parametrize("content", [
+    MATRIX + b"\0", MATRIX + bytes(96), MATRIX[:-1], MATRIX[:-24], MATRIX + MATRIX, b"\x93NUMPX" + MATRIX[6:],
+    b"\x93NUMPY\x04\0" + MATRIX[8:], as_npy(np.arange(3.0)), as_npy(np.zeros((2, 2, 2))),
+    as_npy(np.zeros((0, 3))), as_npy(np.zeros((2, 2), dtype=complex)), as_npy(np.array([["a", "b"]])),
+    as_npy(np.array([[True, False]])),
+    MATRIX.replace(b"(4, 3)", b"(3, 4)").replace(b"'<f8'", b"'|f8'"), MATRIX.replace(b"(4, 3)", b"(5, 3)"),
+    MATRIX.replace(b"(4, 3)", b"(-4,3)"), MATRIX[:40], b"",
+])  # fmt: skip
+def test_a_npy_file_that_is_not_as_its_header_says_is_refused(content, tmp_path):
+    """Longer, shorter, of another shape, type or version: nothing is guessed."""
+    (tmp_path / "d.npy").write_bytes(content)
+    told = {
+        "features": 2,
+        "labels": {"-1": "2", "+1": "5"},
+        "rows": [[0, 2]],
+        "sha256": "",
+        "kind": "",
+    }
+    with pytest.raises((checker.Refused, ValueError, SyntaxError)):
+        checker.load_samples(told, str(tmp_path / "d.npy"))
+
+
+TABLES = {
+    "label last": ("a,b,y\n1,2,in\n3,4.5,out\n", -1),
+    "label first": ("y,a,b\nin,1,2\nout,3,-4e-3\n", 0),
+    "label named": ("a;y;b\n1;in;2\n3;out;4\n", "y"),
+    "a name that is a number": ("1,2,3\n4,5,6\n7,8,9\n", "2"),
+    "no header": ("1\t2\tin\n3\t4\tout\n", -1),
+    "quotes, blanks, a mark": ('\ufeffa,b,y\r\n"1", 2 ,"in, side"\r\n\r\n3,4,out\r\n', -1),
+    "many commas in a text": ("a;b;y\n1;2;p,q,r,s\n3;4;t\n", -1),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_read_as_polyopt_reads_it(name, tmp_path):
+    """Header, separator and label column have one meaning."""
+    text, target = TABLES[name]
+    path = tmp_path / "d.csv"
+    path.write_bytes(text.encode())
+    cells, labels = zip(*checker.from_table(str(path), target, checker.Work()), strict=True)
+    found = read_csv(path, target)
+    assert [list(row.values()) for row in cells] == found.X.tolist()
+    assert list(labels) == [str(label) for label in found.y]
+
+
+@pytest.mark.parametrize("text", [
+    "y,a,b\n1,2\n-1,-1\n1,3,5\n", "y,a,b\n1,2,\n-1,-1,0\n", "y,a,b\n1,2,3,4\n", "y,a,a\n1,2,3\n",
+    "y,,b\n1,2,3\n",
+    "y,a,b\n1,2,nan\n", "y,a,b\n1,2,1_0\n", "y,a,b\n1,2,inf\n", "y,a,b\n1,2,0x1\n", "y,a,b\n,2,3\n",
+    "y,a,b\n1,2,\u0663\n", 'y,a,b\n1,2,"3\n', "y\n1\n", "y,a,b\n1,#2,3\n", "", "\n", "1,2,3\n1,word,3\n",
+])  # fmt: skip
+def test_a_broken_table_is_refused(text, tmp_path):
+    """Short and long rows, empty cells, names twice, and texts for numbers: nothing is filled or skipped."""
+    (tmp_path / "d.csv").write_text(text)
+    with pytest.raises((checker.Refused, checker.csv.Error)):
+        list(checker.from_table(str(tmp_path / "d.csv"), 0, checker.Work()))
+
+
+def test_svmlight_is_read_as_scikit_learn_reads_it(tmp_path):
+    """Comments, blanks and samples without features included."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 5)) * (rng.random((20, 5)) < 0.4), rng.integers(0, 3, 20)
+    dump_svmlight_file(X, y, str(tmp_path / "d.svm"), zero_based=False, comment="two\nlines")
+    with (tmp_path / "d.svm").open("ab") as file:
+        file.write(b"\n  +1.0\t2:3.5 # 4:1\n# \xc3\xa9\n-1\n")
+    cells, labels = zip(*checker.from_svmlight(str(tmp_path / "d.svm"), checker.Work()), strict=True)
+    A, b = load_svmlight_file(str(tmp_path / "d.svm"), n_features=5, zero_based=False)
+    assert [[row.get(j, 0.0) for j in range(5)] for row in cells] == A.toarray().tolist()
+    assert [float(label) for label in labels] == b.tolist()
+
+
+@pytest.mark.parametrize("line", [
+    b"1 2:1 1:1", b"1 1:1 1:1", b"1 0:1", b"1 -1:1", b"1 1:", b"1 1:nan", b"1 1:1_0", b"1 qid:3 1:1", b"1 1",
+    b"1:1",
+    b"word 1:1", b"1,2 1:1", b"1 +1:1", b"1 1:1\xff", "1 \u0661:1".encode(), b"1 1:1e999",
+])  # fmt: skip
+def test_a_broken_line_of_svmlight_is_refused(line, tmp_path, capsys):
+    """Also where the claim is not about that sample."""
+    told = file_of(least_squares([{"side": 1}], 3))
+    said = refusal(told, TWO_ROWS + line + b"\n", tmp_path, capsys)
+    assert "broken" not in said
+
+
+def hostile():
+    """Claims that take little room and would take hours, or gigabytes."""
+    one = least_squares([{"side": 1}], 3)
+    poly = {
+        "kind": "kernel",
+        "kernel": "poly",
+        "gamma": f"1/{2**2000 + 1}",
+        "coef0": "0x1p9000",
+        "degree": 20,
+    }
+    kernel = {**one["program"], "features": poly}
+    yield "powers of long numbers", one | {"program": kernel, "point": {"w": [[1, 1]]}}
+    yield "long numbers", one | {"point": {"w": ["0x" + "f" * 4000 + "p9000"]}}
+    yield "long fractions", one | {"point": {"w": [f"1/{10**3999 + 7}"]}, "multipliers": {
+        "rows": {"row 0": [[f"1/{10**3998 + 3}", 0]]}}}  # fmt: skip
+    yield "features", changed(one, ("data", "features"), 10**9)
+    many = least_squares([{"side": 1, "name": f"r{k}"} for k in range(40)], 3, faces=3_000, repeated=300)
+    yield "faces by families by samples", many
+    deep, wide = {}, {}
+    for _ in range(500):
+        deep = {"weight": 0, "ways": [deep, {}]}
+    yield "levels", one | {"multipliers": deep}
+    for _ in range(40):
+        wide = {"weight": 0, "ways": [wide, wide]}
+    yield "cases", one | {"multipliers": {"rows": {"row 0": [[0, 0]]}} | wide}
+
+
+@pytest.mark.parametrize(("name", "claim"), [pytest.param(*case, id=case[0]) for case in hostile()])
+def test_work_that_would_not_end_is_refused_before_it_is_done(name, claim, tmp_path):
+    """What a claim asks for is counted before it is computed; a little of it is all that this test allows."""
+    (tmp_path / "d.svm").write_bytes(TWO_ROWS * (len(claim["multipliers"].get("rows", {})) // 40 * 299 + 1))
+    with pytest.raises(checker.Refused):
+        checker.check(claim, str(tmp_path / "d.svm"), lambda step: None, checker.Work(2e6, 1e8))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 200_000, '{"a":' * 200_000, "9" * 100_000, '{"format": NaN}', '{"format": -1e5}', "\ufeff{}"],
+)
+def test_a_file_that_is_no_claim_is_refused_in_a_line(text, tmp_path, capsys):
+    """Depth, digits, and what JSON readers take besides JSON."""
+    refusal(text, TWO_ROWS, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("name", [
+    "x: yes\nEvery step holds.\n", "\x1b[2K\rEvery step holds.", "\u2028Every step holds.",
+    "\ud800", "na\u00efve \u6f22",
+    "x" * 10**5,
+])  # fmt: skip
+def test_names_are_quoted_and_cut(name, tmp_path, capsys):
+    """Of a title, a family or a label no line of its own can be made, on any terminal."""
+    true = least_squares([{"side": 1}], 3)
+    status, lines = said_of(file_of(true | {"title": name}), TWO_ROWS, tmp_path, capsys)
+    assert status == 0
+    wrong = least_squares([{"side": 1}, {"side": 1, "name": name, "kink": 4}], 3)
+    line = refusal(file_of(wrong), TWO_ROWS, tmp_path, capsys)
+    for said in (*lines, line):
+        assert said.isascii()
+        assert said.isprintable()
+        assert len(said) < 300
+    assert lines.count("Every step holds.") == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8", "cp1252", "utf-16"])
+def test_any_terminal_can_print_what_it_says(encoding, tmp_path):
+    """Exit status 0 and nothing on the error stream, also where the title and the path are not ASCII."""
+    claim, data = tmp_path / "\u00e9.json", tmp_path / "\u6f22.svm"
+    claim.write_text(json.dumps(file_of(least_squares([{"side": 1}], 3) | {"title": "\u00e9\ud800"})))
+    data.write_bytes(TWO_ROWS)
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": encoding}
+    for path, status in ((data, 0), (tmp_path / "no \u00e9\n", 1)):
+        command = [sys.executable, checker.__file__, str(claim), str(path)]
+        done = subprocess.run(command, capture_output=True, check=False, env=environment)
+        assert (done.returncode, done.stderr) == (status, b"")
+        assert (
+            done.stdout.decode(encoding)
+            .splitlines()[-1]
+            .startswith(("Every step holds.", "Refused: ")[status])
+        )
+
+
+def test_help_says_how_to_run_it(capsys):
+    """Usage, what is proven, and the exit statuses."""
+    for option in ("-h", "--help"):
+        assert checker.main([option]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith("usage: ")
+        assert "exit status: 0" in said
+
+
+@pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"], ["--version", "x"]])
+def test_wrong_arguments_end_with_status_2(arguments, capsys):
+    """One line on the error stream, and none on the other."""
+    assert checker.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("usage: ")
+
+
+def test_what_is_printed_is_not_better_than_what_is_proven(tmp_path, capsys):
+    """Values are rounded up and bounds down."""
+    claim = least_squares([{"side": 1}], 3)
+    claim["claim"] |= {
+        "value": f"{9 * 10**30 + 1}/{10**30}",
+        "bound": f"{9 * 10**30 - 1}/{10**30}",
+        "gap": f"3/{10**30}",
+    }
+    status, lines = said_of(file_of(claim), TWO_ROWS, tmp_path, capsys)
+    assert status == 0
+    assert "at most 9.000000000000002," in lines[3]
+    assert "prove 8.999999999999998," in lines[4]
