@@ -71,7 +71,7 @@ _STYLE = {
 
 
 def _give_matplotlib_a_cache() -> None:
-    """Name a cache to matplotlib where the home is read-only; it would list the fonts anew in every process."""
+    """Name a cache to matplotlib where the home is read-only, or every process lists the fonts anew."""
     named = {"MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} & os.environ.keys()
     if named or "matplotlib" in sys.modules or os.access(os.path.expanduser("~"), os.W_OK):
         return
