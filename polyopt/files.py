@@ -15,9 +15,16 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 __all__ = [
-    "STANDARD", "append_text", "check_target", "is_writable", "replacing", "temporary_folder", "write_bytes",
+    "STANDARD",
+    "append_text",
+    "check_is_file",
+    "check_target",
+    "is_writable",
+    "replacing",
+    "temporary_folder",
+    "write_bytes",
     "write_text",
-]  # fmt: skip
+]
 
 STANDARD = "-"  # standard input or standard output, where a file could be named
 _LONGEST = 200  # bytes of a name that are kept in the name of its temporary file; most systems allow 255
@@ -222,6 +229,31 @@ def check_target(
             raise ValueError(
                 f"{option}: {target} is the file that is read; name another, or add --overwrite-input"
             )
+
+
+def check_is_file(path: Path, what: str) -> None:
+    """Refuse a path that is no file.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    what : str
+        What is read from it, such as ``"model"``.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is nothing.
+    ValueError
+        When it is a folder, a pipe or a device.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; a {what} is read from a file")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device; a {what} is read from a file")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {what} file {str(path)!r}")
 
 
 def is_writable(folder: Path) -> bool:
