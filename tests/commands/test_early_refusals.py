@@ -93,3 +93,14 @@ def test_help(told):
     """The list of commands needs none of the libraries that compute."""
     status, heavy, _ = told["--help"]
     assert (status, heavy) == (0, [])
+
+
+def test_models_of_all_methods_need_no_cvxpy():
+    """Neither cvxpy nor matplotlib is imported with any estimator, and so by no prediction."""
+    script = (
+        "import sys; from polyopt.models import load_model; from polyopt.methods import METHODS;"
+        "[METHODS[name].estimator_class for name in METHODS];"
+        "print(*{'cvxpy', 'matplotlib', 'sklearn'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["sklearn"]
