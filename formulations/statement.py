@@ -221,4 +221,5 @@ class Statement:
     def violations(self, values: Mapping[str, ArrayLike]) -> dict[str, float]:
         """Largest violation of each row at the point `values`, by row name."""
         self.assign(values)
-        return {row.name: float(np.max(row.constraint.violation())) for row in self.rows}
+        with np.errstate(invalid="ignore"):  # cvxpy divides by norms in cones, which may be 0
+            return {row.name: float(np.max(row.constraint.violation())) for row in self.rows}

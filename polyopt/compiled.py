@@ -13,8 +13,6 @@ Compilation happens once, and so is left out of every time limit.
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
 import time
 import warnings
 from functools import cache as once
@@ -26,8 +24,9 @@ from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
 from numba.extending import intrinsic, overload
 
 from formulations.clock import leave_out
+from polyopt.files import temporary_folder
 
-__all__ = ["borrowed", "njit", "temporary_cache"]
+__all__ = ["borrowed", "njit"]
 
 _Arrays = TypeVar("_Arrays")
 
@@ -60,12 +59,13 @@ def _enable_cache(dispatcher: Any) -> None:
             return
         except RuntimeError:  # numba found no folder to write to
             pass
-    folder = temporary_cache()
+    folder = temporary_folder()
     if folder is None:
+        _warn_once()
         return
     given = numba.config.CACHE_DIR
     try:
-        numba.config.CACHE_DIR = folder
+        numba.config.CACHE_DIR = str(folder)
         dispatcher.enable_caching()
     except RuntimeError:  # the folder has become unwritable
         pass
@@ -80,30 +80,12 @@ def _has_home() -> bool:
 
 
 @once
-def temporary_cache() -> str | None:
-    """Make or find a folder that the user alone can write to; None, after a warning, where there is none.
-
-    Machine code is run, so a folder that belongs to somebody else, or that others can enter, is not taken.
-    """
-    try:
-        owner = os.getuid() if hasattr(os, "getuid") else None  # temporary folders of Windows are the user's
-        folder = os.path.join(tempfile.gettempdir(), "polyopt" if owner is None else f"polyopt-{owner}")
-        os.makedirs(folder, mode=stat.S_IRWXU, exist_ok=True)
-        found = os.lstat(folder)
-        is_private = owner is None or (
-            found.st_uid == owner and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-        )
-        if stat.S_ISDIR(found.st_mode) and is_private:
-            tempfile.TemporaryFile(dir=folder).close()
-            return folder
-    except OSError:
-        pass
+def _warn_once() -> None:
     warnings.warn(
         "compiled loops cannot be kept, and every process compiles them anew, as no cache folder can be "
         "written; the environment variable NUMBA_CACHE_DIR can name one",
         stacklevel=2,
     )
-    return None
 
 
 class _CompilationTimer(event.Listener):

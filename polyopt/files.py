@@ -7,12 +7,24 @@ import os
 import secrets
 import stat
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = ["STANDARD", "append_text", "check_target", "replacing", "write_bytes", "write_text"]
+__all__ = [
+    "STANDARD",
+    "append_text",
+    "check_is_file",
+    "check_target",
+    "is_writable",
+    "replacing",
+    "temporary_folder",
+    "write_bytes",
+    "write_text",
+]
 
 STANDARD = "-"  # standard input or standard output, where a file could be named
 _LONGEST = 200  # bytes of a name that are kept in the name of its temporary file; most systems allow 255
@@ -217,3 +229,69 @@ def check_target(
             raise ValueError(
                 f"{option}: {target} is the file that is read; name another, or add --overwrite-input"
             )
+
+
+def check_is_file(path: Path, what: str) -> None:
+    """Refuse a path that is no file.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    what : str
+        What is read from it, such as ``"model"``.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is nothing.
+    ValueError
+        When it is a folder, a pipe or a device.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; a {what} is read from a file")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device; a {what} is read from a file")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {what} file {str(path)!r}")
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether a file can be made in a folder; where it is not there yet, in the one it would be made in.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    """
+    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return True
+    except OSError:
+        return False
+
+
+@cache
+def temporary_folder() -> Path | None:
+    """The user's own folder among the temporary ones, for caches that have no other place.
+
+    What is kept there is trusted, and some of it is run: a folder that is somebody else's, or that others can
+    enter, is not taken.
+
+    Returns
+    -------
+    Path or None
+        None where there is none and none can be made.
+    """
+    try:
+        owner = os.getuid() if hasattr(os, "getuid") else None  # Windows has one for each user
+        folder = Path(tempfile.gettempdir(), "polyopt" if owner is None else f"polyopt-{owner}")
+        folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_private = owner is None or (
+        found.st_uid == owner and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    )
+    return folder if stat.S_ISDIR(found.st_mode) and is_private and is_writable(folder) else None

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formulations.arguments import real_array, tolerance
-from formulations.optimality import conditions
 from polyopt.certificates.certificate import Certificate, conclude_conditions, residual
 from polyopt.certificates.claims.statement import without_form
 
@@ -59,6 +58,8 @@ def certify_program(
         A variable or a row without values, values of the wrong shape or not finite, or a tolerance out of
         its range.
     """
+    from formulations.optimality import conditions  # with cvxpy, which no other certificate needs
+
     tol = tolerance(tol)
     point = _checked("primal", primal, program.variables)
     found = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from formulations import soft_rmm
 from formulations.arguments import at_least
 from formulations.recovery import as_data
 from polyopt.certificates.machine import Given, certify_families
@@ -51,6 +50,8 @@ def certify_soft_rmm(
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in
         :func:`polyopt.certificates.machine.certify_families`.
     """
+    from formulations import soft_rmm  # with cvxpy
+
     X, y = as_data(X, y)
     rows = soft_rmm.families(y, C, at_least("B", B, 0.0), D)
     name = "the Relative Margin Machine with slack on its bounds"

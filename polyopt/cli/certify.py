@@ -60,9 +60,8 @@ def certify(
     intercept (free, penalised, none), loss and margin.
     """
     from polyopt.cli.console import output
-    from polyopt.cli.data import Form
-    from polyopt.files import check_target
-    from polyopt.models import load_model
+    from polyopt.cli.data import Form, check_data
+    from polyopt.files import check_is_file, check_target
 
     form = Form(separator, decimal, categorical, impute, large)
     inputs = [str(path) for path in (model, data, coefficients, of) if path is not None]
@@ -71,12 +70,18 @@ def certify(
     if model is not None and data is not None and len(inputs) == 2:
         if given or (positive, target, time_limit, form) != (None, None, None, Form()):
             raise ValueError("a model has settings of its own; options for them are for --coefficients")
+        check_is_file(model, "model")
+        check_data(data)
+        from polyopt.models import load_model  # takes seconds, and so only when the paths are right
+
         found = load_model(model)
         certificate = found.estimator.certificate()
         output().print(certificate.table())
         if out is not None:
             write_claim(certificate, found, data, out, replace_input=overwrite_input)
     elif coefficients is not None and of is not None and len(inputs) == 2:
+        check_is_file(coefficients, "coefficients")
+        check_data(of, target, form)
         given |= {"positive": positive, "time_limit": time_limit}
         certificate, column = _of_solution(coefficients, of, program, given, target, form)
         output().print(certificate.table())
@@ -90,6 +95,8 @@ def _of_solution(
     coefficients: Path, data: str, program: str, given: dict[str, Any], target: str | None, form: Form
 ) -> tuple[Certificate, str | int]:
     """The certificate of another package's solution, and the label column of the data."""
+    if program not in PROGRAMS:
+        raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
     import pandas as pd
 
     from formulations.matrices import is_sparse
@@ -99,8 +106,6 @@ def _of_solution(
     from polyopt.datasets import fit_preparation
     from polyopt.foreign.certify import certify_solution
 
-    if program not in PROGRAMS:
-        raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
     known = (*PROGRAMS[program], "positive", "time_limit")
     if unknown := [name for name in given if name not in known]:
         raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program])}")

@@ -79,9 +79,7 @@ def compare(
     their intervals, and the differences of test error between methods.
     """
     from polyopt.cli.console import progress
-    from polyopt.cli.data import Form, check_faces, check_read_once, load_data
-    from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA
-    from polyopt.compare import compare as run
+    from polyopt.cli.data import Form, check_data, check_faces, check_read_once, load_data
     from polyopt.files import check_target
 
     if csv and json:
@@ -91,10 +89,19 @@ def compare(
         others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
         ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
-    chosen, given = _chosen(methods, prove, given, others)
-    names = _with_built_in(data or (PROVABLE_DATA if prove else DEFAULT_DATA))
-    check_read_once(names)
+    chosen = _chosen(methods, prove)
     form = Form(separator, decimal, categorical, impute, large)
+    named = _with_built_in(data or ())
+    check_read_once(named)
+    for text in named:
+        check_data(text, target, form)
+
+    # What is imported from here on takes seconds, and is imported only when paths and options are right.
+    from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA
+    from polyopt.compare import compare as run
+
+    names = named or _with_built_in(PROVABLE_DATA if prove else DEFAULT_DATA)
+    given = _settings_of(chosen, given, others)
     datasets = [load_data(text, target, form) for text in names]
     for one in datasets:
         check_faces(one, given, large)
@@ -137,20 +144,24 @@ def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
     say(f"report: {report}")
 
 
-def _chosen(
-    methods: str | None, prove: bool, settings: dict[str, Any], others: list[str] | None
-) -> tuple[list[str], dict[str, Any]]:
-    """The names of the methods to compare, and the settings, of which each is one of a method's."""
-    from polyopt.compare import DEFAULT_METHODS, METHODS, find_method
-    from polyopt.methods.registry import for_kernel
+def _chosen(methods: str | None, prove: bool) -> list[str]:
+    """The names of the methods to compare."""
+    from polyopt.methods import DEFAULT_METHODS, METHODS, find_method
 
     usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
     chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
     if prove and not any(find_method(name).proving for name in chosen):
         able = ", ".join(method.name for method in METHODS.values() if method.proving)
         raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
-    entries = [for_kernel(find_method(name), settings.get("kernel")) for name in chosen]
-    return chosen, options.check_settings(entries, settings, others)
+    return chosen
+
+
+def _settings_of(methods: list[str], settings: dict[str, Any], others: list[str] | None) -> dict[str, Any]:
+    """The settings, of which each is one of a method's."""
+    from polyopt.methods.registry import find_method, for_kernel
+
+    entries = [for_kernel(find_method(name), settings.get("kernel")) for name in methods]
+    return options.check_settings(entries, settings, others)
 
 
 def _show(found: Comparison, csv: bool, json: bool) -> None:

@@ -13,7 +13,7 @@ from polyopt.text import visible
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset, Source
 
-__all__ = ["Form", "check_faces", "check_read_once", "column_of", "first_row", "load_data"]
+__all__ = ["Form", "check_data", "check_faces", "check_read_once", "column_of", "first_row", "load_data"]
 
 _MANY_CLASSES = 100  # 4,950 pairs
 _SOME_CLASSES = 20  # 190 pairs; more, where most labels stand once, are numbers rather than classes
@@ -47,17 +47,16 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
     ValueError
         When it is neither; the message lists the names. When fitting it would take absurdly long.
     """
-    from polyopt.datasets import is_svmlight, load, names, open_source, read_csv, read_svmlight
+    check_data(text, target, form)
+    if _is_named(text):
+        from polyopt.datasets import load
 
-    path = Path(text)
-    if text in names() and not path.is_file():
-        _refuse_options(text, "a data set with a form of its own", target, form)
         return load(text)
-    if text != "-" and not path.exists():
-        raise ValueError(f"{text!r} is neither a file nor a known data set; known: {', '.join(names())}")
+    from polyopt.datasets import is_svmlight, open_source, read_csv, read_svmlight
+
     source = open_source(text)
     if not is_svmlight(source):
-        impute = _one_of("--impute", form.impute, ("median", "most-frequent"))
+        impute = _imputation(form.impute)
         found = read_csv(
             source,
             -1 if target is None else column_of(source, target, form.separator),
@@ -74,6 +73,41 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
     if not form.large:
         _check_sizes(found)
     return replace(found, name=visible(found.name))
+
+
+def check_data(text: str, target: str | None = None, form: Form = Form()) -> None:  # noqa: B008 - frozen
+    """Refuse what can be seen to be wrong before any of it is read, and before numpy is imported.
+
+    Parameters
+    ----------
+    text, target, form
+        As :func:`load_data` takes them.
+
+    Raises
+    ------
+    ValueError
+        When it is neither a file nor the name of a set, or an option has no such value.
+    FileNotFoundError
+        When it is a folder.
+    """
+    from polyopt.datasets import names
+    from polyopt.datasets._source import check_there
+
+    _imputation(form.impute)
+    if _is_named(text):
+        _refuse_options(text, "a data set with a form of its own", target, form)
+    elif text != "-":
+        path = Path(text)
+        if not path.exists():
+            raise ValueError(f"{text!r} is neither a file nor a known data set; known: {', '.join(names())}")
+        check_there(path)
+
+
+def _is_named(text: str) -> bool:
+    """Whether it names a data set; a file of that name comes first."""
+    from polyopt.datasets import names
+
+    return text in names() and not Path(text).is_file()
 
 
 def check_read_once(texts: Sequence[str]) -> None:
@@ -131,15 +165,11 @@ def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> Non
         raise ValueError(f"--{wrong[0]} is for CSV files; {text} is {kind}")
 
 
-def _one_of(
-    option: str, value: str | None, allowed: tuple[str, ...]
-) -> Literal["median", "most-frequent"] | None:
-    for one in allowed:
-        if value == one:
-            return one  # type: ignore[return-value]
-    if value is None:
-        return None
-    raise ValueError(f"{option} must be {' or '.join(allowed)}, not {value!r}")
+def _imputation(value: str | None) -> Literal["median", "most-frequent"] | None:
+    """The value of ``--impute``, if it is one."""
+    if value is None or value == "median" or value == "most-frequent":
+        return value
+    raise ValueError(f"--impute must be median or most-frequent, not {value!r}")
 
 
 def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:

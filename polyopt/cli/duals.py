@@ -43,20 +43,26 @@ def duals(
     The method is fitted to all rows of the data, with scaled features.
     """
     from polyopt.cli.console import emit, output, progress, say, warnings_as_sentences
-    from polyopt.cli.data import Form, check_faces, load_data
-    from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.settings import settings_text
-    from polyopt.datasets import fit_preparation
+    from polyopt.cli.data import Form, check_data, check_faces, load_data
     from polyopt.methods.registry import find_method, for_kernel
-    from polyopt.sensitivity import sensitivities
 
     given = options.read_settings(
         others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
         ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
     entry = for_kernel(find_method(method), given.get("kernel"))
+    named = solver.of(entry)
+    form = Form(separator, decimal, categorical, impute, large)
+    check_data(data, target, form)
+
+    # What is imported from here on takes seconds, and is imported only when paths and options are right.
+    from polyopt.compare.data import check_dataset, scaler_for
+    from polyopt.compare.settings import settings_text
+    from polyopt.datasets import fit_preparation
+    from polyopt.sensitivity import sensitivities
+
     given = options.check_settings([entry], given, others)
-    found = load_data(data, target, Form(separator, decimal, categorical, impute, large))
+    found = load_data(data, target, form)
     check_dataset(found)
     check_faces(found, given, large)
     found, _ = fit_preparation(found)
@@ -64,10 +70,10 @@ def duals(
     drawn = progress(f"{entry.name} on {found.name}", quiet)
     with warnings_as_sentences(), answering_for(entry), drawn, whole_command() as run:
         settings = entry.settings_for(X, found.y, **given)
-        estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
+        estimator = entry.make(named, settings, time_limit=time_limit, seed=seed).fit(X, found.y)
         frame = estimator.duals_
     end_if_stopped(run)
-    rows = _rows_of(entry, frame, solver.of(entry))
+    rows = _rows_of(entry, frame, named)
     frame = _sorted(frame, list(rows), entry.leftovers)
     if csv:
         meanings = frame["letter"].map({letter: row.meaning for letter, row in rows.items()})

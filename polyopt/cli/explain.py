@@ -56,12 +56,17 @@ def explain(
     """
     import json
 
-    from polyopt.explanations import explain_model
-    from polyopt.files import check_target
+    from polyopt.cli.data import check_data
+    from polyopt.files import check_is_file, check_target
 
     if row is None and (hold or within_data):
         raise ValueError(f"{'--hold' if hold else '--within-data'} is about a row: say which by --row")
+    check_is_file(model, "model")
+    check_data(data)
     check_target(report, "--report", inputs=(model, data), replace_input=overwrite_input)
+
+    from polyopt.explanations import explain_model  # takes seconds, and so only when the paths are right
+
     subject, X, y = _read(model, data, (separator, decimal), by_position)
     if not len(X):
         raise ValueError(f"{data} has no rows")

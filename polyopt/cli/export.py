@@ -27,10 +27,13 @@ def export(
     """
     from polyopt.cli.console import say
     from polyopt.cli.info import size_text
-    from polyopt.files import check_target, write_bytes
-    from polyopt.models import load_model
+    from polyopt.files import check_is_file, check_target, write_bytes
 
+    check_is_file(model, "model")
     check_target(out, "--out", inputs=(model,))
+
+    from polyopt.models import load_model  # takes seconds, and so only when the paths are right
+
     made = load_model(model).to_onnx()
     content = made.SerializeToString()
     write_bytes(out, content)

@@ -66,13 +66,8 @@ def fit(
     whole fit, with all its pairs of classes. Ctrl-C ends it with the best point, which is saved where --out
     names a new file; a file that is there is replaced by it only with --keep-interrupted.
     """
-    from formulations.runs import one_run
-    from polyopt.cli.columns import by_features
     from polyopt.cli.console import progress, say, warnings_as_sentences
-    from polyopt.cli.data import Form, check_faces, load_data
-    from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.settings import settings_text
-    from polyopt.datasets import fit_preparation
+    from polyopt.cli.data import Form, check_data, check_faces, load_data
     from polyopt.files import check_target
     from polyopt.methods.registry import find_method, for_kernel
 
@@ -81,10 +76,21 @@ def fit(
         ridge=ridge, kernel=kernel, gamma=gamma, calibration=calibration,
     )  # fmt: skip
     entry = for_kernel(find_method(method), given.get("kernel"))
-    given = options.check_settings([entry], given, others)
+    named = solver.of(entry)
+    form = Form(separator, decimal, categorical, impute, large)
+    check_data(data, target, form)
     for path, option in ((out, "--out"), (claim, "--certificate")):
         check_target(path, option, inputs=(data,), replace_input=overwrite_input, is_alone=False)
-    table = load_data(data, target, Form(separator, decimal, categorical, impute, large))
+
+    # What is imported from here on takes seconds, and is imported only when paths and options are right.
+    from formulations.runs import one_run
+    from polyopt.cli.columns import by_features
+    from polyopt.compare.data import check_dataset, scaler_for
+    from polyopt.compare.settings import settings_text
+    from polyopt.datasets import fit_preparation
+
+    given = options.check_settings([entry], given, others)
+    table = load_data(data, target, form)
     check_dataset(table)
     check_faces(table, given, large)
     found, preparation = fit_preparation(table)
@@ -96,7 +102,7 @@ def fit(
         with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
             with one_run(time_limit) as limited:
                 settings = entry.settings_for(X, found.y, **given)
-                machine = entry.make(solver.of(entry), settings, time_limit=limited.left, seed=seed)
+                machine = entry.make(named, settings, time_limit=limited.left, seed=seed)
             estimator = machine.fit(X, found.y)
             certificate = _certified(estimator)
         with whole.finishing():

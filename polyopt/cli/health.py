@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import re
-import tempfile
 import time
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from polyopt.files import is_writable, temporary_folder
 
 __all__ = ["NEEDED", "examine"]
 
@@ -97,7 +98,7 @@ def _caches(problems: list[str]) -> dict[str, Any]:
         compiled = [file for file in place.glob(f"{source.stem}.*.nbi") if _is_newer(file, source)]
         family.append(bool(compiled))
     homes = dict.fromkeys(str(place.parent) for place in places)
-    writable = bool(places) and all(_is_writable(place) for place in places)
+    writable = bool(places) and all(is_writable(place) for place in places)
     if not writable:
         problems.append("compiled kernels cannot be kept: set NUMBA_CACHE_DIR to a folder that is writable")
     kernels = {
@@ -110,7 +111,7 @@ def _caches(problems: list[str]) -> dict[str, Any]:
         state = "warm" if all(ready) else "cold: the first fit compiles" if not any(ready) else "warm in part"
         found[name] = f"{state} ({sum(ready)} of {len(ready)} files)"
     data = cache_folder()
-    found["data sets"] = {"in": str(data), "size": _size(data.rglob("*")), "writable": _is_writable(data)}
+    found["data sets"] = {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}
     return found
 
 
@@ -118,27 +119,15 @@ def _cache_of(source: Path) -> Path | None:
     """The folder in which the compiled functions of a file are kept; None where none can be written."""
     from numba.core.caching import CompileResultCacheImpl, UserProvidedCacheLocator
 
-    from polyopt.compiled import temporary_cache
-
     for kind in CompileResultCacheImpl._locator_classes:
         if (locator := kind.from_function(examine, str(source))) is not None:
             return Path(locator.get_cache_path())
-    folder = temporary_cache()
+    folder = temporary_folder()
     return folder and Path(folder, UserProvidedCacheLocator.get_suitable_cache_subpath(str(source)))
 
 
 def _is_newer(file: Path, source: Path) -> bool:
     return file.stat().st_mtime >= source.stat().st_mtime
-
-
-def _is_writable(folder: Path) -> bool:
-    """Whether a file can be made in a folder; where it is not there yet, in the one it would be made in."""
-    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            return True
-    except OSError:
-        return False
 
 
 def _size(files: Iterable[Path]) -> str:

@@ -30,7 +30,11 @@ def info(
     import textwrap
 
     from polyopt.cli.console import output
-    from polyopt.models import load_model
+    from polyopt.files import check_is_file
+
+    check_is_file(model, "model")
+
+    from polyopt.models import load_model  # takes seconds, and so only when the path is right
 
     found = _facts(load_model(model), model.stat().st_size)
     if as_json:

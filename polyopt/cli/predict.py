@@ -52,13 +52,17 @@ def predict(
     method has some of its own.
     """
     from polyopt.cli.console import emit, say
-    from polyopt.cli.data import Form
-    from polyopt.files import STANDARD, check_target, write_bytes, write_text
-    from polyopt.models import load_model
+    from polyopt.cli.data import Form, check_data
+    from polyopt.files import STANDARD, check_is_file, check_target, write_bytes, write_text
 
+    check_is_file(model, "model")
+    check_data(data)
     check_target(out, "--out", inputs=(model, data), replace_input=overwrite_input)
     check_target(reliability, "--reliability", inputs=(model, data), replace_input=overwrite_input)
     kind = None if reliability is None else _kind_of(reliability)
+
+    from polyopt.models import load_model  # takes seconds, and so only when the paths are right
+
     saved = load_model(model)
     X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)

@@ -59,13 +59,19 @@ def rules(
     With --data it says how often the rules as they are printed agree with the model. The terms kept of a face
     are its largest, coefficient times the feature's spread; the others are put at their typical values.
     """
-    from polyopt.cli.data import Form
-    from polyopt.models import load_model
-    from polyopt.models.rules import Rules
+    from polyopt.cli.data import Form, check_data
+    from polyopt.files import check_is_file
 
     form = Output.CSV if csv else form
     if fidelity is not None and (terms is not None or data is None):
         raise ValueError("--fidelity finds the number of terms on --data: give that, and no --terms")
+    check_is_file(model, "model")
+    if data is not None:
+        check_data(data)
+
+    from polyopt.models import load_model  # takes seconds, and so only when the paths are right
+    from polyopt.models.rules import Rules
+
     found, is_for_people = load_model(model), form in (Output.TEXT, Output.MARKDOWN)
     digits = _DIGITS if digits is None and is_for_people else digits
     try:

@@ -2,35 +2,43 @@
 
 ``load(name)`` is the front door to every named set, ``catalogue()`` the list of them;
 ``read_svmlight`` and ``read_csv`` read a user's own files and name every broken line.
+
+Names are imported when they are first used, so that the list of sets can be had without numpy.
 """
 
-from polyopt.datasets._catalogue import built_in, catalogue, names
-from polyopt.datasets._csvfile import Table, read_csv, read_table
-from polyopt.datasets._dataset import Dataset, Features
-from polyopt.datasets._errors import DataFileError, DatasetUnavailable
-from polyopt.datasets._generators import (
-    make_polyceptron1,
-    make_polyceptron2,
-    make_polytope,
-    make_two_lines,
-    polyceptron_faces,
-)
-from polyopt.datasets._labels import as_known, labels_of_text
-from polyopt.datasets._layout import first_cells, is_number
-from polyopt.datasets._load import load
-from polyopt.datasets._preparation import (
-    columns_of_features,
-    features_of,
-    fit_preparation,
-    imputes,
-    prepared_names,
-    table_preparation,
-    text_columns,
-    unseen_texts,
-)
-from polyopt.datasets._shapes import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
-from polyopt.datasets._source import Source, open_source
-from polyopt.datasets._svmlight import is_svmlight, read_svmlight, svmlight_block, svmlight_lines
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polyopt.datasets._catalogue import built_in, catalogue, names
+    from polyopt.datasets._csvfile import Table, read_csv, read_table
+    from polyopt.datasets._dataset import Dataset, Features
+    from polyopt.datasets._errors import DataFileError, DatasetUnavailable
+    from polyopt.datasets._generators import (
+        make_polyceptron1,
+        make_polyceptron2,
+        make_polytope,
+        make_two_lines,
+        polyceptron_faces,
+    )
+    from polyopt.datasets._labels import as_known, labels_of_text
+    from polyopt.datasets._layout import first_cells, is_number
+    from polyopt.datasets._load import load
+    from polyopt.datasets._preparation import (
+        columns_of_features,
+        features_of,
+        fit_preparation,
+        imputes,
+        prepared_names,
+        table_preparation,
+        text_columns,
+        unseen_texts,
+    )
+    from polyopt.datasets._shapes import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
+    from polyopt.datasets._source import Source, open_source
+    from polyopt.datasets._svmlight import is_svmlight, read_svmlight, svmlight_block, svmlight_lines
 
 __all__ = [
     "DataFileError",
@@ -72,3 +80,55 @@ __all__ = [
     "text_columns",
     "unseen_texts",
 ]
+
+_HOMES = {
+    "DataFileError": "_errors",
+    "Dataset": "_dataset",
+    "DatasetUnavailable": "_errors",
+    "Features": "_dataset",
+    "Source": "_source",
+    "Table": "_csvfile",
+    "as_known": "_labels",
+    "built_in": "_catalogue",
+    "catalogue": "_catalogue",
+    "columns_of_features": "_preparation",
+    "features_of": "_preparation",
+    "first_cells": "_layout",
+    "fit_preparation": "_preparation",
+    "imputes": "_preparation",
+    "is_number": "_layout",
+    "is_svmlight": "_svmlight",
+    "labels_of_text": "_labels",
+    "load": "_load",
+    "make_bananas": "_shapes",
+    "make_checkerboard": "_shapes",
+    "make_polyceptron1": "_generators",
+    "make_polyceptron2": "_generators",
+    "make_polytope": "_generators",
+    "make_ringnorm": "_shapes",
+    "make_two_lines": "_generators",
+    "make_two_spirals": "_shapes",
+    "names": "_catalogue",
+    "open_source": "_source",
+    "polyceptron_faces": "_generators",
+    "prepared_names": "_preparation",
+    "read_csv": "_csvfile",
+    "read_svmlight": "_svmlight",
+    "read_table": "_csvfile",
+    "svmlight_block": "_svmlight",
+    "svmlight_lines": "_svmlight",
+    "table_preparation": "_preparation",
+    "text_columns": "_preparation",
+    "unseen_texts": "_preparation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,6 +8,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from polyopt.files import temporary_folder
+
 if TYPE_CHECKING:
     import pooch  # type: ignore[import-untyped]
 
@@ -33,10 +35,11 @@ _CHUNK = 1 << 14  # bytes; of the last one, nothing is kept where a connection b
 
 
 def cache_folder() -> Path:
-    """Where downloaded sets are kept between sessions."""
+    """Where downloaded sets are kept between sessions; a temporary folder for users without a home."""
     import pooch
 
-    return Path(pooch.os_cache("polyopt"))
+    folder, spare = Path(pooch.os_cache("polyopt")), temporary_folder()
+    return folder if folder.is_absolute() or spare is None else spare
 
 
 def retrieve(url: str, folder: Path) -> Path:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from polyopt.datasets._download import DIGESTS
 
 UCI = "CC BY 4.0, as UCI states for the sets it hosts"
@@ -48,8 +46,8 @@ class Entry:
     downloads : tuple of str, optional
         Names of the publisher's files, of a set that is fetched; none where scikit-learn fetches and checks
         it.
-    dtype : type
-        Element type of X.
+    dtype : str
+        numpy's name of the element type of X.
     """
 
     name: str
@@ -66,7 +64,7 @@ class Entry:
     files: tuple[str, ...] = ()
     url: str = ""
     downloads: tuple[str, ...] = ()
-    dtype: type[np.generic] = np.float64
+    dtype: str = "float64"
 
     @property
     def is_checked(self) -> bool:

@@ -6,8 +6,6 @@ whichever way it comes, so that a number does not depend on the machine.
 
 from __future__ import annotations
 
-import numpy as np
-
 from polyopt.datasets._built_in import DIGITS
 from polyopt.datasets._entry import LIBSVM, UCI, UCI_FILES, Entry, named, pixels, single
 
@@ -45,7 +43,7 @@ FETCHED = (
             "t10k-images-idx3-ubyte.gz",
             "t10k-labels-idx1-ubyte.gz",
         ),
-        dtype=np.uint8,
+        dtype="uint8",
     ),
     Entry(
         name="usps",

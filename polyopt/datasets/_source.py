@@ -108,9 +108,7 @@ def open_source(path: str | Path | Source) -> Source:
             raise DataFileError("standard input", "is closed")
         return _kept(Path("standard input"), cast(BinaryIO, sys.stdin.buffer))
     found = Path(path)
-    if not found.exists() or found.is_dir():
-        kind = "is a folder" if found.is_dir() else "does not exist"
-        raise FileNotFoundError(f"cannot read {str(path)!r}: it {kind} (looked at {found.absolute()})")
+    check_there(found)
     try:
         regular = stat.S_ISREG(found.stat().st_mode)
         with found.open("rb") as stream:
@@ -120,6 +118,24 @@ def open_source(path: str | Path | Source) -> Source:
             return Source(found) if regular and not packed else _kept(found, stream)
     except PermissionError as error:
         raise PermissionError(f"cannot read {str(path)!r}: it may not be read by you") from error
+
+
+def check_there(path: Path) -> None:
+    """Refuse a path where nothing can be read.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is nothing, or a folder.
+    """
+    if not path.exists() or path.is_dir():
+        kind = "is a folder" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(f"cannot read {str(path)!r}: it {kind} (looked at {path.absolute()})")
 
 
 def kind_of(source: Source) -> str:

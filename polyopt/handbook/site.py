@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import formulations
 import polyopt
+from polyopt.files import is_writable, temporary_folder
 from polyopt.text import visible
 
 if TYPE_CHECKING:
@@ -93,10 +94,12 @@ def digest() -> str:
 
 
 def site_folder() -> Path:
-    """Where this version's site is kept, once it is built."""
+    """Where this version's site is kept once it is built: in the cache or, if that is read-only, aside."""
     from polyopt.datasets._download import cache_folder
 
-    return cache_folder() / "handbook" / f"{polyopt.__version__}-{digest()}"
+    own = Path("handbook", f"{polyopt.__version__}-{digest()}")
+    kept, spare = cache_folder() / own, temporary_folder()
+    return kept if spare is None or (kept / MARK).is_file() or is_writable(kept) else spare / own
 
 
 def kept_site() -> Path:

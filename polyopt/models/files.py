@@ -18,7 +18,7 @@ from polyopt.estimators.calibration import Calibration
 from polyopt.estimators.columns import Columns
 from polyopt.estimators.hinges import Hinges
 from polyopt.estimators.piecewise_power import PiecewisePower
-from polyopt.files import write_bytes
+from polyopt.files import check_is_file, write_bytes
 from polyopt.methods import METHODS
 from polyopt.models.model import Model
 
@@ -96,12 +96,7 @@ def load_model(path: str | Path) -> Model:
         When it is not a model of polyopt, is damaged, or would make anything a model has no need of.
     """
     path = Path(path)
-    if not path.is_file():
-        if path.is_dir():
-            raise ValueError(f"{path} is a folder; a model is read from a file")
-        if path.exists():
-            raise ValueError(f"{path} is a pipe or a device; a model is read from a file")
-        raise FileNotFoundError(f"there is no model file {str(path)!r}")
+    check_is_file(path, "model")
     if not zipfile.is_zipfile(path):
         with path.open("rb") as stream:
             if stream.read(4) == b"PK\x03\x04":

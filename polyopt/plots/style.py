@@ -6,9 +6,13 @@ depends on colour alone. Figures are made by the object-oriented interface and h
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from polyopt.files import temporary_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,6 +68,18 @@ _STYLE = {
     "axes.facecolor": "none",
     "axes.unicode_minus": True,
 }
+
+
+def _give_matplotlib_a_cache() -> None:
+    """Name a cache to matplotlib where the home is read-only, or every process lists the fonts anew."""
+    named = {"MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} & os.environ.keys()
+    if named or "matplotlib" in sys.modules or os.access(os.path.expanduser("~"), os.W_OK):
+        return
+    if folder := temporary_folder():
+        os.environ["MPLCONFIGDIR"] = str(folder / "matplotlib")
+
+
+_give_matplotlib_a_cache()
 
 
 @contextmanager
