@@ -68,6 +68,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
     time_limit: float | None
     random_state: Any
     _perplexity: float | None = None
+    _known: NDArray[np.float64] | None = None  # faces that the next global search is to reach
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -80,6 +81,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
         self._side, self.solver_ = side, self._pick_solver(X) if begin is None else "exact"
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
         program = (X, self._y, self._costs, self._settings())
+        self._known = None
         if begin is None:
             self._show(solve_cpm(*program, self._seed()))
         else:
@@ -105,6 +107,19 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
                 stacklevel=3,
             )
 
+    def begin_from(self, fitted: PolytopeLearner) -> Self:
+        """Let the next fit, of two classes by "global", begin from known faces as well.
+
+        Its answer is then no worse.
+
+        Parameters
+        ----------
+        fitted : ConvexPolytopeMachine
+            A machine fitted to the same samples with the same settings, by any solver, with one polytope.
+        """
+        self._known = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
+        return self
+
     def _settings(self) -> Settings:
         return Settings(
             n_faces=self.n_faces,
@@ -123,6 +138,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
             penalty=self._price(),
             integers=self.integers,
             group_size=self.group_size,
+            known=self._known,
         )
 
     def _starts(self) -> int:

@@ -271,7 +271,8 @@ def solve_plume(
     whole("max_iter", max_iter)
     step_tol = max(tolerance(tol), _SLOW)
     stages: list[Stage[Array]] = [
-        Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in (softer(problem.gamma) if anneal else [])
+        Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol)
+        for gamma in (softer(problem.gamma) if anneal else [])
     ]
     stages.append(Stage(problem, _STEPS_BEFORE, step_tol) if polish else Stage(problem, max_iter, tol))
 
@@ -303,13 +304,18 @@ def softer(gamma: float) -> list[float]:
 def _polished(
     problem: PlumeProblem, found: Solution, max_iter: int, tol: float, time_limit: float | None
 ) -> Solution:
-    """The stationary point that L-BFGS or Newton's method reaches from the end of EM in `max_iter` iterations."""
+    """The stationary point that L-BFGS or Newton's method reaches from the end of EM."""
     if max_iter <= 0:
         return replace(found, status=Status.ITERATION_LIMIT)
     point = problem.polish(found["W"], max_iter, tol, time_limit)
     W, gamma = point["W"], {"gamma": problem.gamma}
     records = [
-        {"step": found.iterations + number, **record, **gamma, "seconds": found.solve_time + record["seconds"]}
+        {
+            "step": found.iterations + number,
+            **record,
+            **gamma,
+            "seconds": found.solve_time + record["seconds"],
+        }
         for number, record in enumerate(point.history, 1)
     ]
     if records:
