@@ -183,8 +183,8 @@ class _Race:
                     seconds = min(limits, default=_PROOF if endless else None)
                     left -= 1
                     how = {"settings": settings, "time_limit": seconds, "seed": seed}
-                    known = best.estimator if best is not None and solver == method.proving else None
-                    row = replace(_fit(method, solver, how, data, wrong, known), split=split, seed=seed)
+                    begin = best.estimator if best is not None and solver == method.proving else None
+                    row = replace(_fit(method, solver, how, data, wrong, begin), split=split, seed=seed)
                     if row.estimator is not None and (best is None or row.objective < best.objective):
                         best = row
                     self._take(row)
@@ -234,9 +234,9 @@ def _warm_up(method: Method, prove: bool, given: Mapping[str, Any]) -> None:
 
 
 def _fit(
-    method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "", known: Any = None
+    method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "", begin: Any = None
 ) -> Row:
-    """Fit and certify, from the `known` machine too if the method can; or a row that says what is `wrong`."""
+    """Fit and certify, from the machine `begin` too if the method can; or a row that says what is `wrong`."""
     known: dict[str, Any] = {
         "data": data.name,
         "method": method.name,
@@ -252,8 +252,8 @@ def _fit(
         with answering_for(method), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row's status says it
             estimator = method.make(solver, **given)
-            if known is not None and hasattr(estimator, "begin_from"):
-                estimator.begin_from(known)
+            if begin is not None and hasattr(estimator, "begin_from"):
+                estimator.begin_from(begin)
             started = time.perf_counter()
             estimator.fit(data.X_train, data.y_train)
             seconds = time.perf_counter() - started

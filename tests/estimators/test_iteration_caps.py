@@ -15,30 +15,41 @@ from formulations.solution import Status
 
 LARGE = 50_000  # iterations, more than any of the runs below needs
 UNCAPPED = ("auto", "global")  # an alias, and searches whose max_iter caps nothing
+SAMPLED = ("decomposition",)  # solvers with a row for some iterations and for the last one
+GOING = ("PolytopeUnion",)  # classes that are to be removed
 UNITS = ("iteration", "epoch", "pass", "round", "step")
+HINGE = [{}, {"kernel": "linear"}]
 OPTIONS = {
     "ConvexPolytopeMachine": [{}, {"l1": 0.3}, {"max_features": 1}, {"integers": 3}, {"average": False}],
     "LogisticPolytopes": [{}, {"l1": 0.3}, {"group": 0.3}, {"max_numbers": 8}, {"n_faces": 1}],
     "PLUME": [
         {"gamma": 4.0},
-        {"gamma": 4.0, "polish": False},
+        {"gamma": 2.0, "polish": False},
         {"anneal": False},
         {"anneal": False, "polish": False},
         {"init": "kmeans"},
     ],
-    "Polyceptron": [{}, {"patience": None, "pocket": False}],
+    "Polyceptron": [{}, {"pocket": False}],
+    "RelativeMarginMachine": HINGE,
+    "SVM": HINGE,
+    "SigmaSVM": HINGE,
 }
+SLOW = [("exact", False)]  # solver and `polish`: hundreds of explicit programs
 
 
 def machines():
     for name in sorted(polyopt.__all__):
         kind = getattr(polyopt, name)
-        if not (isinstance(kind, type) and hasattr(kind, "fit") and "max_iter" in signature(kind).parameters):
+        if name in GOING or not (
+            isinstance(kind, type) and hasattr(kind, "fit") and "max_iter" in signature(kind).parameters
+        ):
             continue
         constraint = kind._parameter_constraints.get("solver")
         solvers = sorted(set(constraint[0].options) - set(UNCAPPED)) if constraint else [None]
         for solver in solvers:
             for options in OPTIONS.get(name, [{}]):
+                if (solver, options.get("polish")) in SLOW:
+                    continue
                 chosen = options if solver is None else {"solver": solver, **options}
                 words = [str(solver), *(f"{key}={value}" for key, value in options.items())]
                 yield pytest.param(kind, chosen, id=f"{name}-{'-'.join(words)}")
@@ -47,8 +58,8 @@ def machines():
 @pytest.fixture(scope="module")
 def samples():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
-    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=60) > 2.5, 1, 0)
+    X = rng.normal(size=(40, 3))
+    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=40) > 2.5, 1, 0)
 
 
 def fitted(kind, options, samples, max_iter):
@@ -67,11 +78,14 @@ def fitted(kind, options, samples, max_iter):
 
 
 def iterations_of_starts(machine):
-    """The rows of iterations of each start; None if the solver records nothing."""
+    """The number of iterations of each start by their rows; None if the solver records nothing."""
     history = machine.history_
     if history.empty:
         return None
     unit = next(name for name in UNITS if name in history)
+    if machine.solver_ in SAMPLED:
+        assert history[unit].is_monotonic_increasing
+        return [int(history[unit].iloc[-1])]
     rows = history[history[unit] > 0]
     starts = rows["start"] if "start" in rows else np.zeros(len(rows))
     for _, own in rows.groupby(starts):
@@ -79,7 +93,7 @@ def iterations_of_starts(machine):
     return np.unique(starts, return_counts=True)[1].tolist()
 
 
-@pytest.mark.parametrize(("kind", "options"), machines())
+@pytest.mark.parametrize(("kind", "options"), list(machines()))
 def test_max_iter_caps_what_is_counted_and_recorded(kind, options, samples):
     """A start makes at most `max_iter` iterations, all are rows of ``history_``, ``n_iter_`` is their number."""
     whole = fitted(kind, options, samples, LARGE)
@@ -94,7 +108,7 @@ def test_max_iter_caps_what_is_counted_and_recorded(kind, options, samples):
         assert not limited or max(starts) == max_iter
         if len(starts) == 1 and whole.n_iter_ > max_iter:
             assert limited
-    assert whole.solution_.status in (Status.SOLVED, Status.CONVERGED, Status.STALLED)
+    assert whole.solution_.status is not Status.ITERATION_LIMIT
 
 
 @pytest.mark.parametrize("options", [{}, {"polish": False}, {"anneal": False}])
