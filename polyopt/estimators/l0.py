@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["CrossEntropySVM"]
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
-# Shares of a time limit: with "global" and "highs" that of the cross-entropy method at most, which has the best
-# point of a search too large to end; with "exact" that of the integer program.
+# Shares of a time limit: with "global" and "highs" that of the cross-entropy method at most, which has the
+# best point of a search too large to end; with "exact" that of the integer program.
 _SHARE_OF_THE_START, _SHARE_OF_THE_PROGRAM = 0.9, 0.75
 
 
@@ -217,11 +217,11 @@ class CrossEntropySVM(ExpansionClassifier):
             known = None
         if self.solver_ == "exact":
             program = Clock(None if clock.left is None else _SHARE_OF_THE_PROGRAM * clock.left)
-            found, searched = solve_explicitly(data, program)
-            if found.status not in (Status.SOLVED, Status.INTERRUPTED):
+            answer, searched = solve_explicitly(data, program)
+            if answer.status not in (Status.SOLVED, Status.INTERRUPTED):
                 start = self._search(data, how, clock.left)
-                found = better_of(data, found, (start["alpha"], float(start["b"])))
-            return found if known is None else better_of(data, found, known), searched
+                answer = better_of(data, answer, (start["alpha"], float(start["b"])))
+            return answer if known is None else better_of(data, answer, known), searched
         if self.solver_ == "global":
             search = partial(self._search, data, how)
             found = solve_globally(

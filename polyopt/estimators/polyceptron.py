@@ -91,9 +91,9 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
         programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
         ``formulations.polyceptron``. Without a price both have one start more, the end of "batch", for which
-        there is a tenth of a `time_limit`. "global" goes on from the end of "highs" until it proves the optimum
-        or the `time_limit` is over; without one it solves 20,000 linear programs at most, and as many for
-        groups. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with ``group``.
+        there is a tenth of a `time_limit`. "global" goes on from the end of "highs" until the optimum is
+        proven or the `time_limit` is over; without one it solves 20,000 linear programs at most, and as many
+        for groups. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with ``group``.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0

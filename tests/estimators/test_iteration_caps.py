@@ -95,7 +95,7 @@ def iterations_of_starts(machine):
 
 @pytest.mark.parametrize(("kind", "options"), list(machines()))
 def test_max_iter_caps_what_is_counted_and_recorded(kind, options, samples):
-    """A start makes at most `max_iter` iterations, all are rows of ``history_``, ``n_iter_`` is their number."""
+    """A start makes at most `max_iter` iterations, each a row of ``history_``; ``n_iter_`` counts them."""
     whole = fitted(kind, options, samples, LARGE)
     for max_iter in (1, 2, 3, LARGE):
         machine = whole if max_iter == LARGE else fitted(kind, options, samples, max_iter)

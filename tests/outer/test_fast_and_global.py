@@ -100,6 +100,8 @@ def test_the_better_of_two_patterns_is_a_whole_solution(seed):
 def test_compare_hands_the_best_point_to_the_search():
     """In a comparison the search over all assignments is not above the rows before it."""
     X, y = ball(1, n=60)
-    table = compare(Dataset("ball", X, y.astype(int), ["inside", "outside"]), ["cpm"], time_limit=0.5, prove=True)
+    table = compare(
+        Dataset("ball", X, y.astype(int), ["inside", "outside"]), ["cpm"], time_limit=0.5, prove=True
+    )
     values = {row.solver: row.objective for row in table.rows}
     assert values["global"] <= min(values["exact"], values["sgd"]) * (1 + ROUNDING)

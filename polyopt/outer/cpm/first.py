@@ -83,7 +83,7 @@ def begin(
 
 
 def take(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -> None:
-    """Keep known faces (K, d), or the end of alternating from them, if they are the best; as :func:`begin`."""
+    """Keep known faces (K, d), or the end of alternating from them, if they are the best so far."""
     y = np.where(np.arange(len(data.C)) < data.inside, -1.0, 1.0)
     value = objective(y[:, None] * data.A[:, :-1], y, W, data.C)
     if best.limits[0] > value:
