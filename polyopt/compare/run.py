@@ -170,6 +170,7 @@ class _Race:
         for name, solvers in self._solvers.items():
             method = find_method(name)
             settings, wrong = _settings(method, data, self._given[name])
+            best: Row | None = None
             for solver in solvers:
                 for seed in self._seeds_of(name):
                     _end_if_stopped(current_run())
@@ -182,7 +183,11 @@ class _Race:
                     seconds = min(limits, default=_PROOF if endless else None)
                     left -= 1
                     how = {"settings": settings, "time_limit": seconds, "seed": seed}
-                    self._take(replace(_fit(method, solver, how, data, wrong), split=split, seed=seed))
+                    begin = best.estimator if best is not None and solver == method.proving else None
+                    row = replace(_fit(method, solver, how, data, wrong, begin), split=split, seed=seed)
+                    if row.estimator is not None and (best is None or row.objective < best.objective):
+                        best = row
+                    self._take(row)
                     step.done()
 
     def _take(self, row: Row) -> None:
@@ -228,8 +233,10 @@ def _warm_up(method: Method, prove: bool, given: Mapping[str, Any]) -> None:
                 method.make(solver, method.settings_for(X, y, **given)).fit(X, y)
 
 
-def _fit(method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "") -> Row:
-    """Fit and certify; or, where that cannot be done or something is `wrong`, a row that says so."""
+def _fit(
+    method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "", begin: Any = None
+) -> Row:
+    """Fit and certify, from the machine `begin` too if the method can; or a row that says what is `wrong`."""
     known: dict[str, Any] = {
         "data": data.name,
         "method": method.name,
@@ -245,6 +252,8 @@ def _fit(method: Method, solver: str, given: Mapping[str, Any], data: Prepared, 
         with answering_for(method), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row's status says it
             estimator = method.make(solver, **given)
+            if begin is not None and hasattr(estimator, "begin_from"):
+                estimator.begin_from(begin)
             started = time.perf_counter()
             estimator.fit(data.X_train, data.y_train)
             seconds = time.perf_counter() - started

@@ -70,6 +70,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
     time_limit: float | None
     random_state: Any
     _perplexity: float | None = None
+    _known: NDArray[np.float64] | None = None  # faces that the next global search is to reach
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -86,6 +87,9 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
         settings = self._settings()
         if settings.penalty is not None:
             settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
+        if settings.known is not None:
+            settings = replace(settings, known=used.faces(settings.known))
+        self._known = None
         program = (samples, self._y, self._costs, settings)
         if begin is None:
             found = solve_cpm(*program, self._seed())
@@ -113,6 +117,19 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
                 stacklevel=3,
             )
 
+    def begin_from(self, fitted: PolytopeLearner) -> Self:
+        """Let the next fit, of two classes by "global", begin from known faces as well.
+
+        Its answer is then no worse.
+
+        Parameters
+        ----------
+        fitted : ConvexPolytopeMachine
+            A machine fitted to the same samples with the same settings, by any solver, with one polytope.
+        """
+        self._known = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
+        return self
+
     def _settings(self) -> Settings:
         return Settings(
             n_faces=self.n_faces,
@@ -131,6 +148,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
             penalty=self._price(),
             integers=self.integers,
             group_size=self.group_size,
+            known=self._known,
         )
 
     def _starts(self) -> int:

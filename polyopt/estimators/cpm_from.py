@@ -59,7 +59,7 @@ class AssignedFaces(PricedFaces):
     max_features: int | None
     integers: int | None
     double_sided: bool
-    _fit_inputs: ClassVar[tuple[str, ...]] = ("_beginning",)
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_beginning", "_known")
     _beginning: Beginning | None = None  # of a fit_from, while it is at work
     _is_held = False  # whether the assignment was given, and stays
 

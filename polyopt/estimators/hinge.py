@@ -58,7 +58,8 @@ class HingeClassifier(HingeFit):
         outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" asks for
         1e-8 at most for up to 2,000 samples; the other solvers always do. A run that ends short warns.
     max_iter : int, optional
-        Iterations of the solver at most; the point reached is kept.
+        Iterations of the solver at most (working sets and Newton steps of "decomposition"), as ``n_iter_``
+        counts them; the point reached is kept.
     time_limit : float, optional
         Seconds for the whole fit, shared by the pairs of classes; the point reached is kept. Compiling
         on the first call counts. "exact" looks at the clock only between its iterations. With a kernel
@@ -75,6 +76,9 @@ class HingeClassifier(HingeFit):
     ----------
     duals_ : pandas.DataFrame
         One row per constraint, with its multiplier, in input order.
+    history_ : pandas.DataFrame
+        "interior-point": one row per iteration. "decomposition": a row every ten working sets, after each
+        Newton step and at the end, whose ``iteration`` is ``n_iter_``. "exact": empty.
     """
 
     C: float = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["CrossEntropySVM"]
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
-_SHARE = 0.75  # of the time limit, that the search for a start may take: what it finds is the answer's floor
+# Shares of a time limit: with "global" and "highs" that of the cross-entropy method at most, which has the
+# best point of a search too large to end; with "exact" that of the integer program.
+_SHARE_OF_THE_START, _SHARE_OF_THE_PROGRAM = 0.9, 0.75
 
 
 @estimator
@@ -56,9 +58,10 @@ class CrossEntropySVM(ExpansionClassifier):
         machine with the price 1/C, fitted once more: two linear programs. "highs" and "global" start from the
         answer of "ce" and prove the optimum, "highs" by the integer program in HiGHS, "global" by branch and
         bound over the relaxation, which asks "ce" only where it is open after some thousand steps; on more
-        than a few hundred samples they may never end without a `time_limit`. "exact" is the explicit program
-        of ``formulations.l0.mixed_integer`` by a general solver, for comparison; with `l2` that of
-        ``formulations.l0_ridge``, which SCIP solves, and "highs" takes none.
+        than a few hundred samples they may never end without a `time_limit`, of which "ce" has nine tenths
+        at most. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by a general solver, for
+        comparison; with `l2` that of ``formulations.l0_ridge``, which SCIP solves, and "highs" takes none. If
+        three quarters of a `time_limit` leave it open, "ce" has the rest, and the better point is the answer.
     l2 : float, default=0.0
         Price of the square of a coefficient, at least 0, beside what [1]_ has: it keeps coefficients small.
         There is no saving the proof to a file of claims with it.
@@ -118,6 +121,7 @@ class CrossEntropySVM(ExpansionClassifier):
     search: CrossEntropySettings | None = None
     random_state: Seed = None
 
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_known",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
         "solver": [StrOptions(set(_SOLVERS))],
@@ -128,6 +132,7 @@ class CrossEntropySVM(ExpansionClassifier):
 
     _price_of_squares: float = field(init=False, default=0.0)  # of the fit
     _searches: L0Search | None = field(init=False, default=None)
+    _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to be no worse than
     _searched: float | None = field(init=False, default=None)  # what a branch and bound proves of every score
     # The candidates, and what is proven of them.
     _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
@@ -141,6 +146,21 @@ class CrossEntropySVM(ExpansionClassifier):
         self._price_of_squares = float(self.l2)
         super()._fit_binary(X, y, weights, rows)
         self.score_ = self.solution_.objective
+
+    def begin_from(self, fitted: CrossEntropySVM) -> Self:
+        """Let the next fit, of two classes by "exact", "highs" or "global", begin from a known point as well.
+
+        Its answer is then no worse. With ``svm_screen``, which leaves centres out, the point is not used.
+
+        Parameters
+        ----------
+        fitted : CrossEntropySVM
+            A machine fitted to the same samples with the same settings, by any solver.
+        """
+        if isinstance(fitted.solution_, list):
+            return self
+        self._known = np.asarray(fitted.solution_["alpha"]), float(fitted.solution_["b"])
+        return self
 
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "ce" if self.solver == "auto" else self.solver
@@ -194,22 +214,33 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _find(self, data: L0Data, how: CrossEntropySettings, clock: Clock) -> tuple[Solution, float | None]:
         """The solver's answer, and what our own branch and bound, if asked, proves of every score."""
-        from polyopt.outer.l0.proof import prove, solve_explicitly, solve_globally
+        from polyopt.outer.l0.proof import better_of, prove, solve_explicitly, solve_globally
         from polyopt.outer.l0.search import L0Search, round_relaxation
 
+        known, self._known = self._known, None
         if self.solver_ == "one-norm":
             return round_relaxation(data, time_limit=clock.left), None
         if self.solver_ == "ce":
             return self._search(data, how, clock.left), None
+        if known is not None and len(known[0]) != len(data.centres):
+            known = None
         if self.solver_ == "exact":
-            return solve_explicitly(data, clock)
+            program = Clock(None if clock.left is None else _SHARE_OF_THE_PROGRAM * clock.left)
+            answer, searched = solve_explicitly(data, program)
+            if answer.status not in (Status.SOLVED, Status.INTERRUPTED):
+                start = self._search(data, how, clock.left)
+                answer = better_of(data, answer, (start["alpha"], float(start["b"])))
+            return answer if known is None else better_of(data, answer, known), searched
         if self.solver_ == "global":
             search = partial(self._search, data, how)
-            found = solve_globally(data, search, clock, share=_SHARE, progress=self._progress())
+            found = solve_globally(
+                data, search, clock, share=_SHARE_OF_THE_START, known=known, progress=self._progress()
+            )
             if self._searches is None:
                 self._searches = L0Search.none(data, found[0]["relaxation"])
             return found
-        start = self._search(data, how, None if clock.left is None else _SHARE * clock.left)
+        start = self._search(data, how, None if clock.left is None else _SHARE_OF_THE_START * clock.left)
+        start = start if known is None else better_of(data, start, known)
         if start.status in (Status.SOLVED, Status.INTERRUPTED):
             return start, None
         return prove(data, start, self.solver_, clock, self._progress())

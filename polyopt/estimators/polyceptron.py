@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Polyceptron"]
 
+_SHARE_OF_BATCH = 0.1  # of a time limit, for the point from which an exact or global run begins as well
 _UNPRICED = (
     "l1, group and signs need solver='highs' or 'exact', not {}: the criterion of the batch and the online "
     "variant is homogeneous, so that with any price W = 0 is its least, and no answer of theirs is proven"
@@ -94,9 +96,10 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     solver : {"auto", "batch", "online", "highs", "exact", "global"}, default="auto"
         "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
         programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
-        ``formulations.polyceptron``. "global" goes on from the end of "highs" until the optimum is proven
-        or the `time_limit` is over; without one it solves 20,000 linear programs at most, and as many for
-        groups. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with ``group``.
+        ``formulations.polyceptron``. Without a price both have one start more, the end of "batch", for which
+        there is a tenth of a `time_limit`. "global" goes on from the end of "highs" until the optimum is
+        proven or the `time_limit` is over; without one it solves 20,000 linear programs at most, and as many
+        for groups. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with ``group``.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -119,7 +122,8 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     n_init : int, default=10
         Random starts, of which the one with the least margin error is kept.
     max_iter : int, default=1000
-        Iterations, passes or rounds at most, per start.
+        Iterations, passes or rounds at most, per start; "batch" as a start of another solver has as many.
+        "global" has no such cap.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
 
@@ -132,7 +136,9 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         "online", which have none), in input order; and with a price or signs rows for each face and feature:
         what ``upper``, ``lower``, ``group`` and ``sign`` hold against its weight.
     history_ : pandas.DataFrame
-        One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online").
+        One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online"), and
+        one numbered 0 for a start that is a point ("batch", "highs", "exact"). With "global" ``n_iter_``
+        counts linear programs, and there is a row for each fifty and for each part.
 
     References
     ----------
@@ -207,9 +213,9 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
-            return self._make_passes(X, y, c, seed)
+            return self._make_passes(X, y, c, seed, self.solver_, self.time_limit)
         if self.solver_ == "global":
-            return solve_globally(self, X, y, c, seed)
+            return solve_globally(self, X, y, c, seed, partial(self._fast_end, X, y, c, seed))
         if self.max_features is not None:
             return solve_few(self, X, y, c, seed)
         from polyopt.outer.polyceptron import ExactPolyceptron
@@ -217,7 +223,10 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine, self._price())
-        found = problem.settled(self._run(Stage(problem, self.max_iter), seed))
+        fast = (
+            None if self._is_priced or self.integers is not None else partial(self._fast_end, X, y, c, seed)
+        )
+        found = problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
         if self.integers is not None:
             from polyopt.outer.polyceptron_whole import PolyceptronRounding
             from polyopt.outer.whole_faces import round_faces
@@ -227,7 +236,15 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         self._tell_if_empty(found["W"])
         return found
 
-    def _make_passes(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+    def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
+        """The faces in the box that "batch" ends with, in a tenth of the time limit."""
+        limit = None if time_left is None else min(_SHARE_OF_BATCH * (self.time_limit or 0.0), time_left)
+        W = self._make_passes(X, y, c, seed, "batch", limit)["W"]
+        return W * min(1.0, self.radius / (float(np.abs(W).max()) or 1.0))
+
+    def _make_passes(
+        self, X: Any, y: Array, c: Array, seed: int, solver: str, time_limit: float | None
+    ) -> Solution:
         from polyopt.outer.random_faces import random_faces
         from polyopt.outer.starts import best_of
 
@@ -240,7 +257,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         def run(number: int, time_left: float | None) -> Solution:
             rng = np.random.default_rng([seed, number])
             W = random_faces(X, y, c, self.n_faces, rng)
-            if self.solver_ == "batch":
+            if solver == "batch":
                 found = solve_batch(
                     X, y, c, W, threshold=self.threshold, rule=self.rule, time_limit=time_left, **shared
                 )
@@ -251,7 +268,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
             W = without_idle_faces(X, W * best_scale(X, y, W, c))
             return replace(found, primal={"W": W}, objective=margin_error(X, y, W, c))
 
-        return best_of(run, self.n_init, time_limit=self.time_limit, n_jobs=self.n_jobs)
+        return best_of(run, self.n_init, time_limit=time_limit, n_jobs=self.n_jobs)
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         if self.solver_ == "global":

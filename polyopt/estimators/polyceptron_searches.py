@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formulations.matrices import Array, Matrix
     from formulations.solution import Solution
 
@@ -54,7 +56,9 @@ def check_global(machine: _Asked) -> None:
         raise ValueError("solver='global' needs a finite radius: without a box nothing but 0 is proven")
 
 
-def solve_globally(machine: _Asked, X: Matrix, y: Array, c: Array, seed: int) -> Solution:
+def solve_globally(
+    machine: _Asked, X: Matrix, y: Array, c: Array, seed: int, first: Callable[[float | None], Array]
+) -> Solution:
     """The optimum over all faces in the box, or a bound on it.
 
     Parameters
@@ -65,13 +69,15 @@ def solve_globally(machine: _Asked, X: Matrix, y: Array, c: Array, seed: int) ->
         Samples (n, m), labels (n,), +1 inside, and weights (n,).
     seed : int
         Of the starts.
+    first : callable
+        Gives the faces of one start more, the first, from the seconds left.
     """
     from polyopt.outer.polyceptron_global import solve_polyceptron_global
 
     found = solve_polyceptron_global(
         X, y, c, machine.n_faces,
         radius=machine.radius, n_init=machine.n_init, time_limit=machine.time_limit, seed=seed,
-        n_jobs=machine.n_jobs,
+        n_jobs=machine.n_jobs, first=first,
     )  # fmt: skip
     machine._tell_if_empty(found["W"])
     return found

@@ -21,6 +21,8 @@ from polyopt.estimators.status import FINE
 from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -100,8 +102,10 @@ class PolyhedralClassifier(FaceClassifier):
     def _pick_solver(self, X: Any) -> str:
         return self.solver
 
-    def _run(self, stage: Stage[Any], seed: int) -> Solution:
-        """The best end of several starts."""
+    def _run(
+        self, stage: Stage[Any], seed: int, first: Callable[[float | None], Array] | None = None
+    ) -> Solution:
+        """The best end of several starts, and of one before them that `first` gives."""
         from polyopt.outer.rounds import run_from_many_starts
 
         return run_from_many_starts(
@@ -110,6 +114,7 @@ class PolyhedralClassifier(FaceClassifier):
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,
+            first=first,
         )
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:

@@ -175,7 +175,10 @@ def _exact(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: fl
     stage: Stage[Any] = Stage(_Explicit(problem), max_iter)
     found = run_stages([stage], problem.natural(W), time_limit=time_left)
     status = Status.SOLVED if found.status is Status.CONVERGED else found.status
-    return replace(found, status=status)
+    history = tuple(
+        {name: value for name, value in each.items() if name != "round"} for each in found.history
+    )
+    return replace(found, status=status, history=history)
 
 
 class _Explicit(AlternatingProblem):

@@ -305,7 +305,7 @@ def softer(gamma: float) -> list[float]:
 def _polished(
     problem: PlumeProblem, found: Solution, max_iter: int, tol: float, time_limit: float | None
 ) -> Solution:
-    """The stationary point that L-BFGS or Newton's method reaches from the end of EM in `max_iter` iterations."""
+    """The stationary point that L-BFGS or Newton's method reaches from the end of EM."""
     if max_iter <= 0:
         return replace(found, status=Status.ITERATION_LIMIT)
     point = problem.polish(found["W"], max_iter, tol, time_limit)

@@ -47,6 +47,8 @@ from polyopt.solvers.polyceptron_node import NodeProgram, Part
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import MatrixLike, Vector
@@ -82,6 +84,7 @@ def solve_polyceptron_global(
     time_limit: float | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
+    first: Callable[[float | None], Vector] | None = None,
 ) -> Solution:
     """A good point of the exact Polyceptron, and a bound that no faces in the box can beat.
 
@@ -112,6 +115,8 @@ def solve_polyceptron_global(
         Of the starts and the groups.
     n_jobs : int, optional
         Starts made at once, as joblib counts.
+    first : callable, optional
+        Gives the faces (K, m+1) of one start more, the first, from the seconds left (None for no limit).
 
     Returns
     -------
@@ -138,7 +143,7 @@ def solve_polyceptron_global(
     clock = Clock(time_limit)
     point = run_from_many_starts(
         [Stage(problem, _ROUNDS)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else _STARTS * time_limit,
+        time_limit=None if time_limit is None else _STARTS * time_limit, first=first,
     )  # fmt: skip
     search = _Search(problem, point, tol, clock, time_limit, max_nodes)
     search.run(size, seed)

@@ -165,7 +165,8 @@ def run_stages(
 
 def run_from_many_starts(
     stages: Sequence[Stage[State]], *, n_init: int = 10, time_limit: float | None = None, seed: int = 0,
-    n_jobs: int | None = None, last: Callable[[float | None], State] | None = None,
+    n_jobs: int | None = None, first: Callable[[float | None], State] | None = None,
+    last: Callable[[float | None], State] | None = None,
     max_iter: int | None = None, finish: Callable[[Solution, float | None], Solution] | None = None,
 ) -> Solution:  # fmt: skip
     """Run the stages from several random starts, and keep the best end.
@@ -182,8 +183,8 @@ def run_from_many_starts(
         Of the starts.
     n_jobs : int, optional
         Starts run at once, as joblib counts.
-    last : callable, optional
-        Gives one start more, the last, from the seconds left (None for no limit).
+    first, last : callable, optional
+        Give one start more each, the first and the last, from the seconds left (None for no limit).
     max_iter : int, optional
         Rounds of all stages together, per start.
     finish : callable, optional
@@ -200,11 +201,13 @@ def run_from_many_starts(
     generators = problem.generators(seed, n_init)
 
     def run(number: int, time_left: float | None) -> Solution:
-        clock = Clock(time_left)
-        if last is not None and number == n_init:
+        clock, drawn = Clock(time_left), number - (first is not None)
+        if first is not None and number == 0:
+            state = first(clock.left)
+        elif last is not None and drawn == n_init:
             state = last(clock.left)
         else:
-            state = problem.start(generators[number], clock.left)
+            state = problem.start(generators[drawn], clock.left)
         found = run_stages(stages, state, max_iter=max_iter, time_limit=clock.left)
         if finish is None or found.status in _STOPPED:
             return found
@@ -213,7 +216,8 @@ def run_from_many_starts(
         except KeyboardInterrupt:
             return replace(found, status=Status.INTERRUPTED)
 
-    return best_of(run, n_init + (last is not None), time_limit=time_limit, n_jobs=n_jobs)
+    count = (first is not None) + n_init + (last is not None)
+    return best_of(run, count, time_limit=time_limit, n_jobs=n_jobs)
 
 
 class _Run(Generic[State]):

@@ -149,9 +149,9 @@ def solve_batch(
     Returns
     -------
     Solution
-        ``primal`` has ``W``, the objective is its E_P, ``iterations`` counts updates. ``history`` has a record
-        for the faces after each update, and one numbered 0 for the start: criterion, weight of the mistakes,
-        the norm that is held to the threshold, faces in use.
+        ``primal`` has ``W``, the objective is its E_P, ``iterations`` counts updates. ``history`` has a
+        record for the faces after each update, and one numbered 0 for the start: criterion, weight of the
+        mistakes, the norm that is held to the threshold, faces in use.
     """
     one_of("rule", rule, RULES)
     at_least("threshold", threshold, 0.0)

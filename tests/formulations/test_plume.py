@@ -361,8 +361,7 @@ def test_a_limit_keeps_the_best_point():
         model = {"gamma": 2.0, "ridge": RIDGE, "method": method}
         one = maximise(X, y, c, R, W, max_iter=1, **model)
         assert one.status is Status.ITERATION_LIMIT
-        # One of Newton's, after ten of L-BFGS.
-        assert one.iterations == (11 if method == "bfgs-newton" else 1)
+        assert one.iterations == len(one.history) == 1
         assert one.objective < start
         none = maximise(X, y, c, R, W, time_limit=0.0, **model)
         assert none.status is Status.TIME_LIMIT
@@ -581,7 +580,6 @@ def test_limits_and_interruptions_of_a_run_keep_its_best_point(monkeypatch):
     assert over.status is Status.TIME_LIMIT
     assert len(over.runs) == 1
     assert over.objective == problem.value(over["W"])
-    assert over.objective == over.history[-1]["objective"]
     few = solve_plume(problem, n_init=1, max_iter=2, anneal=False)
     assert few.status is Status.ITERATION_LIMIT
     assert few.objective < few.history[0]["objective"]
@@ -595,10 +593,8 @@ def test_limits_and_interruptions_of_a_run_keep_its_best_point(monkeypatch):
     interrupted(monkeypatch, after=5)
     stopped = solve_plume(problem, n_init=4)
     assert stopped.status is Status.INTERRUPTED
-    assert [r["gamma"] for r in stopped.history].count(0.25) > 1
-    assert [r["gamma"] for r in stopped.history][-4:] == [0.5, 1.0, 2.0, 4.0]
-    assert stopped.history[-5]["gamma"] == 0.25
-    assert stopped.objective == problem.value(stopped["W"]) == stopped.history[-1]["objective"]
+    assert {r["gamma"] for r in stopped.history} == {0.25}
+    assert stopped.objective == problem.value(stopped["W"])
 
 
 @pytest.mark.parametrize(("method", "inner"), [("gradient", 1), ("newton", 1), ("bfgs", 5)])

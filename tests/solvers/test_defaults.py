@@ -27,7 +27,7 @@ DEFAULTS = {
     sgd.CpmSgd: {"perplexity": 1.0, "average": True, "scale": 1.0, "dtype": np.float32},
     priced_sgd.solve_priced_sgd: {"tol": 1e-4, "max_iter": 100},
     priced_newton.minimise_priced: {"tol": 1e-8, "max_iter": 100},
-    descend: {"tol": 1e-9, "max_iter": 100, "softness": (1.0, 0.3)},
+    descend: {"tol": 1e-9, "max_iter": 100, "softness": (1.0, 0.3), "most": None},
     polish: {"tol": 1e-6, "max_iter": 1000},
     milp.solve_l0_milp: {"tol": 1e-6, "start": None},
     tree.solve_l0_tree: {"tol": 1e-6, "start": None, "max_nodes": None},

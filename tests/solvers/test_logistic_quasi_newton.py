@@ -186,7 +186,7 @@ def test_the_loop_keeps_the_last_pairs_and_goes_on_where_it_was(parts, monkeypat
     made = []
     for most in (1, 3, 20):
         before, old = v.copy(), value[0]
-        done, is_over = parts._advance(*state, most, 0.0, *[None] * 11)
+        done, is_over = parts._advance(*state, most, 0.0, np.empty(500), *[None] * 11)
         made.append(done)
         assert (done, is_over) == (most, False)
         assert g == pytest.approx(curvature * v)
@@ -201,11 +201,11 @@ def test_the_loop_keeps_the_last_pairs_and_goes_on_where_it_was(parts, monkeypat
         assert bends[last] == pytest.approx(curvature * steps[last])
         assert sizes[last] == pytest.approx(steps[last] @ bends[last])
     # Each step keeps Wolfe's conditions; to the end of what a tolerance asks for.
-    done, is_over = parts._advance(*state, 500, 1e-3, *[None] * 11)
+    done, is_over = parts._advance(*state, 500, 1e-3, np.empty(500), *[None] * 11)
     assert is_over
     assert done < 30
     values = [value[0]]
-    while not parts._advance(*state, 1, 1e-12, *[None] * 11)[1]:
+    while not parts._advance(*state, 1, 1e-12, np.empty(500), *[None] * 11)[1]:
         values.append(value[0])
     assert len(values) < 200
     assert (np.diff(values) < -1e-12 * np.maximum(values[:-1], 1.0)).all()
@@ -218,7 +218,7 @@ def test_each_step_lowers_enough_and_leaves_less_of_a_slope(parts, monkeypatch):
         quadratic(parts, monkeypatch, curvature, calls)
         state = begun(parts, np.array([3.0, -2.0, 1.0]))
         before = state[0].copy()
-        assert parts._advance(*state, 1, 0.0, *[None] * 11) == (1, False)
+        assert parts._advance(*state, 1, 0.0, np.empty(500), *[None] * 11) == (1, False)
         g, step = curvature * before, state[0] - before
         assert state[2][0] <= curvature @ before**2 / 2.0 + 1e-3 * (g @ step)
         assert abs(state[1] @ step) <= 0.9 * abs(g @ step)
@@ -234,7 +234,7 @@ def test_where_nothing_lower_is_found_it_ends_and_old_pairs_are_forgotten_first(
 
     monkeypatch.setattr(parts, "_valued", rising)
     state = begun(parts, np.zeros(2))
-    assert parts._advance(*state, 5, 0.0, *[None] * 11) == (0, True)
+    assert parts._advance(*state, 5, 0.0, np.empty(500), *[None] * 11) == (0, True)
     assert len(trials) == 1 + parts._TRIALS + 1  # the last at the longest that lowered, which is none
     assert (trials[-1] == 0.0).all()
     assert not state[0].any()
@@ -242,11 +242,11 @@ def test_where_nothing_lower_is_found_it_ends_and_old_pairs_are_forgotten_first(
     for pairs in state[4:6]:
         pairs[:2] = np.eye(2)
     state[6][:] = 1.0
-    assert parts._advance(*state, 5, 0.0, *[None] * 11) == (0, True)
+    assert parts._advance(*state, 5, 0.0, np.empty(500), *[None] * 11) == (0, True)
     assert state[3][0] == 0
     # At a slope of 0 there is nothing to do.
     monkeypatch.setattr(parts, "_valued", lambda v, g, *_: g.fill(0.0) or 1.0)
-    assert parts._advance(*begun(parts, np.zeros(2)), 5, 0.0, *[None] * 11) == (0, True)
+    assert parts._advance(*begun(parts, np.zeros(2)), 5, 0.0, np.empty(500), *[None] * 11) == (0, True)
 
 
 def test_a_pair_without_curvature_is_not_kept(parts, monkeypatch):
@@ -256,7 +256,7 @@ def test_a_pair_without_curvature_is_not_kept(parts, monkeypatch):
 
     monkeypatch.setattr(parts, "_valued", linear)
     state = begun(parts, np.zeros(2))
-    made, _ = parts._advance(*state, 1, 0.0, *[None] * 11)
+    made, _ = parts._advance(*state, 1, 0.0, np.empty(500), *[None] * 11)
     assert made == 1
     assert state[3].tolist() == [0, 0]
     assert 4.0 < state[0].sum() < 5.0

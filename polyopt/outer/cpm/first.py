@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.polytope import objective
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.arguments import MOST_FEATURES
 from polyopt.outer.cpm.columns import better_by_columns
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["begin", "centred"]
+__all__ = ["begin", "centred", "take"]
 
 _FEWER = 0.3  # of the time, for starts with one face less
 _COLUMNS = 0.2  # of the time, for faces of many starts put together; not tuned
@@ -79,6 +80,15 @@ def begin(
     if large:
         kicking = Clock(None if whole is None else _KICKING * whole)
         _kicked(data, best, _KICKS * starts, kicking, rng)
+
+
+def take(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -> None:
+    """Keep known faces (K, d), or the end of alternating from them, if they are the best so far."""
+    y = np.where(np.arange(len(data.C)) < data.inside, -1.0, 1.0)
+    value = objective(y[:, None] * data.A[:, :-1], y, W, data.C)
+    if best.limits[0] > value:
+        best.limits[0], best.W[:] = value, W
+    _keep(data, best, precision, (data.A[data.inside :] @ W.T).argmax(axis=1), clock)
 
 
 def _from_many(

@@ -27,7 +27,7 @@ import numpy as np
 from formulations.arguments import tolerance, whole_or_none
 from formulations.clock import Run, run_is_over
 from formulations.matrices import dense
-from formulations.polytope import objective
+from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.runs import one_run
 from formulations.solution import Solution, Status
@@ -43,6 +43,8 @@ from polyopt.solvers.clock import Clock
 from polyopt.watch import counted, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Matrix, MatrixLike, Vector
@@ -74,6 +76,7 @@ def solve_cpm_groups(
     time_limit: float | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
+    known: Sequence[Vector] = (),
 ) -> Solution:
     """A good point of eq. (6) and a bound that no faces can beat, for data of any size.
 
@@ -102,6 +105,8 @@ def solve_cpm_groups(
         Of the starts and of the division into groups.
     n_jobs : int, optional
         Groups searched at once, as joblib counts.
+    known : sequence of ndarray of shape (K, m+1)
+        Faces that the answer is to be no worse than.
 
     Returns
     -------
@@ -130,7 +135,7 @@ def solve_cpm_groups(
         raise ValueError("y must hold both classes, -1 and +1: with one of them there is nothing to assign")
     with one_run(time_limit) as run:
         clock = Clock(time_limit)
-        search = _Groups(X, y, as_costs(C, len(y)), n_faces, clock, run, seed)
+        search = _Groups(X, y, as_costs(C, len(y)), n_faces, clock, run, seed, known)
         search.begin(size)
         search.together()
         search.bound(max_nodes, n_jobs)
@@ -165,6 +170,7 @@ class _Groups:
     clock: Clock
     run: Run
     seed: int
+    known: Sequence[Vector]
 
     def begin(self, size: int) -> None:
         """The point from random starts, and groups that are alike, in what their samples score there too."""
@@ -174,6 +180,8 @@ class _Groups:
             [Stage(self.problem, _ROUNDS)], n_init=_STARTS if self.n_faces > 1 else 1,
             time_limit=self._until(_FIRST), seed=self.seed, n_jobs=1,
         )  # fmt: skip
+        for W in self.known:
+            self._take(W)
         self.m = -(-n // size)
         features = dense(self.X)
         alike = np.column_stack([features, self._scores(self.point["W"])])
@@ -183,6 +191,15 @@ class _Groups:
         self.history: list[dict[str, float]] = []
         self.found: list[_Found] = []
         self.whole = 0.0  # what all samples together prove
+
+    def _take(self, W: Vector) -> None:
+        """Keep known faces if they are better than the point, or where alternating from them leads."""
+        assignment, value = natural_assignment(self.X, self.y, W), objective(self.X, self.y, W, self.C)
+        found = run_rounds(self.problem, assignment, max_iter=_ROUNDS, time_limit=self._until(_FIRST))
+        if value < found.objective:  # which the dual solver reaches up to its gap
+            found = replace(found, primal={"W": W, "assignment": assignment}, objective=value)
+        if found.objective < self.point.objective:
+            self.point = found
 
     def together(self) -> None:
         """Bound all samples together, where they are not a group anyway and groups are not solved."""

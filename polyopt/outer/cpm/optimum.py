@@ -18,13 +18,15 @@ from formulations.solution import Solution, Status
 from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, searches_told
 from polyopt.outer.cpm.assignments import AssignmentSearch
 from polyopt.outer.cpm.beside import Beside
-from polyopt.outer.cpm.first import begin
+from polyopt.outer.cpm.first import begin, take
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.outer.cpm.prepared import unmerge
 from polyopt.outer.cpm.prices import PriceSearch
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import MatrixLike
@@ -58,6 +60,7 @@ def solve_cpm_global(
     loss: Loss = "sum",
     margin: Margin = "total",
     n_jobs: int | None = None,
+    known: Sequence[ArrayLike] = (),
 ) -> Solution:
     """Minimise eq. (6) over the faces and over all assignments.
 
@@ -94,6 +97,8 @@ def solve_cpm_global(
         of :mod:`polyopt.outer.cpm.coupled`, without prices, boxes and the spread.
     n_jobs : int, optional
         Nodes of the spread looked into at once, as joblib counts.
+    known : sequence of array_like of shape (K, m+1)
+        Faces that the answer is to be no worse than (loss="sum" and margin="total"): tried after the starts.
 
     Returns
     -------
@@ -122,6 +127,7 @@ def solve_cpm_global(
         return search_coupled(*coupled, tol, clock, seed, max_nodes, first, additive)
     jobs, rng = effective_n_jobs(n_jobs), np.random.default_rng(seed)
     search = _Search(X, y, costs, n_faces, tol, clock, rng, priced, spread, jobs)
+    search.known = [as_faces("known", W, (n_faces, X.shape[1] + 1)) for W in known]
     told = searches_told(bounds, search.is_large, priced, spread)
     return search.solution(search.run(first, max_nodes, additive), told)
 
@@ -129,12 +135,16 @@ def solve_cpm_global(
 class _Search(AssignmentSearch):
     """The search of one program, with what bounds its faces beside the tree."""
 
+    known: Sequence[Vector] = ()  # faces to be no worse than
+
     def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
             starts, time = _FEWER if self.is_large else _STARTS, self.clock.part(_BEGINNING)
             precision = _COARSE if self.is_large else _FINE
             begin(self.data, self.best, precision, first, starts, time, self.rng)
+            for W in self.known:
+                take(self.data, self.best, precision, W, self.clock)
             if self.takes_prices and (self.is_large or self.n_faces**self.npos > _FEW):
                 quick = 0 if self.is_large else _QUICK // (len(self.data.C) * self.npos * self.n_faces)
                 if quick >= _WORTH:

@@ -143,7 +143,7 @@ class PricedProblem(AlternatingProblem):
         number = number_of_best(found.runs)
         made = found.runs[number].iterations
         if made >= max_iter:
-            return found
+            return replace(found, status=Status.ITERATION_LIMIT)
         self.tol, self._ascent, self._before = min(self.tol, _FINE), None, np.inf
         self._begin_with = found
         last = run_rounds(self, found["assignment"], max_iter=max_iter - made, time_limit=time_limit)
@@ -155,7 +155,9 @@ class PricedProblem(AlternatingProblem):
             solve_time=found.solve_time + last.solve_time,
             history=(*found.history, *continued(last.history, "round", number, made, found.solve_time)),
             runs=found.runs,
-            status=Status.INTERRUPTED if last.status is Status.INTERRUPTED else found.status,
+            status=last.status
+            if last.status in (Status.INTERRUPTED, Status.ITERATION_LIMIT)
+            else found.status,
         )
 
     # -- the dual ------------------------------------------------------------------------------

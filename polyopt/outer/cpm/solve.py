@@ -29,6 +29,7 @@ __all__ = ["Settings", "as_floats", "solve_cpm", "solve_cpm_from"]
 
 _CLOSER = 0.1  # share of the tolerance to which gaps are closed, as single conditions hold less well
 _REAL = 0.6  # of the time, for the real faces of which whole numbers are made
+_SHARE_OF_SGD = 0.1  # of a global search's time limit, for the stochastic solver's point at most
 _FEW_NODES = 50  # of the search for features, with solver="dual"
 
 
@@ -52,6 +53,7 @@ class Settings:
     penalty: FacePenalty | None = None  # the price of the weights, for the scaled samples
     integers: int | None = None
     group_size: int | None = None
+    known: Vector | None = None  # faces (K, m+1), for the scaled samples, that a global search is to reach
 
 
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
@@ -137,21 +139,28 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     from polyopt.outer.cpm.arguments import MOST_SAMPLES, takes_prices, takes_spread
     from polyopt.outer.cpm.optimum import solve_cpm_global
 
-    program = (as_floats(X, settings.feature_scale), y, C, settings.n_faces)
+    clock, program = (
+        Clock(settings.time_limit),
+        (as_floats(X, settings.feature_scale), y, C, settings.n_faces),
+    )
     what = (settings.loss, settings.margin)
     whole = takes_prices(y, C, X.shape[1], settings.n_faces, "best", *what)
     whole = whole or takes_spread(y, C, settings.n_faces, "best", *what)
     is_large = len(y) > MOST_SAMPLES and not whole
+    known = [] if settings.known is None else [settings.known]
+    if what == ("sum", "total"):
+        fast = None if clock.left is None else _SHARE_OF_SGD * clock.left
+        known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=fast), seed)["W"])
     if settings.group_size is not None or (is_large and what == ("sum", "total")):
         from polyopt.outer.cpm.groups import solve_cpm_groups
 
         return solve_cpm_groups(
-            *program, group_size=settings.group_size, time_limit=settings.time_limit, seed=seed,
-            n_jobs=settings.n_jobs,
+            *program, group_size=settings.group_size, time_limit=clock.left, seed=seed,
+            n_jobs=settings.n_jobs, known=known,
         )  # fmt: skip
     return solve_cpm_global(
-        *program, time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin,
-        n_jobs=settings.n_jobs,
+        *program, time_limit=clock.left, seed=seed, loss=settings.loss, margin=settings.margin,
+        n_jobs=settings.n_jobs, known=known,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Proven = tuple[Solution, float | None]
 
-__all__ = ["evidence_of", "prove", "solve_explicitly", "solve_globally"]
+__all__ = ["better_of", "evidence_of", "prove", "solve_explicitly", "solve_globally"]
 
 _MIP_GAP = 1e-9  # relative, that the explicit program is solved to
 # Relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
@@ -92,7 +92,8 @@ def solve_globally(
     search: Callable[[float | None], Solution],
     clock: Clock,
     *,
-    share: float = 0.75,
+    share: float = 0.9,
+    known: tuple[NDArray[np.float64], float] | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> tuple[Solution, float | None]:
     """Prove the optimum by branch and bound, and look for a good point where that takes long.
@@ -111,6 +112,8 @@ def solve_globally(
         When time is up, the best point is the answer.
     share : float
         Of the time left, that the search may take.
+    known : (ndarray of shape (p,), float), optional
+        A point, alpha and b, that the answer is to be no worse than.
     progress : callable, optional
         Called with each record of the tree's history.
 
@@ -123,10 +126,12 @@ def solve_globally(
         return search(None if clock.left is None else share * clock.left)
 
     if data.cap_price > 0.0:
-        start = searched()
+        start = searched() if known is None else better_of(data, searched(), known)
         done = start.status in (Status.SOLVED, Status.INTERRUPTED)
         return (start, None) if done else prove(data, start, "global", clock, progress)
     tree = CompiledSearch(data, _TREE_GAP, Clock(clock.left), None, progress)
+    if known is not None:
+        tree.offer(*as_start(data, known))
     tree.pause(_ALONE, None if clock.left is None else _EARLY * clock.left)
     status, relaxation, below = tree.run(), tree.root, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
@@ -174,6 +179,19 @@ def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None
     )
     whole = replace(pruned, duals={**pruned.duals, "relaxation": relaxation["margin"]})
     return _checked(data, whole, clock)
+
+
+def better_of(data: L0Data, found: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
+    """The solution with the other point (alpha, b) in it, if that has a lower score."""
+    alpha, b = as_start(data, point)
+    if data.score(alpha, b) >= found.objective * (1.0 - TIE):
+        return found
+    better = finished(
+        data, (alpha, b), float(found.bound or 0.0), found.status, tol=TIE, solver=found.solver,
+        iterations=found.iterations, build_time=found.build_time, solve_time=found.solve_time,
+        history=found.history,
+    )  # fmt: skip
+    return replace(better, duals={**found.duals, **better.duals})
 
 
 def _begun_at(point: Solution, clock: Clock) -> dict[str, Any]:

@@ -83,8 +83,9 @@ def quasi_newton(
     while made < max_iter:
         steps, is_over = _advance(*state, min(most, max_iter - made), tol, values, *samples)
         made += steps
-        for value in values[:steps].tolist() if progress is not None else ():
-            progress(value)
+        if progress is not None:
+            for value in values[:steps].tolist():
+                progress(value)
         if is_over or clock.is_over or run_is_over():
             break
     return units.outward(state[0].reshape(W.shape)), made
