@@ -700,6 +700,7 @@ class Program:
         self.work, n = work or Work(inf, inf), len(rows)
         self.width = n if by_sample else m + (self.kind == "lifted")
         self.work.hold(self.faces * self.width, 40 if weighed else 0)
+        self.work.spend(self.faces * self.width * 4)
         self.work.hold(n * len(told["rows"]), 60)
         self.samples = Samples(rows, m, self.kind == "lifted", self.work)
         self.den, self.top, self.reach = 1, 1, self.samples.bits
