@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from polyopt.text import visible
 
@@ -167,9 +167,9 @@ def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> Non
 
 def _imputation(value: str | None) -> Literal["median", "most-frequent"] | None:
     """The value of ``--impute``, if it is one."""
-    if value is None or value == "median" or value == "most-frequent":
-        return value
-    raise ValueError(f"--impute must be median or most-frequent, not {value!r}")
+    if value not in (None, "median", "most-frequent"):
+        raise ValueError(f"--impute must be median or most-frequent, not {value!r}")
+    return cast(Literal["median", "most-frequent"] | None, value)
 
 
 def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:

@@ -158,7 +158,8 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
         ours, theirs = model.feature_names, found.feature_names
         if found.X.shape[1] == model.n_features and ours and theirs and not by_position:
             _same_names(text, ours, list(theirs))
-            found = replace(found, X=found.X[:, [theirs.index(name) for name in ours]])
+            if list(ours) != list(theirs):
+                found = replace(found, X=found.X[:, [theirs.index(name) for name in ours]])
     else:
         source = open_source(text)
         if not is_svmlight(source):

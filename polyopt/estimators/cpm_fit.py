@@ -89,7 +89,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
             settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
         if settings.known is not None:
             settings = replace(settings, known=used.faces(settings.known))
-        self._known = None
+        self.__dict__.pop("_known", None)  # for this fit alone
         program = (samples, self._y, self._costs, settings)
         if begin is None:
             found = solve_cpm(*program, self._seed())

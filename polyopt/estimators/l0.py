@@ -217,7 +217,7 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.outer.l0.proof import better_of, prove, solve_explicitly, solve_globally
         from polyopt.outer.l0.search import L0Search, round_relaxation
 
-        known, self._known = self._known, None
+        known = self.__dict__.pop("_known", None)  # for this fit alone
         if self.solver_ == "one-norm":
             return round_relaxation(data, time_limit=clock.left), None
         if self.solver_ == "ce":

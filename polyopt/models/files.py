@@ -7,7 +7,7 @@ import json
 import sys
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,9 @@ from polyopt.estimators.piecewise_power import PiecewisePower
 from polyopt.files import check_is_file, write_bytes
 from polyopt.methods import METHODS
 from polyopt.models.model import Model
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 __all__ = ["load_model", "save_model"]
 
@@ -39,7 +42,7 @@ def _own_types() -> list[str]:
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 
-def save_model(model: Model, path: str | Path) -> None:
+def save_model(model: Model | BaseEstimator, path: str | Path) -> None:
     """Write a model, with the training data that its machine holds.
 
     What is written is read back first, as :func:`load_model` reads it: a file that is there is replaced only
@@ -47,8 +50,9 @@ def save_model(model: Model, path: str | Path) -> None:
 
     Parameters
     ----------
-    model : Model
-        A model; :meth:`polyopt.models.Model.without_data` leaves the data behind.
+    model : Model or estimator
+        A model; :meth:`polyopt.models.Model.without_data` leaves the data behind. A fitted machine, or a
+        pipeline that ends with one, is saved as its :meth:`polyopt.models.Model.of`.
     path : str or Path
         The file.
 
@@ -61,6 +65,8 @@ def save_model(model: Model, path: str | Path) -> None:
     """
     import skops.io
 
+    if not isinstance(model, Model):
+        model = Model.of(model)
     about = {
         "feature_names": model.feature_names,
         "target": model.target,

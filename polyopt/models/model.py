@@ -71,16 +71,21 @@ class Model:
         Parameters
         ----------
         machine : estimator
-            Fitted to what the steps make of the data.
+            Fitted to what the steps make of the data; or a pipeline that ends with one.
         steps : sequence of (str, transformer)
             The fitted steps before it, by name.
         feature_names, target, method, facts
-            As the attributes; by default the method whose machine it is.
+            As the attributes; by default the names of the frame it was fitted to, and the method whose
+            machine it is.
         """
         from sklearn.pipeline import Pipeline
 
         from polyopt.methods.registry import method_of
 
+        if feature_names is None:
+            feature_names = getattr(steps[0][1] if steps else machine, "feature_names_in_", None)
+        if isinstance(machine, Pipeline):
+            steps, machine = [*steps, *machine.steps[:-1]], machine.steps[-1][1]
         if not method and (known := method_of(machine)) is not None:
             method = known.name
         names = None if feature_names is None else [str(name) for name in feature_names]

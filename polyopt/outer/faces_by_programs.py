@@ -103,7 +103,7 @@ class FacesByPrograms(DescentProblem):
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives, inside the box."""
         W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
-        W = self._within_span(W)
+        W = self.within_span(W)
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
 
     def record(self, W: Vector) -> dict[str, float]:
@@ -193,9 +193,9 @@ class FacesByPrograms(DescentProblem):
         for k in np.flatnonzero(touching):
             own = (self.y > 0) | (assignment == k)
             faces[k] = shortest_face(self.X[own], self.y[own], faces[k])
-        return self._within_span(faces)
+        return self.within_span(faces)
 
-    def _within_span(self, W: Vector) -> Vector:
+    def within_span(self, W: Vector) -> Vector:
         """Faces with the same scores of the samples and the shortest normals, in the box."""
         return self._span.project(W, self.radius)
 

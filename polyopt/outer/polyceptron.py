@@ -89,15 +89,15 @@ class ExactPolyceptron(FacesByPrograms):
             When to stop.
         """
         _, faces, duals, _ = self._solve(W, self._assign(W), clock)
-        return np.clip(self._within_span(faces), -self.radius, self.radius), duals["margin"]
+        return np.clip(self.within_span(faces), -self.radius, self.radius), duals["margin"]
 
     # Penalties and signs are of single weights, and another face of the same scores may violate them.
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
         return super()._least_norm(faces, assignment) if self.penalty is None else faces
 
-    def _within_span(self, W: Vector) -> Vector:
-        return super()._within_span(W) if self.penalty is None else W
+    def within_span(self, W: Vector) -> Vector:
+        return super().within_span(W) if self.penalty is None else W
 
     def _solve(
         self, W: Vector, assignment: Assignment, clock: Clock

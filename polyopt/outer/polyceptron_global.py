@@ -200,6 +200,7 @@ class _Search:
         closed = self.point.objective - bound <= self.tol * self.point.objective
         return replace(
             self.point,
+            primal={**self.point.primal, "W": self.problem.within_span(self.point["W"])},
             status=Status.SOLVED if closed else self.status,
             duals={**self.point.duals, "part_bound": np.array(bounds)},
             bound=bound,

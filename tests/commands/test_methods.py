@@ -123,7 +123,7 @@ EXAMPLES = {
     "A family (rmm); all by default.",
     "A family (rmm), a method (rmm-rbf) or a program (rmm.qp).",
 }
-OF_ANY = {"polyopt.estimators.status"}  # how a fit of whatever machine ended
+OF_ANY = {"polyopt.estimators.status", "polyopt.estimators.frames"}  # of whatever machine
 FLOORS = ("polyopt.estimators", "polyopt.outer", "polyopt.solvers")
 
 

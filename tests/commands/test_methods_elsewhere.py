@@ -116,7 +116,7 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
     assert fast.objective == pytest.approx(exact.objective, rel=1e-6)
     assert fast.complexity == exact.complexity > 0
     page = report.read_text(encoding="utf-8")
-    assert page.count("<svg") == 2 * 3
+    assert page.count("<svg") == 2 * 4
     assert "every multiplier is 0" not in page
     assert escape(find_programs("lsvm.primal")[0].objective_latex, quote=True) in page
 

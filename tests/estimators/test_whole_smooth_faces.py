@@ -84,11 +84,11 @@ def test_on_ten_sets_the_stated_loss_holds(name):
 def test_its_rules_are_the_machine_and_copies_go_on(fitted):
     X, _ = strip(3)
     text, outside = fitted.polytope_.rules(), np.zeros(80, dtype=bool)
-    for sums, threshold in re.findall(r"outside if (.*) > (.*)", text):
+    for sums, relation, threshold in re.findall(r"outside if (.*) (>=?) (.*)", text):
         total = np.zeros(len(X))
         for sign, number, j in re.findall(r"([+-]?) ?(\d+) x(\d+)", sums):
             total += int(sign + number) * X[:, int(j)]
-        outside |= total > float(threshold)
+        outside |= total > float(threshold) if relation == ">" else total >= float(threshold)
     assert (np.where(outside, "ill", "well") == fitted.predict(X)).all()
     light = pickle.loads(pickle.dumps(fitted)).without_data()
     assert (light.decision_function(X) == fitted.decision_function(X)).all()

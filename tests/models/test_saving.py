@@ -8,9 +8,11 @@ import sqlite3
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.commands import run
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, SplineTransformer, StandardScaler
 
 from polyopt import (
@@ -215,3 +217,17 @@ def test_a_table_of_probabilities_is_csv(tmp_path):
     assert head == ["label", *(f"p({name})" for name in sorted(names))]
     assert {row[0] for row in rows} <= set(names)
     assert len(rows) == len(X)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda m: m, lambda m: make_pipeline(StandardScaler(), m)], ids=["machine", "pipeline"]
+)
+def test_a_machine_is_saved_as_its_model(wrap, tmp_path):
+    """A fitted machine or pipeline is saved without more, and its frame's names decide afterwards."""
+    X, y = samples()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    estimator = wrap(SVM()).fit(frame, y)
+    save_model(estimator, tmp_path / "model.skops")
+    model = load_model(tmp_path / "model.skops")
+    assert model.method == "svm"
+    assert (model.predict(frame[["c", "a", "b"]]) == estimator.predict(frame)).all()
