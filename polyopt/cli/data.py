@@ -167,8 +167,12 @@ def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> Non
 
 def _imputation(value: str | None) -> Literal["median", "most-frequent"] | None:
     """The value of ``--impute``, if it is one."""
-    if value is None or value == "median" or value == "most-frequent":
-        return value
+    if value is None:
+        return None
+    if value == "median":
+        return "median"
+    if value == "most-frequent":
+        return "most-frequent"
     raise ValueError(f"--impute must be median or most-frequent, not {value!r}")
 
 
