@@ -83,6 +83,26 @@ __version__ = "0.1.0"
 
 __drawer__ = "polyopt.report.shown.html_of"  # how notebooks show programs: formulations.shown
 
+
+def _check_formulations() -> None:
+    """Refuse to go on where another module named ``formulations`` is found before the one of this package."""
+    import os
+    from importlib.util import find_spec
+
+    ours = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "formulations")
+    found = find_spec("formulations")
+    places = (
+        [] if found is None else [os.path.realpath(each) for each in found.submodule_search_locations or ()]
+    )
+    if found is not None and os.path.isdir(ours) and ours not in places:
+        raise ImportError(
+            f"{found.origin or places[0]} hides the package 'formulations' of polyopt, which is in {ours}: "
+            "rename it, or take its folder from Python's path"
+        )
+
+
+_check_formulations()
+
 _SHARED = {
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",

@@ -273,9 +273,8 @@ class SigmaKernelGeometry:
     def sizes(self) -> Vector:
         """As for linear features."""
         own = self._kernel.sizes()
-        by_norm = (own + float(own.max(initial=0.0))) / np.sqrt(max(1.0 - self.D, 1e-300))
-        by_spread = np.sqrt(float(self._total.upper) / (max(self.D, 1e-300) * self.weights))
-        return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
+        centred = own + float(own.max(initial=0.0))
+        return sizes_in_metric(centred, self.D, self.weights, float(self._total.upper))
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)

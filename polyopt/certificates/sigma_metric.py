@@ -124,7 +124,7 @@ def sizes_in_metric(own: Vector, D: float, weights: Vector, total: float) -> Vec
         The sum of all weights.
     """
     by_norm = own / np.sqrt(max(1.0 - D, 1e-300))
-    by_spread = np.sqrt(total / (max(D, 1e-300) * weights))
+    by_spread = np.sqrt(total / weights) / np.sqrt(max(D, 1e-300))  # D times a weight may be too small
     return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
 
 

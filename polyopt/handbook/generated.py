@@ -7,15 +7,13 @@ import re
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formulations import FAMILIES, family
 from polyopt.compare.programs import programs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import click
 
 __all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_names", "results_page"]
 
@@ -60,13 +58,12 @@ def program_pages(
 
 def command_page() -> str:
     """Every command with its arguments and options, in Markdown."""
-    import click
     import typer.main
 
     from polyopt.cli import app
 
     group = typer.main.get_command(app)
-    context = click.Context(group, info_name="polyopt")  # type: ignore[arg-type]
+    context = group.context_class(group, info_name="polyopt")  # click's, or that of the copy inside typer
     parts = ["# Commands", f"{group.help or ''}\n\n{group.epilog or ''}"]
     for name in group.list_commands(context):  # type: ignore[attr-defined]
         command = group.get_command(context, name)  # type: ignore[attr-defined]
@@ -74,7 +71,7 @@ def command_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _command(name: str, command: click.Command) -> str:
+def _command(name: str, command: Any) -> str:
     words = inspect.cleandoc(command.help or "")
     arguments = [f"[{one.name}]" for one in command.params if one.param_type_name == "argument"]
     rows = ["| option | what it does |", "|---|---|"]

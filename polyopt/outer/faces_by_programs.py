@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["FacesByPrograms", "box_columns", "largest_entries", "worse"]
 
 _WORTH = 1e-6  # of the objective, which an unused face must save to be taken up
+_ROUNDING_REL = 1e-9  # relative length added to faces whose margins rounding has made short
 _AT_BOX_REL = 1e-9  # distance from the box, relative to its radius, at which a face touches it
 _ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
@@ -197,7 +198,10 @@ class FacesByPrograms(DescentProblem):
 
     def within_span(self, W: Vector) -> Vector:
         """Faces with the same scores of the samples and the shortest normals, in the box."""
-        return self._span.project(W, self.radius)
+        found = self._span.project(W, self.radius)
+        if self.value(W) == 0.0 < self.value(found):  # no sample pays, and none shall by rounding
+            found = np.clip(found * (1.0 + _ROUNDING_REL), -self.radius, self.radius)
+        return found
 
     @abstractmethod
     def _solve(

@@ -97,6 +97,7 @@ class ExactPolyceptron(FacesByPrograms):
         return super()._least_norm(faces, assignment) if self.penalty is None else faces
 
     def within_span(self, W: Vector) -> Vector:
+        """As of the base, but faces with a penalty, whose optimum is unique, stay as they are."""
         return super().within_span(W) if self.penalty is None else W
 
     def _solve(

@@ -1,10 +1,12 @@
 """The metric of the Sigma-SVM: what is left of a solve is bounded by each of its bounds, by hand."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from polyopt import SigmaSVM
 from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
 from polyopt.certificates.sigma_metric import SigmaMetric, inverse, kept, sizes_in_metric
@@ -108,3 +110,16 @@ def test_the_price_of_samples_in_fewer_directions_than_features_is_finite_by_the
         left = s.sum() * (rest**2 / s).sum() if D == 1.0 else 0.0
         found = SigmaLinearGeometry(X, D, s).price(beta)
         assert found.upper == pytest.approx(pulled @ v + left, rel=1e-6)
+
+
+@pytest.mark.parametrize("D", [0.0, 1e-12, 0.5, 1.0])
+def test_weights_of_any_size_are_fitted_without_a_warning(D):
+    """Shares from 0 to 1 with weights from 1e-8 to 1e8: no division leaves the range of doubles."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(16, 2)), np.repeat([-1, 1], 8)
+    weights = 10.0 ** rng.choice([-8, 8], 16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", RuntimeWarning)
+        for kernel in ("linear", "poly"):
+            SigmaSVM(kernel=kernel, D=D).fit(X, y, sample_weight=weights).certificate()
