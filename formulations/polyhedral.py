@@ -148,8 +148,8 @@ def best_scale(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     if slope >= 0 or not len(ends):
         size = float(np.abs(s).mean())
         return 1.0 / size if size > 0 else 1.0
-    # A hair more, so that the margin that ends there is kept in spite of rounding.
-    return float((1.0 + 1e-12) / z[rising][order][np.argmax(ends >= -1e-12 * abs(slope))])
+    # A little more, so that the margin that ends there can be certified in spite of rounding.
+    return float((1.0 + 1e-9) / z[rising][order][np.argmax(ends >= -1e-12 * abs(slope))])
 
 
 def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:

@@ -27,7 +27,7 @@ __all__ = ["SampleSpan", "present_features", "shortest_face", "without_idle_face
 _MAX_SPAN_PRODUCTS = 1e10  # multiplications of a singular value decomposition, some seconds
 _CLEAR_EIGENVALUE_REL = 1e-10  # of a Gram matrix, relative to its trace; rounding of n products is far less
 _MARGIN_REL = 1e-9  # shortfall of a margin, relative to its size or to 1, that counts as rounding
-_ABOVE_REL = 1e-9  # relative distance of an idle face's bias from the scores that it stays above
+_ABOVE_REL = 1e-9  # relative distance of an idle face's bias from 1 and from the scores that it stays above
 
 
 def present_features(X: Matrix) -> NDArray[np.bool_]:
@@ -156,5 +156,5 @@ def without_idle_faces(X: Matrix, W: Array) -> Array:
     highest = float(outputs.min(axis=1).max())
     found = W.copy()
     found[idle] = 0.0
-    found[idle, -1] = max(1.0, highest + _ABOVE_REL * abs(highest))
+    found[idle, -1] = max(1.0, highest) * (1.0 + _ABOVE_REL)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from polyopt import (
     PCSLP,
@@ -208,3 +209,21 @@ def test_an_idle_face_becomes_a_constant_above_all_scores():
     assert found[1, 0] == 0
     scores = X @ found[:, :1].T + found[:, 1]
     assert scores.argmin(axis=1).tolist() == (X @ W[:, :1].T + W[:, 1]).argmin(axis=1).tolist()
+
+
+@pytest.mark.cases("all")
+@pytest.mark.parametrize("seed", [0, 6, 7, 10])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(Polyceptron(4, inside_label=1, n_init=2, random_state=0), id="batch"),
+        pytest.param(Polyceptron(4, inside_label=1, n_init=2, random_state=0, solver="highs"), id="highs"),
+        pytest.param(PCSLP(4, inside_label=1, n_init=2, random_state=0), id="pc-slp"),
+    ],
+)
+def test_separated_classes_cost_exactly_nothing(machine, seed):
+    """Faces that separate the classes are certified to cost 0: no margin is short by rounding."""
+    X = np.random.default_rng(seed).normal(size=(40, 2))
+    found = clone(machine).fit(X, (np.abs(X).max(axis=1) < 1.0).astype(int)).certificate()
+    assert found.primal_value == 0.0
+    assert found.claim is Claim.OPTIMAL
