@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polyopt.dask.machines import SVM, ConvexPolytopeMachine, RelativeMarginMachine, SigmaSVM
-    from polyopt.large.search import GridSearchCV
 
-__all__ = ["SVM", "ConvexPolytopeMachine", "GridSearchCV", "RelativeMarginMachine", "SigmaSVM"]
+__all__ = ["SVM", "ConvexPolytopeMachine", "RelativeMarginMachine", "SigmaSVM"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +27,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'polyopt.dask' has no attribute {name!r}")
     if find_spec("distributed") is None:
         raise ImportError("polyopt.dask needs Dask: pip install 'polyopt[dask]'")
-    return getattr(
-        import_module("polyopt.large" if name == "GridSearchCV" else "polyopt.dask.machines"), name
-    )
+    return getattr(import_module("polyopt.dask.machines"), name)

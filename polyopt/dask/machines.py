@@ -6,16 +6,14 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
-from polyopt.estimators.calibration_told import has_probabilities
 from polyopt.estimators.frames import column_names
 from polyopt.estimators.validation import validated
 from polyopt.large import machines, polytopes
-from polyopt.large.calibrated import CalibratedBlocks
+from polyopt.large.base import BlockClassifier
 from polyopt.large.sources import Arrays, heading_of
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SVM", "ConvexPolytopeMachine", "RelativeMarginMachine", "SigmaSVM"]
 
 
-class _OnDask(CalibratedBlocks):
+class _OnDask(BlockClassifier):
     """What machines on Dask share."""
 
     _client: Client | None = None
@@ -47,11 +45,6 @@ class _OnDask(CalibratedBlocks):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_client"}
-
-    def _like(self, **changes: Any) -> Self:
-        other = super()._like(**changes)
-        other._client = self._client
-        return other
 
     def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
         if is_collection(X) and y is not None:
@@ -95,21 +88,6 @@ class _OnDask(CalibratedBlocks):
         if not is_collection(X):
             return super().predict(X)
         return mapped(X, super(_OnDask, self._checked(X)).predict, (), self.classes_.dtype)
-
-    @available_if(has_probabilities)
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes; of a Dask collection a lazy Dask array.
-
-        Parameters
-        ----------
-        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
-            Samples.
-        """
-        if not is_collection(X):
-            return super().predict_proba(X)
-        nameless = self._checked(X)
-        width = (len(self.classes_),)
-        return mapped(X, super(_OnDask, nameless).predict_proba, width, np.dtype(float))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of samples whose label is right.

@@ -8,7 +8,6 @@ sample. The optimum is that of the classifier of the same name in :mod:`polyopt`
 
 from polyopt.large.machines import SVM, RelativeMarginMachine, SigmaSVM
 from polyopt.large.polytopes import ConvexPolytopeMachine
-from polyopt.large.search import GridSearchCV
 from polyopt.large.sources import (
     Arrays,
     Generated,
@@ -20,6 +19,6 @@ from polyopt.large.sources import (
 )
 
 __all__ = [
-    "SVM", "Arrays", "ConvexPolytopeMachine", "Generated", "GridSearchCV", "NpyFiles", "ParquetFiles",
+    "SVM", "Arrays", "ConvexPolytopeMachine", "Generated", "NpyFiles", "ParquetFiles",
     "RelativeMarginMachine", "Samples", "SigmaSVM", "Source", "SvmlightFile",
 ]  # fmt: skip

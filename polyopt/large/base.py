@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from copy import copy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
@@ -21,7 +20,6 @@ from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import validated
 from polyopt.estimators.weights import class_weights
-from polyopt.large.folds import weights_of
 from polyopt.large.held import Hands, Here
 from polyopt.large.parts import Looked
 from polyopt.large.sources import Arrays, Source, heading_of
@@ -136,7 +134,6 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         looks = hands.look()
         weights = self._read(looks)
         factors = class_weights(self.class_weight, self.classes_, np.arange(len(weights)), weights)
-        self._factors = dict(zip(self.classes_.tolist(), factors.tolist(), strict=True))
         pairs = list(combinations(range(len(self.classes_)), 2))
         if len(pairs) > 1 and (checkpoint is not None or resume is not None):
             raise ValueError(f"a checkpoint is of one pair of classes, and there are {len(pairs)}")
@@ -151,10 +148,6 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             self._fit_pair(number, hands, (float(factors[i]), float(factors[j])), clock, checkpoint, resume)
         self.n_iter_ = max(max(each.iterations for each in self.solutions_), 1)
 
-    def _like(self, **changes: Any) -> Self:
-        """A machine with the same parameters but these, not fitted."""
-        return clone(self).set_params(**changes)
-
     def _begin(self, pairs: int) -> None:
         """Make room for the answers of so many pairs of classes."""
 
@@ -164,13 +157,6 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         resume: Any,
     ) -> None:  # fmt: skip
         """Fit a pair of classes with these weights; add to the solutions and the certificates."""
-
-    def _scoring(self) -> Self:
-        """The machine without what it does not need to score."""
-        light = copy(self)
-        for name in ("solutions_", "certificates_", "starts_"):
-            light.__dict__.pop(name, None)
-        return light
 
     def _read(self, looks: list[Looked]) -> NDArray[Any]:
         """Set the classes and the number of features; give the weight of each class."""
@@ -200,7 +186,10 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} needs samples of at least two classes with positive weight; "
                 f"the data has {self.classes_.tolist()}"
             )
-        return weights_of(looks, self.classes_)
+        weights = np.zeros(len(self.classes_))
+        for each in looks:
+            weights[self.classes_.searchsorted(each.labels)] += each.weights
+        return weights
 
     def _warn_if_short(self) -> None:
         for text in self._shortfalls():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from polyopt.large.marks import check_mark
-from polyopt.large.parts import Looked, Made, Maker, look, look_again, rows_of
+from polyopt.large.parts import Looked, Made, Maker, look, rows_of
 from polyopt.large.sources import described
 from polyopt.solvers.interior_point.crew import Crew, Local
 from polyopt.solvers.interior_point.measured import Work
@@ -15,7 +14,6 @@ from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
     from polyopt.large.marks import Mark
-    from polyopt.large.sieve import Sieve
     from polyopt.large.sources import Samples, Source
 
     Step = Callable[..., Any]
@@ -38,10 +36,7 @@ class Hands(Protocol):
     """Who reads the blocks."""
 
     def look(self) -> list[Looked]:
-        """A first look at every block, in their order, of the rows that are in."""
-
-    def sieved(self, sieve: Sieve) -> Self:
-        """Hands on the same blocks, of which only some rows are in; they have all been looked at."""
+        """A first look at every block, in their order."""
 
     def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
@@ -69,7 +64,7 @@ class Hands(Protocol):
 
 
 class Seeing(Hands):
-    """Hands that know what they have seen: each block is looked at once, and read through the same sieves.
+    """Hands that know what they have seen: each block is looked at once.
 
     Parameters
     ----------
@@ -80,35 +75,17 @@ class Seeing(Hands):
     def __init__(self, count: int):
         self._marks: list[Mark | None] = [None] * count
         self._looks: list[Looked] | None = None
-        self._is_sieved = False
 
     def look(self) -> list[Looked]:
-        """A first look at every block, in their order, of the rows that are in."""
+        """A first look at every block, in their order."""
         if self._looks is None:
             self._looks = self._look()
             self._marks = [each.mark for each in self._looks]
-        elif self._is_sieved:
-            walks = [Walk(None, [(number, (each,))]) for number, each in enumerate(self._looks)]
-            self._looks, self._is_sieved = self.walk(look_again, walks) or [], False
         return self._looks
 
     def _look(self) -> list[Looked]:
         """A first look at every block."""
         raise NotImplementedError
-
-    def sieved(self, sieve: Sieve) -> Self:
-        """Hands on the same blocks, of which only some rows are in; they have all been looked at.
-
-        Parameters
-        ----------
-        sieve : Sieve
-            What lets them through.
-        """
-        self.look()
-        others = copy(self)
-        others._marks = [None if m is None else m._replace(sieves=(*m.sieves, sieve)) for m in self._marks]
-        others._is_sieved = True
-        return others
 
 
 class Here(Seeing):

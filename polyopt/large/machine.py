@@ -11,7 +11,7 @@ from formulations.families import hinge_families
 from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.estimators.parameters import shared
 from polyopt.large import checkpoint as files
-from polyopt.large.calibrated import CALIBRATION, CalibratedBlocks
+from polyopt.large.base import BlockClassifier
 from polyopt.large.parts import Recipe
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.driver import solve_problem
@@ -29,7 +29,7 @@ _TOLERANCE = 1e-6  # of a certificate, as of one in memory
 __all__ = ["LargeMachine"]
 
 
-class LargeMachine(CalibratedBlocks):
+class LargeMachine(BlockClassifier):
     """Base of the linear machines whose samples are read by blocks.
 
     Parameters
@@ -44,11 +44,6 @@ class LargeMachine(CalibratedBlocks):
         Seconds for the whole fit; the point reached is kept.
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
-    calibration : {"sigmoid"}, optional
-        Probabilities for ``predict_proba``: Platt's sigmoid of the scores of samples that a machine was not
-        fitted to. This takes five further fits; zero moves to where both classes are as probable, and
-        ``certificate()`` stays that of the program's own point. A limit or Ctrl-C in these fits leaves the
-        machine without probabilities, with a warning.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 
@@ -62,15 +57,13 @@ class LargeMachine(CalibratedBlocks):
         The classes of each hyperplane; the second is on its positive side.
     certificates_, solutions_ : list
         The proof of each hyperplane, and how its solver ended.
-    calibrations_ : list of Calibration
-        The curve of each pair of classes; none where the machine is not calibrated.
     n_iter_, n_features_in_ : int
         Iterations, the most of all; features.
     """
 
     _title: ClassVar[str]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
-        shared("C", "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]) | CALIBRATION
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = shared(
+        "C", "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]
     )
 
     _D: ClassVar[str | None] = None  # the name of the Sigma-SVM's share
@@ -132,6 +125,3 @@ class LargeMachine(CalibratedBlocks):
 
     def _pair_scores(self, X: Any) -> NDArray[Any]:
         return np.asarray(X @ self.coef_.T) + self.intercept_
-
-    def _take_from_scores(self, pair: int, shift: float) -> None:
-        self.intercept_[pair] -= shift

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from polyopt.estimators.parameters import shared
 from polyopt.large.machine import LargeMachine
 
 if TYPE_CHECKING:
     from polyopt.estimators.given import ClassWeight
-
-    Method = Literal["sigmoid"] | None
 
 __all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
 
@@ -22,11 +20,11 @@ class SVM(LargeMachine):
 
     def __init__(
         self, C: float = 1.0, *, tol: float = 1e-8, max_iter: int | None = None,
-        time_limit: float | None = None, class_weight: ClassWeight = None, calibration: Method = None,
+        time_limit: float | None = None, class_weight: ClassWeight = None,
         verbose: bool | int = False,
     ):  # fmt: skip
         self.C, self.tol, self.max_iter, self.time_limit = C, tol, max_iter, time_limit
-        self.class_weight, self.calibration, self.verbose = class_weight, calibration, verbose
+        self.class_weight, self.verbose = class_weight, verbose
 
 
 class SigmaSVM(LargeMachine):
@@ -44,11 +42,11 @@ class SigmaSVM(LargeMachine):
 
     def __init__(
         self, C: float = 1.0, D: float = 0.5, *, tol: float = 1e-8, max_iter: int | None = None,
-        time_limit: float | None = None, class_weight: ClassWeight = None, calibration: Method = None,
+        time_limit: float | None = None, class_weight: ClassWeight = None,
         verbose: bool | int = False,
     ):  # fmt: skip
         self.C, self.D, self.tol, self.max_iter, self.time_limit = C, D, tol, max_iter, time_limit
-        self.class_weight, self.calibration, self.verbose = class_weight, calibration, verbose
+        self.class_weight, self.verbose = class_weight, verbose
 
 
 class RelativeMarginMachine(LargeMachine):
@@ -66,8 +64,8 @@ class RelativeMarginMachine(LargeMachine):
 
     def __init__(
         self, C: float = 1.0, B: float = 2.0, *, tol: float = 1e-8, max_iter: int | None = None,
-        time_limit: float | None = None, class_weight: ClassWeight = None, calibration: Method = None,
+        time_limit: float | None = None, class_weight: ClassWeight = None,
         verbose: bool | int = False,
     ):  # fmt: skip
         self.C, self.B, self.tol, self.max_iter, self.time_limit = C, B, tol, max_iter, time_limit
-        self.class_weight, self.calibration, self.verbose = class_weight, calibration, verbose
+        self.class_weight, self.verbose = class_weight, verbose

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from polyopt.large.sources import unframed
 
 if TYPE_CHECKING:
-    from polyopt.large.sieve import Sieve
     from polyopt.large.sources import Samples
 
 __all__ = ["Mark", "check_mark", "mark_of"]
@@ -30,11 +29,10 @@ _OTHERS = (
 
 
 class Mark(NamedTuple):
-    """Checksums of a block: of all of it, and of some rows; and the sieves that its rows go through."""
+    """Checksums of a block: of all of it, and of some rows."""
 
     all: int
     some: int
-    sieves: tuple[Sieve, ...] = ()
 
 
 def mark_of(samples: Samples) -> Mark:
@@ -49,7 +47,7 @@ def mark_of(samples: Samples) -> Mark:
 
 
 def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool) -> Samples:
-    """A block that is seen to be what it was, with weight 0 for the rows that its sieves leave out.
+    """A block that is seen to be what it was.
 
     Parameters
     ----------
@@ -72,8 +70,6 @@ def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool)
         found = _checksum(samples, 1 if whole else _stride(samples))
         if found != (mark.all if whole else mark.some):
             raise ValueError(_OTHERS.format(number=number))
-        for sieve in mark.sieves:
-            samples = sieve.let_through(samples, number)
     return samples
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "SomeRows", "costed", "held_matrix",
-    "look", "look_again", "matrix_of", "rows_of", "sides_of",
+    "look", "matrix_of", "rows_of", "sides_of",
 ]  # fmt: skip
 
 _SLICE = 1 << 16
@@ -173,22 +173,6 @@ def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | 
         mark=mark_of(samples),
         names=None if names is None else tuple(names),
     )
-
-
-def look_again(_: None, samples: Samples, number: int, looked: Looked) -> Looked:
-    """The look at a block, once its rows went through a sieve: a step of a walk.
-
-    Parameters
-    ----------
-    samples : Samples
-        The block.
-    number : int
-        Its number.
-    looked : Looked
-        What the first look told.
-    """
-    labels, weights = _weighed(np.asarray(samples.y), np.asarray(samples.weights))
-    return looked._replace(labels=labels, weights=weights)
 
 
 def _weighed(y: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -15,7 +15,7 @@ from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_la
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.validation import validated
 from polyopt.large import checkpoint as files
-from polyopt.large.calibrated import CALIBRATION, CalibratedBlocks
+from polyopt.large.base import BlockClassifier
 from polyopt.large.face_ascent import FaceAscents
 from polyopt.large.faces import FacesRecipe, Sizes, about_faces, scaled, sizes_of
 from polyopt.large.local_sgd import MACHINE, solve_cpm_rounds
@@ -46,7 +46,7 @@ _WIDE, _ROUGH = 256, 1e-4  # features above which, to this gap, passes are cheap
 _WIDEST = 5_000  # features above which m² numbers are too many for a block: chosen, not measured
 
 
-class ConvexPolytopeMachine(CalibratedBlocks):
+class ConvexPolytopeMachine(BlockClassifier):
     """Convex Polytope Machine of samples that are read by blocks; see :class:`polyopt.ConvexPolytopeMachine`.
 
     It minimises ``||W||² + ||b||² + C Σ ξ`` with loss="sum" and margin="total". A pilot on a sample that fits
@@ -95,8 +95,6 @@ class ConvexPolytopeMachine(CalibratedBlocks):
     feature_scale : float, default=1.0
         What every feature counts times, as for bytes that stand for shares; other than 1 for the dual ascent
         alone.
-    calibration : {"sigmoid"}, optional
-        As of :class:`polyopt.large.SVM`. The polytopes of folds begin from pilots of their own.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 
@@ -117,8 +115,6 @@ class ConvexPolytopeMachine(CalibratedBlocks):
     certificates_, solutions_ : list
         The proof of each polytope for its assignment, and how its rounds ended. ``solutions_[0]["held"]`` are
         the faces (K, m+1) that make the assignment: each sample outside is on the one with its highest score.
-    calibrations_ : list of Calibration
-        The curve of each pair of classes; none where the machine is not calibrated.
     starts_ : list
         How the local steps before them ended, or None where there were none.
     n_iter_, n_features_in_ : int
@@ -126,7 +122,6 @@ class ConvexPolytopeMachine(CalibratedBlocks):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CALIBRATION,
         **shared(
             "n_faces", "C", "tol", "time_limit", "class_weight", "random_state", "verbose",
             optional=["max_iter"],
@@ -149,7 +144,7 @@ class ConvexPolytopeMachine(CalibratedBlocks):
         n_shards: int = 8, max_passes: int = 30, max_rounds: int = 50, least_fall: float = 1e-4,
         tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
         class_weight: ClassWeight = None, random_state: Seed = 0, solver: str = "auto",
-        feature_scale: float = 1.0, calibration: Literal["sigmoid"] | None = None,
+        feature_scale: float = 1.0,
         verbose: bool | int = False,
     ):  # fmt: skip
         self.n_faces, self.C, self.inside_label, self.pilot = n_faces, C, inside_label, pilot
@@ -157,7 +152,7 @@ class ConvexPolytopeMachine(CalibratedBlocks):
         self.max_rounds, self.least_fall, self.tol, self.max_iter = max_rounds, least_fall, tol, max_iter
         self.time_limit, self.class_weight = time_limit, class_weight
         self.random_state, self.verbose = random_state, verbose
-        self.solver, self.feature_scale, self.calibration = solver, feature_scale, calibration
+        self.solver, self.feature_scale = solver, feature_scale
 
     def fit(
         self,
@@ -311,9 +306,6 @@ class ConvexPolytopeMachine(CalibratedBlocks):
     def _pair_scores(self, X: Any) -> NDArray[Any]:
         outside = [np.asarray(X @ faces[:, :-1].T + faces[:, -1]).max(axis=1) for faces in self.faces_]
         return (-1.0 if self._flip else 1.0) * np.stack(outside, axis=1)
-
-    def _take_from_scores(self, pair: int, shift: float) -> None:
-        self.faces_[pair, :, -1] -= -shift if self._flip else shift
 
     def _need_two(self, what: str) -> None:
         check_is_fitted(self)
