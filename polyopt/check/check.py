@@ -58,6 +58,7 @@ from fractions import Fraction
 from itertools import chain, islice
 from math import gcd, inf, isfinite, isqrt, lcm, nextafter
 from operator import mul, sub, truediv
+from time import process_time
 from typing import Any
 
 Vector = list[Fraction]
@@ -72,17 +73,16 @@ HEX = re.compile(r"(-?)0x([0-9a-f]{1,4000})p([+-]?\d{1,5})", re.ASCII)
 DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # in the data
 MOST_FILE, MOST_LINE = 64 << 20, 16 << 20  # bytes of a claim file, and of a line of the data
 MOST_FACES, MOST_FEATURES, MOST_LEVELS = 10_000, 2_000_000, 400  # the last: of a tree
-MOST_TIME, MOST_SPACE = 50_000_000, 800_000_000  # estimated microseconds and bytes, of all that is computed
-TIME_OF_TOLD = (
-    60  # estimated microseconds more for each multiplier that is told below the first node of a tree
-)
-HELP = """usage: python check.py CLAIM DATA
+MOST_NUMBERS = 5_000_000  # multipliers, scores and weights at once, each some 100 bytes
+SECONDS, MEMORY = 50, 1 << 30  # of the processor, and bytes
+HELP = """usage: python check.py [--seconds N] CLAIM DATA
 
 Prove every claim of the file CLAIM (JSON, written by polyopt) about the samples in DATA, in exact arithmetic,
 or refuse it. DATA is a CSV table, an svmlight file or a .npy matrix with the label last. A claim says that a
 point of a large-margin classifier's program is worth at most a value, and that no point is worth less than a
 bound; or that no point keeps the constraints. Each step that holds is printed. The last line is "Every step
-holds.", or it begins with "Refused:" and says why. FORMAT.md describes the claim.
+holds.", or it begins with "Refused:" and says why. FORMAT.md describes the claim. A claim may take 50 seconds
+of the processor, or N, and a gigabyte.
 
 exit status: 0 if every step holds, 1 if a claim is refused or a file cannot be read, 2 for wrong arguments"""
 
@@ -110,26 +110,18 @@ def rounded(value: Fraction, up: bool) -> str:
     return repr(nextafter(found, inf if up else -inf) if wrong else found)
 
 
-class Work:
-    """Time and memory that a claim may still take, in estimates that are charged before each computation."""
+class Clock:
+    """A limit of processor time."""
 
-    def __init__(self, time: float = MOST_TIME, space: float = MOST_SPACE):
-        self.time, self.space, self.spare = time, space, 2 * time
+    def __init__(self, seconds: float = inf):
+        self.seconds, self.end = seconds, process_time() + seconds
 
-    def spend(self, count: float, bits: int = 0) -> None:
-        """Charge operations on fractions of so many bits: 2 microseconds each, and more if they are long."""
-        self.time -= count * (2 + bits // 200 + bits * bits // 250_000)
-        demand(self.time >= 0, "the claim asks for too much work: more than about a minute")
-
-    def grant(self, count: int) -> None:
-        """Allow more time for a tree's numbers, each of which takes some bytes of the file."""
-        granted = min(TIME_OF_TOLD * count, self.spare)
-        self.time, self.spare = self.time + granted, self.spare - granted
-
-    def hold(self, count: int, size: int) -> None:
-        """Charge numbers of so many bytes."""
-        self.space -= count * size
-        demand(self.space >= 0, "the claim asks for too much memory: more than about a gigabyte")
+    def each(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, as long as there is time."""
+        for item in items:
+            if process_time() > self.end:
+                raise Refused(f"the claim takes more than {self.seconds:g} seconds (--seconds allows more)")
+            yield item
 
 
 def is_number(given: Json) -> bool:
@@ -276,11 +268,6 @@ def vector(given: Json, size: int, what: str, ends: bool = False, old: Json = No
     return found
 
 
-def told_numbers(given: Json) -> int:
-    """The number of elements that a vector has in the file."""
-    return len(given["is"]) if type(given) is dict else len(given) if type(given) is list else 1
-
-
 def whole(values: Vector) -> tuple[list[int], int]:
     """Whole numbers, and what they are over."""
     den = 1
@@ -295,11 +282,6 @@ def whole(values: Vector) -> tuple[list[int], int]:
 def dot(a: Vector, b: Vector) -> Fraction:
     (p, q), (r, t) = whole(a), whole(b)
     return Fraction(sum(map(mul, p, r)), q * t)
-
-
-def bits_of(numbers: Iterable[int]) -> int:
-    """The bits of the largest."""
-    return max(map(int.bit_length, numbers), default=0)
 
 
 LN2 = 2 * sum((1 << WORK) // (j * 3**j) for j in range(1, 140, 2))  # 2 artanh(1/3), times 2^192
@@ -364,7 +346,7 @@ def root(x: Fraction) -> Fraction:
     return UNIT * (isqrt((x.numerator << 2 * BITS) // x.denominator) + 1) if x else x
 
 
-def from_npy(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
+def from_npy(path: str) -> Iterator[tuple[Cells, Any]]:
     """Samples and labels, in the last column, of a matrix in numpy's format."""
     with open(path, "rb") as file:
         magic, version = file.read(6), file.read(2)
@@ -382,12 +364,9 @@ def from_npy(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
         (n, m), size = shape, int(kind[1])
         rest = os.fstat(file.fileno()).st_size - file.tell()
         demand(min(n, m) > 0 and rest == n * m * size, "the .npy file is not as long as its header says")
-        work.spend(n * m / 4)
         each = struct.Struct(f"{order.replace('|', '<')}{n if head['fortran_order'] else m}{codes[kind]}")
         rows: Any = (each.unpack(file.read(each.size)) for _ in range(m if head["fortran_order"] else n))
-        if head["fortran_order"]:
-            work.hold(n * m, 40)
-            rows = zip(*rows)
+        rows = zip(*rows) if head["fortran_order"] else rows
         for *cells, label in rows:
             yield dict(enumerate(map(float, cells))), label
 
@@ -399,27 +378,26 @@ def real(text: str) -> float:
     return float(text)
 
 
-def lines_of(path: str, work: Work) -> Iterator[bytes]:
+def lines_of(path: str) -> Iterator[bytes]:
     """The lines of a file, each with its end."""
     with open(path, "rb") as file:
         for k, line in enumerate(iter(lambda: file.readline(MOST_LINE), b"")):
             demand(len(line) < MOST_LINE, f"the data have a line of more than {MOST_LINE} bytes")
-            work.spend(len(line) / 16)
             yield line if k else line.removeprefix(b"\xef\xbb\xbf")
 
 
-def is_svmlight(path: str, work: Work) -> bool:
+def is_svmlight(path: str) -> bool:
     """True by the ending of the file's name, or else by its first line: label column:value ..."""
     ending = os.path.splitext(path)[1].lower()
     if ending in (".svm", ".svmlight", ".libsvm", ".csv", ".tsv"):
         return ending not in (".csv", ".tsv")
-    first = next((line for line in lines_of(path, work) if line.partition(b"#")[0].strip()), b"")
+    first = next((line for line in lines_of(path) if line.partition(b"#")[0].strip()), b"")
     return bool(re.fullmatch(rb"\s*[^\s,:]+(\s+-?\d+:\S+)+\s*(#.*)?", first, re.DOTALL))
 
 
-def from_svmlight(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
+def from_svmlight(path: str) -> Iterator[tuple[Cells, Any]]:
     """Samples and labels of lines "label column:value ...", columns from 1 and rising, comments from # on."""
-    for line in lines_of(path, work):
+    for line in lines_of(path):
         words, row, last = line.partition(b"#")[0].decode().split(), {}, 0
         for word in words[1:]:
             place, _, value = word.partition(":")
@@ -432,7 +410,7 @@ def from_svmlight(path: str, work: Work) -> Iterator[tuple[Cells, Any]]:
             yield row, words[0]
 
 
-def from_table(path: str, target: str | int, work: Work) -> Iterator[tuple[Cells, Any]]:
+def from_table(path: str, target: str | int) -> Iterator[tuple[Cells, Any]]:
     """Samples and labels of a CSV table.
 
     Its first row is a header if the target is a name, or if no feature in it is a number. The separator is
@@ -443,7 +421,6 @@ def from_table(path: str, target: str | int, work: Work) -> Iterator[tuple[Cells
         with open(path, encoding="utf-8-sig", newline="") as file:
             lines = iter(lambda: file.readline(MOST_LINE), "")
             for cells in csv.reader(lines, delimiter=mark, strict=True):
-                work.spend(len(cells) / 2 + 1)
                 cells = [cell.strip() for cell in cells]
                 if cells not in ([], [""]):
                     yield cells
@@ -502,35 +479,25 @@ def digest(rows: list[Cells], m: int, y: list[int]) -> str:
 class Samples:
     """Samples as whole numbers over one denominator; lifted, each ends with a 1."""
 
-    def __init__(self, rows: list[Cells], m: int, lifted: bool, work: Work | None = None):
+    def __init__(self, rows: list[Cells], m: int, lifted: bool, clock: Clock | None = None):
         self.den = den = lcm(*{x.as_integer_ratio()[1] for row in rows for x in row.values()})
         self.n, self.m, (place, one) = len(rows), m + lifted, ([m], [den]) if lifted else ([], [])
-        top = max((abs(x) for row in rows for x in row.values()), default=0)
-        self.work, self.bits = work or Work(inf, inf), den.bit_length() + max(int(top).bit_length(), 1)
-        self.cells = sum(map(len, rows)) + self.n
-        self.work.hold(self.cells, 60 + self.bits // 8)
-        ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in rows)
+        self.clock = clock or Clock()
+        ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in self.clock.each(rows))
         self.rows = [([*row, *place], [p * (den // q) for p, q in own] + one) for row, own in ratios]
         self.columns: dict[int, list[int]] = {}  # of the kernel matrix
 
     def times(self, w: Vector) -> Vector:
         """X w."""
         (v, den), found = whole(w), []
-        bits = bits_of([den]) + bits_of(v)
-        self.work.spend(self.cells / 8, max(bits, self.bits))
-        self.work.spend(self.n, bits + self.bits)
-        for at, x in self.rows:
+        for at, x in self.clock.each(self.rows):
             found.append(Fraction(sum(map(mul, x, map(v.__getitem__, at))), den * self.den))
         return found
 
     def pull(self, beta: Vector) -> Vector:
         """X' beta."""
         (factors, den), found = whole(beta), [0] * self.m
-        bits = bits_of([den]) + bits_of(factors)
-        cells = sum(len(at) for b, (at, _) in zip(factors, self.rows) if b)
-        self.work.spend(cells / 8, max(bits, self.bits))
-        self.work.spend(self.m / 2, bits + self.bits)
-        for b, (at, x) in zip(factors, self.rows):
+        for b, (at, x) in self.clock.each(zip(factors, self.rows)):
             for j, value in zip(at, x) if b else ():
                 found[j] += b * value
         return [Fraction(v, den * self.den) for v in found]
@@ -549,16 +516,7 @@ class Samples:
             demand(1 <= degree <= 20, "the degree is from 1 to 20")
             plus, top, low = coef0.numerator * low, top * coef0.denominator, low * coef0.denominator
             den = low**degree
-        inside = max(bits_of([top]) + 2 * self.bits, bits_of([low, plus])) + 24  # of what has a power, or exp
-        bits = den.bit_length() if kind == "rbf" else degree * inside
-        wanted = [j for j, factor in enumerate(factors) if factor]
-        new = [j for j in wanted if j not in self.columns]
-        self.charge_columns(len(new), inside, bits)
-        self.work.spend(len(wanted) * self.n / 8, max(bits, bits_of(factors)))
-        self.work.spend(self.n, bits + bits_of(factors))
-        keeps = self.n * self.n * (60 + bits // 8) <= 200_000_000  # the leaves of a tree want them again
-        self.work.hold(len(new) * self.n if keeps else self.n, 60 + bits // 8)
-        for j in wanted:
+        for j in (j for j, factor in enumerate(factors) if factor):
             column = self.columns.get(j)
             if not column:
                 row = [0] * self.m
@@ -566,19 +524,16 @@ class Samples:
                     row[k] = value
                 inner = [sum(map(mul, x, map(row.__getitem__, at))) for at, x in self.rows]  # times den^2
                 if kind == "rbf":
-                    column = [exp_minus(top * (norms[j] + b - 2 * a), low) for a, b in zip(inner, norms)]
+                    away = (norms[j] + b - 2 * a for a, b in zip(inner, norms))
+                    column = [exp_minus(top * square, low) for square in self.clock.each(away)]
                 else:
-                    column = [(top * a + plus) ** degree for a in inner]
-                self.columns |= {j: column} if keeps else {}
+                    column = [(top * a + plus) ** degree for a in self.clock.each(inner)]
+                size = 60 + max(map(int.bit_length, column)) // 8  # bytes of a number
+                if len(self.columns) * self.n * size < MEMORY // 4:  # the leaves of a tree want it again
+                    self.columns[j] = column
             found = [f + factors[j] * k for f, k in zip(found, column)]
         off = UNIT * sum(map(abs, c)) if kind == "rbf" else ZERO
         return [Fraction(v, under * den) for v in found], off
-
-    def charge_columns(self, count: float, inside: int, bits: int) -> None:
-        """Charge so many new columns of a kernel's matrix; its numbers have bits, what they are of inside."""
-        self.work.spend(count * (self.cells / 8 + self.m / 100), self.bits)
-        self.work.spend(count * self.n * 2.5, inside)
-        self.work.spend(count * self.n / 4, bits)
 
 
 def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
@@ -592,7 +547,7 @@ def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
 class Rows:
     """A family of rows: side, kink, caps (None for infinite), and the faces at which a sample answers."""
 
-    def __init__(self, told: Json, y: list[int], faces: int):
+    def __init__(self, told: Json, y: list[int], faces: int, clock: Clock):
         known: Json = {"all": range(faces), "none": (), "one": ()}
 
         def places(a: Json) -> Any:
@@ -601,6 +556,7 @@ class Rows:
             demand(there, f"{self.title}: there is no such face")
             return found  # a sequence in which a face is soon found
 
+        self.clock = clock
         n, side, self.name, self.title = len(y), told["side"], told["name"], shown(told["name"])
         self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
         self.kink, self.sharp = number(told["kink"]), number(told.get("sharp", 0))
@@ -615,13 +571,12 @@ class Rows:
         positive = self.loss != "linear" and None not in self.cap
         demand(positive or not any(self.one), "at one of the faces a sample pays 0 or more")
         demand(self.pays != "soft" or self.sharp > 0, "the sharpness is not positive")
-        self.places = sum(map(len, self.at)) + faces * sum(self.one)
-        self.effort = 40 if self.loss == "logistic" or self.pays == "soft" else 10  # operations of a row
 
     def value(self, f: list[Vector], off: Fraction) -> Fraction:
         """The losses at scores that are each within off: their sum, or more."""
         total, phi = ZERO, PHI[self.loss]
-        for i, (s, cap, at, less) in enumerate(zip(self.side, self.cap, self.at, self.less)):
+        each = self.clock.each(zip(self.side, self.cap, self.at, self.less))
+        for i, (s, cap, at, less) in enumerate(each):
             start = self.kink + off + sum(s * f[k][i] + off for k in less)
             t = [start - s * f[k][i] for k in (range(len(f)) if self.one[i] else at)]
             if cap is None:
@@ -640,7 +595,7 @@ class Rows:
         total = self.kink * sum(self.each_kept(k, *whole(part)) for k, part in enumerate(m))
         if self.loss == "hinge" and self.pays == "sum":
             return total
-        for i, (cap, at, own) in enumerate(zip(self.cap, self.at, zip(*m))):
+        for i, (cap, at, own) in enumerate(self.clock.each(zip(self.cap, self.at, zip(*m)))):
             if any(own) or (linear and at):
                 every = sum(own)
                 parts = [own[k] for k in at] if self.pays == "sum" else [every]
@@ -691,34 +646,25 @@ def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fr
 class Program:
     """Features, size and rows: the value of a point, and the bound of multipliers."""
 
-    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int], work: Work | None = None):
+    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int], clock: Clock | None = None):
         self.features, self.size, self.y = told["features"], told["size"], y
         self.kind, self.shape = self.features["kind"], self.size["kind"]
         self.faces, self.intercept = told["faces"], told["intercept"]
         by_sample, weighed = self.kind in ("kernel", "expansion"), self.kind != "kernel"
         demand(1 <= self.faces <= (1 if by_sample else MOST_FACES), "the number of faces is out of range")
-        self.work, n = work or Work(inf, inf), len(rows)
+        n, self.clock = len(rows), clock or Clock()
         self.width = n if by_sample else m + (self.kind == "lifted")
-        self.work.hold(self.faces * self.width, 40 if weighed else 0)
-        self.work.spend(self.faces * self.width * 4)
-        self.work.hold(n * len(told["rows"]), 60)
-        self.samples = Samples(rows, m, self.kind == "lifted", self.work)
-        self.den, self.top, self.reach = 1, 1, self.samples.bits
-        if by_sample:
-            parts = [number(self.features.get(part, 1)) for part in ("gamma", "coef0")]
-            longest = bits_of(chain(*(part.as_integer_ratio() for part in parts)))
-            self.reach = (3 * self.reach + 2 * longest + BITS) * self.features.get("degree", 1)
+        count = self.faces * (n + self.width) * (len(told["rows"]) + 2)
+        demand(count <= MOST_NUMBERS, f"the program has more than {MOST_NUMBERS} multipliers and weights")
+        self.samples = Samples(rows, m, self.kind == "lifted", self.clock)
         self.constant = number(told.get("constant", 0))
-        self.rows = [Rows(row, y, self.faces) for row in told["rows"]]
+        self.rows = [Rows(row, y, self.faces, self.clock) for row in told["rows"]]
         demand(len({row.name for row in self.rows}) == len(self.rows), "two families have one name")
-        for row in self.rows:
-            self.note([v for v in [row.kink, row.sharp, *row.cap] if v is not None])
         self.leaves, self.choice = 0, [row for row in self.rows if any(row.one)]
         self.is_square = set(self.size) <= {"kind", "factor"} and self.shape == "square"
         if weighed:
             columns = [self.by_face(name) for name in ("factor", "l1", "count", "low", "high")]
             different = {tuple(map(id, face)): face for face in zip(*columns)}
-            self.work.hold(len(different) * self.width, 120)
             made: dict[Any, list[Any]] = {key: list(zip(*face)) for key, face in different.items()}
             self.prices = [list(made[tuple(map(id, face))]) for face in zip(*columns)]
             kept = all(min(h, l1, n) >= 0 and a <= z for face in self.prices for h, l1, n, a, z in face)
@@ -726,12 +672,10 @@ class Program:
             self.group, self.most = number(self.size.get("group", 0)), self.size.get("whole")
             demand(self.group >= 0, "a price is negative")
             self.groups = vector(self.size.get("groups", 0), self.width, "groups")
-            self.note([self.constant, self.group])
         else:
             self.factor, self.groups, self.most = number(self.size["factor"]), [], None
             psd = number(self.features.get("coef0", 0)) >= 0
             demand(self.factor > 0 and psd, "the factor is not positive, or the kernel not semidefinite")
-            self.note([self.constant, self.factor])
         self.grouped, self.share = any(self.groups), ZERO
         alike = weighed and all(face == self.prices[0] for face in self.prices)
         alike &= not any(any(r.less) or any(0 < len(a) < self.faces for a in r.at) for r in self.rows)
@@ -740,21 +684,6 @@ class Program:
             self.share, n = number(self.size["variance"]["share"]), self.samples.n
             self.weights = vector(self.size["variance"]["weights"], n, "weights")
             demand(self.share > 0 and min(self.weights) > 0, "the variance has a wrong share or weight")
-            self.note([self.share, *self.weights])
-
-    def note(self, numbers: Iterable[Fraction]) -> None:
-        """Keep in view how long the numbers of a claim are: over one denominator."""
-        ratios = [v.as_integer_ratio() for v in numbers if isinstance(v, Fraction)]
-        for den in {den for _, den in ratios}:
-            if self.den % den:
-                self.work.spend(1, self.den.bit_length())
-                self.den = lcm(self.den, den)
-        self.top = max(self.top, bits_of(top for top, _ in ratios))
-
-    @property
-    def bits(self) -> int:
-        """The bits of a score or a pull, or more."""
-        return self.den.bit_length() + self.top + self.reach
 
     def by_face(self, name: str) -> list[Vector]:
         """A vector of the size for each face; they may be one."""
@@ -765,8 +694,6 @@ class Program:
             found = [vector(part, self.width, name, name in ends) for part in told["faces"]]
         else:
             found = [vector(told, self.width, name, name in ends)] * self.faces
-        for face in found if type(told) is dict else found[:1]:
-            self.note(face)
         return found
 
     def through(self, c: Vector, out: bool) -> tuple[Vector, Fraction]:
@@ -802,7 +729,7 @@ class Program:
             tops = whole(w[: self.width - (self.kind == "lifted")])[0]
             kept = max(map(abs, tops), default=0) <= self.most * gcd(*tops)
             demand(kept, "the weights are no such whole numbers times a scale")
-        squares = sum((h * v * v for v, (h, *_) in zip(w, self.prices[k]) if v), ZERO)
+        squares = sum((h * v * v for v, (h, *_) in self.clock.each(zip(w, self.prices[k])) if v), ZERO)
         return squares, sum((l1 * abs(v) + n for v, (_, l1, n, _, _) in zip(w, self.prices[k]) if v), ZERO)
 
     def value(self, point: Json) -> tuple[Fraction, list[Vector]]:
@@ -811,13 +738,6 @@ class Program:
         faces = [vector(w, self.width, "w") for w in point["w"]]
         b = vector(point.get("b", []), self.faces, "b") if self.intercept else [ZERO] * self.faces
         demand(self.intercept or point.get("b", []) == [], "the point has a b without an intercept")
-        for numbers in (*faces, b):
-            self.note(numbers)
-        self.work.hold(self.faces * self.samples.n, 100 + self.bits // 4)
-        self.work.spend(self.faces * self.width * (8 if self.kind != "kernel" else 1), 2 * self.bits)
-        self.work.spend(self.samples.n * self.faces * (8 if "variance" in self.size else 1), 2 * self.bits)
-        for rows in self.rows:
-            self.work.spend(self.samples.n / 4 + rows.effort * rows.places, 2 * self.bits)
         outputs = [self.through(w, True) for w in faces]
         sizes = [self.measure(k, w, *output) for k, (w, output) in enumerate(zip(faces, outputs))]
         squares, total = [square for square, _ in sizes], self.constant + sum(other for _, other in sizes)
@@ -835,7 +755,8 @@ class Program:
         if self.kind == "kernel":
             return (dot(beta, v) + off * sum(map(abs, beta))) / (4 * self.factor)
         v = [a - q for a, q in zip(v, held)] if held else v
-        return sum((conjugate(a, price, share, off) for a, price in zip(v, self.prices[k])), ZERO)
+        each = self.clock.each(zip(v, self.prices[k]))
+        return sum((conjugate(a, price, share, off) for a, price in each), ZERO)
 
     def known(self, told: Json, above: Held) -> Held:
         """Multipliers by family and face: what a node tells, and elsewhere what the node above has."""
@@ -843,10 +764,7 @@ class Program:
         for name, parts in told.get("rows", {}).items():
             demand(len(parts) == self.faces, f"{shown(name)} is not told for each face")
             old: list[Any] = found.get(name) or [None] * self.faces
-            self.work.spend(self.faces * (self.samples.n / 20 + 8))
             found[name] = [vector(v, self.samples.n, shown(name), False, o) for v, o in zip(parts, old)]
-            for part, v in zip(found[name], parts):
-                self.note(map(part.__getitem__, v["at"]) if type(v) is dict else part)
         demand(set(found) == {rows.name for rows in self.rows}, "there must be multipliers of every family")
         return found
 
@@ -862,7 +780,7 @@ class Program:
             i, rows = told["sample"], self.choice[0]
             may = 0 <= i < self.samples.n and rows.one[i] and not rows.at[i]
             demand(may and len(ways) == min(used + 1, self.faces), f"sample {i} has other ways, or none")
-            for k, way in enumerate(ways):
+            for k, way in enumerate(self.clock.each(ways)):
                 rows.at[i] = [k]
                 found.append(self.least(way, slopes, known, max(used, k + 1)))
             rows.at[i] = []
@@ -871,26 +789,15 @@ class Program:
         demand(self.kind != "kernel" and 0 <= j < self.width and len(ways) == 2, f"weight {j} has no 2 ways")
         h, l1, n, low, high = kept = self.prices[0][j]
         either = ((h, l1, n, ZERO, ZERO), constant), ((h, l1, ZERO, low, high), constant + n)
-        for way, (self.prices[0][j], self.constant) in zip(ways, either):
+        for way, changed in self.clock.each(zip(ways, either)):
+            self.prices[0][j], self.constant = changed
             found.append(self.least(way, slopes, known))
         self.prices[0][j], self.constant = kept, constant
         return min(found)
 
-    def charge_bound(self) -> None:
-        """Charge what a bound by multipliers takes."""
-        n, faces, bits = self.samples.n, self.faces, 2 * self.bits
-        for rows in self.rows:  # whose multipliers are summed up
-            self.work.spend(faces * (n / 8 + 8))
-            self.work.spend(rows.places * (rows.effort if rows.effort > 10 else 3), self.bits)
-        self.work.spend(faces * n * (8 if self.share else 0.25), bits)
-        self.work.spend(faces * self.width * (3 if self.kind != "kernel" else 1), bits)
-        for count in (1, -1):  # for this bound alone
-            self.work.hold(count * faces * (n + self.width), 100 + bits // 8)
-
     def bound(self, told: Json, slopes: list[Vector], above: Held | None = None) -> tuple[Fraction, Fraction]:
         """What multipliers earn and pay, if they keep signs, caps and balance; slopes are of the variance."""
         known, gain, paid = self.known(told, above or {}), self.constant, ZERO
-        self.charge_bound()
         betas = [[ZERO] * self.samples.n for _ in range(self.faces)]
         for rows in self.rows:
             gain += rows.gain(known[rows.name])
@@ -908,13 +815,10 @@ class Program:
         demand(("held" in told) == self.grouped, "what is held is for groups, and needed there")
         if self.shape == "worst":
             shares = vector(told["shares"], self.faces, "shares")
-            self.note(shares)
             demand(sum(shares) == 1 and min(shares) >= 0, "the shares do not divide 1")
         held: list[Vector] = [[]] * self.faces
         if self.grouped:
             held = [vector(q, self.width, "held") for q in told["held"]]
-            for q in held:
-                self.note(q)
             lengths = self.lengths(held)
             kept = len(held) == self.faces and all(s <= (g and self.group) ** 2 for g, s in lengths.items())
             demand(kept, "a group holds more than its price")
@@ -928,9 +832,9 @@ def doubles(values: Vector, what: str) -> list[float]:
     return [known[value] for value in values]
 
 
-def load_samples(told: Json, path: str, work: Work | None = None) -> tuple[list[Cells], int, list[int]]:
+def load_samples(told: Json, path: str, clock: Clock | None = None) -> tuple[list[Cells], int, list[int]]:
     """The samples that a claim is about, as the machine saw them, and their labels -1 and +1."""
-    m, runs, labels, work = told["features"], told["rows"], told["labels"], work or Work(inf, inf)
+    m, runs, labels = told["features"], told["rows"], told["labels"]
     ends = [end for run in runs for end in run]
     demand(all(len(run) == 2 for run in runs) and ends and ends == sorted(ends), "the rows are not in order")
     demand(ends[0] >= 0 and 1 <= m <= MOST_FEATURES, "there are no such samples")
@@ -938,24 +842,22 @@ def load_samples(told: Json, path: str, work: Work | None = None) -> tuple[list[
     demand(len(signs) == 2, "both labels are one")
     kinds = {"shift": sub, "divide": truediv, "factor": mul, "times": mul}
     given = [(name, vector(told[name], m, name)) for name in kinds if name in told]
-    work.hold(m * len(given), 40)
     steps = [(kinds[name], doubles(by, name)) for name, by in given]
     demand("divide" not in told or all(dict(given)["divide"]), "a divisor is 0")
     with open(path, "rb") as file:
         is_npy = path.lower().endswith(".npy") or file.read(6) == b"\x93NUMPY"
-    is_sparse, target = not is_npy and is_svmlight(path, work), told.get("target", -1)
+    is_sparse, target = not is_npy and is_svmlight(path), told.get("target", -1)
     demand(target == -1 or not (is_npy or is_sparse), "the target is for tables")
     if is_npy or is_sparse:
-        samples = from_npy(path, work) if is_npy else from_svmlight(path, work)
+        samples = from_npy(path) if is_npy else from_svmlight(path)
     else:
-        samples = from_table(path, target, work)
+        samples = from_table(path, target)
     wanted = (k for a, z in runs for k in range(a, z))
     rows, y, at = [], [], next(wanted, None)
-    for i, (cells, label) in enumerate(samples):
+    for i, (cells, label) in enumerate((clock or Clock()).each(samples)):
         demand(len(cells) == m or is_sparse, f"the data have {len(cells)} features, not {m}")
         if i == at:
             rows.append(prepared(cells, m, steps))
-            work.hold(1, 300 + 130 * len(rows[-1]))
             y.append(signs.get(plain(label), 0))
             at = next(wanted, None)
     demand(at is None and rows, "there are no such samples")
@@ -963,13 +865,11 @@ def load_samples(told: Json, path: str, work: Work | None = None) -> tuple[list[
     return rows, m, y
 
 
-def check(claim: Json, path: str, say: Callable[[str], None], work: Work | None = None) -> None:
+def check(claim: Json, path: str, say: Callable[[str], None], clock: Clock | None = None) -> None:
     """Prove a claim step by step, or raise Refused."""
-    work = work or Work()
-    space = work.space
     try:
-        prove(claim, path, say, work)
-    except Refused:
+        prove(claim, path, say, clock or Clock(SECONDS))
+    except (Refused, MemoryError):
         raise
     except OSError as error:
         raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
@@ -979,24 +879,19 @@ def check(claim: Json, path: str, say: Callable[[str], None], work: Work | None 
         raise Refused(f"the table is broken: {error}") from error
     except Exception as error:  # whatever a broken file leads to, it is no proof
         raise Refused(f"a file is broken ({type(error).__name__}: {shown(str(error))})") from error
-    work.space = space
 
 
-def prove(claim: Json, path: str, say: Callable[[str], None], work: Work) -> None:
+def prove(claim: Json, path: str, say: Callable[[str], None], clock: Clock) -> None:
     told = read(claim, CLAIM, "claim")
     trees = [(told["multipliers"], 0)] if told["kind"] == "bounds" else []
-    while trees:
-        tree, level = trees.pop()
-        work.spend(10)
+    for tree, level in clock.each(trees):
         demand(level <= MOST_LEVELS, f"the tree has more than {MOST_LEVELS} levels")
         trees += [(way, level + 1) for way in read(tree, TREE, "tree").get("ways", [])]
-        if level:
-            work.grant(sum(map(told_numbers, chain(*tree.get("rows", {}).values()))))
-    rows, m, y = load_samples(told["data"], path, work)
+    rows, m, y = load_samples(told["data"], path, clock)
     say(f"the data are read: {len(y)} samples of {m} features, {y.count(1)} of them +1")
     demand(digest(rows, m, y) == told["data"]["sha256"], "the samples are not those of the claim")
     say("they have the digest of the claim")
-    program, multipliers = Program(told["program"], rows, m, y, work), told["multipliers"]
+    program, multipliers = Program(told["program"], rows, m, y, clock), told["multipliers"]
     if told["kind"] == "infeasible":
         gain, price = program.bound(multipliers, [])
         hard = all(cap is None for rows in program.rows for cap in rows.cap)
@@ -1018,16 +913,12 @@ def prove(claim: Json, path: str, say: Callable[[str], None], work: Work) -> Non
     say(f"no point is better by more than {rounded(gap, True)}, as claimed")
 
 
-def claims_of(path: str, work: Work) -> Json:
+def claims_of(path: str) -> Json:
     """The claims in a file, each read by itself later."""
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_FILE + 1)
         demand(len(content) <= MOST_FILE, f"a claim file has at most {MOST_FILE >> 20} MB")
-        elements = content.count(b",") + content.count(b"[") + content.count(b"{")
-        work.hold(elements, 70)
-        work.spend(elements * 2)
-        work.hold(2, len(content))
         told = read(parsed(content.decode("utf-8")), FILE, "file of claims")
     except OSError as error:
         raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
@@ -1039,32 +930,59 @@ def claims_of(path: str, work: Work) -> Json:
     return told["claims"]
 
 
+def limit_memory() -> None:
+    """Let this process have no more than MEMORY, where the system can say so."""
+    try:
+        import resource
+    except ImportError:
+        return
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    known = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    resource.setrlimit(resource.RLIMIT_AS, (known, most))
+
+
 def main(arguments: list[str]) -> int:
     """The exit status."""
     if arguments in (["-h"], ["--help"]):
         print(HELP)
         return 0
+    seconds = SECONDS
+    if arguments[:1] == ["--seconds"] and re.fullmatch("[0-9]{1,7}", "".join(arguments[1:2])):
+        seconds, arguments = int(arguments[1]), arguments[2:]
     if len(arguments) != 2 or arguments[0].startswith("-"):
-        print("usage: python check.py CLAIM DATA (--help says more)", file=sys.stderr)
+        print("usage: python check.py [--seconds N] CLAIM DATA (--help says more)", file=sys.stderr)
         return 2
     steps: list[str] = []
-    work = Work()
+    clock = Clock(seconds)
 
     def say(text: str) -> None:
         steps.append(text)
         print(f"{len(steps):3}. {text}: yes")
 
     try:
-        for claim in claims_of(arguments[0], work):
+        for claim in claims_of(arguments[0]):
             title = claim.get("title")
             say(f"a claim on {shown(title if type(title) is str else '')} is read")
-            check(claim, arguments[1], say, work)
+            check(claim, arguments[1], say, clock)
     except Refused as why:
         print(f"Refused: {why}")
         return 1
+    except MemoryError:
+        print("Refused: the claim takes more than a gigabyte")
+        return 1
+    except KeyboardInterrupt:
+        print("Refused: interrupted")
+        return 130
     print("Every step holds.")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    limit_memory()
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = 141
+    sys.exit(status)

@@ -26,7 +26,6 @@ __all__ = ["checker", "main"]
 
 _PRECISION = 232  # bits: exp(-t) 2^128 then has an error below 2^-90
 _BLOCK = 64  # columns at once
-_SPEED = 20  # of FLINT's kernels, relative to those of check.py, in estimates of time
 _CELLS, _KEPT = 20_000_000, 8_000_000  # of samples as one dense matrix; of kernel values that are kept
 
 
@@ -59,7 +58,6 @@ def checker() -> Any:
         if "kernel" not in vars(samples):
             samples.kernel = _Kernel(plain, samples, kernel)
         at = [j for j, factor in enumerate(factors) if factor]
-        samples.kernel.charge(at)
         sums = samples.kernel.times(at, [factors[j] for j in at])
         off = plain.UNIT * sum(map(abs, c)) if kernel["kernel"] == "rbf" else plain.ZERO
         return [Fraction(int(v), under * samples.kernel.den) for v in sums], off
@@ -79,8 +77,8 @@ class _Kernel:
                 row[j] = value
             cells += row
         self.X = flint.fmpz_mat(samples.n, samples.m, cells)
-        self.samples, self.gamma = samples, plain.number(kernel["gamma"])
-        self.top, self.low = self.gamma.numerator, self.gamma.denominator * samples.den**2
+        gamma, self.clock = plain.number(kernel["gamma"]), samples.clock
+        self.top, self.low = gamma.numerator, gamma.denominator * samples.den**2
         self.columns: dict[int, list[Any]] = {}
         self.is_rbf = kernel["kernel"] == "rbf"
         if self.is_rbf:
@@ -92,19 +90,10 @@ class _Kernel:
             self.low *= coef0.denominator
             self.den = self.low**self.degree
 
-    def charge(self, at: list[int]) -> None:
-        """Charge the columns that are not kept, and the sum of all."""
-        inside = self.plain.bits_of([self.top]) + 2 * self.samples.bits + self.plain.bits_of([self.low])
-        bits = self.plain.BITS if self.is_rbf else self.degree * inside
-        new = sum(j not in self.columns for j in at)
-        self.samples.charge_columns(new / _SPEED, inside, bits)
-        self.samples.work.spend(len(at) * self.n / 8 / _SPEED, bits)
-        self.samples.work.hold(min(new * self.n, _KEPT), 40 + bits // 8)
-
     def times(self, at: list[int], factors: list[int]) -> list[Any]:
         """The sum of these columns times factors."""
         sums = flint.fmpz_mat(self.n, 1)
-        for first in range(0, len(at), _BLOCK):
+        for first in self.clock.each(range(0, len(at), _BLOCK)):
             block = at[first : first + _BLOCK]
             columns = self._block(block)
             part = flint.fmpz_mat([[factor] for factor in factors[first : first + _BLOCK]])

@@ -165,9 +165,7 @@ def test_a_npy_file_is_read_as_numpy_reads_it(kind, order, tmp_path):
     """Every order and type of real numbers gives the numbers of numpy.load."""
     matrix = np.array([[1, 2, 3], [4, 50, 6], [7, 8, 9], [0, 1, 1]]).astype(kind)
     np.save(tmp_path / "d.npy", np.asarray(matrix, order=order))
-    found = [
-        [*cells.values(), label] for cells, label in checker.from_npy(str(tmp_path / "d.npy"), checker.Work())
-    ]
+    found = [[*cells.values(), label] for cells, label in checker.from_npy(str(tmp_path / "d.npy"))]
     assert found == np.load(tmp_path / "d.npy").tolist()
 
 
@@ -219,7 +217,7 @@ def test_a_table_is_read_as_polyopt_reads_it(name, tmp_path):
     text, target = TABLES[name]
     path = tmp_path / "d.csv"
     path.write_bytes(text.encode())
-    cells, labels = zip(*checker.from_table(str(path), target, checker.Work()), strict=True)
+    cells, labels = zip(*checker.from_table(str(path), target), strict=True)
     found = read_csv(path, target)
     assert [list(row.values()) for row in cells] == found.X.tolist()
     assert list(labels) == [str(label) for label in found.y]
@@ -235,7 +233,7 @@ def test_a_broken_table_is_refused(text, tmp_path):
     """Short and long rows, empty cells, names twice, and texts for numbers: nothing is filled or skipped."""
     (tmp_path / "d.csv").write_text(text)
     with pytest.raises((checker.Refused, checker.csv.Error)):
-        list(checker.from_table(str(tmp_path / "d.csv"), 0, checker.Work()))
+        list(checker.from_table(str(tmp_path / "d.csv"), 0))
 
 
 def test_svmlight_is_read_as_scikit_learn_reads_it(tmp_path):
@@ -245,7 +243,7 @@ def test_svmlight_is_read_as_scikit_learn_reads_it(tmp_path):
     dump_svmlight_file(X, y, str(tmp_path / "d.svm"), zero_based=False, comment="two\nlines")
     with (tmp_path / "d.svm").open("ab") as file:
         file.write(b"\n  +1.0\t2:3.5 # 4:1\n# \xc3\xa9\n-1\n")
-    cells, labels = zip(*checker.from_svmlight(str(tmp_path / "d.svm"), checker.Work()), strict=True)
+    cells, labels = zip(*checker.from_svmlight(str(tmp_path / "d.svm")), strict=True)
     A, b = load_svmlight_file(str(tmp_path / "d.svm"), n_features=5, zero_based=False)
     assert [[row.get(j, 0.0) for j in range(5)] for row in cells] == A.toarray().tolist()
     assert [float(label) for label in labels] == b.tolist()
@@ -291,11 +289,11 @@ def hostile():
 
 
 @pytest.mark.parametrize(("name", "claim"), [pytest.param(*case, id=case[0]) for case in hostile()])
-def test_work_that_would_not_end_is_refused_before_it_is_done(name, claim, tmp_path):
-    """What a claim asks for is counted before it is computed; a little of it is all that this test allows."""
+def test_work_that_would_not_end_is_refused(name, claim, tmp_path):
+    """A short claim that asks for hours or gigabytes is refused by its sizes, or when its time is over."""
     (tmp_path / "d.svm").write_bytes(TWO_ROWS * (len(claim["multipliers"].get("rows", {})) // 40 * 299 + 1))
     with pytest.raises(checker.Refused):
-        checker.check(claim, str(tmp_path / "d.svm"), lambda step: None, checker.Work(2e6, 1e8))
+        checker.check(claim, str(tmp_path / "d.svm"), lambda step: None, checker.Clock(1.0))
 
 
 @pytest.mark.parametrize(
@@ -375,3 +373,12 @@ def test_what_is_printed_is_not_better_than_what_is_proven(tmp_path, capsys):
     assert status == 0
     assert "at most 9.000000000000002," in lines[3]
     assert "prove 8.999999999999998," in lines[4]
+
+
+def test_no_claim_is_proven_without_time(tmp_path, capsys):
+    """With no time at all a true claim is refused, in a line that names the option."""
+    claim, data = tmp_path / "claim.json", tmp_path / "data.svm"
+    claim.write_text(json.dumps(file_of(least_squares([{"side": 1}], 3))))
+    data.write_bytes(TWO_ROWS)
+    assert checker.main(["--seconds", "0", str(claim), str(data)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Refused: the claim takes more than 0 seconds")

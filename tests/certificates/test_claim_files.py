@@ -119,7 +119,7 @@ def test_every_family_is_proven(name, saved, capsys):
 @pytest.mark.parametrize("name", LINEAR)
 def test_a_checker_written_from_the_page_alone_agrees(name, saved):
     claim, cells, _ = saved[name]
-    rows, labels = zip(*checker.from_svmlight(str(cells), checker.Work()), strict=True)
+    rows, labels = zip(*checker.from_svmlight(str(cells)), strict=True)
     X, y = [[row.get(j, 0.0) for j in range(3)] for row in rows], [int(label) for label in labels]
     assert believes(claim.read_text(), X, y)
     draw, refused = random.Random(11), 0

@@ -44,7 +44,7 @@ def saved(data, tmp_path_factory):
 def whole(saved):
     """The claim, samples and labels."""
     claim, cells, _ = saved
-    rows, labels = zip(*checker.from_svmlight(str(cells), checker.Work()), strict=True)
+    rows, labels = zip(*checker.from_svmlight(str(cells)), strict=True)
     return json.loads(claim.read_text()), [[row.get(j, 0.0) for j in range(2)] for row in rows], labels
 
 
