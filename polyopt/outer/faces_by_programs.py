@@ -193,7 +193,9 @@ class FacesByPrograms(DescentProblem):
             faces = faces.copy()
         for k in np.flatnonzero(touching):
             own = (self.y > 0) | (assignment == k)
-            faces[k] = shortest_face(self.X[own], self.y[own], faces[k])
+            shorter = shortest_face(self.X[own], self.y[own], faces[k])
+            if np.abs(shorter).max() <= self.radius:
+                faces[k] = shorter
         return self.within_span(faces)
 
     def within_span(self, W: Vector) -> Vector:

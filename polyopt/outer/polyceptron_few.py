@@ -58,6 +58,15 @@ class FewPolyceptron(ExactPolyceptron):
         super().__init__(X, y, c, n_faces, positive("radius", radius))
         self.s, self.seed = whole("max_features", s), seed
 
+    # Another face of the same scores may use more features.
+
+    def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
+        return faces
+
+    def within_span(self, W: Vector) -> Vector:
+        """As of the base, but faces of few features stay as they are."""
+        return W
+
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces, whose largest weights are kept, in the units of their features."""
         return largest_weights(super().start(rng, time_limit), self.s, self._units[:-1])

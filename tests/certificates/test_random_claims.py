@@ -88,7 +88,7 @@ def drawn_point(draw, program):
             for w, face in zip(W, program.prices, strict=True)
         ]
     b = [numeral(number(draw)) for _ in range(program.faces)]
-    return W, {"w": [[numeral(v) for v in w] for w in W], "b": b}
+    return W, {"w": [[numeral(v) for v in w] for w in W]} | ({"b": b} if program.intercept else {})
 
 
 def drawn_multipliers(draw, program, W):

@@ -39,11 +39,11 @@ def test_the_numbers_are_found_the_loss_is_proven_and_the_rules_are_the_machine(
     assert "whole numbers from -3 to 3" in found.program
     assert found.eps == pytest.approx(fitted.integer_loss_, rel=1e-6)
     outside = np.zeros(len(X), dtype=bool)
-    for sums, threshold in re.findall(r"outside if (.*) > (.*)", fitted.polytope_.rules()):
+    for sums, relation, threshold in re.findall(r"outside if (.*) (>=?) (.*)", fitted.polytope_.rules()):
         total = np.zeros(len(X))
         for sign, number, j in re.findall(r"([+-]?) ?(\d+) x(\d+)", sums):
             total += int(sign + number) * X[:, int(j)]
-        outside |= total > float(threshold)
+        outside |= total > float(threshold) if relation == ">" else total >= float(threshold)
     assert (np.where(outside, "ill", "well") == fitted.predict(X)).all()
     assert (fitted.without_data().decision_function(X) == fitted.decision_function(X)).all()
 

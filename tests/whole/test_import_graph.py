@@ -41,6 +41,7 @@ FLOORS = [
             "polyopt.sparse_products",
             "polyopt.text",
             "polyopt.threads",
+            "polyopt.used_features",
             "polyopt.watch",
         ),
     ),
