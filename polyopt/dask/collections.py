@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from formulations.arguments import refuse_masked
+from polyopt.estimators.column_table import refuse_dates
 from polyopt.estimators.frames import in_order, matrix_of_frame
 from polyopt.large.parts import held_matrix
 
@@ -54,7 +56,10 @@ def _ordered(X: Any, names: list[Any], where: str) -> Any:
 
 
 def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
-    """On a worker: the arrays of a partition."""
+    """On a worker: the arrays of a partition, which must not be masked, nor hold dates."""
+    for name, each in (("X", X), ("y", y), ("sample_weight", weights)):
+        refuse_masked(name, each)
+    refuse_dates(X)
     y = np.asarray(_values(y))
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     return (

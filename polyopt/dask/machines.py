@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.arguments import refuse_masked
 from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
 from polyopt.estimators.frames import column_names
@@ -95,27 +96,40 @@ class _OnDask(BlockClassifier):
         Parameters
         ----------
         X, y, sample_weight
-            As of ``fit``.
+            As of ``fit``, or labels and weights in memory.
         """
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
-        hits = (_sized(self.predict(X), y) == _sized(_column(y), X)).astype(float)
+        y = _column(y, "y")
+        found, right = _sized(self.predict(X), y), _sized(y, X)
+        _check_lengths("y", right, found)
+        hits = (found == right).astype(float)
         if sample_weight is None:
             return float(hits.mean().compute())
-        weights = _sized(_column(sample_weight), hits)
+        weights = _sized(_column(sample_weight, "sample_weight"), hits)
+        _check_lengths("sample_weight", weights, hits)
         hits = _sized(hits, weights)
         return float(((hits * weights).sum() / weights.sum()).compute())
 
 
-def _column(values: Any) -> Any:
-    """Labels or weights (n,), of a series, an array, or one column of either."""
+def _column(values: Any, name: str) -> Any:
+    """Labels or weights (n,), of a list, a series, an array, or one column of either."""
+    refuse_masked(name, values)
     values = getattr(values, "values", values)
+    values = values if hasattr(values, "dtype") else np.asarray(values)
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def _sized(values: Any, other: Any) -> Any:
     """Values (n,) with known lengths of partitions, if the other ones have them; frames have none."""
     return values.compute_chunk_sizes() if np.isnan(values.shape[0]) and _has_length(other) else values
+
+
+def _check_lengths(name: str, values: Any, answers: Any) -> None:
+    """Refuse values that are as many as the samples are not, where both are known."""
+    given, needed = values.shape[0], answers.shape[0]
+    if not (np.isnan(given) or np.isnan(needed) or given == needed):
+        raise ValueError(f"{name} has {given} entries, and X has {needed} rows")
 
 
 def _has_length(values: Any) -> bool:

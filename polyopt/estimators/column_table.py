@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnTable", "cells_of_column", "column_as_numbers", "column_as_texts", "is_frame", "read_columns",
+    "refuse_dates",
 ]  # fmt: skip
+
+_TIMES = ("m", "M")  # kinds of numpy's types of times and dates
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,16 @@ def _of_polars(series: Any, name: str) -> NDArray[Any]:
     if str(kind).partition("(")[0] in ("String", "Categorical", "Enum", "Boolean", "Object", "Null"):
         return _checked(_objects(series.to_list()), name)
     raise _neither(name, kind)
+
+
+def refuse_dates(X: Any) -> None:
+    """Refuse dates and times, which numpy would make numbers of: nanoseconds, or days, or microseconds."""
+    if is_frame(X):
+        for name, kind in zip(X.columns, X.dtypes, strict=True):
+            if getattr(kind, "kind", "") in _TIMES or (hasattr(kind, "is_temporal") and kind.is_temporal()):
+                raise _neither(name, kind)
+    elif getattr(getattr(X, "dtype", None), "kind", "") in _TIMES:
+        raise ValueError(f"X holds {X.dtype}, which is no number: make numbers of it (days of dates, say)")
 
 
 def _neither(name: str, kind: object) -> ValueError:

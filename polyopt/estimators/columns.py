@@ -11,7 +11,7 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import within
+from formulations.arguments import refuse_masked, within
 from polyopt.estimators.column_table import is_frame, read_columns
 from polyopt.estimators.column_weights import ColumnWeights
 from polyopt.estimators.declaration import estimator
@@ -102,6 +102,7 @@ class Columns(TransformerMixin, BaseEstimator):
             A column that holds neither numbers nor texts, infinity, a share out of its range, or no samples.
         """
         share = within("rare", self.rare, 0.0, 1.0)
+        refuse_masked("X", X)
         table = read_columns(X, self.text)
         if not len(table.numbers):
             shape = np.shape(X)
@@ -352,6 +353,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def _table(self, X: SamplesLike) -> ColumnTable:
         check_is_fitted(self, self._fitted)
+        refuse_masked("X", X)
         if is_frame(X) and hasattr(self, "feature_names_in_"):
             validated(self, X, reset=False, skip_check_array=True)
         return read_columns(X, is_text=self.is_text_, spellings=self._spellings)

@@ -129,8 +129,9 @@ def matrix_of_frame(frame: Any) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        A column of anything else, which the message names.
+        A column of anything else, or two of one name, which the message names.
     """
+    check_unique("X", frame.columns)
     if all(_is_plain(kind) for kind in frame.dtypes):
         found = np.asarray(frame.to_numpy())
         if found.dtype.kind in "biuf":

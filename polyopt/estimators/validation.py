@@ -20,7 +20,8 @@ from sklearn.utils.validation import (
 
 from formulations.arguments import refuse_masked
 from formulations.matrices import canonical
-from polyopt.estimators.frames import check_unique
+from polyopt.estimators.column_table import is_frame, refuse_dates
+from polyopt.estimators.frames import check_unique, matrix_of_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +33,8 @@ __all__ = ["check_label_kinds", "check_labels", "check_targets", "explained", "v
 # Kinds of arrays that are labels whatever they hold: a look at them costs a tenth of a small fit.
 _PLAIN_KINDS = "biuU"
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+# numpy's and pandas' words about cells that hold lists, and about categories.
+_OF_CELLS = ("setting an array element with a sequence", "Cannot cast")
 _MAX_NAMED = 5  # columns named in a sentence
 
 
@@ -40,7 +43,7 @@ def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
     """Turn scikit-learn's usual errors about `X` and `y` into one sentence that names columns and remedy."""
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise _explained(error, name, X, y) from None
 
 
@@ -68,6 +71,7 @@ def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any,
 def _check_container(X: Any) -> None:
     refuse_masked("X", X)
     check_unique("X", getattr(X, "columns", ()))
+    refuse_dates(X)
 
 
 def check_labels(name: str, X: Any, y: Any) -> None:
@@ -112,6 +116,8 @@ def check_targets(name: str, labels: NDArray[Any]) -> None:
 def check_label_kinds(y: ArrayLike) -> None:
     """Refuse missing labels, and texts beside other labels, of all of which numpy would make texts."""
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y)
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "mM" and np.isnat(labels).any():
+        raise _about_missing_labels(np.where(np.isnat(labels), None, labels.astype(object)))
     if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
         return
     if any(map(_is_missing, labels)):
@@ -125,7 +131,10 @@ def check_label_kinds(y: ArrayLike) -> None:
 
 
 def _is_missing(label: object) -> bool:
-    return type(label).__name__ in _MISSING_TYPES or (isinstance(label, float) and label != label)
+    may_be_unlike_itself = (float, np.datetime64, np.timedelta64)
+    return type(label).__name__ in _MISSING_TYPES or (
+        isinstance(label, may_be_unlike_itself) and bool(label != label)
+    )
 
 
 def _kinds(labels: Iterable[object]) -> set[str]:
@@ -147,9 +156,11 @@ def _about_missing_labels(y: Any) -> ValueError:
     )
 
 
-def _explained(error: ValueError, name: str, X: Any, y: Any) -> ValueError:
+def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
     """The same error in one sentence, if it is a usual one."""
     text = str(error)
+    if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_OF_CELLS)):
+        return _about_cells(error, name, X)
     if "could not convert string to float" in text:
         return ValueError(f"{text}: put Columns() before, in a pipeline; it makes features of texts")
     if text.startswith(("Input X contains NaN", "Input X contains infinity")):
@@ -172,9 +183,21 @@ def _explained(error: ValueError, name: str, X: Any, y: Any) -> ValueError:
     return error
 
 
+def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
+    """A sentence that names the column of a frame whose cells are no numbers; the same error for none."""
+    try:
+        values = matrix_of_frame(frame)
+    except ValueError as found:
+        return found
+    return _about_gaps(frame, name, "NaN") if np.isnan(values).any() else error
+
+
 def _about_gaps(X: Any, name: str, what: str) -> ValueError:
     """A sentence that names the columns with gaps, or with infinite values, and the remedy."""
-    values = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False)
+    if is_frame(X) and what == "NaN":
+        values = matrix_of_frame(X)
+    else:
+        values = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False)
     is_bad = np.isnan if what == "NaN" else np.isinf
     if sp.issparse(values):
         bad = np.unique(values.indices[is_bad(values.data)])

@@ -19,6 +19,9 @@ __all__ = ["LARGEST_TOTAL", "check_total", "checked_weights", "class_weights"]
 LARGEST_TOTAL = 1e304
 """Largest sum of the samples' weights: their products with outputs stay within double precision."""
 
+SMALLEST_TOTAL = 1e-300
+"""Smallest sum of the samples' weights: quotients by them stay within double precision."""
+
 
 def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.float64]:
     """The weights (n,) of the samples, ones by default; those below zero are refused."""
@@ -31,13 +34,14 @@ def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.fl
 
 
 def check_total(weights: NDArray[np.float64]) -> None:
-    """Refuse weights whose sums and products may leave double precision."""
+    """Refuse weights whose sums, products and quotients may leave double precision."""
     with np.errstate(over="ignore"):
         total = float(weights.sum())
-    if total > LARGEST_TOTAL:
+    if total > LARGEST_TOTAL or 0 < total < SMALLEST_TOTAL:
+        limit = f"at most {LARGEST_TOTAL:g}" if total > 1 else f"at least {SMALLEST_TOTAL:g}"
         raise ValueError(
-            f"sample_weight, times the class's weight, must add up to at most {LARGEST_TOTAL:g}, not "
-            f"{total:.3g}: products leave double precision. Divide the weights by their mean"
+            f"sample_weight, times the class's weight, must add up to {limit}, not {total:.3g}: products "
+            "leave double precision. Divide the weights by their mean"
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import refuse_masked
 from formulations.matrices import is_sparse
 from polyopt.kernels.function import KernelFunction
 from polyopt.kernels.operands import KernelOperands
@@ -49,6 +50,7 @@ class Kernel(KernelFunction):
         """Return the values of a kernel that is a function, dense and checked."""
         assert callable(self.name)
         given = self.name(A, Z)
+        refuse_masked("the kernel's matrix", given)
         values = given.toarray() if is_sparse(given) else np.asarray(given)
         shape, is_numeric = (A.shape[0], Z.shape[0]), values.dtype.kind in "biuf"
         if values.shape != shape or not is_numeric or not np.isfinite(values).all():

@@ -19,7 +19,7 @@ from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import validated
-from polyopt.estimators.weights import class_weights
+from polyopt.estimators.weights import check_total, class_weights
 from polyopt.large.held import Hands, Here
 from polyopt.large.parts import Looked
 from polyopt.large.sources import Arrays, Source, heading_of
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from polyopt.estimators.given import ClassWeight, SamplesLike
 
 __all__ = ["BlockClassifier"]
+
+_NUMBERS = (np.float64, np.float32)  # types that samples to be scored may keep
 
 
 class BlockClassifier(ClassifierMixin, BaseEstimator):
@@ -189,6 +191,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         weights = np.zeros(len(self.classes_))
         for each in looks:
             weights[self.classes_.searchsorted(each.labels)] += each.weights
+        check_total(weights)
         return weights
 
     def _warn_if_short(self) -> None:
@@ -233,7 +236,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             their scores.
         """
         check_is_fitted(self)
-        return self._scores(validated(self, X, accept_sparse="csr", reset=False))
+        return self._scores(validated(self, X, accept_sparse="csr", dtype=_NUMBERS, reset=False))
 
     @abstractmethod
     def _pair_scores(self, X: Any) -> NDArray[Any]:
@@ -260,7 +263,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             Labels from ``classes_``.
         """
         check_is_fitted(self)
-        return self._labels(validated(self, X, accept_sparse="csr", reset=False))
+        return self._labels(validated(self, X, accept_sparse="csr", dtype=_NUMBERS, reset=False))
 
     def _labels(self, X: Any) -> NDArray[Any]:
         """Labels of samples that were checked."""

@@ -150,6 +150,8 @@ def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | 
             return _wrong(f"{name} has {np.ndim(each)} dimensions in {where}, and needs one")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         return _wrong(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
+    if y.dtype.kind in "mM" and (missing := np.isnat(y)).any():
+        return _wrong(f"y has no label in {where}, row {_first(missing)}")
     if y.dtype == object and (missing := np.array([_is_missing(label) for label in y], bool)).any():
         return _wrong(f"y has no label in {where}, row {_first(missing)}")
     weights = np.ones(len(y)) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from formulations.arguments import refuse_masked, whole
 from polyopt.datasets import svmlight_block, svmlight_lines
-from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
+from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame, refuse_dates
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
 from polyopt.estimators.validation import check_label_kinds
 
@@ -94,6 +94,7 @@ def unframed(samples: Samples) -> Samples:
         A column that holds anything but numbers, booleans and gaps.
     """
     X = samples.X
+    refuse_dates(X)
     if is_frame(X):
         return samples._replace(X=matrix_of_frame(X))
     if getattr(getattr(X, "dtype", None), "kind", "") != "O" or X.ndim != 2:

@@ -80,6 +80,8 @@ def save_model(model: Model | BaseEstimator, path: str | Path) -> None:
     try:
         content = {"format": _FORMAT, "about": json.dumps(about), "pipeline": model.pipeline}
         made = skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED)
+        if _whole_size(io.BytesIO(made)) > _largest_whole(len(made)):  # mostly zeros: faces of many columns
+            made = skops.io.dumps(content, compression=zipfile.ZIP_STORED)
         _read(io.BytesIO(made))
     except Exception as error:  # of any kind: a step may hold objects of any package
         raise ValueError(f"the model cannot be saved, as its file {_words(error)}") from error
@@ -148,13 +150,23 @@ def _read(stream: IO[bytes]) -> Model:
     raise _ForeignError(f"{_FOREIGN} of this version")
 
 
+def _whole_size(stream: IO[bytes]) -> int:
+    """Bytes of an archive's members when they are decompressed, as it declares them."""
+    with zipfile.ZipFile(stream) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def _largest_whole(size: int) -> int:
+    """Bytes that a file of so many bytes may have when it is decompressed."""
+    return max(_SIZE, _GROWTH * size)
+
+
 def _check_members(stream: IO[bytes]) -> None:
     """Refuse a file that would fill the memory, or has texts that are not Unicode."""
-    size = stream.seek(0, io.SEEK_END)
+    size, whole = stream.seek(0, io.SEEK_END), _whole_size(stream)
+    if whole > _largest_whole(size):
+        raise _RefusedError(f"it would grow from {size} to {whole} bytes, as no model does")
     with zipfile.ZipFile(stream) as archive:
-        whole = sum(member.file_size for member in archive.infolist())
-        if whole > _SIZE and whole > _GROWTH * size:
-            raise _RefusedError(f"it would grow from {size} to {whole} bytes, as no model does")
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 with archive.open(member) as array:

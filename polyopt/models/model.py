@@ -71,7 +71,8 @@ class Model:
         Parameters
         ----------
         machine : estimator
-            Fitted to what the steps make of the data; or a pipeline that ends with one.
+            Fitted to what the steps make of the data; a pipeline that ends with one; or a search, whose
+            ``best_estimator_`` it is then.
         steps : sequence of (str, transformer)
             The fitted steps before it, by name.
         feature_names, target, method, facts
@@ -84,6 +85,7 @@ class Model:
 
         if feature_names is None:
             feature_names = getattr(steps[0][1] if steps else machine, "feature_names_in_", None)
+        machine = getattr(machine, "best_estimator_", machine)
         if isinstance(machine, Pipeline):
             steps, machine = [*steps, *machine.steps[:-1]], machine.steps[-1][1]
         if not method and (known := method_of(machine)) is not None:

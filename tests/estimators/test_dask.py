@@ -146,6 +146,35 @@ def test_a_frame_is_scored_by_labels_of_any_container(client, data):
         assert machine.score(frame, *columns) == pytest.approx(wanted)
 
 
+def test_a_score_of_wrong_labels_is_refused(client, data):
+    """Labels that are too few, or masked, are a ValueError in a sentence; a list is as good as an array."""
+    from polyopt.dask import SVM
+
+    X, y, weights = data
+    dX, dy, _ = on_dask(X, y, weights)
+    machine = SVM(max_iter=2).fit(dX, dy)
+    assert machine.score(dX, y.tolist()) == machine.score(X, y)
+    with pytest.raises(ValueError, match=f"y has {len(y) - 1} entries, and X has {len(y)} rows"):
+        machine.score(dX, y[1:])
+    masked = np.ma.masked_array(y, mask=np.arange(len(y)) == 3)
+    with pytest.raises(ValueError, match="y has a masked entry"):
+        machine.score(dX, masked)
+
+
+@pytest.mark.parametrize("what", ["X", "y", "sample_weight"])
+def test_masked_entries_on_dask_are_refused(client, data, what):
+    """A masked entry in a partition of samples, labels or weights is no data."""
+    from polyopt.dask import SVM
+
+    given = dict(zip(("X", "y", "sample_weight"), data, strict=True))
+    mask = np.zeros(given[what].shape, dtype=bool)
+    mask.flat[-1] = True
+    given[what] = np.ma.masked_array(given[what], mask=mask)
+    chunked = {name: da.from_array(each, chunks=(60, *each.shape[1:])) for name, each in given.items()}
+    with pytest.raises(ValueError, match=f"{what} has a masked entry"):
+        SVM(max_iter=2).fit(**chunked)
+
+
 def test_frames_on_dask_hold_numbers_booleans_and_no_gaps(client, data):
     """Booleans are 0 and 1; a gap, a date or a text is refused with its partition and column."""
     dd = pytest.importorskip("dask.dataframe")
@@ -167,8 +196,9 @@ def test_frames_on_dask_hold_numbers_booleans_and_no_gaps(client, data):
     gap = pd.array([None if k == 1 else 2 for k in range(len(y))], dtype="Int64")
     with pytest.raises(ValueError, match="NaN or an infinite value in partition 0, row 1, column 'c'"):
         SVM().fit(dd.from_pandas(frame.assign(c=gap), npartitions=3), labels)
-    for values in (pd.Timestamp("2026-01-02"), "Rome"):
-        with pytest.raises(ValueError, match=r"X in partition \d: column 'c' holds"):
+    # The frame's own types tell of dates before a partition is read.
+    for values, where in ((pd.Timestamp("2026-01-02"), ""), ("Rome", r"X in partition \d: ")):
+        with pytest.raises(ValueError, match=f"{where}column 'c' holds"):
             SVM().fit(dd.from_pandas(frame.assign(c=values), npartitions=3), labels)
         with pytest.raises(ValueError, match="column 'c' holds"):
             machine.predict(dd.from_pandas(frame.assign(c=values), npartitions=3)).compute()

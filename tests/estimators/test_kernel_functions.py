@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from polyopt import SVM, CrossEntropySVM, OneNormSVM, RelativeMarginMachine, SigmaSVM
 
@@ -93,3 +94,11 @@ def test_whole_numbers(machine):
     """Values of an integer type are taken as numbers, where a kernel need not be semidefinite."""
     wide = 3.0 * X
     assert machine.set_params(kernel=whole_numbers).fit(wide, Y).score(wide, Y) > 0.5
+
+
+@by_machine
+def test_masked_values_of_a_kernel_are_refused(machine):
+    """A kernel whose matrix has masked entries is refused in fit, as masked samples are."""
+    masked = clone(machine).set_params(kernel=lambda A, B: np.ma.masked_greater(dense(A, B), 1.0))
+    with pytest.raises(ValueError, match=r"the kernel's matrix has .*masked entries.*missing values"):
+        masked.fit(X, Y)

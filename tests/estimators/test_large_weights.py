@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from polyopt import large
 from polyopt.methods import METHODS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -28,6 +29,22 @@ def test_weights_too_large(name, largest, count, labels):
     weights = np.where(np.arange(30) < count, largest, 1.0)
     with pytest.raises(ValueError, match=r"sample_weight, times .* must add up to at most"):
         METHODS[name].make("auto", METHODS[name].settings).fit(X, labels, sample_weight=weights)
+
+
+@by_name
+@pytest.mark.parametrize("largest", [5e-324, 1e-320, 1e-305])
+def test_weights_too_small(name, largest):
+    """Weights whose quotients leave double precision are refused by their name."""
+    with pytest.raises(ValueError, match=r"sample_weight, times .* must add up to at least"):
+        METHODS[name].make("auto", METHODS[name].settings).fit(X, Y, sample_weight=np.full(30, largest))
+
+
+@pytest.mark.parametrize("machine", [large.SVM(), large.ConvexPolytopeMachine()], ids=str)
+@pytest.mark.parametrize("largest", [1e-320, 1e307])
+def test_weights_of_blocks_out_of_range(machine, largest):
+    """Samples in blocks have the same range of weights."""
+    with pytest.raises(ValueError, match=r"sample_weight, times .* must add up to at (most|least)"):
+        machine.fit(large.Arrays(X, Y, np.full(30, largest)))
 
 
 @by_name

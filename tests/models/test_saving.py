@@ -18,11 +18,14 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, SplineTrans
 from polyopt import (
     SVM,
     ConvexPolytopeMachine,
+    FaceSearch,
     Hinges,
     LogisticPolytopes,
+    LogisticSearch,
     Model,
     OneNormSVM,
     PiecewisePower,
+    PolytopeSearch,
     load_model,
     save_model,
 )
@@ -231,3 +234,26 @@ def test_a_machine_is_saved_as_its_model(wrap, tmp_path):
     model = load_model(tmp_path / "model.skops")
     assert model.method == "svm"
     assert (model.predict(frame[["c", "a", "b"]]) == estimator.predict(frame)).all()
+
+
+@pytest.mark.parametrize(
+    "search",
+    [PolytopeSearch(cv=2), LogisticSearch(cv=2), FaceSearch(ConvexPolytopeMachine(random_state=0), cv=2)],
+    ids=lambda search: type(search).__name__,
+)
+def test_a_search_is_saved_as_what_it_chose(search, tmp_path):
+    """A search is saved as its best estimator, and finds the columns of a frame by name."""
+    X, y = samples()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    save_model(search.fit(frame, y), tmp_path / "model.skops")
+    assert (
+        load_model(tmp_path / "model.skops").predict(frame[["c", "a", "b"]]) == search.predict(frame)
+    ).all()
+
+
+def test_faces_of_very_many_columns_are_saved(tmp_path):
+    """A model that is zero but for few of a million columns comes back, however well it compresses."""
+    X = sp.random_array((30, 1 << 20), density=1e-6, rng=np.random.default_rng(0), format="csr")
+    machine = LogisticPolytopes(n_faces=4, n_init=1, max_iter=3, random_state=0).fit(X, np.arange(30) % 2)
+    save_model(machine, tmp_path / "model.skops")
+    assert (load_model(tmp_path / "model.skops").predict(X) == machine.predict(X)).all()
