@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.polyhedral import pull
 from formulations.polytope import answers, natural_assignment, perplexity
@@ -127,6 +128,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
         fitted : ConvexPolytopeMachine
             A machine fitted to the same samples with the same settings, by any solver, with one polytope.
         """
+        check_is_fitted(fitted)
         self._known = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
         return self
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import at_least
 from formulations.l0_data import L0Data, as_l0_data
@@ -157,6 +158,7 @@ class CrossEntropySVM(ExpansionClassifier):
         fitted : CrossEntropySVM
             A machine fitted to the same samples with the same settings, by any solver.
         """
+        check_is_fitted(fitted)
         if isinstance(fitted.solution_, list):
             return self
         self._known = np.asarray(fitted.solution_["alpha"]), float(fitted.solution_["b"])

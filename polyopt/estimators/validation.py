@@ -117,7 +117,10 @@ def check_label_kinds(y: ArrayLike) -> None:
     """Refuse missing labels, and texts beside other labels, of all of which numpy would make texts."""
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y)
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "mM" and np.isnat(labels).any():
-        raise _about_missing_labels(np.where(np.isnat(labels), None, labels.astype(object)))
+        missing = np.isnat(labels)
+        raise _about_missing_labels(
+            [None if gap else label for label, gap in zip(labels, missing, strict=True)]
+        )
     if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
         return
     if any(map(_is_missing, labels)):
@@ -194,6 +197,7 @@ def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
 
 def _about_gaps(X: Any, name: str, what: str) -> ValueError:
     """A sentence that names the columns with gaps, or with infinite values, and the remedy."""
+    values: Any
     if is_frame(X) and what == "NaN":
         values = matrix_of_frame(X)
     else:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from formulations.l0_data import as_l0_data
 from formulations.polytope import objective
@@ -80,6 +81,13 @@ def test_a_pattern_search_begins_from_a_fitted_machine(solver):
     known = CrossEntropySVM(kernel="rbf", random_state=0).fit(X, y)
     found = CrossEntropySVM(kernel="rbf", solver=solver, random_state=1).begin_from(known).fit(X, y)
     assert found.score_ <= known.score_ * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("kind", [ConvexPolytopeMachine, CrossEntropySVM])
+def test_a_search_begins_from_fitted_machines_alone(kind):
+    """A machine that was not fitted is refused by scikit-learn's own error."""
+    with pytest.raises(NotFittedError):
+        kind().begin_from(kind())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
