@@ -75,7 +75,7 @@ def _enable_cache(dispatcher: Any) -> None:
 
 @once
 def _has_home() -> bool:
-    """Whether the user has a home; without one numba would make a folder named ``~`` where it is called."""
+    """True if the user has a home; without one numba would make a folder named ``~`` where it is called."""
     return os.path.isabs(os.path.expanduser("~"))
 
 

@@ -257,7 +257,7 @@ def check_is_file(path: Path, what: str) -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether a file can be made in a folder; where it is not there yet, in the one it would be made in.
+    """True if a file can be made in a folder or, if it does not exist, in its first parent that does.
 
     Parameters
     ----------

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from formulations.matrices import is_sparse
+from formulations.matrices import canonical, is_sparse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,9 +19,18 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from formulations.solution import Solution
 
-__all__ = ["UsedFeatures"]
+__all__ = ["UsedFeatures", "present_features"]
 
 _BY_FEATURE = ("W", "support")  # parts of a solution with a column per feature, and one for the bias
+
+
+def present_features(X: Matrix) -> NDArray[np.bool_]:
+    """Mask (m,) of the features that are not 0 in all samples."""
+    if not is_sparse(X):
+        return np.asarray(X.any(axis=0))
+    found = np.zeros(X.shape[1], dtype=bool)
+    found[canonical(X).indices] = True
+    return found
 
 
 class UsedFeatures(NamedTuple):
@@ -44,10 +52,10 @@ class UsedFeatures(NamedTuple):
         """Return the features in use by the samples, or by faces (K, m+1); for dense samples all of them."""
         if not is_sparse(X):
             return cls.all(X)
-        columns = np.unique(X.indices)
+        found = present_features(X)
         if W is not None:
-            columns = np.union1d(columns, np.flatnonzero(W[:, :-1].any(axis=0)))
-        return cls(columns, int(X.shape[1]))
+            found |= W[:, :-1].any(axis=0)
+        return cls(np.flatnonzero(found), int(X.shape[1]))
 
     @classmethod
     def all(cls, X: Matrix) -> UsedFeatures:
@@ -58,8 +66,7 @@ class UsedFeatures(NamedTuple):
         """Return the samples in these features; X itself if they are all."""
         if len(self.columns) == self.m or not is_sparse(X):
             return X
-        indices = np.searchsorted(self.columns, X.indices).astype(X.indices.dtype)
-        return sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(self.columns)))
+        return X[:, self.columns]
 
     def faces(self, W: NDArray[Any]) -> NDArray[Any]:
         """Return faces (K, m+1), bias last, in these features."""

@@ -104,7 +104,7 @@ def check_data(text: str, target: str | None = None, form: Form = Form()) -> Non
 
 
 def _is_named(text: str) -> bool:
-    """Whether it names a data set; a file of that name comes first."""
+    """True if the argument names a data set and no file of that name exists."""
     from polyopt.datasets import names
 
     return text in names() and not Path(text).is_file()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Texts = NDArray[np.object_]
 
 __all__ = [
-    "ColumnTable", "cells_of_column", "column_as_numbers", "column_as_texts", "is_frame", "read_columns",
-    "refuse_dates",
+    "ColumnTable", "cells_of_column", "column_as_numbers", "column_as_texts", "is_frame",
+    "is_missing", "read_columns", "refuse_dates",
 ]  # fmt: skip
 
 _TIMES = ("m", "M")  # kinds of numpy's types of times and dates
@@ -184,7 +184,7 @@ def _checked(cells: NDArray[Any], name: str) -> NDArray[Any]:
     plain = str, Number, np.bool_, type(None)
     odd = {kind for kind in set(map(type, every)) if not issubclass(kind, plain) or issubclass(kind, complex)}
     for cell in every if odd else ():
-        if type(cell) in odd and not _is_missing(cell):
+        if type(cell) in odd and not _is_gap(cell):
             raise _neither(name, f"values of type {type(cell).__name__}")
     return cells
 
@@ -217,16 +217,19 @@ def _place(one: str | int, names: list[str]) -> int:
     raise ValueError(f"text must name columns of X, by name or place, not {one!r}")
 
 
-def _is_missing(cell: object) -> bool:
-    """None, "", and what is not equal to itself: NaN, pandas' NaT; its NA has no truth at all."""
-    if cell is None or isinstance(cell, str):
-        return not cell
+def is_missing(value: object) -> bool:
+    """True for None and for values that are not equal to themselves: NaN, and pandas' NA and NaT."""
     try:
-        return bool(cell != cell)
-    except TypeError:  # pandas' NA
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA, which has no truth value
         return True
     except ValueError:  # an array, or a frame
         return False
+
+
+def _is_gap(cell: object) -> bool:
+    """True for a missing value and for the empty text."""
+    return not cell if isinstance(cell, str) else is_missing(cell)
 
 
 def _holds_texts(column: NDArray[Any]) -> bool:
@@ -235,13 +238,13 @@ def _holds_texts(column: NDArray[Any]) -> bool:
         return True
     if column.dtype.kind != "O":
         return False
-    there = [cell for cell in column if not _is_missing(cell)]
+    there = [cell for cell in column if not _is_gap(cell)]
     return not all(isinstance(cell, Real) and not isinstance(cell, bool | np.bool_) for cell in there)
 
 
 def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:
     """Cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
-    texts = [None if _is_missing(cell) else _text(cell) for cell in column.tolist()]
+    texts = [None if _is_gap(cell) else _text(cell) for cell in column.tolist()]
     return _objects([None if text is None else other.get(text, text) for text in texts] if other else texts)
 
 
@@ -261,9 +264,9 @@ def column_as_numbers(column: NDArray[Any], name: str) -> Array:
         found = column.astype(float)
     else:
         try:
-            found = np.array([np.nan if _is_missing(cell) else float(cell) for cell in column.tolist()])
+            found = np.array([np.nan if _is_gap(cell) else float(cell) for cell in column.tolist()])
         except (TypeError, ValueError):
-            wrong = next(cell for cell in column.tolist() if not _is_missing(cell) and not _is_number(cell))
+            wrong = next(cell for cell in column.tolist() if not _is_gap(cell) and not _is_number(cell))
             raise ValueError(f"column {name!r} holds {wrong!r}, which is not a number") from None
     if np.isinf(found).any():
         raise ValueError(f"column {name!r} contains infinity")

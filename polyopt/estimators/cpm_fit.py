@@ -28,8 +28,7 @@ from polyopt.estimators.whole_numbers import NumberedFaces
 from polyopt.outer.cpm.leaves import evidence_of
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm, solve_cpm_from
 from polyopt.solvers.cpm.sgd import CpmSgd
-from polyopt.solvers.span import present_features
-from polyopt.used_features import UsedFeatures
+from polyopt.used_features import UsedFeatures, present_features
 
 if TYPE_CHECKING:
     import pandas as pd

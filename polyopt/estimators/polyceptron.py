@@ -26,7 +26,8 @@ from polyopt.estimators.stream import StreamedClassifier, own_arrays
 from polyopt.estimators.whole_faces import WHOLE, WholeNumbers
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
-from polyopt.solvers.span import SampleSpan, present_features, without_idle_faces
+from polyopt.solvers.span import SampleSpan, without_idle_faces
+from polyopt.used_features import present_features
 
 if TYPE_CHECKING:
     import pandas as pd

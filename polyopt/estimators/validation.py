@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 
 from formulations.arguments import refuse_masked
 from formulations.matrices import canonical
-from polyopt.estimators.column_table import is_frame, refuse_dates
+from polyopt.estimators.column_table import is_frame, is_missing, refuse_dates
 from polyopt.estimators.frames import check_unique, matrix_of_frame
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_label_kinds", "check_labels", "check_targets", "explained", "validated", "validated_pair"]
 
-# Kinds of arrays that are labels whatever they hold: a look at them costs a tenth of a small fit.
-_PLAIN_KINDS = "biuU"
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+_PLAIN_KINDS = "biuU"  # numpy kinds that hold only labels: scikit-learn's check takes a tenth of a small fit
 # numpy's and pandas' words about cells that hold lists, and about categories.
 _OF_CELLS = ("setting an array element with a sequence", "Cannot cast")
 _MAX_NAMED = 5  # columns named in a sentence
@@ -80,7 +78,8 @@ def check_labels(name: str, X: Any, y: Any) -> None:
     Raises
     ------
     ValueError
-        Labels that are missing, of several kinds or no classes, or as many as `X` has not rows.
+        Missing labels, labels of several kinds, labels that are not classes, or another number of labels
+        than of rows.
     """
     _check_container(X)
     check_label_kinds(y)
@@ -114,16 +113,13 @@ def check_targets(name: str, labels: NDArray[Any]) -> None:
 
 
 def check_label_kinds(y: ArrayLike) -> None:
-    """Refuse missing labels, and texts beside other labels, of all of which numpy would make texts."""
+    """Refuse missing labels, and texts mixed with other labels, which numpy would all convert to texts."""
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y)
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "mM" and np.isnat(labels).any():
-        missing = np.isnat(labels)
-        raise _about_missing_labels(
-            [None if gap else label for label, gap in zip(labels, missing, strict=True)]
-        )
+        raise _about_missing_labels(list(labels))
     if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
         return
-    if any(map(_is_missing, labels)):
+    if any(map(is_missing, labels)):
         raise _about_missing_labels(labels)
     kinds = sorted(_kinds(labels))
     if len(kinds) > 1:
@@ -131,13 +127,6 @@ def check_label_kinds(y: ArrayLike) -> None:
             f"y has labels of several kinds, {' and '.join(kinds)}: make all of them texts, "
             "[str(label) for label in y], or all of them numbers"
         )
-
-
-def _is_missing(label: object) -> bool:
-    may_be_unlike_itself = (float, np.datetime64, np.timedelta64)
-    return type(label).__name__ in _MISSING_TYPES or (
-        isinstance(label, may_be_unlike_itself) and bool(label != label)
-    )
 
 
 def _kinds(labels: Iterable[object]) -> set[str]:
@@ -152,7 +141,7 @@ def _kinds(labels: Iterable[object]) -> set[str]:
 
 def _about_missing_labels(y: Any) -> ValueError:
     labels = np.asarray(y, dtype=object).ravel().tolist()
-    missing = [row for row, label in enumerate(labels) if _is_missing(label)]
+    missing = [row for row, label in enumerate(labels) if is_missing(label)]
     return ValueError(
         f"Input y contains NaN: {len(missing)} of {len(labels)} labels are missing, the first one in row "
         f"{missing[0]}. Leave these samples out, or give them labels"
@@ -160,7 +149,7 @@ def _about_missing_labels(y: Any) -> ValueError:
 
 
 def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
-    """The same error in one sentence, if it is a usual one."""
+    """One sentence for an error of scikit-learn, or the error itself if it has no sentence here."""
     text = str(error)
     if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_OF_CELLS)):
         return _about_cells(error, name, X)

@@ -85,7 +85,7 @@ class SampleRecord:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether the score is one of the second label."""
+        """True if the score is one of the second label."""
         return bool(self.subject.are_second(self.score))
 
 

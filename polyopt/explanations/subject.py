@@ -143,7 +143,7 @@ class Subject:
         return self.combined([own.max(axis=1, initial=-np.inf) for own in self.face_scores(X)])
 
     def are_second(self, scores: Array | float) -> NDArray[np.bool_]:
-        """Which scores are of the second label; that of a point on a face is if the polytopes are open."""
+        """Mask of the scores of the second label, with 0 among them if the polytopes are open."""
         if self.kind == "difference":
             return np.greater(scores, 0.0)
         return self.polytopes[0].are_beyond(scores)

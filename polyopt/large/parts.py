@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
 from formulations.matrices import canonical
-from polyopt.estimators.column_table import column_as_numbers
+from polyopt.estimators.column_table import column_as_numbers, is_missing
 from polyopt.estimators.frames import column_names
 from polyopt.large.marks import Mark, mark_of
 from polyopt.large.sources import unframed
@@ -152,7 +152,7 @@ def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | 
         return _wrong(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
     if y.dtype.kind in "mM" and (missing := np.isnat(y)).any():
         return _wrong(f"y has no label in {where}, row {_first(missing)}")
-    if y.dtype == object and (missing := np.array([_is_missing(label) for label in y], bool)).any():
+    if y.dtype == object and (missing := np.array([is_missing(label) for label in y], bool)).any():
         return _wrong(f"y has no label in {where}, row {_first(missing)}")
     weights = np.ones(len(y)) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")
     if not (np.isfinite(weights) & (weights >= 0)).all():
@@ -185,11 +185,6 @@ def _weighed(y: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDAr
 
 def _wrong(problem: str) -> Looked:
     return Looked(0, np.zeros(0), np.zeros(0), False, problem)
-
-
-def _is_missing(label: object) -> bool:
-    """Whether a label is None, NaN or pandas' NA, which is not even unlike itself."""
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def _first(which: NDArray[np.bool_]) -> int:

@@ -18,7 +18,7 @@ from polyopt.outer.rounds import Stage, run_stages
 from polyopt.outer.starts import best_of, continued, generators_of, number_of_best
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import descend, eliminate, numbers_of, polish
-from polyopt.solvers.span import present_features
+from polyopt.used_features import present_features
 from polyopt.watch import tell
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from polyopt.solvers.span import present_features
+from polyopt.used_features import present_features
 
 if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector

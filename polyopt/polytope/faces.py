@@ -193,11 +193,11 @@ class Faces:
         return np.asarray(points @ self.W.T) + self.b
 
     def contains(self, X: MatrixLike) -> NDArray[np.bool_]:
-        """Which points are inside (n,); points on a face are if the polytope is closed."""
+        """Mask (n,) of the points inside; a closed polytope contains its faces."""
         return np.asarray(~self.are_beyond(self.scores(X)).any(axis=1))
 
     def are_beyond(self, scores: ArrayLike) -> NDArray[np.bool_]:
-        """Which scores are those of points beyond a face: above 0, or also 0 if the polytope is open."""
+        """Mask of the scores of points beyond a face: above 0, and also 0 if the polytope is open."""
         return np.asarray(np.greater(scores, 0) if self.is_closed else np.greater_equal(scores, 0))
 
     def active_face(self, X: MatrixLike) -> NDArray[np.intp]:

@@ -62,7 +62,7 @@ class Described(Protocol):
         """The sign between terms and limit if a point is inside."""
 
     def are_beyond(self, scores: ArrayLike) -> NDArray[np.bool_]:
-        """Which scores are those of points beyond a face."""
+        """Mask of the scores of points beyond a face."""
 
     @property
     def redundant(self) -> NDArray[np.bool_]:

@@ -18,26 +18,14 @@ from formulations.matrices import dense
 from formulations.polyhedral import scores
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.matrices import Array, Matrix
 
-__all__ = ["SampleSpan", "present_features", "shortest_face", "without_idle_faces"]
+__all__ = ["SampleSpan", "shortest_face", "without_idle_faces"]
 
 _MAX_SPAN_PRODUCTS = 1e10  # multiplications of a singular value decomposition, some seconds
 _CLEAR_EIGENVALUE_REL = 1e-10  # of a Gram matrix, relative to its trace; rounding of n products is far less
 _MARGIN_REL = 1e-9  # shortfall of a margin, relative to its size or to 1, that counts as rounding
 _ABOVE_REL = 1e-9  # relative distance of an idle face's bias from 1 and from the scores that it stays above
-
-
-def present_features(X: Matrix) -> NDArray[np.bool_]:
-    """Which features (m,) are not 0 in all samples."""
-    if not sp.issparse(X):
-        return np.asarray(X.any(axis=0))
-    found = np.zeros(X.shape[1], dtype=bool)
-    stored = sp.coo_array(X)
-    found[stored.coords[1][stored.data != 0]] = True
-    return found
 
 
 class SampleSpan:

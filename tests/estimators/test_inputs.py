@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import unique_labels
 
 import polyopt
-from polyopt import SVM, ConvexPolytopeMachine, FaceSearch
+from polyopt import SVM, Columns, ConvexPolytopeMachine, FaceSearch, Hinges, large
 
 NAMES = [
     name
@@ -42,9 +42,7 @@ REFUSED = {
     "texts": (FRAME.astype(object).assign(width="wide"), Y, r"could not convert.*put Columns\(\) before"),
     "texts and numbers": (X, changed("a"), "y has labels of several kinds, number and str: make all of them"),
     "texts and numbers, a list": (X, changed("a").tolist(), "y has labels of several kinds, number and str"),
-    "None": (X, changed(None), "y contains NaN: 1 of 12 labels are missing"),
-    "NaN": (X, np.where(np.arange(12) == 3, np.nan, Y), "y contains NaN: 1 of 12 labels are missing"),
-    "NaN among texts": (X, ["a", "b", np.nan] * 4, "y contains NaN: 4 of 12 labels are missing"),
+    "two columns of one name": (FRAME.set_axis(["a", "b", "a"], axis=1), Y, "X has two columns named 'a'"),
     "real numbers": (X, np.linspace(0, 1, 12), "Unknown label type: continuous. y has 12.*give classes"),
     "numbers as objects": (X, OBJECTS, r"Unknown label type: y is an array of objects.*y\.astype\(int\)"),
     "one class": (X, np.ones(12), "two classes.*the data has one class"),
@@ -60,6 +58,52 @@ def test_what_no_classifier_takes_is_refused_in_a_line(name, samples, labels, se
         made(name).fit(samples, labels)
     assert "\n" not in str(told.value)
     assert "HistGradientBoosting" not in str(told.value)
+
+
+MISSING = {"None": None, "NaN": np.nan, "NA": pd.NA, "NaT": pd.NaT}
+CONTAINERS = {
+    "array": np.asarray,
+    "list": list,
+    "series": pd.Series,
+    "texts": lambda labels: pd.Series(labels).astype("string"),
+    "category": lambda labels: pd.Series(labels).astype("category"),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize("name", [*NAMES, "large.SVM"])
+def test_missing_labels_are_refused(name, missing, container):
+    """A missing label of any kind, in any container, is refused by the number of its row."""
+    labels = np.where(Y, "yes", "no").astype(object)
+    labels[7] = MISSING[missing]
+    estimator = large.SVM() if name == "large.SVM" else made(name)
+    with pytest.raises(ValueError, match=r"the first one in row 7|no label in partition 0, row 7"):
+        estimator.fit(X, CONTAINERS[container](labels))
+
+
+@pytest.mark.parametrize("name", ["SVM", "ConvexPolytopeMachine", "LogisticSearch", "large.SVM"])
+def test_missing_dates_are_missing_labels(name):
+    """NaT among dates or times that are labels is no class of its own, in any type that holds it."""
+    dates = np.where(Y, "2020-01-01", "2021-01-01").astype("datetime64[ns]")
+    dates[7] = "NaT"
+    estimator = large.SVM() if name == "large.SVM" else made(name)
+    for labels in (dates, dates - dates[0], pd.Series(dates), np.array(list(dates), dtype=object)):
+        with pytest.raises(ValueError, match=r"the first one in row 7|no label in partition 0, row 7"):
+            estimator.fit(X, labels)
+
+
+def test_blocks_with_two_columns_of_one_name_are_refused():
+    """A frame that is cut into blocks has its columns by name too."""
+    with pytest.raises(ValueError, match="X has two columns named 'a'"):
+        large.Arrays(FRAME.set_axis(["a", "b", "a"], axis=1), Y)
+
+
+@pytest.mark.parametrize("transformer", [Columns(), Hinges(), large.SVM()], ids=str)
+def test_two_columns_of_one_name_are_refused(transformer):
+    """Transformers and out-of-core machines refuse two columns of one name as well."""
+    with pytest.raises(ValueError, match="X has two columns named 'a'"):
+        transformer.fit(FRAME.set_axis(["a", "b", "a"], axis=1), Y)
 
 
 @pytest.mark.parametrize("name", ["SVM", "ConvexPolytopeMachine", "LogisticPolytopes", "LogisticSearch"])

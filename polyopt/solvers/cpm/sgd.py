@@ -38,7 +38,7 @@ from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.epochs import Epochs
 from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, losses, run_kernel
-from polyopt.solvers.span import present_features
+from polyopt.used_features import present_features
 from polyopt.watch import show
 
 if TYPE_CHECKING:
