@@ -74,7 +74,7 @@ DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # 
 MOST_FILE, MOST_LINE = 64 << 20, 16 << 20  # bytes of a claim file, and of a line of the data
 MOST_FACES, MOST_FEATURES, MOST_LEVELS = 10_000, 2_000_000, 400  # the last: of a tree
 MOST_NUMBERS = 5_000_000  # multipliers, scores and weights at once, each some 100 bytes
-SECONDS, MEMORY = 50, 1 << 30  # of the processor, and bytes
+SECONDS, MEMORY = 50, 1_000_000_000  # of the processor, and bytes
 HELP = """usage: python check.py [--seconds N] CLAIM DATA
 
 Prove every claim of the file CLAIM (JSON, written by polyopt) about the samples in DATA, in exact arithmetic,

@@ -382,3 +382,18 @@ def test_no_claim_is_proven_without_time(tmp_path, capsys):
     data.write_bytes(TWO_ROWS)
     assert checker.main(["--seconds", "0", str(claim), str(data)]) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("Refused: the claim takes more than 0 seconds")
+
+
+def test_memory_is_limited(tmp_path):
+    """As a program of its own, the checker refuses data that would fill more than a gigabyte."""
+    pytest.importorskip("resource")
+    m = 2_000_000
+    told = changed(
+        changed(least_squares([{"side": 1}], 3), ("data", "features"), m), ("data", "rows"), [[0, 10]]
+    )
+    (tmp_path / "c.json").write_text(json.dumps(file_of(told)))
+    np.save(tmp_path / "d.npy", np.ones((10, m + 1), dtype=np.uint8))
+    command = [sys.executable, checker.__file__, str(tmp_path / "c.json"), str(tmp_path / "d.npy")]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[-1] == "Refused: the claim takes more than a gigabyte"
