@@ -66,18 +66,17 @@ array([1., 1.])
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import positive, whole
 from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
-from formulations.program import Duality, Program
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows
-from formulations.whole_rows import LETTERS, hinge_face, hinge_multipliers, number_multiplier_rows
+from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -86,12 +85,15 @@ if TYPE_CHECKING:
 
 __all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
-_LETTERS = {**ONE_FACE_LETTERS, **LETTERS, "p, b": "the face of the primal"}
+_LETTERS = {
+    **ONE_FACE_LETTERS,
+    "δ": "> 0: the scale of the whole numbers",
+    "M": "the largest of the whole numbers",
+    "p, b": "the face of the primal",
+}
+_TITLE = "Convex polytope machine, one face of whole coefficients"
 _SOURCE = f"{PAPER}, {SOURCE}, with whole coefficients"
-_face = partial(
-    hinge_face, squares=True, room="cpm_integer", source=_SOURCE, letters=_LETTERS,
-    title="Convex polytope machine, one face of whole coefficients",
-)  # fmt: skip
+_SAYS = "what a larger M would save at feature j"
 
 
 def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
@@ -114,24 +116,59 @@ def relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike =
     return _face(X, y, scale, M, C, exact=False)
 
 
+def _face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, exact: bool) -> Program:
+    X, y, scale, M = _checked(X, y, scale, M)
+    n, m = X.shape
+    p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs = cost_parameter(C, n)
+    rows = (
+        *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
+        Row("most", p <= float(M), "pⱼ ≤ M", "mu", _SAYS),
+        Row("least", -float(M) <= p, "−M ≤ pⱼ", "nu", _SAYS),
+    )
+    return Program(
+        name="cpm_integer.mixed_integer" if exact else "cpm_integer.relaxation",
+        title=_TITLE if exact else f"{_TITLE}, relaxed",
+        source=_SOURCE if exact else f"{_SOURCE} (derived)",
+        objective=cp.Minimize(scale**2 * cp.sum_squares(p) + cp.square(b) + costs @ xi),
+        objective_text="δ² ‖p‖² + b² + Σᵢ Cᵢ ξᵢ",
+        variables={"p": p, "b": b, "xi": xi},
+        rows=without_multipliers(rows) if exact else rows,
+        parameters={"C": costs},
+        letters=_LETTERS,
+        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+    )
+
+
+def _checked(
+    X: MatrixLike, y: ArrayLike, scale: float, M: int
+) -> tuple[NDArray[Any], NDArray[Any], float, int]:
+    X, y = as_data(X, y)
+    return X, y, positive("scale", scale), whole("M", M)
+
+
 def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
     """Dual of :func:`relaxation`; arguments as in the primal."""
-    alpha, mu, nu, costs, pull, balance, data = hinge_multipliers(X, y, scale, M, C)
+    X, y, scale, M = _checked(X, y, scale, M)
+    n, m = X.shape
+    alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
+    costs, pull = cost_parameter(C, n), scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
     paid = float(M) * cp.sum(mu + nu) + cp.sum_squares(pull) / (4.0 * scale**2)
     return Program(
         name="cpm_integer.relaxation_dual",
-        title="Convex polytope machine, one face of whole coefficients, relaxed, dual",
+        title=f"{_TITLE}, relaxed, dual",
         source=f"{_SOURCE} (derived)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(balance) - paid),
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - paid),
         objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) − 1/(4 δ²) Σⱼ (δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²",
         variables={"alpha": alpha, "mu": mu, "nu": nu},
         rows=(
             *alpha_rows(alpha, costs),
-            *number_multiplier_rows(mu, nu),
+            Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
+            Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
         ),
         parameters={"C": costs},
         letters=_LETTERS,
-        data=data,
+        data={"x": X, "y": y, "δ": scale, "M": float(M)},
     )
 
 

@@ -11,9 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from formulations.arguments import at_least, positive, whole_or_none
 from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
-from polyopt.estimators.cpm_integer import check_integers
 from polyopt.estimators.cpm_margins import margins_frame
-from polyopt.estimators.cpm_subset import check_few_features
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import MACHINE, Ruled, shared
 from polyopt.estimators.priced_faces import PRICED
@@ -224,10 +222,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
             raise ValueError(
                 f"{special} needs solver='exact' or 'global': the others minimise margin='total', loss='sum'"
             )
-        if self._is_priced and self.max_features is not None:
-            raise ValueError(
-                "l1, group and signs need max_features=None: a face of few features has no price"
-            )
         if self._is_priced and self.solver == "global":
             raise ValueError(
                 "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' bounds the machine "
@@ -240,8 +234,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
                 f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
                 "others have no such floor, so set perplexity=1 for them"
             )
-        check_few_features(self)
-        check_integers(self)
+        self._check_restrictions()
         if self.group_size is not None and (special or self.solver != "global"):
             raise ValueError(
                 f"group_size={self.group_size!r} needs solver='global' with margin='total' and loss='sum', "

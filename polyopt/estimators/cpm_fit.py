@@ -20,11 +20,9 @@ from polyopt.certificates.cpm_held import certify_cpm_held
 from polyopt.certificates.face_price import held_by_groups
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_from import AssignedFaces
-from polyopt.estimators.cpm_integer import integers_certificate
 from polyopt.estimators.cpm_stream import PolytopeStream
-from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
+from polyopt.estimators.restricted_faces import FEW_CELLS, FEW_STARTS
 from polyopt.estimators.two_sides import TwoSidedClassifier
-from polyopt.estimators.whole_numbers import NumberedFaces
 from polyopt.outer.cpm.leaves import evidence_of
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm, solve_cpm_from
 from polyopt.solvers.cpm.sgd import CpmSgd
@@ -34,10 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.polytope import Loss
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
-    from polyopt.certificates.cpm_point import Margin
 
 __all__ = ["STARTS", "PolytopeLearner"]
 
@@ -50,21 +46,14 @@ _PRICED_STARTS = 5  # of "dual" with a price, each of which begins with a run wi
 STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
-class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
+class PolytopeLearner(AssignedFaces, TwoSidedClassifier):
     """Base of the Convex Polytope Machine: from data to faces, their certificate and their multipliers."""
 
     n_faces: int
     C: float
-    margin: Margin
-    loss: Loss
-    max_features: int | None
-    integers: int | None
     group_size: int | None
-    perplexity: float
-    solver: str
     n_init: int | str
     average: bool
-    feature_scale: float
     tol: float
     max_iter: int
     time_limit: float | None
@@ -235,10 +224,8 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
             loss, margin = self._asked["loss"], self._asked["margin"]
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)
             return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
-        if self._asked["integers"] is not None:
-            return integers_certificate(self, tol)
-        if self._asked["max_features"] is not None:
-            return few_features_certificate(self, tol)
+        if self._asked["integers"] is not None or self._asked["max_features"] is not None:
+            return self._restricted_certificate(self._scaled(self._X), tol)
         certify = certify_cpm_held if self._is_held else certify_cpm
         return certify(
             self._scaled(self._X),

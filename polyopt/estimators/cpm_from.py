@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from polyopt.estimators.priced_faces import PricedFaces
+from polyopt.estimators.restricted_faces import RestrictedFaces
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -51,13 +51,9 @@ class Beginning:
         return own
 
 
-class AssignedFaces(PricedFaces):
+class AssignedFaces(RestrictedFaces):
     """Base of a classifier of faces that can begin at an assignment, or hold it."""
 
-    solver: str
-    perplexity: float
-    max_features: int | None
-    integers: int | None
     double_sided: bool
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_beginning", "_known")
     _beginning: Beginning | None = None  # of a fit_from, while it is at work

@@ -51,23 +51,20 @@ class FewFeatures(PricedFaces):
             A sentence that says which.
         """
         if self.max_features is not None:
-            self._check_choice(f"max_features={self.max_features!r}")
-
-    def _check_choice(self, asked: str) -> None:
-        if self._is_priced:
-            raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
-        solver: str = self.solver
-        if solver not in ("auto", "newton"):
-            raise ValueError(f"{asked} needs solver='newton', not {solver!r}")
-        if self.ridge == 0.0:
-            raise ValueError(f"{asked} needs a positive ridge, by which its optimum is proven")
+            asked = f"max_features={self.max_features!r}"
+            if self._is_priced:
+                raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
+            if self.solver not in ("auto", "newton"):
+                raise ValueError(f"{asked} needs solver='newton', not {self.solver!r}")
+            if self.ridge == 0.0:
+                raise ValueError(f"{asked} needs a positive ridge, by which its optimum is proven")
 
     def _few_settings(self, machine: SmoothParts) -> dict[str, Any]:
         """The settings of :func:`polyopt.outer.few_faces.solve_few_faces` for a machine."""
         n, m = machine.X.shape
         if self.n_faces * (m + 1) > MOST:
             raise ValueError(
-                f"max_features and integers take {MOST} weights and biases at most to choose from, not "
+                f"max_features takes {MOST} weights and biases at most to choose from, not "
                 f"{self.n_faces * (m + 1)}: choose fewer features or faces, or the Convex Polytope Machine"
             )
         return {

@@ -15,13 +15,11 @@ from formulations.polyhedral import pull
 from polyopt.answers.placed import Placed
 from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.plume_subset import certify_plume_subset
-from polyopt.certificates.whole_faces import certify_plume_integer
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.few_features import FEW
+from polyopt.estimators.few_features import FEW, FewFeatures
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 from polyopt.estimators.priced_faces import PRICED
-from polyopt.estimators.whole_faces import WHOLE, WholeFaces
 from polyopt.solvers.span import SampleSpan
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ __all__ = ["PLUME"]
 
 
 @estimator
-class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
+class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
     """Polyhedral learning by mixture of experts, of Shah, Sastry & Manwani [1]_.
 
     With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
@@ -54,9 +52,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
     ``decision="polytope"``: where no score falls with a feature, the polytope's decision does not, but the
     mixture's probability may, as the gate leaves a face whose score rises. With ``max_features`` the features
     of all faces are chosen together, for their responsibilities (:mod:`formulations.plume_subset`), and steps
-    of the M-step with branch and bound alternate with the likelihood in the features chosen. With
-    ``integers`` the coefficients are whole numbers, found for one face after the other
-    (:mod:`formulations.plume_integer`).
+    of the M-step with branch and bound alternate with the likelihood in the features chosen.
 
     Parameters
     ----------
@@ -145,7 +141,6 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         **SHARED,
         **PRICED,
         **FEW,
-        **WHOLE,
         **shared("tol", optional=["inner"]),
         "gamma": [Ruled(lambda value: at_least("gamma", value, 0.0))],
         "ridge": [Ruled(lambda value: at_least("ridge", value, 0.0))],
@@ -175,7 +170,6 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.plume import PlumeProblem, solve_plume
-        from polyopt.outer.plume_few import FewPlume
 
         problem = PlumeProblem(
             X, y, c, self.n_faces,
@@ -184,7 +178,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         )  # fmt: skip
         self.solver_ = problem.method
         if self.max_features is not None:
-            found = self._round(FewPlume(problem, self.polish), self._solve_few(problem, seed), seed)
+            found = self._solve_few(problem, seed)
             self._tell_if_empty(found["W"])
             return found
         found = solve_plume(
@@ -198,11 +192,9 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
             seed=seed,
             n_jobs=self.n_jobs,
         )
-        if self.ridge == 0.0 and self.integers is None:
+        if self.ridge == 0.0:
             faces = SampleSpan(X).project(found["W"])
             found = replace(found, primal={**found.primal, "W": faces})
-        if self.integers is not None:
-            found = self._round(FewPlume(problem, self.polish), found, seed)
         self._tell_if_empty(found["W"])
         return found
 
@@ -251,12 +243,6 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         return bool(self._asked["decision"] == "posterior")
 
     def _certify(self, W: Array, tol: float) -> Certificate:
-        if self._asked["integers"] is not None:
-            return certify_plume_integer(
-                self._X, self._y,
-                gamma=self._asked["gamma"], ridge=self._asked["ridge"], C=self._costs,
-                tree=self.solution_.duals.get("tree_0"), tol=tol, **self._numbers(),
-            )  # fmt: skip
         if self._asked["max_features"] is not None:
             return certify_plume_subset(
                 self._X, self._y, W,

@@ -23,7 +23,6 @@ from polyopt.estimators.polyceptron_searches import check_global, solve_few, sol
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 from polyopt.estimators.priced_faces import PRICED, PricedFaces
 from polyopt.estimators.stream import StreamedClassifier, own_arrays
-from polyopt.estimators.whole_faces import WHOLE, WholeNumbers
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
 from polyopt.solvers.span import SampleSpan, without_idle_faces
@@ -46,14 +45,10 @@ _UNPRICED = (
     "l1, group and signs need solver='highs' or 'exact', not {}: the criterion of the batch and the online "
     "variant is homogeneous, so that with any price W = 0 is its least, and no answer of theirs is proven"
 )
-_ONE = (
-    "max_features={!r} and integers={!r} do not go together here: leave out one of them, or choose SPLA1 or "
-    "PLUME, which take both"
-)
 
 
 @estimator
-class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClassifier):
+class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
     With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
@@ -69,13 +64,11 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     so that with any price W = 0 is its least; and of faces that were only put back to their signs step by
     step nothing could be proven.
 
-    ``integers`` and ``max_features`` too are of the exact variant, with "highs"
-    (:mod:`formulations.polyceptron_integer`, :mod:`formulations.polyceptron_subset`). With ``max_features``
-    each face is the best of all with so few features for the assignment that the faces end with, proven by
-    branch and bound over linear programs. There is no norm, so that in a wide box a bound rises only as
-    features are left out. It is for 20 or 30 features; beyond, the gap is often left open, the status says so
-    (a limit), and the certificate says how much. A ``radius`` that is not much larger than the weights
-    tightens it.
+    ``max_features`` too is of the exact variant, with "highs" (:mod:`formulations.polyceptron_subset`). Each
+    face is the best of all with so few features for the assignment that the faces end with, proven by branch
+    and bound over linear programs. There is no norm, so that in a wide box a bound rises only as features are
+    left out. It is for 20 or 30 features; beyond, the gap is often left open, the status says so (a limit),
+    and the certificate says how much. A ``radius`` that is not much larger than the weights tightens it.
 
     "global" proves the optimum of the exact variant over all faces in the box and all assignments, by branch
     and bound over linear programs (:mod:`polyopt.outer.polyceptron_global`): of up to about 100 samples in
@@ -85,7 +78,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     No variant sees what changes no training sample's score. A feature that is constant in training has the
     weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
     answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box, and
-    but for prices, ``signs``, ``integers`` and ``max_features``.
+    but for prices, ``signs`` and ``max_features``.
 
     ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
     the faces that it leaves means nothing.
@@ -118,8 +111,7 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
         for all). Finite for "global".
     max_features : int, optional
         s: each face has at most s features, whichever are best for it, and the other weights are exact zeros.
-        At most 1,000 nodes a face prove it. With "highs", a finite `radius`, and without prices, signs and
-        `integers`.
+        At most 1,000 nodes a face prove it. With "highs", a finite `radius`, and without prices and signs.
     n_init : int, default=10
         Random starts, of which the one with the least margin error is kept.
     max_iter : int, default=1000
@@ -170,7 +162,6 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **PRICED,
-        **WHOLE,
         **FEW,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
         **shared("step", "radius", optional=["patience"]),
@@ -189,28 +180,21 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
             check_global(self)
         if self.group > 0.0 and self.solver == "highs":
             raise ValueError("group needs solver='exact', not 'highs': it leaves no linear program")
-        for name in ("integers", "max_features"):
-            if getattr(self, name) is not None:
-                self._check_choice(f"{name}={getattr(self, name)!r}")
-        if self.max_features is not None and self.integers is not None:
-            raise ValueError(_ONE.format(self.max_features, self.integers))
-        if self.max_features is not None and np.isinf(self.radius):
-            raise ValueError(
-                f"max_features={self.max_features!r} needs a finite radius, which alone bounds the weights"
-            )
-
-    def _check_choice(self, asked: str) -> None:
-        if self._is_priced:
-            raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
-        if self.solver not in ("auto", "highs"):
-            raise ValueError(f"{asked} needs solver='highs', not {self.solver!r}")
+        if self.max_features is not None:
+            asked = f"max_features={self.max_features!r}"
+            if self._is_priced:
+                raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
+            if self.solver not in ("auto", "highs"):
+                raise ValueError(f"{asked} needs solver='highs', not {self.solver!r}")
+            if np.isinf(self.radius):
+                raise ValueError(f"{asked} needs a finite radius, which alone bounds the weights")
 
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
         if self.group > 0.0:
             return "exact"
-        return "highs" if self._is_priced or self.integers or self.max_features else "batch"
+        return "highs" if self._is_priced or self.max_features else "batch"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
@@ -224,16 +208,8 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine, self._price())
-        fast = (
-            None if self._is_priced or self.integers is not None else partial(self._fast_end, X, y, c, seed)
-        )
+        fast = None if self._is_priced else partial(self._fast_end, X, y, c, seed)
         found = problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
-        if self.integers is not None:
-            from polyopt.outer.polyceptron_whole import PolyceptronRounding
-            from polyopt.outer.whole_faces import round_faces
-
-            left = None if self.time_limit is None else max(self.time_limit - found.solve_time, 0.0)
-            found = round_faces(PolyceptronRounding(problem, self.integers), found, left)
         self._tell_if_empty(found["W"])
         return found
 
@@ -277,8 +253,6 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
 
             radius = self._asked["radius"]
             return certify_polyceptron_search(self._X, self._y, self._costs, self.solution_, radius, tol)
-        if self._asked["integers"] is not None:
-            return self._certify_numbers(tol)
         if self._asked["max_features"] is not None:
             from polyopt.certificates.polyceptron_subset import certify_polyceptron_subset
 
@@ -301,16 +275,6 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
             tol=tol,
         )
 
-    def _certify_numbers(self, tol: float) -> Certificate:
-        from polyopt.certificates.whole_faces import certify_polyceptron_integer
-
-        return certify_polyceptron_integer(
-            self._X, self._y,
-            integers=self.integers_, scales=self.scales_, thresholds=self.thresholds_,
-            largest=self._asked["integers"], u=self.solution_.duals["margin"], C=self._costs,
-            assignment=self.assignment_, radius=self._asked["radius"], tol=tol,
-        )  # fmt: skip
-
     def _binary_duals(self) -> pd.DataFrame:
         u, W = self.solution_.duals.get("margin"), self.solution_["W"]
         V = np.full(W.shape, np.nan) if u is None else pull(self._X, self._y[:, None] * u)
@@ -325,8 +289,6 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     # -- streams -----------------------------------------------------------------------------
 
     def _refused_of_streams(self) -> str:
-        if self.integers is not None:
-            return f"partial_fit has no whole numbers: leave out integers={self.integers!r}, or call fit"
         if self.max_features is not None:
             return (
                 f"partial_fit chooses no features: leave out max_features={self.max_features!r}, or call fit"

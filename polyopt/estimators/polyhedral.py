@@ -119,7 +119,7 @@ class PolyhedralClassifier(FaceClassifier):
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
         self._check_sizes(X, weights)
-        chooses = any(getattr(self, name, None) for name in ("_is_priced", "max_features", "integers"))
+        chooses = any(getattr(self, name, None) for name in ("_is_priced", "max_features"))
         used = UsedFeatures.all(X) if chooses else UsedFeatures.of(X)
         samples = used.samples(X)
         self._side, self.solver_ = self._chosen_side(), self._pick_solver(samples)

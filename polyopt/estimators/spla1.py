@@ -12,14 +12,12 @@ from sklearn.utils._param_validation import StrOptions
 from formulations.polyhedral import belonging, pull, scores
 from polyopt.certificates.spla1 import certify_spla1
 from polyopt.certificates.spla1_subset import certify_spla1_subset
-from polyopt.certificates.whole_faces import certify_spla1_integer
 from polyopt.estimators.cpm_independent import trees_of
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.few_features import FEW
+from polyopt.estimators.few_features import FEW, FewFeatures
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 from polyopt.estimators.priced_faces import PRICED
-from polyopt.estimators.whole_faces import WHOLE, WholeFaces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +37,7 @@ _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "pro
 
 
 @estimator
-class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
+class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
     With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
@@ -50,8 +48,7 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
     With ``l1``, ``group`` or ``signs`` the faces of given cells are solved together, by proximal Newton
     steps with exact zeros (:mod:`formulations.spla1_sparse`); signs make the decision and the probability
     monotone. With ``max_features`` each is the best of all with so few features for its cell
-    (:mod:`formulations.spla1_subset`), and with ``integers`` its coefficients are whole numbers
-    (:mod:`formulations.spla1_integer`).
+    (:mod:`formulations.spla1_subset`).
 
     Parameters
     ----------
@@ -85,7 +82,7 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
         The faces that samples were fitted by, `n_faces` or fewer (binary problems).
     solution_ : Solution or list of Solution
         The solver's answer (one per pair of classes): the faces, the cells ``assignment`` that they were
-        fitted to (without `integers`), and as its objective the loss with every sample in the cell of its
+        fitted to, and as its objective the loss with every sample in the cell of its
         least score.
     duals_ : pandas.DataFrame
         One row per sample and face that fits it: its pull u, in input order; and with a price or signs rows
@@ -120,7 +117,6 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
         **SHARED,
         **PRICED,
         **FEW,
-        **WHOLE,
         **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
         "solver": [StrOptions({"auto", *_ENGINES})],
@@ -135,7 +131,7 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
             )
 
     def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto" or self._is_priced or self.max_features or self.integers:
+        if self.solver != "auto" or self._is_priced or self.max_features:
             return "newton" if self.solver == "auto" else self.solver
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
@@ -156,11 +152,7 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
                 problem, self.max_features, tol=self.tol, patience=self.patience, seed=seed,
                 **self._few_settings(problem),
             )  # fmt: skip
-        found = self._round(problem, found, seed)
-        if self.integers is None:
-            found = replace(found, primal=problem.fitted(found.primal))
-        else:
-            found = replace(found, primal={**found.primal, "W": problem.without_empty(found["W"])})
+        found = replace(found, primal=problem.fitted(found.primal))
         self._tell_if_empty(found["W"])
         return found
 
@@ -170,12 +162,6 @@ class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
         return np.asarray(self.solution_.primal.get("assignment", self.assignment_))
 
     def _certify(self, W: Array, tol: float) -> Certificate:
-        if self._asked["integers"] is not None:
-            return certify_spla1_integer(
-                self._X, self._y,
-                ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
-                n_faces=self._asked["n_faces"], trees=trees_of(self.solution_), tol=tol, **self._numbers(),
-            )  # fmt: skip
         if self._asked["max_features"] is not None:
             return certify_spla1_subset(
                 self._X, self._y, W,

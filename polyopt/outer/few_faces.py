@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector
     from polyopt.outer.cpm.subset_tree import SubsetSearch
     from polyopt.solvers.smooth_subset import SmoothSubset
-    from polyopt.solvers.smooth_whole import ScoreLoss
 
     Integers = NDArray[np.int64]
 
@@ -80,10 +79,6 @@ class SmoothParts(DescentProblem, ABC):
     def value_for(self, point: Mapping[str, NDArray[Any]]) -> float:
         """The value of a point in the program that it was fitted to, where that is not the objective."""
         return self.value(point["W"])
-
-    @abstractmethod
-    def scored(self, W: Vector, k: int) -> tuple[Integers, ScoreLoss]:
-        """The samples of face k for what W fixes, and their loss as one of its scores alone."""
 
     def polished(self, W: Vector) -> Vector:
         """Faces no worse than W of the same features, where the machine knows how to find them."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import entr, expit
+from scipy.special import entr
 
 from formulations import mixture
 from polyopt.outer.few_faces import Part, SmoothParts
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from formulations.matrices import Array
     from formulations.solution import Solution
     from polyopt.outer.plume import PlumeProblem
-    from polyopt.solvers.smooth_whole import ScoreLoss
 
 __all__ = ["FewPlume"]
 
@@ -67,26 +66,6 @@ class FewPlume(SmoothParts):
         own = self.problem
         R = mixture.responsibilities(own.X, own.y, W, own.gamma)
         return [Part(np.arange(len(W)), self._program(R, s, float(own.c @ entr(R).sum(axis=1))))]
-
-    def scored(self, W: Array, k: int) -> tuple[NDArray[np.int64], ScoreLoss]:
-        """All samples, and the M-step as a loss of face k's scores, at the responsibilities of W."""
-        own, gamma = self.problem, self.problem.gamma
-        R = mixture.responsibilities(own.X, own.y, W, gamma)
-        S, y, c = mixture.scores_in_blocks(own.X, W), own.y, own.c
-        others = np.delete(np.arange(len(W)), k)
-        gate = np.logaddexp.reduce(-gamma * S[:, others], axis=1, initial=-np.inf)
-        experts = R * (gamma * S + np.logaddexp(0.0, -y[:, None] * S)) - entr(R)
-        rest, mine = experts[:, others].sum(axis=1) - entr(R[:, k]), R[:, k]
-
-        def loss(s: Array) -> tuple[float, Array, Array]:
-            every = np.logaddexp(gate, -gamma * s)
-            share, away = np.exp(-gamma * s - every), expit(-y * s)
-            value = every + rest + mine * (gamma * s + np.logaddexp(0.0, -y * s))
-            first = gamma * (mine - share) - mine * y * away
-            second = gamma**2 * share * (1.0 - share) + mine * away * (1.0 - away)
-            return float(c @ value), c * first, c * second
-
-        return np.arange(len(y)), loss
 
     def polished(self, W: Array) -> Array:
         """A stationary point of L in the features of W, and no worse."""

@@ -19,7 +19,6 @@ import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import expit
 
 from formulations.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.matrices import dense
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector
     from formulations.polyhedral import Positives
     from formulations.program import Program
-    from polyopt.solvers.smooth_whole import ScoreLoss
 
     Engine = Literal["newton", "bfgs", "program"]
 
@@ -179,17 +177,6 @@ class LogisticCells(SmoothParts):
         return [
             Part(np.array([k]), self._chosen(members[:, k], s)) for k in np.flatnonzero(members.any(axis=0))
         ]
-
-    def scored(self, W: Vector, k: int) -> tuple[NDArray[np.int64], ScoreLoss]:
-        """The samples in the program of face k, and their loss as one of its scores."""
-        rows = np.flatnonzero(self._members(W)[:, k])
-        y, c = self.y[rows], self.c[rows]
-
-        def loss(s: Vector) -> tuple[float, Vector, Vector]:
-            away = expit(-y * s)
-            return float(c @ np.logaddexp(0.0, -y * s)), -c * y * away, c * away * (1.0 - away)
-
-        return rows, loss
 
     def _chosen(self, mine: NDArray[np.bool_], s: int) -> SmoothSubset:
         X, y, weights = self.X[mine], self.y[mine], self.c[mine, None]

@@ -182,7 +182,7 @@ def test_scikit_learns_conventions_hold(check, name):
         ({"max_features": 1.5}, "max_features must be"),
         (
             {"n_faces": 600},
-            "max_features and integers take 3000 weights and biases at most to choose from, not 3600",
+            "max_features takes 3000 weights and biases at most to choose from, not 3600",
         ),
     ],
 )

@@ -146,7 +146,6 @@ REFUSED = [
     ({"signs": {"age": 1}, "solver": "online"}, HOMOGENEOUS.format("solver='online'")),
     ({"group": 1.0, "solver": "batch"}, HOMOGENEOUS.format("solver='batch'")),
     ({"group": 1.0, "solver": "highs"}, "group needs solver='exact', not 'highs': it leaves no linear"),
-    ({"group": 1.0, "integers": 3}, "has no prices or signs of weights: leave out l1, group and signs"),
     ({"group": -1.0}, "group must be at least 0"),
     ({"group": 1.0, "feature_groups": [["red", "weight"]]}, "feature_groups names the feature 'weight'"),
     ({"l1": -1.0}, "l1 must be at least 0"),

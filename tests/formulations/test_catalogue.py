@@ -30,8 +30,6 @@ def makers():
     """Every public function of the package that makes a program, as (module, name)."""
     found = []
     for info in pkgutil.iter_modules(formulations.__path__):
-        if info.name == "whole_rows":  # what families share
-            continue
         module = import_module(f"formulations.{info.name}")
         for name in getattr(module, "__all__", ()):
             thing = getattr(module, name)
@@ -83,8 +81,7 @@ def test_names_are_unique_and_partners_are_there():
             assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
     alone = {entry.name for entry in ENTRIES if not entry.partner}
     integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
-    integer |= {f"{m}_{w}.mixed_integer" for m in ("spla1", "plume") for w in ("subset", "integer")}
-    integer |= {f"polyceptron_{w}.mixed_integer" for w in ("subset", "integer")}
+    integer |= {f"{m}_subset.mixed_integer" for m in ("spla1", "plume", "polyceptron")}
     integer |= {
         "cpm_subset.mixed_integer",
         "cpm_integer.mixed_integer",

@@ -1,4 +1,4 @@
-"""Faces of few features and of whole numbers: printed as computed, bounds on every choice."""
+"""Faces of few features: printed as computed, bounds on every choice."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import pytest
 from formulations import (
     mixture,
     plume,
-    plume_integer,
     plume_subset,
     polyceptron,
     polyceptron_subset,
     spla1,
-    spla1_integer,
     spla1_subset,
 )
 from formulations.printed import misprints
@@ -110,37 +108,3 @@ def test_features_that_cannot_be_given_are_refused(data):
             spla1_subset.relaxation(X, y, S, C, RIDGE, given)
     with pytest.raises(ValueError, match="at most 2 of a face"):
         plume_subset.relaxation(X, y, R, GAMMA, S, C, RIDGE, np.ones((2, 4)))
-
-
-def test_whole_numbers_are_printed_as_computed_and_relaxed_to_the_real_program(data):
-    X, y, C, R = data
-    X, y, C, R = X[:9, :2], y[:9], C[:9], R[:9]
-    for program in (
-        spla1_integer.mixed_integer(X, y, 0.3, 2, C, RIDGE),
-        spla1_integer.relaxation_dual(X, y, 0.3, 2, C, RIDGE),
-        plume_integer.mixed_integer(X, y, R, GAMMA, [0.3, 0.4], 2, C, RIDGE),
-        plume_integer.relaxation_dual(X, y, R, GAMMA, [0.3, 0.4], 2, C, RIDGE),
-    ):
-        assert misprints(program) == []
-    # Where the limits do not bind, the scale does not matter, and it is the program without them.
-    free = plume.m_step(X, y, R, GAMMA, C, RIDGE).solve().objective
-    wide = plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.4], 100, C, RIDGE).solve().objective
-    assert wide == pytest.approx(free, rel=1e-8)
-    cell = spla1.cell(X, y, C, RIDGE).solve().objective
-    assert spla1_integer.relaxation(X, y, 0.3, 100, C, RIDGE).solve().objective == pytest.approx(
-        cell, rel=1e-8
-    )
-    with pytest.raises(ValueError, match="scales must be positive"):
-        plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.0], 2)
-    with pytest.raises(ValueError, match="R must have a column for each of the 3 faces"):
-        plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.1, 0.2], 2)
-
-
-def test_what_the_limits_of_whole_numbers_hold_is_taken_from_the_pull(data, rng):
-    X, y, C, _ = data
-    v, mu, nu = rng.uniform(0.1, 0.9, len(y)), rng.uniform(1.0, 2.0, 4), rng.uniform(3.0, 4.0, 4)
-    found = spla1_integer.recover(X, y, 0.3, v, mu, nu, C, RIDGE)
-    pull = sum(C[i] * v[i] * y[i] * X[i] for i in range(len(y)))
-    assert found["p"] == pytest.approx((0.3 * pull - mu + nu) / (RIDGE * 0.09))
-    assert found["b"] == pytest.approx(sum(C * v * y) / RIDGE)
-    assert found["z"] == pytest.approx(y * (0.3 * (X @ found["p"]) + found["b"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from formulations import cpm
 from formulations.samples import two_blobs
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm_integer import certify_cpm_integer
-from polyopt.solvers.cpm.integer import IntegerFace
+from polyopt.solvers.cpm import integer
+from polyopt.solvers.cpm.integer import IntegerFace, Whole
 from polyopt.solvers.cpm.subset import SubsetFace
 
 
@@ -48,6 +49,64 @@ def test_the_face_is_what_is_printed(data):
     assert np.gcd.reduce(found.numbers) == 1
     assert ((found.w[:-1] / found.scale) == found.numbers).all()  # no digit is lost in the products
     assert (found.scale * found.numbers * 2.0**10 == found.numbers * (found.scale * 2.0**10)).all()
+
+
+@pytest.mark.parametrize("s", [None, 2, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_step_of_one_or_two_numbers_is_better_at_the_end(seed, s):
+    X, y = two_blobs(n=40, m=5, seed=seed)
+    c, most = np.full(40, 0.5), 5 if s is None else s
+    face = IntegerFace(X, y, c, 4, s)
+    p = face.round(SubsetFace(X, y, c, 5).fit(np.arange(5)).w).numbers
+    assert p.any()
+    assert np.abs(p).max() <= 4
+    assert np.count_nonzero(p) <= most
+    least, steps = face._line(p).objective, (-1, 0, 1)
+    for j, k in combinations(range(5), 2):
+        for a, b in product(steps, steps):
+            near = p.copy()
+            near[j], near[k] = p[j] + a, p[k] + b
+            if np.abs(near).max() <= 4 and np.count_nonzero(near) <= most:
+                assert face._line(near).objective >= least * (1.0 - 2e-9)
+    for j in np.flatnonzero(p):
+        near = np.where(np.arange(5) == j, 0, p)
+        assert face._line(near).objective >= least * (1.0 - 2e-9)
+
+
+def test_numbers_opposite_to_the_classes_are_turned_round(data):
+    X, y, c, w = data
+    face = IntegerFace(X, y, c, 3)
+    wrong = -np.sign(w[:-1]).astype(np.int64)
+    line = face._line(wrong)
+    assert line.numbers.tolist() == (-wrong).tolist()
+    assert line.scale > 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_threshold_costs_at_most_a_thousandth(seed):
+    X, y = two_blobs(n=40, m=3, seed=seed)
+    c = np.full(40, 0.5)
+    face = IntegerFace(X, y, c, 4)
+    found = face.round(SubsetFace(X, y, c, 3).fit([0, 1, 2]).w)
+    exact = face._line(found.numbers)
+    assert exact.objective * (1 - 1e-9) <= found.objective <= exact.objective * (1.0 + integer._DEAR)
+    digits = len(f"{abs(found.threshold):.12g}".replace(".", "").strip("0"))
+    short = float(f"{-exact.bias / exact.scale:.{digits}g}")
+    assert found.threshold == pytest.approx(short, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, np.pi, 1e-9 / 3.0, 7e12 / 11.0])
+def test_a_scale_has_twenty_binary_digits(scale):
+    found = integer._few_bits(scale)
+    assert abs(found / scale - 1.0) <= 2.0**-20
+    mantissa, _ = np.frexp(found)
+    assert (mantissa * 2.0**20).is_integer()
+
+
+def test_a_face_without_numbers_is_its_bias():
+    found = Whole(np.zeros(2, dtype=int), 1.0, -0.25, 3.0)
+    assert found.w.tolist() == [0.0, 0.0, 0.25]
+    assert Whole(np.array([2, -1]), 0.5, 3.0, 1.0).w.tolist() == [1.0, -0.5, -1.5]
 
 
 def test_numbers_to_begin_with_are_never_made_worse(data):

@@ -6,8 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.linalg.lapack import dpotrs
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
@@ -28,7 +26,6 @@ from polyopt.solvers.orthant import step_within
 from polyopt.solvers.osqp_dual import solve_osqp_dual
 from polyopt.solvers.persistent_lp import PersistentLP
 from polyopt.solvers.progress import printer
-from polyopt.solvers.smooth_whole import SmoothWhole
 
 
 def test_what_dual_averaging_measures_is_the_objective_with_the_price():
@@ -105,34 +102,6 @@ def test_an_entry_that_comes_to_0_first_ends_the_first_leg():
         ([-5.0, 9.0, -4.0], 0.0 * signs, [-5.0, 4.5, -1.0]),
     ):
         assert step_within(H, np.array(down), at, kept) == pytest.approx(step, rel=1e-12)
-
-
-def test_the_best_scale_and_bias_of_whole_numbers_under_a_smooth_loss(rng):
-    X, y = two_blobs(n=30, m=3, seed=6)
-    c, ridge = rng.uniform(0.5, 2.0, 30), 0.4
-
-    def loss(f):
-        p = expit(-y * f)
-        return float(c @ np.logaddexp(0.0, -y * f)), -c * y * p, c * p * (1.0 - p)
-
-    face, numbers = SmoothWhole(X, loss, ridge, 3), np.array([2.0, 0.0, -1.0])
-    outputs, length = X @ numbers, float(numbers @ numbers)
-    scale, bias, pulls, cost = face.fitted(outputs, length)
-
-    def whole(v):
-        return loss(v[0] * outputs + v[1])[0] + 0.5 * ridge * (v[0] ** 2 * length + v[1] ** 2)
-
-    best = minimize(whole, np.zeros(2), tol=1e-12)
-    assert (scale, bias) == pytest.approx(best.x, abs=1e-5)
-    assert cost == pytest.approx(whole([scale, bias]), rel=1e-12)
-    assert cost <= best.fun * (1.0 + 1e-12)
-    assert pulls == pytest.approx(-loss(scale * outputs + bias)[1])
-    alone = minimize(
-        lambda v: loss(v[0] * outputs)[0] + 0.5 * ridge * v[0] ** 2 * length, np.zeros(1), tol=1e-12
-    )
-    assert face.scaled(outputs, length) == pytest.approx(alone.x[0], abs=1e-5)
-    assert face.cost(outputs, 7.0) == pytest.approx(loss(outputs)[0] + 0.5 * ridge * 7.0)
-    assert face.fitted(0.0 * outputs, 0.0)[0] == 0.0  # no numbers, and a bias alone
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])

@@ -19,9 +19,8 @@ from formulations import cpm
 from formulations.arguments import as_costs, whole
 from formulations.polytope import natural_assignment
 from formulations.recovery import slacks
-from formulations.solution import Solution
+from formulations.solution import Solution, Status
 from polyopt.outer.cpm.subset import search_subset
-from polyopt.outer.whole_steps import carried_out, numbers_of
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.integer import IntegerFace, Whole
@@ -79,7 +78,15 @@ def round_faces(
     """
     clock = Clock(time_limit)
     rounding = _Rounding(X, y, as_costs(C, len(y)), whole("M", M), max_features, np.array(real["W"]), clock)
-    status = carried_out(rounding, real.status, clock)
+    status = real.status
+    try:
+        rounding.round_all()
+        rounding.search_again()
+    except KeyboardInterrupt:
+        rounding.finish()
+        status = Status.INTERRUPTED
+    if clock.is_over and status is Status.CONVERGED:
+        status = Status.TIME_LIMIT
     W, z, wholes = rounding.W, rounding.z, [each for each in rounding.wholes if each is not None]
     alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
@@ -89,7 +96,9 @@ def round_faces(
         primal={
             "W": W,
             "assignment": z,
-            **numbers_of(wholes),
+            "integers": np.array([each.numbers for each in wholes]),
+            "scales": np.array([each.scale for each in wholes]),
+            "thresholds": np.array([each.threshold for each in wholes]),
         },
         duals={"margin": alpha, **trees},
         objective=float((W**2).sum() + rounding.C @ (hinge * cpm.answers(y, len(W), z)).sum(axis=1)),
