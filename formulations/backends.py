@@ -75,7 +75,6 @@ PREFERRED = {
     "EXP": ("CLARABEL", "SCS"),
     "MILP": ("HIGHS",),
     "MIQP": ("SCIP",),
-    "MIEXP": (),  # that cvxpy has but commercial ones for
 }
 BACKENDS = {
     "CLARABEL": Backend(

@@ -93,7 +93,6 @@ import numpy as np
 
 from formulations.arguments import whole
 from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
-from formulations.few_rows import LETTERS, choice_multiplier_rows, choice_rows, few_data, perspective_rows
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
@@ -108,7 +107,12 @@ if TYPE_CHECKING:
 
 __all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
-_LETTERS = {**ONE_FACE_LETTERS, **LETTERS}
+_LETTERS = {
+    **ONE_FACE_LETTERS,
+    "s": "how many features the face may use",
+    "gⱼ": "1 where feature $j$ is in for certain, else 0",
+    "w, b": "the face of the primal",
+}
 _SOURCE = f"{PAPER}, {SOURCE}, with at most s features"
 
 
@@ -130,7 +134,9 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Pr
     R = cp.CallbackParam(lambda: np.sqrt(costs.value.sum()), nonneg=True)
     rows = (
         *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
-        *choice_rows(w, z, R, s),
+        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "", ""),
+        Row("upper", w <= R * z, "wⱼ ≤ R zⱼ", "", ""),
+        Row("lower", -R * z <= w, "−R zⱼ ≤ wⱼ", "", ""),
     )
     return Program(
         name="cpm_subset.mixed_integer",
@@ -158,10 +164,20 @@ def relaxation(
     given : array_like of shape (m,), optional
         g: 1 where a feature is in for certain. None is by default.
     """
-    X, y, g = few_data(X, y, s, given)
+    X, y, g = _few_data(X, y, s, given)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     t, z, costs = cp.Variable(m, name="t"), cp.Variable(m, name="z"), cost_parameter(C, n)
+    # As a cone: w²/z has no gradient where both are 0.
+    cone = cp.SOC(t + z, cp.vstack([2.0 * w, t - z]), axis=0)
+    rows = (
+        *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
+        Row("feature", cone, "‖(2 wⱼ, tⱼ − zⱼ)‖ ≤ tⱼ + zⱼ", "cone",
+            "under its first entry, for every j, minus what a change of $2 wⱼ$ and $tⱼ − zⱼ$ would save"),
+        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "lam", "what one more feature would save at first"),
+        Row("most", z <= 1, "zⱼ ≤ 1", "mu", "what feature j is worth above that"),
+        Row("least", z >= g, "zⱼ ≥ gⱼ", "nu", "what feature j falls short of that, where it must be in"),
+    )  # fmt: skip
     return Program(
         name="cpm_subset.relaxation",
         title="Convex polytope machine, one face of few features, relaxed",
@@ -169,7 +185,7 @@ def relaxation(
         objective=cp.Minimize(cp.sum(t) + cp.square(b) + costs @ xi),
         objective_text="Σⱼ tⱼ + b² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi, "t": t, "z": z},
-        rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *perspective_rows(w, t, z, g, s)),
+        rows=rows,
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "s": float(s), "g": g},
@@ -180,7 +196,7 @@ def relaxation_dual(
     X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, given: ArrayLike | None = None
 ) -> Program:
     """Dual of :func:`relaxation`; arguments as in the primal."""
-    X, y, g = few_data(X, y, s, given)
+    X, y, g = _few_data(X, y, s, given)
     n, m = X.shape
     alpha, lam = cp.Variable(n, name="alpha"), cp.Variable(name="lam")
     mu, nu = cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
@@ -189,7 +205,9 @@ def relaxation_dual(
         Row("feature", 0.25 * cp.square(X.T @ cp.multiply(y, alpha)) <= lam + mu - nu,
             "¼ (Σᵢ αᵢ yᵢ xᵢⱼ)² ≤ λ + μⱼ − νⱼ", "z", "how far feature j is used: $wⱼ = ½ zⱼ Σᵢ αᵢ yᵢ xᵢⱼ$"),
         *alpha_rows(alpha, costs),
-        *choice_multiplier_rows(lam, mu, nu, "z"),
+        Row("count", lam >= 0, "λ ≥ 0", "rest", "how many features are left over"),
+        Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$1 − zⱼ$"),
+        Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$zⱼ − gⱼ$"),
     )  # fmt: skip
     paid = cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - float(s) * lam - cp.sum(mu) + g @ nu
     return Program(
@@ -204,6 +222,19 @@ def relaxation_dual(
         letters=_LETTERS,
         data={"x": X, "y": y, "s": float(s), "g": g},
     )
+
+
+def _few_data(
+    X: MatrixLike, y: ArrayLike, s: int, given: ArrayLike | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Samples, labels and g, checked."""
+    X, y = as_data(X, y)
+    whole("s", s)
+    shape = (X.shape[1],)
+    g = np.zeros(shape) if given is None else np.asarray(given, dtype=float)
+    if g.shape != shape or not np.isin(g, (0.0, 1.0)).all() or g.sum() > s:
+        raise ValueError(f"given must be numbers of 0 and 1, of shape {shape}, at most {s} of them 1")
+    return X, y, g
 
 
 def recover(

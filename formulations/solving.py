@@ -49,11 +49,6 @@ def solve(
     """Solve a program; arguments and result as in :meth:`formulations.program.Program.solve`."""
     names = PREFERRED[program.kind] if solver is None else (_checked_solver(solver),)
     time_limit, max_iter = seconds(time_limit), whole_or_none("max_iter", max_iter)
-    if not PREFERRED[program.kind]:
-        raise ValueError(
-            f"no solver at hand takes whole numbers and logarithms together, as {program.name} has them: its "
-            "relaxation is solved, and formulations.tangents solves it by linear programs"
-        )
     if "SCIP" in names:
         _require_scip()
     with one_run() as whole:

@@ -144,13 +144,11 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms); with integers MILP, MIQP or MIEXP."""
+        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms); with integers MILP or MIQP."""
         if self.problem.is_mixed_integer():
             parts = [self.objective, *(row.constraint for row in self.rows)]
             linear = all(side.is_affine() for part in parts for side in part.args)
             linear &= not any(isinstance(row.constraint, cp.SOC) for row in self.rows)
-            if self._has_logarithms:
-                return "MIEXP"
             return "MILP" if linear else "MIQP"
         if any(row.is_matrix for row in self.rows):
             return "SDP"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.bool_]
 
-__all__ = ["SubsetTree", "bound_of_subsets", "bound_of_tree", "nodes_of", "proven_by"]
+__all__ = ["SubsetTree", "bound_of_subsets", "bound_of_tree"]
 
 _AT_ONCE = 64  # nodes whose multipliers are pulled together
 _LEAD = 4  # columns of the table before those of w
@@ -44,10 +44,9 @@ class SubsetTree:
     without, within : ndarray of int, shape (nodes,)
         The child where that feature is out, and the one where it is in, both behind their parent.
     w : ndarray of shape (nodes, m+1)
-        Points, the bias last (of several faces m counts the features of all, and their biases are last),
+        Points, the bias last,
     eps : ndarray of shape (nodes,)
-        and their ε, positive: α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1). With a smooth loss, whose slope at
-        w has the multipliers, or where w are multipliers themselves, it is not used.
+        and their ε, positive: α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
     """
 
     feature: NDArray[np.int64]
@@ -61,21 +60,17 @@ class SubsetTree:
         return np.column_stack([self.feature, self.without, self.within, self.eps, self.w]).astype(float)
 
     @classmethod
-    def of(cls, name: str, table: ArrayLike, m: int, n_faces: int = 1, width: int | None = None) -> Self:
+    def of(cls, name: str, table: ArrayLike, m: int) -> Self:
         """The tree of such an array, checked.
 
         Parameters
         ----------
         name : str
             What the caller calls it.
-        table : array_like of shape (nodes, m + 4 + K)
+        table : array_like of shape (nodes, m + 5)
             The array.
         m : int
             Features.
-        n_faces : int
-            K, whose biases there are.
-        width : int, optional
-            The numbers of a point, where it is not of these weights and biases: multipliers.
 
         Raises
         ------
@@ -83,7 +78,7 @@ class SubsetTree:
             Another shape, numbers that are not finite, or nodes that are no tree of these features.
         """
         found = real_array(name, table)
-        columns = (m + n_faces if width is None else width) + _LEAD
+        columns = m + 1 + _LEAD
         if found.ndim != 2 or len(found) < 1 or found.shape[1] != columns:
             raise ValueError(f"{name} must have {columns} columns and a row at least, not {found.shape}")
         whole, number, eps = found[:, :3], np.arange(len(found)), found[:, 3]
@@ -141,7 +136,7 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
     given = None if alpha is None else np.clip(alpha, 0.0, c)
     common = None if given is None else (given, transposed_product(X, given * y))
     own = np.zeros(len(tree.eps))
-    nodes = nodes_of(tree, m)
+    nodes = _nodes_of(tree, m)
     for first in range(0, len(nodes), _AT_ONCE):
         some = nodes[first : first + _AT_ONCE]
         at = np.array([number for number, _, _ in some])
@@ -153,39 +148,15 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
             own[number] = bound_of_subsets(alphas[:, place], pulled[:, place], s, inside, out)
             if common is not None:
                 own[number] = max(own[number], bound_of_subsets(*common, s, inside, out))
-    return proven_by(tree, nodes, own)
-
-
-def proven_by(tree: SubsetTree, nodes: list[tuple[int, Bits, Bits]], own: Vector) -> float:
-    """What a tree proves, 0 or more, by the bounds that its nodes have of their own.
-
-    Parameters
-    ----------
-    tree : SubsetTree
-        The tree.
-    nodes : list
-        As :func:`nodes_of` has them.
-    own : ndarray of shape (nodes,)
-        Bounds; infinite where no face has a node's features.
-    """
-    found = own.copy()
     for number, _, _ in reversed(nodes):
         if tree.feature[number] >= 0:
-            below = min(found[tree.without[number]], found[tree.within[number]])
-            found[number] = max(found[number], below)
-    return max(float(found[0]), 0.0)
+            below = min(own[tree.without[number]], own[tree.within[number]])
+            own[number] = max(own[number], below)
+    return max(float(own[0]), 0.0)
 
 
-def nodes_of(tree: SubsetTree, m: int) -> list[tuple[int, Bits, Bits]]:
-    """The nodes that can be come to, parents before children: numbers, features in and features out.
-
-    Parameters
-    ----------
-    tree : SubsetTree
-        The tree.
-    m : int
-        Features.
-    """
+def _nodes_of(tree: SubsetTree, m: int) -> list[tuple[int, Bits, Bits]]:
+    """The nodes that can be come to, parents before children: numbers, features in and features out."""
     none = np.zeros(m, dtype=bool)
     found = [(0, none, none)]
     for number, inside, out in found:  # which grows on the way

@@ -41,7 +41,7 @@ def catalogue(
 ) -> None:
     """List every program: paper, equation, class, size, and the dual beside it.
 
-    Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP, MIEXP. Sizes
+    Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP. Sizes
     are those on the small data on which each family states its programs. polyopt show NAME prints one.
     """
     from polyopt.cli.console import output

@@ -14,12 +14,10 @@ from formulations.arguments import at_least
 from formulations.polyhedral import pull
 from polyopt.answers.placed import Placed
 from polyopt.certificates.plume import certify_plume
-from polyopt.certificates.plume_subset import certify_plume_subset
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.few_features import FEW, FewFeatures
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
-from polyopt.estimators.priced_faces import PRICED
+from polyopt.estimators.priced_faces import PRICED, PricedFaces
 from polyopt.solvers.span import SampleSpan
 
 if TYPE_CHECKING:
@@ -31,13 +29,13 @@ if TYPE_CHECKING:
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight
     from polyopt.graphs import Graph
-    from polyopt.outer.plume import Init, Method, PlumeProblem
+    from polyopt.outer.plume import Init, Method
 
 __all__ = ["PLUME"]
 
 
 @estimator
-class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
+class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
     """Polyhedral learning by mixture of experts, of Shah, Sastry & Manwani [1]_.
 
     With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
@@ -50,9 +48,7 @@ class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
     With ``l1``, ``group`` or ``signs`` M-steps and polish are proximal Newton steps with exact zeros
     (:mod:`formulations.plume_sparse`), and `ridge` must be positive. Signs need
     ``decision="polytope"``: where no score falls with a feature, the polytope's decision does not, but the
-    mixture's probability may, as the gate leaves a face whose score rises. With ``max_features`` the features
-    of all faces are chosen together, for their responsibilities (:mod:`formulations.plume_subset`), and steps
-    of the M-step with branch and bound alternate with the likelihood in the features chosen.
+    mixture's probability may, as the gate leaves a face whose score rises.
 
     Parameters
     ----------
@@ -140,7 +136,6 @@ class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **PRICED,
-        **FEW,
         **shared("tol", optional=["inner"]),
         "gamma": [Ruled(lambda value: at_least("gamma", value, 0.0))],
         "ridge": [Ruled(lambda value: at_least("ridge", value, 0.0))],
@@ -153,7 +148,6 @@ class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        self._check_few()
         if not self._is_priced:
             return
         if self.solver in ("bfgs", "gradient"):
@@ -177,10 +171,6 @@ class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
             penalty=self._price(),
         )  # fmt: skip
         self.solver_ = problem.method
-        if self.max_features is not None:
-            found = self._solve_few(problem, seed)
-            self._tell_if_empty(found["W"])
-            return found
         found = solve_plume(
             problem,
             n_init=self.n_init if self.n_faces > 1 else 1,  # logistic regression has one optimum
@@ -197,18 +187,6 @@ class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
             found = replace(found, primal={**found.primal, "W": faces})
         self._tell_if_empty(found["W"])
         return found
-
-    def _solve_few(self, problem: PlumeProblem, seed: int) -> Solution:
-        from polyopt.outer.few_faces import solve_few_faces
-        from polyopt.outer.plume import softer
-        from polyopt.outer.plume_few import FewPlume
-
-        soft = softer(self.gamma) if self.anneal else []
-        machine = FewPlume(problem, self.polish)
-        return solve_few_faces(
-            machine, self.max_features or 0, softer=[FewPlume(problem.at(gamma)) for gamma in soft],
-            tol=self.tol, seed=seed, **self._few_settings(machine),
-        )  # fmt: skip
 
     def _binary_scores(self, X: Any) -> Array:
         if self._asked["decision"] == "polytope":
@@ -243,12 +221,6 @@ class PLUME(Probabilities, FewFeatures, PolyhedralClassifier):
         return bool(self._asked["decision"] == "posterior")
 
     def _certify(self, W: Array, tol: float) -> Certificate:
-        if self._asked["max_features"] is not None:
-            return certify_plume_subset(
-                self._X, self._y, W,
-                max_features=self._asked["max_features"], gamma=self._asked["gamma"],
-                ridge=self._asked["ridge"], C=self._costs, tree=self.solution_.duals.get("tree_0"), tol=tol,
-            )  # fmt: skip
         return certify_plume(
             self._X,
             self._y,

@@ -14,12 +14,10 @@ from formulations.arguments import at_least
 from formulations.polyhedral import best_scale, margin_error, pull
 from formulations.solution import Solution, Status
 from polyopt.certificates.face_price import held_of_sums
-from polyopt.estimators.cpm_independent import trees_of
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.few_features import FEW
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
-from polyopt.estimators.polyceptron_searches import check_global, solve_few, solve_globally
+from polyopt.estimators.polyceptron_searches import check_global, solve_globally
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 from polyopt.estimators.priced_faces import PRICED, PricedFaces
 from polyopt.estimators.stream import StreamedClassifier, own_arrays
@@ -64,12 +62,6 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     so that with any price W = 0 is its least; and of faces that were only put back to their signs step by
     step nothing could be proven.
 
-    ``max_features`` too is of the exact variant, with "highs" (:mod:`formulations.polyceptron_subset`). Each
-    face is the best of all with so few features for the assignment that the faces end with, proven by branch
-    and bound over linear programs. There is no norm, so that in a wide box a bound rises only as features are
-    left out. It is for 20 or 30 features; beyond, the gap is often left open, the status says so (a limit),
-    and the certificate says how much. A ``radius`` that is not much larger than the weights tightens it.
-
     "global" proves the optimum of the exact variant over all faces in the box and all assignments, by branch
     and bound over linear programs (:mod:`polyopt.outer.polyceptron_global`): of up to about 100 samples in
     few dimensions within seconds. Of more it proves a bound, by parts of the data, and the certificate has
@@ -78,7 +70,7 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     No variant sees what changes no training sample's score. A feature that is constant in training has the
     weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
     answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box, and
-    but for prices, ``signs`` and ``max_features``.
+    but for prices and ``signs``.
 
     ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
     the faces that it leaves means nothing.
@@ -109,9 +101,6 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     radius : float, default=1e4
         Largest absolute value of an entry of W and b ("highs", "exact", "global"; a bound of the certificate
         for all). Finite for "global".
-    max_features : int, optional
-        s: each face has at most s features, whichever are best for it, and the other weights are exact zeros.
-        At most 1,000 nodes a face prove it. With "highs", a finite `radius`, and without prices and signs.
     n_init : int, default=10
         Random starts, of which the one with the least margin error is kept.
     max_iter : int, default=1000
@@ -155,14 +144,12 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     pocket: bool = True
     patience: int | None = 200
     radius: float = 1e4
-    max_features: int | None = None
     max_iter: int = 1000
     class_weight: ClassWeight = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **PRICED,
-        **FEW,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
         **shared("step", "radius", optional=["patience"]),
         "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
@@ -180,29 +167,19 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
             check_global(self)
         if self.group > 0.0 and self.solver == "highs":
             raise ValueError("group needs solver='exact', not 'highs': it leaves no linear program")
-        if self.max_features is not None:
-            asked = f"max_features={self.max_features!r}"
-            if self._is_priced:
-                raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
-            if self.solver not in ("auto", "highs"):
-                raise ValueError(f"{asked} needs solver='highs', not {self.solver!r}")
-            if np.isinf(self.radius):
-                raise ValueError(f"{asked} needs a finite radius, which alone bounds the weights")
 
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
         if self.group > 0.0:
             return "exact"
-        return "highs" if self._is_priced or self.max_features else "batch"
+        return "highs" if self._is_priced else "batch"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
             return self._make_passes(X, y, c, seed, self.solver_, self.time_limit)
         if self.solver_ == "global":
             return solve_globally(self, X, y, c, seed, partial(self._fast_end, X, y, c, seed))
-        if self.max_features is not None:
-            return solve_few(self, X, y, c, seed)
         from polyopt.outer.polyceptron import ExactPolyceptron
         from polyopt.outer.rounds import Stage
 
@@ -253,14 +230,6 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
 
             radius = self._asked["radius"]
             return certify_polyceptron_search(self._X, self._y, self._costs, self.solution_, radius, tol)
-        if self._asked["max_features"] is not None:
-            from polyopt.certificates.polyceptron_subset import certify_polyceptron_subset
-
-            return certify_polyceptron_subset(
-                self._X, self._y, W,
-                max_features=self._asked["max_features"], C=self._costs, radius=self._asked["radius"],
-                trees=trees_of(self.solution_), tol=tol,
-            )  # fmt: skip
         from polyopt.certificates.polyhedral_lp import certify_polyceptron
 
         u = self.solution_.duals.get("margin")
@@ -289,10 +258,6 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     # -- streams -----------------------------------------------------------------------------
 
     def _refused_of_streams(self) -> str:
-        if self.max_features is not None:
-            return (
-                f"partial_fit chooses no features: leave out max_features={self.max_features!r}, or call fit"
-            )
         return _UNPRICED.format("partial_fit") if self._is_priced else ""
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:

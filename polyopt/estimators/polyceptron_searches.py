@@ -1,4 +1,4 @@
-"""The Polyceptron's searches: over the features of faces, and over all faces and assignments."""
+"""The Polyceptron's search over all faces and assignments."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Array, Matrix
     from formulations.solution import Solution
 
-__all__ = ["check_global", "solve_few", "solve_globally"]
-
-_NODES, _NUMBERS = 1000, 4_000_000  # nodes of a search, and numbers in its tree
+__all__ = ["check_global", "solve_globally"]
 
 
 class _Asked(Protocol):
@@ -22,9 +20,7 @@ class _Asked(Protocol):
 
     n_faces: int
     radius: float
-    max_features: int | None
     n_init: int
-    max_iter: int
     time_limit: float | None
     n_jobs: int | None
 
@@ -79,23 +75,5 @@ def solve_globally(
         radius=machine.radius, n_init=machine.n_init, time_limit=machine.time_limit, seed=seed,
         n_jobs=machine.n_jobs, first=first,
     )  # fmt: skip
-    machine._tell_if_empty(found["W"])
-    return found
-
-
-def solve_few(machine: _Asked, X: Matrix, y: Array, c: Array, seed: int) -> Solution:
-    """Faces of at most `max_features` features; arguments as in :func:`solve_globally`."""
-    from polyopt.outer.polyceptron_few import FewPolyceptron, solve_few_polyceptron
-
-    assert machine.max_features is not None
-    problem = FewPolyceptron(X, y, c, machine.n_faces, machine.max_features, machine.radius, seed)
-    found = solve_few_polyceptron(
-        problem,
-        max_nodes=max(1, min(_NODES, _NUMBERS // len(y))),
-        n_init=machine.n_init if machine.n_faces > 1 else 1,
-        max_iter=machine.max_iter,
-        time_limit=machine.time_limit,
-        n_jobs=machine.n_jobs,
-    )
     machine._tell_if_empty(found["W"])
     return found

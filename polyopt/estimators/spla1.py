@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,13 +11,10 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import belonging, pull, scores
 from polyopt.certificates.spla1 import certify_spla1
-from polyopt.certificates.spla1_subset import certify_spla1_subset
-from polyopt.estimators.cpm_independent import trees_of
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.few_features import FEW, FewFeatures
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
-from polyopt.estimators.priced_faces import PRICED
+from polyopt.estimators.priced_faces import PRICED, PricedFaces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +34,7 @@ _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "pro
 
 
 @estimator
-class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
+class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
     With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
@@ -47,8 +44,7 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
 
     With ``l1``, ``group`` or ``signs`` the faces of given cells are solved together, by proximal Newton
     steps with exact zeros (:mod:`formulations.spla1_sparse`); signs make the decision and the probability
-    monotone. With ``max_features`` each is the best of all with so few features for its cell
-    (:mod:`formulations.spla1_subset`).
+    monotone.
 
     Parameters
     ----------
@@ -116,7 +112,6 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **PRICED,
-        **FEW,
         **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
         "solver": [StrOptions({"auto", *_ENGINES})],
@@ -124,19 +119,17 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        self._check_few()
         if self._is_priced and self.solver == "bfgs":
             raise ValueError(
                 "l1, group and signs need solver='newton' or 'exact': BFGS is for smooth functions"
             )
 
     def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto" or self._is_priced or self.max_features:
+        if self.solver != "auto" or self._is_priced:
             return "newton" if self.solver == "auto" else self.solver
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        from polyopt.outer.few_faces import solve_few_faces
         from polyopt.outer.rounds import Stage
         from polyopt.outer.spla1 import LogisticCells
 
@@ -145,14 +138,7 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
             ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
             penalty=self._price(),
         )  # fmt: skip
-        if self.max_features is None:
-            found = self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
-        else:
-            found = solve_few_faces(
-                problem, self.max_features, tol=self.tol, patience=self.patience, seed=seed,
-                **self._few_settings(problem),
-            )  # fmt: skip
-        found = replace(found, primal=problem.fitted(found.primal))
+        found = self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
         self._tell_if_empty(found["W"])
         return found
 
@@ -162,13 +148,6 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
         return np.asarray(self.solution_.primal.get("assignment", self.assignment_))
 
     def _certify(self, W: Array, tol: float) -> Certificate:
-        if self._asked["max_features"] is not None:
-            return certify_spla1_subset(
-                self._X, self._y, W,
-                max_features=self._asked["max_features"], ridge=self._asked["ridge"], C=self._costs,
-                positives=self._asked["positives"], assignment=self._fitted_cells,
-                n_faces=self._asked["n_faces"], trees=trees_of(self.solution_), tol=tol,
-            )  # fmt: skip
         return certify_spla1(
             self._X, self._y, W,
             ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],

@@ -90,19 +90,19 @@ ENTRIES = (
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
         ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
-        ("priced_faces", "few_faces"), ("polyceptron_sparse", "polyceptron_subset"),
+        ("priced_faces",), ("polyceptron_sparse",),
         "global",
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
         ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2},
-        ("priced_faces", "few_faces"), ("spla1_sparse", "spla1_subset"),
+        ("priced_faces",), ("spla1_sparse",),
     ),
     _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {}),
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
         ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2},
-        ("plume", "priced_faces", "few_faces"), ("plume_sparse", "plume_subset"),
+        ("plume", "priced_faces"), ("plume_sparse",),
     ),
     Method(
         "logistic",

@@ -74,23 +74,6 @@ class ExactPolyceptron(FacesByPrograms):
         price = 0.0 if self.penalty is None else self.penalty.value(W)
         return margin_error(self.X, self.y, W, self.c) + price
 
-    def assignment(self, W: Vector) -> Assignment:
-        """The face of each negative at W, (n,); -1 at positives."""
-        return self._assign(W)
-
-    def fitted(self, W: Vector, clock: Clock) -> tuple[Vector, Vector]:
-        """The best faces for the assignment of W, and their multipliers (n, K).
-
-        Parameters
-        ----------
-        W : ndarray of shape (K, m+1)
-            Faces.
-        clock : Clock
-            When to stop.
-        """
-        _, faces, duals, _ = self._solve(W, self._assign(W), clock)
-        return np.clip(self.within_span(faces), -self.radius, self.radius), duals["margin"]
-
     # Penalties and signs are of single weights, and another face of the same scores may violate them.
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:

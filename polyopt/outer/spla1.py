@@ -9,28 +9,25 @@ its cell alone a run may never settle. So a point says which they were (``assign
 proven for them. Random faces were fitted to none, and are no point, however low their loss is.
 
 With a price on the weights (:mod:`formulations.spla1_sparse`) a step solves all faces together, as groups of
-features couple them. With few features a face (:mod:`formulations.spla1_subset`) its regression is one over
-all choices of them (:mod:`polyopt.outer.few_faces`).
+features couple them.
 """
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from formulations.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.matrices import dense
-from formulations.polyhedral import belonging, cells, check_positives, hard_loss, pull, scores
+from formulations.polyhedral import belonging, cells, check_positives, hard_loss, pull
 from formulations.solution import Solution, Status
-from polyopt.outer.few_faces import Part, SmoothParts
+from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.rounds import Round
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import METHODS, Regressions, solve_logistic
 from polyopt.solvers.priced_newton import minimise_priced
-from polyopt.solvers.smooth_subset import SmoothSubset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +46,7 @@ __all__ = ["LogisticCells"]
 _SMALL = 1_000_000  # entries up to which sparse samples are made dense
 
 
-class LogisticCells(SmoothParts):
+class LogisticCells(DescentProblem):
     """Steps of SPLA1.
 
     Parameters
@@ -73,7 +70,6 @@ class LogisticCells(SmoothParts):
     """
 
     _program: Program | None = None
-    _held: NDArray[np.int64] | None = None  # cells that parts are of, in place of those of the faces
 
     def __init__(
         self,
@@ -141,26 +137,6 @@ class LogisticCells(SmoothParts):
         own = self._in_programs(chosen, len(W)).any(axis=0)
         return {"W": W[own], "assignment": (np.cumsum(own) - 1)[chosen]}
 
-    def fixed(self, W: Vector) -> dict[str, NDArray[Any]]:
-        """The cells, as ``assignment`` (n,)."""
-        return {"assignment": cells(self.X, W) if self._held is None else self._held}
-
-    def holding(self, point: Mapping[str, NDArray[Any]]) -> LogisticCells:
-        """The machine whose steps keep the cells of a point, where its own need not settle."""
-        if self.positives == "all":
-            return self
-        other = copy.copy(self)
-        other._held = point["assignment"]
-        return other
-
-    def value_for(self, point: Mapping[str, NDArray[Any]]) -> float:
-        """The penalised loss with every sample in the cells of the point."""
-        members = self._in_programs(point["assignment"], len(point["W"]))
-        W = point["W"][members.any(axis=0)]
-        paid = np.logaddexp(0.0, -self.y[:, None] * scores(self.X, W)) * members[:, members.any(axis=0)]
-        price = 0.0 if self.penalty is None else self.penalty.value(W)
-        return float(self.c @ paid.sum(axis=1) + 0.5 * self.ridge * np.sum(W**2)) + price
-
     def _members(self, W: Vector) -> NDArray[np.bool_]:
         return self._in_programs(cells(self.X, W), len(W))
 
@@ -170,21 +146,6 @@ class LogisticCells(SmoothParts):
     def record(self, W: Vector) -> dict[str, float]:
         """The number of faces with samples in their cells."""
         return {"occupied": float(len(np.unique(cells(self.X, W))))}
-
-    def parts(self, W: Vector, s: int) -> list[Part]:
-        """The logistic regression of each face that has samples, with at most s features."""
-        members = self._in_programs(self.fixed(W)["assignment"], len(W))
-        return [
-            Part(np.array([k]), self._chosen(members[:, k], s)) for k in np.flatnonzero(members.any(axis=0))
-        ]
-
-    def _chosen(self, mine: NDArray[np.bool_], s: int) -> SmoothSubset:
-        X, y, weights = self.X[mine], self.y[mine], self.c[mine, None]
-
-        def loss(columns: NDArray[np.int64]) -> Regressions:
-            return Regressions(X[:, columns], y, weights, self.ridge)
-
-        return SmoothSubset(loss, self.X.shape[1], 1, s, ridge=self.ridge)
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """Each face's logistic regression in its cell; a face whose cell is empty stays as it is.

@@ -96,10 +96,8 @@ def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
     on_margin = members & (np.abs(y[:, None] * (lifted @ W.T) - 1.0) <= AT)
     # Where a weight is not zero the price is all of what is held against its pull, which is an equation.
     weighed = np.ones(W.shape, dtype=bool)
-    if own is not None or machine.max_features is not None:
-        weighed[:, :-1] = W[:, :-1] != 0
     if own is not None:
-        pulls = own.cut(pulls)
+        weighed[:, :-1], pulls = W[:, :-1] != 0, own.cut(pulls)
     # The box's multipliers are unique where they are 0, or where those of a face's margins are.
     faces = [k for k in range(len(W)) if held[k].any()]
     only = all(are_independent(lifted[on_margin[:, k]][:, weighed[k] & ~held[k]]) for k in faces)

@@ -182,18 +182,6 @@ def of_polyceptron(data):
     return Polyceptron(2, solver="exact", radius=0.15, n_init=2, random_state=0), {"radius": at}
 
 
-def of_polyceptron_few(data):
-    def at(m, radius):
-        caps = data.w[:, None] * polyceptron.answers(data.y, 2, m.assignment_)
-        own = [np.flatnonzero(w) for w in m.W_]
-        return sum(
-            value(polyceptron.cell(data.X[:, use], data.y, cap, radius=radius))
-            for use, cap in zip(own, caps.T, strict=True)
-        )
-
-    return Polyceptron(2, max_features=1, radius=0.15, n_init=2, random_state=0), {"radius": at}
-
-
 def of_polyceptron_l1(data):
     def at(m, radius, price):
         penalty = FacePenalty.of(data.X.shape[1], l1=price)
@@ -261,7 +249,6 @@ MACHINES = {
     "cpm-max": lambda data: of_cpm(data, loss="max"),
     "cpm-worst": lambda data: of_cpm(data, margin="worst"),
     "polyceptron": of_polyceptron,
-    "polyceptron-few": of_polyceptron_few,
     "polyceptron-l1": of_polyceptron_l1,
     "pc-slp": of_pc_slp,
     "spla1": of_spla1,

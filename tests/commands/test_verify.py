@@ -28,15 +28,12 @@ def test_every_program_is_proven(name):
     assert {check.family for check in checks} == {name}
     for name in {check.program for check in checks}:
         passed = {c.solver for c in checks if c.program == name and c.verdict == "ok"} - {"recovered"}
-        # SCIP, which is optional, is the only one for quadratic integer programs; cross-checks prove those
-        # with logarithms.
+        # SCIP, which is optional, is the only one for quadratic integer programs.
         least = (
-            0
-            if re.match(r"(spla1|plume)_\w+\.mixed_integer", name)
-            else SCIP
+            SCIP
             if re.match(r"(cpm\w*|l0_ridge)\.mixed_integer", name)
             else 1 + SCIP
-            if re.match(r"(l0|polyceptron_\w+)\.mixed_integer", name)
+            if name == "l0.mixed_integer"
             else 2
         )
         assert len(passed) >= least, f"{name} has too few solvers: {passed}"

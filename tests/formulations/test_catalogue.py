@@ -81,7 +81,6 @@ def test_names_are_unique_and_partners_are_there():
             assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
     alone = {entry.name for entry in ENTRIES if not entry.partner}
     integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
-    integer |= {f"{m}_subset.mixed_integer" for m in ("spla1", "plume", "polyceptron")}
     integer |= {
         "cpm_subset.mixed_integer",
         "cpm_integer.mixed_integer",
@@ -102,7 +101,7 @@ def test_what_it_says_of_a_program():
     # alpha and lam of 40 samples each, and t; a matrix of size 3 + 2 and three boxes
     assert (entry.n_variables, entry.n_constraints) == (81, 25 + 120)
     kinds = {entry.program.kind for entry in ENTRIES}
-    assert kinds == {"LP", "QP", "QCQP", "SDP", "EXP", "MILP", "MIQP", "MIEXP"}
+    assert kinds == {"LP", "QP", "QCQP", "SDP", "EXP", "MILP", "MIQP"}
     for entry in ENTRIES:
         assert entry.paper
         assert re.search(r"\(\d{4}\)$|slides$", entry.paper)

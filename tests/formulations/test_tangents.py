@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 from formulations import cpm, cpm_integer, cpm_subset
-from formulations.program import Program, Row
 from formulations.samples import two_blobs
-from formulations.solution import Status
-from formulations.tangents import Square, least_by_tangents, solve_by_curves
+from formulations.tangents import least_by_tangents
 from polyopt.solvers.cpm.subset import SubsetFace
 
 TOLERANCE = 1e-7
@@ -55,28 +52,3 @@ def test_without_a_choice_it_is_the_face(data):
     X, y, C = data
     _, value = least_by_tangents(cpm_subset.mixed_integer(X, y, 4, C), {"w": 1.0, "b": 1.0})
     assert value == pytest.approx(cpm.face(X, y, C).solve().objective, rel=1e-6)
-
-
-def test_without_time_there_is_no_point_and_no_bound(data):
-    program = cpm_subset.mixed_integer(*data[:2], 2, data[2])
-    square = Square(program.variables["w"], np.full(4, 0.5), np.full(4, 4.0))
-    found = solve_by_curves(program, [square], time_limit=0.0)
-    assert (found.primal, found.bound) == ({}, None)
-    assert np.isnan(found.objective)
-
-
-@pytest.mark.parametrize("paid", [None, 1.5])
-def test_squares_alone_cost_what_they_cost_and_what_is_linear_is_added(paid):
-    """2 x₁² + 3 x₂² on x₁ + x₂ = 1, in fifths, is least at 3/5 and 2/5: 6/5."""
-    x, k = cp.Variable(2, name="x"), cp.Variable(1, integer=True, name="k")
-    rows = (
-        Row("sum", cp.sum(x) == 1, "x₁ + x₂ = 1", "nu", "a price"),
-        Row("fifths", 5 * x[:1] == k, "5 x₁ = k", "mu", "a price"),
-    )
-    program = Program("toy", "Toy", "a test (2026)", cp.Minimize(0), "0", {"x": x, "k": k}, rows)
-    linear = None if paid is None else paid * cp.sum(x)
-    found = solve_by_curves(program, [Square(x, np.array([2.0, 3.0]), np.full(2, 2.0))], linear)
-    assert found.status is Status.SOLVED
-    assert found["x"] == pytest.approx([0.6, 0.4], abs=1e-6)
-    assert found.objective == pytest.approx(1.2 + (paid or 0.0), rel=1e-6)
-    assert found.bound <= found.objective

@@ -203,7 +203,6 @@ def test_the_estimator_proves_it_and_says_what_is_left():
     [
         ({"radius": np.inf}, "finite radius"),
         ({"l1": 0.1}, "without a price"),
-        ({"max_features": 1}, "solver='highs', not 'global'"),
     ],
 )
 def test_what_has_no_global_bound_is_refused(settings, said):

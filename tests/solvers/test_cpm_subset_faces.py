@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from formulations import cpm, cpm_subset
 from formulations.samples import two_blobs
-from polyopt.solvers.choices import most_of
 from polyopt.solvers.cpm import subset
 from polyopt.solvers.cpm.smooth import begin, multipliers_of, newton, settled
-from polyopt.solvers.cpm.subset import SubsetFace
+from polyopt.solvers.cpm.subset import SubsetFace, most_of
 
 
 def signed(X, y):
@@ -180,3 +179,39 @@ def test_the_bound_of_a_node_takes_its_rounding_off(monkeypatch, form, share):
         found = face.bound(alpha, v, np.isin(every, inside), np.isin(every, out))
         assert found == pytest.approx(wanted, rel=1e-12, abs=1e-12)
     assert face.bound(np.full(9, np.inf), v, every < 0, every < 0) == -np.inf
+
+
+def test_the_largest_features_and_what_a_node_leaves():
+    def bits(*places):
+        return np.isin(np.arange(4), places)
+
+    face = SubsetFace(np.ones((3, 4)), np.ones(3), np.ones(3), 2)
+    assert SubsetFace(np.ones((3, 4)), np.ones(3), np.ones(3), 9).s == 4
+    assert face.largest(np.array([3.0, 1.0, 2.0, 0.0])).tolist() == [0, 2]
+    assert face.largest(np.array([1.0, 1.0, 1.0, 1.0])).tolist() == [0, 1]
+    assert face.largest(np.array([0.0, 5.0, 0.0, -1.0])).tolist() == [1]
+    # A face that has s features has no room for others.
+    assert np.flatnonzero(face.closed(bits(0, 1), bits(3))).tolist() == [2, 3]
+    assert np.flatnonzero(face.closed(bits(0), bits(3))).tolist() == [3]
+    assert face.only(bits(0), bits(3)) is None
+    assert face.only(bits(0), bits(2, 3)).tolist() == [0, 1]
+    assert face.only(bits(0, 1), bits()).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shares_of_a_sum_are_the_best_ones(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.uniform(0.0, 1.0, 6) ** 3
+    sizes[0] = 5.0
+    for total in (1, 2, 4, 5):
+        z = most_of(sizes, total)
+        assert z.sum() == pytest.approx(total)
+        least = (sizes**2 / z).sum()
+        for _ in range(30):
+            other = np.clip(z + 0.1 * rng.normal(size=6), 1e-6, 1.0)
+            other *= total / other.sum()
+            if other.max() <= 1.0:
+                assert (sizes**2 / other).sum() >= least - 1e-12
+    assert most_of(sizes, 0).tolist() == [0.0] * 6
+    assert most_of(np.zeros(3), 2).tolist() == [0.0] * 3
+    assert most_of(np.array([2.0, 2.0, 0.0]), 2).tolist() == [1.0, 1.0, 0.0]

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Matrix, Vector
     from polyopt.outer.cpm.problem import Engine
-    from polyopt.solvers.choices import Choices
 
     Assignment = NDArray[np.int64]
 
@@ -44,15 +43,15 @@ _SHORT = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 def search_subset(
-    face: Choices, *, tol: float = _EXACT, max_nodes: int = 1000, time_limit: float | None = None,
+    face: SubsetFace, *, tol: float = _EXACT, max_nodes: int = 1000, time_limit: float | None = None,
     features: NDArray[np.int64] | None = None, seed: int = 0,
 ) -> tuple[SubsetSearch, Status]:  # fmt: skip
-    """Search for the best features of one face, or of several together, and bound what any cost.
+    """Search for the best features of a face, and bound what any cost.
 
     Parameters
     ----------
-    face : Choices
-        The face, or the faces.
+    face : SubsetFace
+        The face.
     tol : float
         Relative gap at which to end.
     max_nodes : int
@@ -190,7 +189,6 @@ class SubsetProblem(AlternatingProblem):
         W, alpha, duals = np.zeros((self.n_faces, self.X.shape[1] + 1)), np.zeros(Z.shape), {}
         for k, (search, _) in enumerate(parts):
             assert search.best is not None
-            assert isinstance(search.face, SubsetFace)
             W[k], alpha[search.face.rows, k] = search.best.w, search.best.alpha
             if self.max_nodes:
                 duals[f"tree_{k}"] = search.tree.table()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Vector
     from polyopt.outer.cpm.subset_tree import SubsetSearch
-    from polyopt.solvers.choices import Choices, Fitted
+    from polyopt.solvers.cpm.subset import Fitted, SubsetFace
 
     Bits = NDArray[np.bool_]
 
@@ -26,7 +27,7 @@ _LEAST, _MOST = 0.02, 0.9  # probabilities that it begins with: no feature is le
 _CANDIDATES = 200  # features at most, the others of which are not drawn
 
 
-def swap_features(search: SubsetSearch, swaps: int = _SWAPS) -> None:
+def swap_features(search: SubsetSearch) -> None:
     """Exchange one feature of the best face for another as long as one of a few tries lowers its cost.
 
     The first to join are those with the largest |v_j|, the slope of the cost in their weights; the first to
@@ -36,18 +37,15 @@ def swap_features(search: SubsetSearch, swaps: int = _SWAPS) -> None:
     ----------
     search : SubsetSearch
         With a best face.
-    swaps : int
-        Exchanges at most.
     """
     face = search.face
-    for _ in range(swaps):
+    for _ in range(_SWAPS):
         best = search.best
         if best is None or search.clock.is_over:
             return
         slope = np.abs(face.pull(best.alpha)[: face.m])
         slope[best.features] = -1.0
-        pairs = [pair for k in range(face.n_faces) for pair in _pairs(best, slope, k, face)]
-        for _, joining, leaving in sorted(pairs, key=lambda pair: pair[0]):
+        for joining, leaving in _pairs(best, slope, face):
             if slope[joining] >= 0.0:
                 search.offer(np.append(best.features[best.features != leaving], joining))
             if search.best is not best:
@@ -56,21 +54,21 @@ def swap_features(search: SubsetSearch, swaps: int = _SWAPS) -> None:
             return
 
 
-def _pairs(best: Fitted, slope: Vector, k: int, face: Choices) -> list[tuple[int, int, int]]:
-    """Exchanges in face k, by how soon they are to be tried: a rank, who joins, and who leaves or -1."""
-    first = k * face.width
-    joining = first + np.argsort(-slope[first : first + face.width], kind="stable")[:_PAIRS]
-    own = best.features[best.features // face.width == k]
+def _pairs(best: Fitted, slope: Vector, face: SubsetFace) -> list[tuple[int, int]]:
+    """Who joins and who leaves (-1: nobody), in the order in which exchanges are tried."""
+    joining = np.argsort(-slope, kind="stable")[:_PAIRS]
+    own = best.features
     leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:_PAIRS]]
     if len(own) < face.s:
         leaving = np.append(leaving, -1)  # there is room for one more
-    return [(a + b, int(one), int(other)) for a, one in enumerate(joining) for b, other in enumerate(leaving)]
+    ranks = sorted(product(range(len(joining)), range(len(leaving))), key=sum)
+    return [(int(joining[a]), int(leaving[b])) for a, b in ranks]
 
 
 def draw_patterns(search: SubsetSearch, seed: int) -> None:
     """Offer faces by the cross-entropy method over patterns of features, from the relaxation's weights.
 
-    A pattern of more than s features stands for the s with the largest weights of its own face.
+    A pattern of more than s features stands for the s with the largest weights of its face.
 
     Parameters
     ----------
@@ -85,7 +83,7 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
     order = np.argsort(-search.z, kind="stable")
     candidates = np.union1d(order[:_CANDIDATES], best.features)
     p = np.clip(search.z[candidates], _LEAST, _MOST)
-    p = np.clip(p * min(1.0, 1.5 * face.most / p.sum()), _LEAST, _MOST)
+    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), _LEAST, _MOST)
     pruned: dict[bytes, Bits] = {}
 
     def score(pattern: Bits) -> float:

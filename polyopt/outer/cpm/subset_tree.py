@@ -1,10 +1,9 @@
-"""Branch and bound over the features of faces: the best s of each, or the gap that is left.
+"""Branch and bound over the features of a face: the best s, or the gap that is left.
 
-A node says of some features that they are in and of others that they are out; its bound is that of a machine,
-such as :class:`polyopt.solvers.cpm.subset.SubsetFace`. The node of the least bound is next, and its free
-feature with the largest weight is put in and left out. Every node offers faces: what is in, and the largest
-of the free. A node with s features in, or with no more than s left, is these faces alone. Most machines have
-one face in a search; where all faces depend on each other, all are chosen together.
+A node says of some features that they are in and of others that they are out; its bound is that of
+:class:`polyopt.solvers.cpm.subset.SubsetFace`. The node of the least bound is next, and its free feature with
+the largest weight is put in and left out. Every node offers a face: what is in, and the largest of the free.
+A node with s features in, or with no more than s left, is that face alone.
 
 What is proven is kept as a tree, with the point whose multipliers bound each node: whoever has the data can
 check it without the search (:mod:`polyopt.certificates.subset_tree`).
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Vector
-    from polyopt.solvers.choices import Choices, Fitted, Proof
     from polyopt.solvers.clock import Clock
+    from polyopt.solvers.cpm.subset import Fitted, Proof, SubsetFace
 
     Bits = NDArray[np.bool_]
 
@@ -55,12 +54,12 @@ class _Open:
 
 
 class SubsetSearch:
-    """The search for the best s features of one face, or of each of several.
+    """The search for the best s features of a face.
 
     Parameters
     ----------
-    face : Choices
-        The face, or the faces.
+    face : SubsetFace
+        The face.
     tol : float
         Relative gap at which the search ends.
     clock : Clock
@@ -78,11 +77,11 @@ class SubsetSearch:
         A record for each fifth of a second: nodes, open, bound, objective, seconds.
     """
 
-    def __init__(self, face: Choices, tol: float, clock: Clock):
+    def __init__(self, face: SubsetFace, tol: float, clock: Clock):
         self.face, self.tol, self.clock = face, tol, clock
         self.best: Fitted | None = None
         self.bound, self.nodes, self.history = 0.0, 0, list[dict[str, float]]()
-        self.z = np.full(face.m, face.most / face.m)
+        self.z = np.full(face.m, face.s / face.m)
         self._heap: list[_Open] = []
         # The least bounds of what is closed, and of what is at work.
         self._closed, self._at_hand = np.inf, np.inf
@@ -119,13 +118,13 @@ class SubsetSearch:
     def begin(self) -> None:
         """Bound the root, and try the face that it suggests."""
         face, none = self.face, np.zeros(self.face.m, dtype=bool)
-        if face.most >= face.m:  # there is no choice
+        if face.s >= face.m:  # there is no choice
             found = self._fit(np.arange(face.m))
             self._grow(found.proof, is_root=True)
             self._closed = found.bound
             self._settle()
             return
-        relaxed = face.relax(none, none, np.zeros(face.m + face.n_faces), np.inf, _ROOT, cold=True)
+        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, _ROOT, cold=True)
         self._enter(relaxed.proof, 0.0, none, none, relaxed.w)
         size = np.abs(relaxed.w[: face.m])
         self.z = size / max(float(size.max(initial=0.0)), 1e-300)
@@ -201,7 +200,7 @@ class SubsetSearch:
         return number
 
     def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
-        """What is in, and the largest of the free, s features of each face."""
+        """What is in, and the largest of the free, s features."""
         return self.face.largest(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
 
     # -- what is proven ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ largest, and these join.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +25,6 @@ import scipy.sparse as sp
 from formulations.matrices import is_sparse
 from formulations.polytope import lift
 from polyopt.certificates.rounding import UNIT, gamma
-from polyopt.solvers.choices import Choices, Fitted, Proof, Relaxed, most_of
 from polyopt.solvers.cpm.smooth import Smooth, begin, multipliers_of, newton, settled
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     Bits = NDArray[np.bool_]
     Integers = NDArray[np.int64]
 
-__all__ = ["SubsetFace"]
+__all__ = ["Fitted", "Proof", "Relaxed", "SubsetFace", "most_of"]
 
 _SHRINK, _STAGES = 0.1, 11  # of ε, from one point of the path to the next, and points at most
 _SLOWLY, _LONG = 0.3, 18  # the same of a relaxation, whose weights follow on the way
@@ -52,7 +51,40 @@ _COLUMNS = 150  # features beyond which only some have columns, and as many join
 _WARM = 0.2  # first ε of a node that begins with its parent's face, at most
 
 
-class SubsetFace(Choices):
+class Proof(NamedTuple):
+    """A point on a path, w (m+1,) and ε, and the bound that its multipliers have."""
+
+    w: Vector
+    eps: float
+    bound: float
+
+
+class Fitted(NamedTuple):
+    """A face of given features: w (m+1,), bias last, the samples' multipliers, its cost and the cost's bound.
+
+    `proof` is a point whose multipliers have about that bound, where the face costs more than was asked.
+    """
+
+    features: Integers
+    w: Vector
+    alpha: Vector
+    objective: float
+    bound: float
+    proof: Proof
+
+
+class Relaxed(NamedTuple):
+    """Of a node: w (m+1,) of the relaxation and what it costs there, and the bound on the node's faces.
+
+    Where the value is less than what known faces cost, no multipliers can close the node.
+    """
+
+    w: Vector
+    value: float
+    proof: Proof
+
+
+class SubsetFace:
     """One face's samples, and their costs.
 
     Parameters
@@ -74,7 +106,8 @@ class SubsetFace(Choices):
 
     def __init__(self, X: Matrix, y: Vector, c: Vector, s: int):
         self.rows = np.flatnonzero(np.asarray(c) > 0)
-        super().__init__(X.shape[1], s)
+        self.m = X.shape[1]
+        self.s = min(s, self.m)
         self.c = np.asarray(c, dtype=float)[self.rows]
         lifted, signs = lift(X[self.rows]), np.asarray(y, dtype=float)[self.rows]
         if is_sparse(lifted):
@@ -83,6 +116,22 @@ class SubsetFace(Choices):
             self._A = np.asfortranarray(lifted * signs[:, None])
         # By how much v, a sum over the samples, may be off for any α within the caps.
         self._blur = 1.01 * gamma(len(self.rows) + 4) * np.asarray(abs(self._A).T @ self.c)
+
+    # -- choices -------------------------------------------------------------------------------
+
+    def largest(self, sizes: Vector) -> Integers:
+        """The features of the largest sizes, s at most; none whose size is not positive."""
+        chosen = np.sort(np.argsort(-sizes, kind="stable")[: self.s])
+        return np.asarray(chosen[sizes[chosen] > 0.0])
+
+    def closed(self, inside: Bits, out: Bits) -> Bits:
+        """The features that are out, and with them all others if s are in."""
+        return ~inside if inside.sum() >= self.s else out
+
+    def only(self, inside: Bits, out: Bits) -> Integers | None:
+        """The features of a node's one largest choice; None if there are several."""
+        left = ~self.closed(inside, out)
+        return np.flatnonzero(left) if left.sum() <= self.s else None
 
     # -- bounds --------------------------------------------------------------------------------
 
@@ -253,6 +302,25 @@ class SubsetFace(Choices):
         if len(free) > left and size.any():
             z[free] = np.maximum(most_of(size, left), _LEAST)
         return z
+
+
+def most_of(sizes: Vector, total: int) -> Vector:
+    """The z in [0, 1] with the sum `total` that minimise Σ sizes²/z: min(1, sizes/τ).
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (k,)
+        Non-negative numbers.
+    total : int
+        The sum, less than k.
+    """
+    order = np.sort(sizes)[::-1]
+    rest = np.cumsum(order[::-1])[::-1]  # of those from each place on
+    for whole in range(total):
+        tau = rest[whole] / (total - whole)
+        if order[whole] <= tau:
+            return np.asarray(np.minimum(1.0, sizes / tau)) if tau > 0 else np.zeros_like(sizes)
+    return np.asarray(sizes >= order[total - 1], dtype=float) if total else np.zeros_like(sizes)
 
 
 def _safe(alpha: Vector, sizes: Vector) -> float:
