@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "HINGES",
     "FaceTerms",
     "by_groups",
     "dual_terms",
@@ -49,9 +48,6 @@ __all__ = [
     "rows_of_prices",
     "sizes",
 ]
-
-HINGES = "Σᵢ αᵢₖ yᵢ x̃ᵢⱼ"
-"""What pulls at a weight, as the formulas print it, where samples pull by their hinges."""
 
 _LETTERS = {
     "Gₗⱼ": "1 where feature $j$ is in group $l$, else 0, and 0 at the bias",
@@ -164,7 +160,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
     return terms
 
 
-def dual_terms(penalty: FacePenalty, K: int, pulled: str = HINGES) -> FaceTerms:
+def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
     """What is taken off the pulls (K, m+1) in the dual, and its rows.
 
     Parameters
@@ -173,12 +169,10 @@ def dual_terms(penalty: FacePenalty, K: int, pulled: str = HINGES) -> FaceTerms:
         The price.
     K : int
         Faces.
-    pulled : str
-        What pulls at a weight, as the formulas print it.
     """
     m, terms = penalty.n_features, FaceTerms()
     left = "what is left of the pull at a weight"
-    terms.letters["Nₖⱼ"] = f"= {pulled} − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: {left}"
+    terms.letters["Nₖⱼ"] = f"= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: {left}"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
     terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "δₖⱼ": zero, "σ": signs})
     if penalty.l1 > 0:

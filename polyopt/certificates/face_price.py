@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.certificates.certificate import Residual, residual
-from polyopt.certificates.rounding import UNIT, Ball
+from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty
@@ -22,11 +22,8 @@ __all__ = [
     "checked_penalty",
     "cut_sizes",
     "held_by_groups",
-    "held_of_sums",
     "left_squares",
-    "left_sum",
     "price_of",
-    "priced_bound",
     "root",
     "sign_residuals",
 ]
@@ -46,32 +43,6 @@ def sign_residuals(penalty: FacePenalty, asked: Vector, W: Vector) -> list[Resid
     if not penalty.signs.any():
         return []
     return [residual("primal", "sign", np.abs(asked - W), float(np.abs(asked).max()))]
-
-
-def priced_bound(penalty: FacePenalty, loss: Ball, pulls: Ball, W: Vector, ridge: float) -> Ball:
-    """A bound on the least of a convex loss with a ridge and a price, or 0 if that is less.
-
-    The loss is at least loss(W) − P·(U − W) at any faces U, for its pulls P at W, and so the whole is at
-    least
-
-        loss(W) + P·W − ‖shrunk P‖² / (2ρ).
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The price.
-    loss : Ball
-        A convex function of faces at W, never below 0.
-    pulls : Ball of shape (m+1, K)
-        The negative of its slope there, a column for each face.
-    W : ndarray of shape (K, m+1)
-        The faces.
-    ridge : float
-        ρ, positive, on the biases as well.
-    """
-    lost = float(left_squares(penalty, pulls).upper / ridge)
-    found = loss + (pulls * W.T).sum() - Ball(0.5 * lost, 2.0 * UNIT * lost)
-    return Ball(0.0) if not found.lower > 0.0 else found
 
 
 def price_of(penalty: FacePenalty, W: Vector) -> Ball:
@@ -107,35 +78,6 @@ def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None)
     if penalty.group > 0.0:
         cut = (_lengths(penalty, cut) - penalty.group).positive()
     return cut.square_sum() + bias.square_sum()
-
-
-def left_sum(penalty: FacePenalty, pulled: Ball) -> Ball:
-    """The sizes of pulls (m+1, K) as prices and signs leave them, added up."""
-    faces, bias = pulled[:-1], pulled[-1].absolute().sum()
-    left = cut_sizes(penalty, faces)
-    if penalty.group > 0.0:
-        q = held_of_sums(penalty, penalty.cut(pulled.mid.T)[:, :-1])
-        short = _lengths(penalty, left).upper <= penalty.group  # of such groups nothing is left
-        left = cut_sizes(penalty, faces - q.T).signed(~short[penalty.groups][:, None])
-    return left.sum() + bias
-
-
-def held_of_sums(penalty: FacePenalty, cut: Vector) -> Vector:
-    """What the price of groups holds of pulls (K, m) after its first step where the sum of the rest is least.
-
-    Of each pull as much as of the others, or all of it, τ long together: q_kj = ± min(|cut_kj|, θ).
-    """
-    lengths = penalty.lengths(cut)
-    # Of a group that comes up to τ rounding does not tell whether it is longer.
-    q = np.where(lengths[penalty.groups] > _WITHIN * penalty.group, _WITHIN, 1.0) * cut
-    for group in np.flatnonzero(lengths > penalty.group):
-        own = penalty.groups == group
-        sizes = np.sort(np.abs(cut[:, own]), axis=None)
-        whole = np.concatenate([[0.0], np.cumsum(sizes**2)[:-1]])  # squares of the smaller ones
-        levels = np.sqrt(np.maximum(penalty.group**2 - whole, 0.0) / np.arange(len(sizes), 0, -1))
-        level = _WITHIN * levels[int(np.argmax(levels <= sizes))]
-        q[:, own] = np.sign(cut[:, own]) * np.minimum(np.abs(_WITHIN * cut[:, own]), level)
-    return q
 
 
 def cut_sizes(penalty: FacePenalty, pulled: Ball) -> Ball:

@@ -39,7 +39,6 @@ from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
 from polyopt.certificates.claims.logistic import state_plume
 from polyopt.certificates.claims.statement import Evidence
-from polyopt.certificates.face_price import checked_penalty, price_of, priced_bound, sign_residuals
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import (
     UNIT,
@@ -52,10 +51,9 @@ from polyopt.certificates.rounding import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix, MatrixLike, Vector
 
-__all__ = ["certify_plume", "loss_and_slope"]
+__all__ = ["certify_plume"]
 
 _NAME = "PLUME"
 _OTHERS = "Other responsibilities may have a lower optimum."
@@ -65,7 +63,7 @@ _NO_RIDGE = "A bound needs a ridge: without one the optimum need not be attained
 @np.errstate(over="ignore", invalid="ignore")
 def certify_plume(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, *, gamma: float, ridge: float, C: ArrayLike = 1.0,
-    responsibilities: ArrayLike | None = None, penalty: FacePenalty | None = None, tol: float = 1e-6,
+    responsibilities: ArrayLike | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of PLUME's mixture of experts (Shah, Sastry & Manwani 2019).
 
@@ -82,9 +80,6 @@ def certify_plume(
     responsibilities : array_like of shape (n, K), optional
         Those of the M-step whose optimum W is held to; rows add up to 1. By default those of W, at which the
         value is L(W).
-    penalty : FacePenalty, optional
-        The price of the weights, and their signs (:mod:`formulations.plume_sparse`). Faces with a weight of
-        the wrong sign are valued without it.
 
     Returns
     -------
@@ -100,26 +95,24 @@ def certify_plume(
     """
     X, y = as_data(X, y)
     mixture.check_model(gamma, ridge)
-    tol, penalty = tolerance(tol), checked_penalty(penalty, X.shape[1])
-    asked = W = checked_faces("W", W, None, X.shape[1] + 1)
-    W = W if penalty is None else penalty.allowed(W)
-    costs = as_costs(C, len(y))
+    tol, costs = tolerance(tol), as_costs(C, len(y))
+    W = checked_faces("W", W, None, X.shape[1] + 1)
     R = own = mixture.responsibilities(X, y, W, gamma)
     if responsibilities is not None:
         given = checked_faces("responsibilities", responsibilities, len(y), len(W))
         R = mixture.check_responsibilities(given, own.shape)
         R = R / R.sum(axis=1, keepdims=True)
-    loss, slope = loss_and_slope(X, y, W, R, float(gamma), costs)
-    value, bound, off = _held_to(loss, slope, W, float(ridge), penalty)
+    loss, slope = _loss_and_slope(X, y, W, R, float(gamma), costs)
+    value, gradient = loss + (0.5 * float(ridge)) * Ball(W).square_sum(), float(ridge) * Ball(W) + slope
+    bound = strongly_convex_bound(value, gradient, float(ridge)) if ridge > 0 else Ball(0.0)
     scale = mixture.turnover(X, y, W, R, gamma, costs, ridge)
-    residuals = [residual("stationarity", f"w(face {k})", np.abs(each), scale) for k, each in enumerate(off)]
-    if penalty is not None:
-        residuals += sign_residuals(penalty, asked, W)
+    off = np.abs(gradient.mid)
+    residuals = [residual("stationarity", f"w(face {k})", each, scale) for k, each in enumerate(off)]
     if responsibilities is not None:
         residuals.append(residual("stationarity", "responsibilities", np.abs(R - own).max(axis=1), 1.0))
     single = len(W) == 1
     certificate = conclude(
-        _NAME + ("" if penalty is None else ", with a price on the weights"),
+        _NAME,
         value,
         bound,
         residuals,
@@ -129,42 +122,14 @@ def certify_plume(
         scope=_NAME if single else "the M-step at these responsibilities",
         notes=[_NO_RIDGE if ridge == 0 else "" if single else _OTHERS],
     )
-    stated = partial(state_plume, X, y, W, R, float(gamma), float(ridge), costs, penalty)
+    stated = partial(state_plume, X, y, W, R, float(gamma), float(ridge), costs)
     return replace(certificate, evidence=(Evidence(stated),)) if ridge > 0 else certificate
 
 
-def _held_to(
-    loss: Ball, slope: Ball, W: Vector, ridge: float, penalty: FacePenalty | None
-) -> tuple[Ball, Ball, Vector]:
-    """Value and bound from G without its ridge and its slope, and how far the faces are off (K, m+1)."""
-    value = loss + (0.5 * ridge) * Ball(W).square_sum()
-    if penalty is None:
-        gradient = ridge * Ball(W) + slope
-        return value, strongly_convex_bound(value, gradient, ridge) if ridge > 0 else Ball(0.0), gradient.mid
-    value = value + price_of(penalty, W)
-    off = ridge * W - penalty.shrunk(-slope.mid)
-    pulls = -slope.transposed()
-    return value, priced_bound(penalty, loss, pulls, W, ridge) if ridge > 0 else Ball(0.0), off
-
-
-def loss_and_slope(
+def _loss_and_slope(
     X: Matrix, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector
 ) -> tuple[Ball, Ball]:
-    """G(W; R) without its ridge, and its slope (K, m+1), at R over the sums of its rows.
-
-    Parameters
-    ----------
-    X, y
-        Samples (n, m), labels -1 and +1.
-    W : ndarray of shape (K, m+1)
-        Faces.
-    R : ndarray of shape (n, K)
-        Responsibilities.
-    sharpness : float
-        γ.
-    costs : ndarray of shape (n,)
-        Weights.
-    """
+    """G(W; R) without its ridge, and its slope (K, m+1), at R (n, K) over the sums of its rows."""
     lifted = lift(X)
     s = product(lifted, W.T)
     # The gate and, as R adds up to 1, G too stay the same when all scores of a row move alike.

@@ -15,7 +15,7 @@ search over all is certified by :mod:`polyopt.certificates.polyceptron_search`.
 
 Values and bounds are balls (:mod:`polyopt.certificates.rounding`), and the multipliers keep within their
 caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
-:mod:`polyopt.certificates.face_multipliers` has the bound, and what a price on the weights makes of it.
+:mod:`polyopt.certificates.face_multipliers` has the bound.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from formulations.polyhedral import belonging, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.claims.faces import priced, state_faces
+from polyopt.certificates.claims.faces import state_faces
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.face_multipliers import bound_of, conditions
-from polyopt.certificates.face_price import checked_penalty, price_of, sign_residuals
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, gamma, product
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix, MatrixLike, Vector
 
     Assignment = NDArray[np.int64]
@@ -73,7 +71,6 @@ def certify_polyceptron(
     u: ArrayLike | None = None,
     assignment: ArrayLike | None = None,
     radius: float = 1e4,
-    penalty: FacePenalty | None = None,
     tol: float = 1e-6,
 ) -> Certificate:
     """Certify faces of the exact Polyceptron (:mod:`formulations.polyceptron`).
@@ -95,9 +92,6 @@ def certify_polyceptron(
     radius : float
         R, the largest absolute value of an entry of W. Infinite, the bound is on faces of up to ten times
         the largest entry of W.
-    penalty : FacePenalty, optional
-        The price of the weights, and their signs (:mod:`formulations.polyceptron_sparse`). Faces with a
-        weight of the wrong sign are valued without it.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -115,9 +109,7 @@ def certify_polyceptron(
     """
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
-    asked = checked_faces("W", W, None, X.shape[1] + 1)
-    penalty = checked_penalty(penalty, X.shape[1])
-    box = FaceBox.around(asked if penalty is None else penalty.allowed(asked), radius, tol)
+    box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K = len(box.W)
     given = checked_vector("u", u, (len(y), K))
     s = scores(X, box.W)
@@ -127,46 +119,28 @@ def certify_polyceptron(
     caps = costs[:, None] * belonging(y, chosen, K, "all")
 
     value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
-    is_priced = penalty is not None and penalty.l1 + penalty.group > 0.0
-    if penalty is not None and is_priced and box.W[:, :-1].any():  # else it is 0, and not nearly so
-        value = value + price_of(penalty, box.W)
     large = given is None and X.shape[0] * X.shape[1] * K > LARGE
     M = given
     if M is None:
         asks = _any(value) and not large
-        M = _solved(X, y, costs, caps, box.radius, penalty, chosen) if asks else np.zeros_like(caps)
-    bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box, penalty)
+        M = _solved(X, y, costs, caps, box.radius) if asks else np.zeros_like(caps)
+    bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
     residuals = gains_elsewhere(y, hinge, chosen)
-    if penalty is not None:
-        residuals += sign_residuals(penalty, asked, penalty.allowed(asked))
     if given is not None:
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
-        residuals += conditions(X, y, M, caps - M, hinge, box, scale, penalty)
+        residuals += conditions(X, y, M, caps - M, hinge, box, scale)
     notes, name = [TRIVIAL] if large else [], "the exact Polyceptron"
-    name += "" if penalty is None else ", with a price on the weights"
-    made = partial(state_faces, name, X, y, box.W, priced(_size(box), penalty), costs.tolist(), caps, M)
+    made = partial(state_faces, name, X, y, box.W, _size(box), costs.tolist(), caps, M)
     return _certificate(name, value, bound, residuals, box, tol, notes, made)
 
 
-def _solved(
-    X: Matrix, y: Vector, costs: Vector, caps: Vector, radius: float, penalty: FacePenalty | None,
-    chosen: Assignment,
-) -> Vector:  # fmt: skip
+def _solved(X: Matrix, y: Vector, costs: Vector, caps: Vector, radius: float) -> Vector:
     """The multipliers (n, K) of the faces' dual programs, 0 where a solver finds none."""
-    from formulations import polyceptron, polyceptron_sparse
+    from formulations.polyceptron import cell_dual
 
-    if penalty is not None and penalty.group > 0.0:
-        K = caps.shape[1]
-        dual = polyceptron_sparse.fixed_assignment_dual(X, y, K, chosen, costs, radius, penalty=penalty)
-        solved = dual.solve()
-        return np.asarray(solved["u"]) if solved.primal else np.zeros_like(caps)
-    if penalty is None:
-        program = polyceptron.cell_dual(X, y, costs, radius=radius)
-    else:
-        one = np.zeros(len(y), dtype=int)  # face
-        program = polyceptron_sparse.fixed_assignment_dual(X, y, 1, one, costs, radius, penalty=penalty)
+    program = cell_dual(X, y, costs, radius=radius)
     found = [program.set(C=cap).solve() for cap in caps.T]
-    return np.stack([f["u"].reshape(-1) if f.primal else np.zeros(len(y)) for f in found], axis=1)
+    return np.stack([f["u"] if f.primal else np.zeros(len(y)) for f in found], axis=1)
 
 
 @np.errstate(over="ignore", invalid="ignore")

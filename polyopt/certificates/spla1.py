@@ -5,9 +5,6 @@ for every w: u_i = c_i σ(−z_i), by which the optimum is at least the value le
 strongly convex with modulus ρ. Value and gradient are balls (:mod:`polyopt.certificates.rounding`): the
 bound takes the least value and the longest gradient that rounding leaves room for.
 
-With a price on the weights (:mod:`formulations.spla1_sparse`) the bound is that of
-:func:`polyopt.certificates.face_price.priced_bound`, from the same pulls.
-
 Every face pays its ridge. A face whose cell is empty has its optimum at 0; without it the same machine has a
 lower value. The problem is not convex over the cells, and there is no bound on it here: the certificate is
 of the program for the cells that the faces have, or for those that are given, which faces were fitted to. It
@@ -29,9 +26,8 @@ from formulations.polyhedral import belonging, check_positives, hard_loss, pull,
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.claims.faces import priced, state_faces
+from polyopt.certificates.claims.faces import state_faces
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
-from polyopt.certificates.face_price import checked_penalty, price_of, priced_bound, sign_residuals
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, transposed_product
 
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polyhedral import Positives
 
@@ -101,7 +96,7 @@ def cells_at(
 def certify_spla1(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, *, ridge: float, C: ArrayLike = 1.0,
     positives: Positives = "cell", assignment: ArrayLike | None = None, n_faces: int | None = None,
-    penalty: FacePenalty | None = None, tol: float = 1e-6,
+    tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of SPLA1 (:mod:`formulations.spla1`).
 
@@ -118,9 +113,6 @@ def certify_spla1(
     n_faces : int, optional
         How many faces there might be, at least those of W: a machine that uses one of three is no optimum
         among those with three. By default as many as W has.
-    penalty : FacePenalty, optional
-        The price of the weights, and their signs. Faces with a weight of the wrong sign are valued without
-        it.
 
     Returns
     -------
@@ -137,23 +129,18 @@ def certify_spla1(
     X, y = as_data(X, y)
     check_positives(positives)
     tol, rho = tolerance(tol), positive("ridge", ridge)  # without a ridge there is no bound
-    asked = W = checked_faces("W", W, None, X.shape[1] + 1)
-    penalty = checked_penalty(penalty, X.shape[1])
-    W = W if penalty is None else penalty.allowed(W)
+    W = checked_faces("W", W, None, X.shape[1] + 1)
     least = len(W) if n_faces is None else whole("n_faces", n_faces, len(W))
     costs = as_costs(C, len(y))
 
     def loss() -> float:
-        price = 0.0 if penalty is None else penalty.value(W)
-        return hard_loss(X, y, W, costs, rho, positives) + price
+        return hard_loss(X, y, W, costs, rho, positives)
 
     cells = cells_at(X, y, W, positives, assignment, least == 1, tol, loss)
     members = cells.members
-    value, bound, residuals = _of_cells(X, y, W, costs[:, None] * members, rho, penalty)
-    if penalty is not None:
-        residuals += sign_residuals(penalty, asked, W)
+    value, bound, residuals = _of_cells(X, y, W, costs[:, None] * members, rho)
     certificate = conclude(
-        f"SPLA1, positives={positives!r}" + ("" if penalty is None else ", with a price on the weights"),
+        f"SPLA1, positives={positives!r}",
         value,
         bound,
         [*residuals, *cells.residuals],
@@ -162,22 +149,20 @@ def certify_spla1(
         scope="SPLA1" if least == 1 else f"the program for {cells.which}",
         notes=cells.notes,
     )
-    stated = partial(_statement, X, y, W, costs, members, rho, penalty)
+    stated = partial(_statement, X, y, W, costs, members, rho)
     return replace(certificate, evidence=(Evidence(stated),))
 
 
-def _statement(
-    X: Matrix, y: Vector, W: Vector, costs: Vector, members: Vector, rho: float, penalty: FacePenalty | None
-) -> Statement:
+def _statement(X: Matrix, y: Vector, W: Vector, costs: Vector, members: Vector, rho: float) -> Statement:
     """What is claimed of the faces, for whoever checks it."""
     pulls = costs[:, None] * members * expit(-y[:, None] * scores(X, W))
-    size = priced({"kind": "square", "factor": numeral(0.5 * rho)}, penalty)
+    size = {"kind": "square", "factor": numeral(0.5 * rho)}
     title = "SPLA1 for the cells that are listed"
     return state_faces(title, X, y, W, size, costs.tolist(), members, pulls, loss="logistic")
 
 
 def _of_cells(
-    X: Matrix, y: Vector, W: Vector, weights: Vector, rho: float, penalty: FacePenalty | None
+    X: Matrix, y: Vector, W: Vector, weights: Vector, rho: float
 ) -> tuple[Ball, Ball, list[Residual]]:
     """Value and bound of the program for fixed cells, and how far the faces are from those they imply."""
     lifted = lift(X)
@@ -188,10 +173,5 @@ def _of_cells(
     # The terms that cancel at the optimum, not what is left of them.
     scale = float(pull(abs(X), own.mid).max()) or 1.0
     value, gradient = loss + ridge, rho * Ball(W) - pulls.transposed()
-    if penalty is None:
-        bound, off = strongly_convex_bound(value, gradient, rho), gradient.mid
-    else:
-        value = value + price_of(penalty, W)
-        bound = priced_bound(penalty, loss, pulls, W, rho)
-        off = rho * W - penalty.shrunk(pulls.mid.T)
-    return value, bound, [residual("stationarity", "W", np.abs(off).max(axis=1), scale)]
+    bound = strongly_convex_bound(value, gradient, rho)
+    return value, bound, [residual("stationarity", "W", np.abs(gradient.mid).max(axis=1), scale)]

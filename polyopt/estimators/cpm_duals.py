@@ -1,4 +1,4 @@
-"""The multipliers of a Convex Polytope Machine as a table."""
+"""The multipliers of a Convex Polytope Machine as a table, those of prices and signs on its weights too."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from polyopt.estimators.multiplier_frame import margin_state
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from formulations.solution import Solution
 
-__all__ = ["duals_frame"]
+__all__ = ["duals_frame", "price_rows"]
 
 
 def duals_frame(
@@ -96,3 +97,51 @@ def duals_frame(
         "state": np.where(used > 1e-6, "slack in use", "no slack"),
     }
     return pd.concat([pd.DataFrame(margin), pd.DataFrame(slack)[first]], ignore_index=True)
+
+
+def price_rows(
+    penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None,
+    q: NDArray[Any] | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    """The multipliers of prices and signs as a table, a row for each face and feature.
+
+    The columns are those of ``duals_``, with -1 for the sample and the weight for the output, and
+    ``feature``, by its name where there are names. V, W (K, m+1) are what pulls at the faces, and the faces;
+    q (K, m) is what the price of groups holds, by default the best for the sum of all squares.
+    """
+    import pandas as pd
+
+    r, best, delta = penalty.held(V if q is None else V - np.column_stack([q, np.zeros(len(q))]))
+    q = best if q is None else q
+    face, feature = (each.ravel() for each in np.indices(r.shape))
+    known = np.array(range(penalty.n_features) if names is None else names, dtype=object)
+    weight = W[:, :-1].ravel()
+    signed = penalty.signs[feature] != 0
+    parts: list[tuple[str, str, Any, Any]] = []
+    if penalty.l1 > 0.0:
+        here = np.ones(len(face), dtype=bool)
+        parts += [
+            ("upper", "r_plus", np.maximum(r, 0.0), here),
+            ("lower", "r_minus", np.maximum(-r, 0.0), here),
+        ]
+    if penalty.group > 0.0:
+        parts.append(("group", "q", q, np.ones(len(face), dtype=bool)))
+    if signed.any():
+        parts.append(("sign", "delta", delta, signed))
+    frames = [
+        pd.DataFrame(
+            {
+                "row": row,
+                "letter": letter,
+                "sample": -1,
+                "label": np.full(int(here.sum()), None, dtype=object),
+                "face": face[here],
+                "feature": known[feature[here]],
+                "multiplier": values.ravel()[here],
+                "output": weight[here],
+                "state": np.where(weight[here] != 0.0, "in use", "held at zero"),
+            }
+        )
+        for row, letter, values, here in parts
+    ]
+    return pd.concat(frames, ignore_index=True)

@@ -18,7 +18,7 @@ from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.certificates.cpm_held import certify_cpm_held
 from polyopt.certificates.face_price import held_by_groups
-from polyopt.estimators.cpm_duals import duals_frame
+from polyopt.estimators.cpm_duals import duals_frame, price_rows
 from polyopt.estimators.cpm_from import AssignedFaces
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.restricted_faces import FEW_CELLS, FEW_STARTS
@@ -249,6 +249,9 @@ class PolytopeLearner(AssignedFaces, TwoSidedClassifier):
         alpha, penalty = self.solution_.duals.get("margin"), self._price()
         if alpha is None or penalty is None:
             return frame
-        V = pull(X, alpha * self._y[:, None])
-        worst = self._asked["margin"] == "worst"
-        return self._with_prices(frame, V, held_by_groups(penalty, V, self.solution_["W"]) if worst else None)
+        import pandas as pd
+
+        V, W = pull(X, alpha * self._y[:, None]), self.solution_["W"]
+        q = held_by_groups(penalty, V, W) if self._asked["margin"] == "worst" else None
+        rows = price_rows(penalty, V, W, getattr(self, "feature_names_in_", None), q)
+        return pd.concat([frame.astype({"label": object}), rows], ignore_index=True)

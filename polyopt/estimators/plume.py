@@ -11,18 +11,14 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations import mixture
 from formulations.arguments import at_least
-from formulations.polyhedral import pull
 from polyopt.answers.placed import Placed
 from polyopt.certificates.plume import certify_plume
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
-from polyopt.estimators.priced_faces import PRICED, PricedFaces
 from polyopt.solvers.span import SampleSpan
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from formulations.matrices import Array
     from formulations.rademacher import PolytopeBound
     from formulations.solution import Solution
@@ -35,7 +31,7 @@ __all__ = ["PLUME"]
 
 
 @estimator
-class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
+class PLUME(Probabilities, PolyhedralClassifier):
     """Polyhedral learning by mixture of experts, of Shah, Sastry & Manwani [1]_.
 
     With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
@@ -44,11 +40,6 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
     no step of which raises it. Where these steps become slow, Newton's method or L-BFGS minimises it directly
     to a stationary point, whatever `solver` made the M-steps. The problem is not convex for more than one
     face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
-
-    With ``l1``, ``group`` or ``signs`` M-steps and polish are proximal Newton steps with exact zeros
-    (:mod:`formulations.plume_sparse`), and `ridge` must be positive. Signs need
-    ``decision="polytope"``: where no score falls with a feature, the polytope's decision does not, but the
-    mixture's probability may, as the gate leaves a face whose score rises.
 
     Parameters
     ----------
@@ -63,8 +54,7 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
     solver : {"auto", "newton", "bfgs", "gradient", "exact"}, default="auto"
         The M-step: some steps of Newton's method on all faces together, of L-BFGS, or up the gradient with
         backtracking, or ("exact") the explicit program of ``formulations.plume`` to its end. "auto" is
-        Newton's up to a few hundred unknowns, else L-BFGS. With a price or signs it is Newton's or exact,
-        for up to 3,000 weights.
+        Newton's up to a few hundred unknowns, else L-BFGS.
     inner : int, optional
         Steps of the M-step at most; by default 1, 5 with "bfgs".
     init : {"random", "kmeans"}, default="random"
@@ -97,8 +87,7 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
         The face with the least score for each sample (binary problems; samples of zero weight left out).
     duals_ : pandas.DataFrame
         One row per sample and face: how far the face is responsible for the sample, and what the sample
-        pulls at it, in input order; and with a price or signs rows for each face and feature: what ``upper``,
-        ``lower``, ``group`` and ``sign`` hold against its weight.
+        pulls at it, in input order.
     history_ : pandas.DataFrame
         One row per iteration of every start, and one numbered 0 for the start itself. Rows of one ``gamma``
         compare. The faces in use are in the rows of steps and of the end of the polish.
@@ -135,7 +124,6 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        **PRICED,
         **shared("tol", optional=["inner"]),
         "gamma": [Ruled(lambda value: at_least("gamma", value, 0.0))],
         "ridge": [Ruled(lambda value: at_least("ridge", value, 0.0))],
@@ -146,29 +134,12 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
         "decision": [StrOptions({"posterior", "polytope"})],
     }
 
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if not self._is_priced:
-            return
-        if self.solver in ("bfgs", "gradient"):
-            raise ValueError(
-                f"l1, group and signs need solver='newton' or 'exact': {self.solver!r} is for what is smooth"
-            )
-        if self.ridge == 0.0:
-            raise ValueError("l1, group and signs need a positive ridge, by which their optimum is proven")
-        if self._has_signs and self.decision != "polytope":
-            raise ValueError(
-                "signs need decision='polytope': with scores that do not fall with a feature the mixture's "
-                "probability may fall all the same"
-            )
-
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.plume import PlumeProblem, solve_plume
 
         problem = PlumeProblem(
             X, y, c, self.n_faces,
             gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=self.inner, init=self.init,
-            penalty=self._price(),
         )  # fmt: skip
         self.solver_ = problem.method
         found = solve_plume(
@@ -185,7 +156,6 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
         if self.ridge == 0.0:
             faces = SampleSpan(X).project(found["W"])
             found = replace(found, primal={**found.primal, "W": faces})
-        self._tell_if_empty(found["W"])
         return found
 
     def _binary_scores(self, X: Any) -> Array:
@@ -228,15 +198,8 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
             gamma=self._asked["gamma"],
             ridge=self._asked["ridge"],
             C=self._costs,
-            penalty=self._price(),
             tol=tol,
         )
-
-    def _binary_duals(self) -> pd.DataFrame:
-        alpha = mixture.multipliers(
-            self._X, self._y, self.solution_["W"], None, self._asked["gamma"], self._costs
-        )
-        return self._with_prices(super()._binary_duals(), pull(self._X, alpha))
 
     def _multipliers(self) -> dict[str, Any]:
         W, n, K = self.solution_["W"], len(self._y), len(self.W_)

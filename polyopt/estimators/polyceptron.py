@@ -11,15 +11,13 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.arguments import at_least
-from formulations.polyhedral import best_scale, margin_error, pull
+from formulations.polyhedral import best_scale, margin_error
 from formulations.solution import Solution, Status
-from polyopt.certificates.face_price import held_of_sums
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyceptron_searches import check_global, solve_globally
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
-from polyopt.estimators.priced_faces import PRICED, PricedFaces
 from polyopt.estimators.stream import StreamedClassifier, own_arrays
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
@@ -27,7 +25,6 @@ from polyopt.solvers.span import SampleSpan, without_idle_faces
 from polyopt.used_features import present_features
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     from formulations.matrices import Array
@@ -39,14 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["Polyceptron"]
 
 _SHARE_OF_BATCH = 0.1  # of a time limit, for the point from which an exact or global run begins as well
-_UNPRICED = (
-    "l1, group and signs need solver='highs' or 'exact', not {}: the criterion of the batch and the online "
-    "variant is homogeneous, so that with any price W = 0 is its least, and no answer of theirs is proven"
-)
 
 
 @estimator
-class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
+class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
     With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
@@ -56,12 +49,6 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     by a linear program for each face in turn. All faces are brought to the scale at which this margin error
     is least, which changes no prediction, and are compared and certified by it.
 
-    ``l1``, ``group`` and ``signs`` are of the exact variant alone (:mod:`formulations.polyceptron_sparse`).
-    Its programs stay linear with ``l1`` and ``signs``; ``group`` makes all faces of an assignment one program
-    of second-order cones, for "exact". Signs make the decision monotone. E_P is positively homogeneous,
-    so that with any price W = 0 is its least; and of faces that were only put back to their signs step by
-    step nothing could be proven.
-
     "global" proves the optimum of the exact variant over all faces in the box and all assignments, by branch
     and bound over linear programs (:mod:`polyopt.outer.polyceptron_global`): of up to about 100 samples in
     few dimensions within seconds. Of more it proves a bound, by parts of the data, and the certificate has
@@ -69,11 +56,10 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
 
     No variant sees what changes no training sample's score. A feature that is constant in training has the
     weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
-    answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box, and
-    but for prices and ``signs``.
+    answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box.
 
-    ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
-    the faces that it leaves means nothing.
+    ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it leaves
+    means nothing.
 
     Parameters
     ----------
@@ -82,10 +68,10 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     solver : {"auto", "batch", "online", "highs", "exact", "global"}, default="auto"
         "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
         programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
-        ``formulations.polyceptron``. Without a price both have one start more, the end of "batch", for which
-        there is a tenth of a `time_limit`. "global" goes on from the end of "highs" until the optimum is
+        ``formulations.polyceptron``. Both have one start more, the end of "batch", for which there is a tenth
+        of a `time_limit`. "global" goes on from the end of "highs" until the optimum is
         proven or the `time_limit` is over; without one it solves 20,000 linear programs at most, and as many
-        for groups. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with ``group``.
+        for groups. "auto" is "batch".
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -112,11 +98,10 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
     Attributes
     ----------
     solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes); its objective is the margin error, and the price.
+        The solver's answer (one per pair of classes); its objective is the margin error.
     duals_ : pandas.DataFrame
         One row per sample and face that it must be right at, with its multiplier (nan from "batch" and
-        "online", which have none), in input order; and with a price or signs rows for each face and feature:
-        what ``upper``, ``lower``, ``group`` and ``sign`` hold against its weight.
+        "online", which have none), in input order.
     history_ : pandas.DataFrame
         One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online"), and
         one numbered 0 for a start that is a point ("batch", "highs", "exact"). With "global" ``n_iter_``
@@ -149,7 +134,6 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        **PRICED,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
         **shared("step", "radius", optional=["patience"]),
         "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
@@ -161,19 +145,11 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if self._is_priced and self.solver in ("batch", "online"):
-            raise ValueError(_UNPRICED.format(f"solver={self.solver!r}"))
         if self.solver == "global":
             check_global(self)
-        if self.group > 0.0 and self.solver == "highs":
-            raise ValueError("group needs solver='exact', not 'highs': it leaves no linear program")
 
     def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
-        if self.group > 0.0:
-            return "exact"
-        return "highs" if self._is_priced else "batch"
+        return "batch" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
@@ -184,11 +160,9 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
         from polyopt.outer.rounds import Stage
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
-        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine, self._price())
-        fast = None if self._is_priced else partial(self._fast_end, X, y, c, seed)
-        found = problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
-        self._tell_if_empty(found["W"])
-        return found
+        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
+        fast = partial(self._fast_end, X, y, c, seed)
+        return problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
 
     def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
         """The faces in the box that "batch" ends with, in a tenth of the time limit."""
@@ -240,25 +214,14 @@ class Polyceptron(PricedFaces, PolyhedralClassifier, StreamedClassifier):
             C=self._costs,
             u=u,
             radius=max(self._asked["radius"], float(np.abs(W).max())),
-            penalty=self._price(),
             tol=tol,
         )
-
-    def _binary_duals(self) -> pd.DataFrame:
-        u, W = self.solution_.duals.get("margin"), self.solution_["W"]
-        V = np.full(W.shape, np.nan) if u is None else pull(self._X, self._y[:, None] * u)
-        own = self._price()
-        q = None if u is None or own is None else held_of_sums(own, own.cut(V)[:, :-1])
-        return self._with_prices(super()._binary_duals(), V, q)
 
     def _multipliers(self) -> dict[str, Any]:
         W, u = self.solution_["W"], self.solution_.duals.get("margin")
         return hinge_columns(self._X, self._y, self._costs, W, self.assignment_, u)
 
     # -- streams -----------------------------------------------------------------------------
-
-    def _refused_of_streams(self) -> str:
-        return _UNPRICED.format("partial_fit") if self._is_priced else ""
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
         """Algorithm 2 before the first sample: small random faces."""

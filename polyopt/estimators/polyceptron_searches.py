@@ -24,11 +24,6 @@ class _Asked(Protocol):
     time_limit: float | None
     n_jobs: int | None
 
-    @property
-    def _is_priced(self) -> bool: ...
-
-    def _tell_if_empty(self, W: Array) -> None: ...
-
 
 def check_global(machine: _Asked) -> None:
     """Refuse what solver="global" has no bound for.
@@ -41,13 +36,8 @@ def check_global(machine: _Asked) -> None:
     Raises
     ------
     ValueError
-        A price, signs, or a radius that is not finite.
+        A radius that is not finite.
     """
-    if machine._is_priced:
-        raise ValueError(
-            "l1, group and signs need solver='highs' or 'exact', not 'global', which bounds the machine "
-            "without a price: set l1=0, group=0 and signs=None for it"
-        )
     if np.isinf(machine.radius):
         raise ValueError("solver='global' needs a finite radius: without a box nothing but 0 is proven")
 
@@ -70,10 +60,8 @@ def solve_globally(
     """
     from polyopt.outer.polyceptron_global import solve_polyceptron_global
 
-    found = solve_polyceptron_global(
+    return solve_polyceptron_global(
         X, y, c, machine.n_faces,
         radius=machine.radius, n_init=machine.n_init, time_limit=machine.time_limit, seed=seed,
         n_jobs=machine.n_jobs, first=first,
     )  # fmt: skip
-    machine._tell_if_empty(found["W"])
-    return found

@@ -119,7 +119,7 @@ class PolyhedralClassifier(FaceClassifier):
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
         self._check_sizes(X, weights)
-        used = UsedFeatures.all(X) if getattr(self, "_is_priced", False) else UsedFeatures.of(X)
+        used = UsedFeatures.of(X)
         samples = used.samples(X)
         self._side, self.solver_ = self._chosen_side(), self._pick_solver(samples)
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights

@@ -9,15 +9,13 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils._param_validation import StrOptions
 
-from formulations.polyhedral import belonging, pull, scores
+from formulations.polyhedral import belonging, scores
 from polyopt.certificates.spla1 import certify_spla1
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
-from polyopt.estimators.priced_faces import PRICED, PricedFaces
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     from formulations.matrices import Array
@@ -34,17 +32,13 @@ _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "pro
 
 
 @estimator
-class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
+class SPLA1(Probabilities, PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
     With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
     are divided between the faces, each in the cell of its least score; each face is then the logistic
     regression of its cell; and again. Penalised by ``ridge/2 (||W||² + ||b||²)``, since a cell whose
     classes a face separates has no maximum otherwise. The problem is not convex for more than one face.
-
-    With ``l1``, ``group`` or ``signs`` the faces of given cells are solved together, by proximal Newton
-    steps with exact zeros (:mod:`formulations.spla1_sparse`); signs make the decision and the probability
-    monotone.
 
     Parameters
     ----------
@@ -61,8 +55,7 @@ class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
         stationary.
     solver : {"auto", "newton", "bfgs", "exact"}, default="auto"
         How a cell's regression is solved: Newton's method, BFGS as in the paper, or the explicit program
-        of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS. With a price or signs
-        it is Newton's or exact, for up to 3,000 weights.
+        of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS.
     inner : int, default=100
         Iterations at most of the solver for each cell, before the cells are found anew.
     max_iter : int, default=100
@@ -81,8 +74,7 @@ class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
         fitted to, and as its objective the loss with every sample in the cell of its
         least score.
     duals_ : pandas.DataFrame
-        One row per sample and face that fits it: its pull u, in input order; and with a price or signs rows
-        for each face and feature: what ``upper``, ``lower``, ``group`` and ``sign`` hold against its weight.
+        One row per sample and face that fits it: its pull u, in input order.
     history_ : pandas.DataFrame
         One row per alternation of every start.
 
@@ -111,22 +103,14 @@ class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        **PRICED,
         **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
         "solver": [StrOptions({"auto", *_ENGINES})],
     }
 
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if self._is_priced and self.solver == "bfgs":
-            raise ValueError(
-                "l1, group and signs need solver='newton' or 'exact': BFGS is for smooth functions"
-            )
-
     def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto" or self._is_priced:
-            return "newton" if self.solver == "auto" else self.solver
+        if self.solver != "auto":
+            return self.solver
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -136,11 +120,8 @@ class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
         problem = LogisticCells(
             X, y, c, self.n_faces,
             ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
-            penalty=self._price(),
         )  # fmt: skip
-        found = self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
-        self._tell_if_empty(found["W"])
-        return found
+        return self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
 
     @property
     def _fitted_cells(self) -> NDArray[np.int64]:
@@ -151,15 +132,8 @@ class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
         return certify_spla1(
             self._X, self._y, W,
             ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
-            assignment=self._fitted_cells, n_faces=self._asked["n_faces"], penalty=self._price(), tol=tol,
+            assignment=self._fitted_cells, n_faces=self._asked["n_faces"], tol=tol,
         )  # fmt: skip
-
-    def _binary_duals(self) -> pd.DataFrame:
-        W = self.solution_["W"]
-        members = belonging(self._y, self._fitted_cells, len(W), self._asked["positives"])
-        away = expit(-self._y[:, None] * scores(self._X, W))
-        pulls = self._costs[:, None] * members * away * self._y[:, None]
-        return self._with_prices(super()._binary_duals(), pull(self._X, pulls))
 
     def _multipliers(self) -> dict[str, Any]:
         members = belonging(self._y, self._fitted_cells, len(self.W_), self._asked["positives"])

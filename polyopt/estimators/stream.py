@@ -35,10 +35,8 @@ def keeps_no_data(machine: StreamedClassifier) -> bool:
     Raises
     ------
     AttributeError
-        Where it is to be calibrated, or asks for what no stream can give.
+        Where it is to be calibrated.
     """
-    if refusal := machine._refused_of_streams():
-        raise AttributeError(refusal)
     if machine.calibration is None:
         return True
     raise AttributeError(
@@ -53,10 +51,6 @@ class StreamedClassifier(FaceClassifier):
     A subclass begins a stream of two classes in :meth:`_begin` and shows it a chunk in :meth:`_learn`. With
     more than two classes there is a machine for each pair, with a stream of its own.
     """
-
-    def _refused_of_streams(self) -> str:
-        """Why its settings rule out a stream; empty where they do not."""
-        return ""
 
     @abstractmethod
     def _begin(self, X: Any, n_total: int) -> object:

@@ -22,19 +22,18 @@ def _narrower(what: str) -> dict[str, Any]:
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
-    settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (), more: tuple[str, ...] = (),
-    proving: str = "",
+    settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (), proving: str = "",
 ) -> Method:  # fmt: skip
     """A machine that has its positives inside: `home` is the module on every floor, and the class.
 
-    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit; `more` are
-    further modules of programs; `proving` is the solver that proves the optimum over all assignments.
+    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit; `proving`
+    is the solver that proves the optimum over all assignments.
     """
     family = home.partition(".")[0]
     return Method(
         name,
         title,
-        families={name: f"formulations.{name}" for name in (family, *more)},
+        families={family: f"formulations.{family}"},
         programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
         home=f"polyopt.estimators.{home}",
         fast=fast[0],
@@ -90,19 +89,17 @@ ENTRIES = (
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
         ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
-        ("priced_faces",), ("polyceptron_sparse",),
-        "global",
+        proving="global",
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
         ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2},
-        ("priced_faces",), ("spla1_sparse",),
     ),
     _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {}),
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
         ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2},
-        ("plume", "priced_faces"), ("plume_sparse",),
+        ("plume",),
     ),
     Method(
         "logistic",

@@ -22,8 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from formulations import mixture
-from formulations.arguments import as_costs, one_of, positive, tolerance, whole, whole_or_none
-from formulations.polyhedral import pull
+from formulations.arguments import as_costs, one_of, tolerance, whole, whole_or_none
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
@@ -35,7 +34,6 @@ from polyopt.threads import blas_held
 from polyopt.watch import show, tell
 
 if TYPE_CHECKING:
-    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Array, Matrix
     from formulations.program import Program
 
@@ -77,9 +75,6 @@ class PlumeProblem(DescentProblem):
     init : {"random", "kmeans"}
         Starts: random faces, or faces halfway between the mean of the positives and the centres of clusters
         of the negatives.
-    penalty : FacePenalty, optional
-        The price of the weights, and their signs (:mod:`formulations.plume_sparse`); ρ is then positive, and
-        the method "newton" (or "auto") or "exact".
 
     Raises
     ------
@@ -101,7 +96,6 @@ class PlumeProblem(DescentProblem):
         method: Method = "auto",
         inner: int | None = None,
         init: Init = "random",
-        penalty: FacePenalty | None = None,
     ):
         mixture.check_model(gamma, ridge)
         whole("n_faces", n_faces)
@@ -111,13 +105,10 @@ class PlumeProblem(DescentProblem):
         if method == "exact" and ridge == 0.0:
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
-        self.gamma, self.ridge, self.init, self.penalty = gamma, ridge, init, penalty
-        if penalty is not None:
-            one_of("method", method, ("auto", "newton", "exact"))
-            positive("ridge", ridge)
+        self.gamma, self.ridge, self.init = gamma, ridge, init
         entries = n_faces * (X.shape[1] + 1)
         self.is_small = entries * X.shape[0] <= _SMALL
-        few = entries <= _NEWTON_BELOW or penalty is not None
+        few = entries <= _NEWTON_BELOW
         self.polisher: Polisher = "bfgs-newton" if few else "bfgs"
         quick: Climber = "newton" if few else "bfgs"
         self.climber: Climber = quick if method == "auto" or method == "exact" else method
@@ -138,8 +129,7 @@ class PlumeProblem(DescentProblem):
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Array:
         """Faces to begin from, no two alike."""
         W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
-        W = self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
-        return W if self.penalty is None else self.penalty.allowed(W)
+        return self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
 
     def _around_clusters(self, W: Array, rng: np.random.Generator) -> Array:
         """Faces that score 1 at the mean of the positives and -1 at a centre of negatives, and some of W."""
@@ -160,16 +150,11 @@ class PlumeProblem(DescentProblem):
         W[apart] = _JITTER * W[apart] + np.column_stack([normals, 1.0 - normals @ mean])
         return W
 
-    def _price(self, W: Array) -> float:
-        """What the weights pay beside their ridge."""
-        return 0.0 if self.penalty is None else self.penalty.value(W)
-
     def value(self, W: Array) -> float:
-        """The penalised negative log-likelihood L(W), with the price of the weights."""
+        """The penalised negative log-likelihood L(W)."""
         # A step, its record and the next step ask for the same one.
         if self._known is None or self._known[0] is not W:
-            loss = mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
-            self._known = W, loss + self._price(W)
+            self._known = W, mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
         return self._known[1]
 
     def step(self, W: Array, time_limit: float | None = None) -> Solution:
@@ -194,7 +179,7 @@ class PlumeProblem(DescentProblem):
         used = np.argmin(mixture.scores_in_blocks(self.X, W), axis=1)
         return {
             "gamma": self.gamma,
-            "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) + self._price(W) - self.value(W),
+            "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) - self.value(W),
             "occupied": float(len(np.unique(used))),
             "perplexity": perplexity(used, self.c),
         }
@@ -204,31 +189,22 @@ class PlumeProblem(DescentProblem):
         return solver.polish(
             self.X, self.y, self.c, W,
             gamma=self.gamma, ridge=self.ridge, method=self.polisher,
-            max_iter=max_iter, tol=tol, time_limit=time_limit, penalty=self.penalty,
+            max_iter=max_iter, tol=tol, time_limit=time_limit,
         )  # fmt: skip
 
     def _climb(self, R: Array, W: Array, time_limit: float | None) -> Solution:
         return solver.maximise(
             self.X, self.y, self.c, R, W,
             gamma=self.gamma, ridge=self.ridge, method=self.climber, max_iter=self.inner,
-            time_limit=time_limit, penalty=self.penalty,
+            time_limit=time_limit,
         )  # fmt: skip
 
     def _explicit(self, R: Array, time_limit: float | None) -> Solution:
         if self._program is None:
-            from formulations import plume, plume_sparse
+            from formulations.plume import m_step
 
-            given = (self.X, self.y, R, self.gamma, self.c, self.ridge)
-            if self.penalty is None:
-                self._program = plume.m_step(*given)
-            else:
-                self._program = plume_sparse.m_step(*given, penalty=self.penalty)
-        found = self._program.set(R=R).solve(time_limit=time_limit)
-        if self.penalty is None or not found.primal:
-            return found
-        # An interior point comes near to zeros; the multipliers say which weights they are.
-        W = self.penalty.shrunk(pull(self.X, found.duals["score"])) / self.ridge
-        return replace(found, primal={"W": W})
+            self._program = m_step(self.X, self.y, R, self.gamma, self.c, self.ridge)
+        return self._program.set(R=R).solve(time_limit=time_limit)
 
 
 def solve_plume(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.pc_slp import PCSLP
     from polyopt.estimators.plume import PLUME
     from polyopt.estimators.polyceptron import Polyceptron
-    from polyopt.estimators.priced_faces import SparseFaces
+    from polyopt.estimators.priced_faces import PricedFaces
     from polyopt.estimators.spla1 import SPLA1
 
     Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
     return [slopes.cost(machine.C, value, *found), *_prices(machine, value, known)]
 
 
-def _prices(machine: SparseFaces, value: float, known: bool = True) -> list[Sensitivity]:
+def _prices(machine: PricedFaces, value: float, known: bool = True) -> list[Sensitivity]:
     """The prices of weights and of groups, where there are any."""
     own, W = machine._price(), machine.solution_["W"]
     if own is None:
@@ -57,20 +57,18 @@ def _prices(machine: SparseFaces, value: float, known: bool = True) -> list[Sens
 
 
 def of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:
-    """The ridge, and the prices of weights, for the cells reached."""
+    """The ridge, for the cells reached."""
     machine._need_data("sensitivities()")
-    value = value_of(machine, tol)
-    return [slopes.ridge(machine.ridge, value, machine.solution_["W"]), *_prices(machine, value)]
+    return [slopes.ridge(machine.ridge, value_of(machine, tol), machine.solution_["W"])]
 
 
 def of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
-    """The ridge, the sharpness of the gate, and the prices of weights, for the responsibilities reached."""
+    """The ridge and the sharpness of the gate, for the responsibilities reached."""
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], value_of(machine, tol)
     return [
         slopes.ridge(machine.ridge, value, W),
         slopes.gate(machine.gamma, value, machine._X, machine._y, W, machine._costs),
-        *_prices(machine, value),
     ]
 
 
@@ -85,36 +83,20 @@ def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensit
 
 
 def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
-    """The radius of the box, and the price of weights, for the assignment reached."""
+    """The radius of the box, for the assignment reached."""
     machine._need_data("sensitivities()")
-    u, own = machine.solution_.duals.get("margin"), machine._price()
+    u = machine.solution_.duals.get("margin")
     need_multipliers(machine, u)
     assert u is not None
     W, y, lifted = machine.solution_["W"], machine._y, _lifted(machine)
     held, pulls = _at_box(machine), pull(machine._X, y[:, None] * u)
     members = belonging(y, machine.assignment_, len(W), "all") > 0
     on_margin = members & (np.abs(y[:, None] * (lifted @ W.T) - 1.0) <= AT)
-    # Where a weight is not zero the price is all of what is held against its pull, which is an equation.
-    weighed = np.ones(W.shape, dtype=bool)
-    if own is not None:
-        weighed[:, :-1], pulls = W[:, :-1] != 0, own.cut(pulls)
     # The box's multipliers are unique where they are 0, or where those of a face's margins are.
     faces = [k for k in range(len(W)) if held[k].any()]
-    only = all(are_independent(lifted[on_margin[:, k]][:, weighed[k] & ~held[k]]) for k in faces)
+    only = all(are_independent(lifted[on_margin[:, k]][:, ~held[k]]) for k in faces)
     value = value_of(machine, tol, float(machine._costs.sum()))
-    slope = slopes.box(machine.radius, value, np.abs(pulls) * held, only)
-    partly = members & (u > AT * machine._costs[:, None]) & (u < (1.0 - AT) * machine._costs[:, None])
-    known = machine.group == 0.0 and _known(lifted, partly, weighed & ~held)
-    return [slope, *_prices(machine, value, known)]
-
-
-def _known(lifted: Array, partly: NDArray[np.bool_], free: NDArray[np.bool_]) -> bool:
-    """Whether the weights are the only optimal ones: those that are free are by what has to be on a margin.
-
-    A bias alone has no price, so that it need not be unique.
-    """
-    used = [k for k in range(len(free)) if free[k, :-1].any()]
-    return all(are_independent(lifted[partly[:, k]][:, free[k]].T) for k in used)
+    return [slopes.box(machine.radius, value, np.abs(pulls) * held, only)]
 
 
 def of_pc_slp(machine: PCSLP, tol: float) -> list[Sensitivity]:

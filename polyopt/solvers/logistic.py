@@ -5,11 +5,10 @@ Minimises  L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖²,  bias la
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     Method = Literal["newton", "bfgs"]
 
-__all__ = ["METHODS", "Regressions", "positive_factor", "solve_logistic", "solve_scaled"]
+__all__ = ["METHODS", "positive_factor", "solve_logistic", "solve_scaled"]
 
 METHODS = ("newton", "bfgs")
 _SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
@@ -158,39 +157,6 @@ def positive_factor(H: Vector) -> tuple[Vector, bool]:
             more = max(10.0 * lift, 1e-10 * size)
             H.flat[:: len(H) + 1] += more - lift
             lift = more
-
-
-@dataclass(frozen=True)
-class Regressions:
-    """The logistic regressions of all faces W (K, m+1) as one function of them, with their ridge.
-
-    Attributes
-    ----------
-    X, y
-        Samples (n, m), labels -1 and +1.
-    weights : ndarray of shape (n, K)
-        The weight of each sample at each face.
-    ridge : float
-        ρ, positive.
-    """
-
-    X: Matrix
-    y: Vector
-    weights: Vector
-    ridge: float
-
-    def __call__(self, W: Vector) -> tuple[float, Vector]:
-        """Its value, and its slope (K, m+1)."""
-        z = self.y[:, None] * scores(self.X, W)
-        value = float((self.weights * np.logaddexp(0.0, -z)).sum() + 0.5 * self.ridge * (W * W).sum())
-        pulls = self.weights * expit(-z) * self.y[:, None]
-        return value, self.ridge * W - pull(self.X, pulls)
-
-    def hessian(self, W: Vector) -> Vector:
-        """Its second derivatives, for W taken row by row: a block for each face."""
-        away = expit(-self.y[:, None] * scores(self.X, W))
-        curvature = self.weights * away * (1.0 - away)
-        return block_diag(*(_hessian(self.X, own, self.ridge) for own in curvature.T))
 
 
 def _hessian(X: Matrix, d: Vector, ridge: float) -> Vector:

@@ -8,7 +8,7 @@ diagonal is lifted until it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -16,16 +16,14 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.optimize import minimize
 
 from formulations import mixture
-from formulations.arguments import one_of, positive, tolerance, whole
+from formulations.arguments import one_of, tolerance, whole
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import positive_factor
-from polyopt.solvers.priced_newton import minimise_priced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Array, Matrix
 
     Method = Literal["newton", "bfgs", "gradient", "bfgs-newton"]
@@ -46,7 +44,6 @@ class Given(TypedDict, total=False):
     max_iter: int
     tol: float
     time_limit: float | None
-    penalty: FacePenalty | None
 
 
 def maximise(
@@ -62,7 +59,6 @@ def maximise(
     max_iter: int = 200,
     tol: float = 1e-9,
     time_limit: float | None = None,
-    penalty: FacePenalty | None = None,
 ) -> Solution:
     """The M-step: the faces that maximise the expected log-likelihood, less the ridge.
 
@@ -87,9 +83,6 @@ def maximise(
         what it adds up before anything cancels (:func:`formulations.mixture.turnover`).
     time_limit : float, optional
         Seconds.
-    penalty : FacePenalty, optional
-        The price of the weights, and their signs: then the method is proximal Newton's whatever is asked
-        (:mod:`polyopt.solvers.priced_newton`), ρ is positive, and the price is in the objective.
 
     Returns
     -------
@@ -103,19 +96,7 @@ def maximise(
     ValueError
         The method does not exist, or is Newton's and the faces are too many for it.
     """
-    objective = MixtureLoss(X, y, c, R, gamma, ridge)
-    if penalty is None:
-        return _minimise(objective, W, method, max_iter, tol, time_limit)
-    found = minimise_priced(
-        objective,
-        penalty,
-        W,
-        ridge=positive("ridge", ridge),
-        max_iter=max_iter,
-        tol=tol,
-        time_limit=time_limit,
-    )
-    return found if R is not None else replace(found, bound=None)
+    return _minimise(MixtureLoss(X, y, c, R, gamma, ridge), W, method, max_iter, tol, time_limit)
 
 
 def polish(

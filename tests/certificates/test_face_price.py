@@ -1,19 +1,14 @@
 """What prices leave of pulls, with enclosures: against the price itself, and with radii that can be seen."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
-import scipy.optimize as so
 
 from formulations.face_penalty import FacePenalty
 from polyopt.certificates.face_price import (
     cut_sizes,
     held_by_groups,
-    held_of_sums,
     left_squares,
     price_of,
-    priced_bound,
     root,
     sign_residuals,
 )
@@ -80,26 +75,6 @@ def test_the_price_is_enclosed(penalty, rng):
     assert found.rad <= 1e-12
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_the_bound_is_that_of_the_tangent_by_another_minimiser(penalty, rng):
-    W, P, ridge, loss = penalty.allowed(rng.normal(size=(K, M + 1))), rng.normal(size=(K, M + 1)), 0.7, 9.0
-
-    def tangent(u):
-        U = penalty.allowed(u.reshape(K, M + 1))
-        return loss - (P * (U - W)).sum() + 0.5 * ridge * (U**2).sum() + penalty.value(U)
-
-    found = priced_bound(penalty, Ball(loss), Ball(P.T.copy(), np.zeros((M + 1, K))), W, ridge)
-    best = tangent((penalty.shrunk(P) / ridge).ravel())
-    assert found.lower <= best * (1.0 + 1e-14)
-    assert found.mid == pytest.approx(best, rel=1e-12)
-    tried = so.minimize(tangent, np.zeros(K * (M + 1)), method="Powell").fun
-    assert tried >= found.lower
-    low = priced_bound(penalty, Ball(-50.0), Ball(P.T.copy(), np.zeros((M + 1, K))), W, ridge)
-    assert (low.mid, low.rad) == (0.0, 0.0)  # what costs nothing less than nothing
-    wide = priced_bound(penalty, Ball(loss, 0.5), Ball(P.T.copy(), np.full((M + 1, K), 0.01)), W, ridge)
-    assert wide.lower < found.lower - 0.5
-
-
 def test_signs_that_are_not_kept_are_a_residual_relative_to_the_largest_weight():
     penalty, asked = FacePenalty.of(2, signs={0: 1}), np.array([[-3.0, 2.0, 6.0]])
     (one,) = sign_residuals(penalty, asked, penalty.allowed(asked))
@@ -114,29 +89,6 @@ def test_roots_are_between_those_of_the_ends(rad):
     assert (found.lower <= np.sqrt(np.maximum(squares.lower, 0.0))).all()
     assert (found.upper >= np.sqrt(squares.upper)).all()
     assert (found.rad <= np.sqrt(2.0 * rad) / 2.0 * (1.0 + 1e-9) + 1e-15 * (1.0 + found.mid)).all()
-
-
-def test_what_is_held_of_sums_is_the_most_that_a_length_allows_and_never_longer():
-    rng = np.random.default_rng(0)
-    for penalty in (FacePenalty.of(M, group=1.5, groups=[range(M)]), FacePenalty.of(M, group=0.6)):
-        for scale in (0.1, 1.0, 10.0):
-            cut = scale * rng.normal(size=(K, M))
-            q = held_of_sums(penalty, cut)
-            others = rng.normal(size=(200, K, M))
-            for other in [penalty.shrunk(np.pad(cut, ((0, 0), (0, 1))))[:, :-1] - cut, *others]:
-                longest = np.maximum(penalty.lengths(other), 1e-300)[penalty.groups]
-                other *= penalty.group / longest
-                assert np.abs(cut - q).sum() <= np.abs(cut - other).sum() + 1e-9
-    # In floating point n ones are as long as the root of n, which may be rounded down.
-    down = 0
-    for n in range(2, 40):
-        for scale in (1.0, 3.0, 1.0 / 3.0):
-            cut = np.full((1, n), scale)
-            penalty = FacePenalty.of(n, group=float(np.sqrt(np.sum(cut**2))), groups=[range(n)])
-            tau = Fraction(penalty.group)
-            down += n * Fraction(scale) ** 2 > tau**2
-            assert sum(Fraction(v) ** 2 for v in held_of_sums(penalty, cut).ravel().tolist()) <= tau**2
-    assert down > 10
 
 
 def test_groups_hold_their_price_along_faces_in_use_all_of_small_pulls_and_nothing_of_none():

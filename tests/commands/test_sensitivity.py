@@ -24,7 +24,6 @@ from formulations import (
     pc_slp,
     plume,
     polyceptron,
-    polyceptron_sparse,
     rmm,
     sigma_svm,
     spla1,
@@ -33,7 +32,6 @@ from formulations import (
 from formulations import sensitivity as slopes
 from formulations import whitening as metric
 from formulations.class_faces import BIAS, Owners
-from formulations.face_penalty import FacePenalty
 from formulations.polyhedral import belonging
 from polyopt import (
     PCSLP,
@@ -182,18 +180,6 @@ def of_polyceptron(data):
     return Polyceptron(2, solver="exact", radius=0.15, n_init=2, random_state=0), {"radius": at}
 
 
-def of_polyceptron_l1(data):
-    def at(m, radius, price):
-        penalty = FacePenalty.of(data.X.shape[1], l1=price)
-        given = (data.X, data.y, 2, m.assignment_, data.w, radius)
-        return value(polyceptron_sparse.fixed_assignment(*given, penalty=penalty))
-
-    return Polyceptron(2, radius=0.2, l1=0.8, n_init=2, random_state=0), {
-        "radius": lambda m, radius: at(m, radius, m.l1),
-        "l1": lambda m, price: at(m, m.radius, price),
-    }
-
-
 def of_pc_slp(data):
     def at(m, radius):
         return value(pc_slp.step(data.X, data.y, 2, m.assignment_, data.w, radius))
@@ -249,7 +235,6 @@ MACHINES = {
     "cpm-max": lambda data: of_cpm(data, loss="max"),
     "cpm-worst": lambda data: of_cpm(data, margin="worst"),
     "polyceptron": of_polyceptron,
-    "polyceptron-l1": of_polyceptron_l1,
     "pc-slp": of_pc_slp,
     "spla1": of_spla1,
     "plume": of_plume,

@@ -20,7 +20,7 @@ SCIP = "SCIP" in cp.installed_solvers()
 
 
 # At seed 0 every family demonstrates itself (tests/whole/test_docstrings.py).
-@pytest.mark.cases(0, "[svm]", "[cpm]", "[rmm]", "[rmm_bounded]", "[plume_sparse]", "[cpm_integer]", "[l0]")
+@pytest.mark.cases(0, "[svm]", "[cpm]", "[rmm]", "[rmm_bounded]", "[plume]", "[cpm_integer]", "[l0]")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_program_is_proven(name):
     checks = verify(1, (name,))

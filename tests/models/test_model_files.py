@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import polyopt
 from polyopt.datasets import Dataset
+from polyopt.estimators.spla1 import SPLA1
 from polyopt.estimators.svm import SVM
 from polyopt.models import Model, facts_of_fit, load_model, save_model
 from polyopt.models.facts import digest
@@ -213,6 +214,19 @@ def test_a_later_version_and_other_contents_are_named(tmp_path):
     pipeline = Model.of(SVM(), method="svm").pipeline
     skops.io.dump({"format": "polyopt model, version 2", "about": about, "pipeline": pipeline}, path)
     refused(path, "is not a model saved by 'polyopt fit', or it is damaged")
+
+
+@pytest.mark.parametrize(("name", "value"), [("l1", 0.5), ("signs", [1, -1]), ("max_features", 1)])
+def test_a_parameter_that_is_no_more_is_refused_unless_it_changed_nothing(tmp_path, name, value):
+    machine, path = SPLA1(1).fit(points(2), np.repeat([0, 1], 8)), tmp_path / "m.skops"
+    setattr(machine, name, None if name != "l1" else 0.0)
+    save_model(Model.of(machine, method="spla1"), path)
+    assert load_model(path).method == "spla1"
+    setattr(machine, name, value)
+    about = json.dumps({"feature_names": None, "target": 0, "method": "spla1", "facts": {}})
+    pipeline = Model.of(machine, method="spla1").pipeline
+    skops.io.dump({"format": "polyopt model, version 2", "about": about, "pipeline": pipeline}, path)
+    refused(path, f"holds a SPLA1 that was fitted with {name}, which it no longer has: fit it again without")
 
 
 def test_facts_are_plain(tmp_path):

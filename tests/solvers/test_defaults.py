@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.cases import in_turn
 
-from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron, priced_newton
+from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron
 from polyopt.solvers.cpm import dual, priced_sgd, sgd
 from polyopt.solvers.decomposition import driver, run
 from polyopt.solvers.l0 import milp, node, tree
@@ -20,13 +20,12 @@ DEFAULTS = {
     interior_point.solve_interior_point: {"tol": 1e-8, "max_iter": None, "D": None, "weights": None},
     osqp_dual.solve_osqp_dual: {"tol": 1e-12, "B": np.inf},
     logistic.solve_logistic: {"tol": 1e-8, "max_iter": 100, "method": "newton"},
-    plume.maximise: {"tol": 1e-9, "max_iter": 200, "method": "newton", "penalty": None},
+    plume.maximise: {"tol": 1e-9, "max_iter": 200, "method": "newton"},
     dual.solve_cpm_dual: {"tol": 1e-3, "max_iter": 1000, "scale": 1.0, "start": None, "shrink": True},
     dual.dual_machine: {"tol": 1e-3, "scale": 1.0, "shrink": True},
     sgd.solve_cpm_sgd: {"tol": 1e-4, "max_iter": 100, "scale": 1.0, "perplexity": 1.0, "average": True},
     sgd.CpmSgd: {"perplexity": 1.0, "average": True, "scale": 1.0, "dtype": np.float32},
     priced_sgd.solve_priced_sgd: {"tol": 1e-4, "max_iter": 100},
-    priced_newton.minimise_priced: {"tol": 1e-8, "max_iter": 100},
     descend: {"tol": 1e-9, "max_iter": 100, "softness": (1.0, 0.3), "most": None},
     polish: {"tol": 1e-6, "max_iter": 1000},
     milp.solve_l0_milp: {"tol": 1e-6, "start": None},

@@ -10,7 +10,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.solvers import logistic
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.logistic import Regressions, positive_factor, solve_logistic, solve_scaled
+from polyopt.solvers.logistic import positive_factor, solve_logistic, solve_scaled
 
 RIDGE = 0.3
 
@@ -39,15 +39,6 @@ def test_values_slopes_and_curvatures_are_those_of_the_formula(data, kind):
     assert away == pytest.approx(1.0 / (1.0 + np.exp(y * (X @ w[:-1] + w[-1]))))
     H = slopes(lambda v: logistic._loss(X, y, c, v, RIDGE)[1], w)
     assert logistic._hessian(kind(X), c * away * (1.0 - away), RIDGE) == pytest.approx(H, abs=1e-7)
-    # Several faces are one function.
-    W, weights = np.stack([w, -0.5 * w]), np.column_stack([c, c[::-1]])
-    both = Regressions(kind(X), y, weights, RIDGE)
-    value, slope = both(W)
-    assert value == pytest.approx(sum(loss(X, y, own, v) for own, v in zip(weights.T, W, strict=True)))
-    for k in range(2):
-        assert slope[k] == pytest.approx(logistic._loss(X, y, weights[:, k], W[k], RIDGE)[1])
-    H = slopes(lambda v: both(v.reshape(2, 4))[1].ravel(), W.ravel())
-    assert both.hessian(W) == pytest.approx(H, abs=1e-7)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

@@ -8,7 +8,7 @@ from helpers.interpreted import interpreted
 
 from formulations.face_penalty import FacePenalty
 
-(model,) = interpreted("polyopt.solvers.priced_model")
+(model,) = interpreted("polyopt.solvers.logistic_polytopes.priced_model")
 K, M = 2, 4
 PRICES = {
     "none": {}, "l1": {"l1": 0.5}, "signs": {"signs": [1, 0, -1, 0]},
@@ -59,14 +59,14 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
         assert least <= value(penalty, W, slope, H, W)
         assert (penalty.signs * found[:, :-1] >= 0).all()
         there = (slope.ravel() + H @ (found - W).ravel()).reshape(W.shape)
-        assert model.gap_of(penalty, found, there, 0.3) <= 1e-10
+        assert model._gap(penalty, found, there, 0.3) <= 1e-10
         for _ in range(20):
             V = penalty.allowed(found + rng.choice([1e-3, 0.1, 1.0]) * rng.normal(size=W.shape))
             here = value(penalty, W, slope, H, V)
             assert here >= least - 1e-10
             # What any other point is above it is no more than its gap.
             push = (slope.ravel() + H @ (V - W).ravel()).reshape(W.shape)
-            assert here - least <= model.gap_of(penalty, V, push, 0.3) + 1e-10
+            assert here - least <= model._gap(penalty, V, push, 0.3) + 1e-10
         # With some entries held at 0, it is the best of the others.
         some = rng.random(W.shape) < 0.6
         held = model.least_of_model(penalty, places, W * some, slope, H, 0.3, some, 1e-12)
@@ -76,7 +76,7 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
             V = penalty.allowed(held + 0.01 * rng.normal(size=W.shape) * some)
             assert value(penalty, W * some, slope, H, V) >= ends - 1e-10
         # A wide gap is enough at once.
-        assert model.gap_of(penalty, W, slope, 0.3) >= 0.0
+        assert model._gap(penalty, W, slope, 0.3) >= 0.0
 
 
 @pytest.mark.parametrize("prices", PRICES)

@@ -20,9 +20,9 @@ from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.interior_point import intercept, solve_interior_point, system
 from polyopt.solvers.interior_point.crew import Change, bring
 from polyopt.solvers.interior_point.system import Regulariser, System
+from polyopt.solvers.logistic_polytopes.orthant import step_within
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
-from polyopt.solvers.orthant import step_within
 from polyopt.solvers.osqp_dual import solve_osqp_dual
 from polyopt.solvers.persistent_lp import PersistentLP
 from polyopt.solvers.progress import printer

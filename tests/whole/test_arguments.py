@@ -173,8 +173,7 @@ MACHINES = [
     ),
     (
         polyopt.Polyceptron,
-        f"{FACES} radius=positive-or-inf step=positive threshold=not-negative patience=count-or-none "
-        "l1=not-negative",
+        f"{FACES} radius=positive-or-inf step=positive threshold=not-negative patience=count-or-none",
     ),
     (polyopt.PCSLP, f"{FACES} radius=positive-or-inf"),
     (polyopt.SPLA1, f"{FACES} ridge=positive tol=tolerance patience=count inner=count"),

@@ -26,9 +26,8 @@ __all__ = ["state_logistic_polytopes", "state_plume"]
 
 
 def state_plume(
-    X: Matrix, y: Vector, W: Vector, R: Vector, gamma: float, ridge: float, costs: Vector,
-    penalty: FacePenalty | None,
-) -> Statement:  # fmt: skip
+    X: Matrix, y: Vector, W: Vector, R: Vector, gamma: float, ridge: float, costs: Vector
+) -> Statement:
     """The statement of PLUME's M-step at responsibilities R, less the weighted entropy of these.
 
     The gate pays C γ times (1/γ) ln Σ exp(−γ s_k), a face C γ R s_k, and an expert C R ln(1 + exp(−y s_k)).
@@ -45,8 +44,6 @@ def state_plume(
         Responsibilities.
     gamma, ridge : float
         Sharpness of the gate, and ρ.
-    penalty : FacePenalty or None
-        The price of the weights.
     """
     s, n, K = scores(X, W), len(y), len(W)
     weights = [Fraction(c) for c in costs.tolist()]
@@ -73,7 +70,7 @@ def state_plume(
         constant += float(costs.sum() * np.log(K))
     told = {
         "features": {"kind": "lifted"},
-        "size": priced({"kind": "square", "factor": numeral(0.5 * ridge)}, penalty),
+        "size": {"kind": "square", "factor": numeral(0.5 * ridge)},
         "faces": K,
         "intercept": False,
         "rows": rows,

@@ -2,10 +2,10 @@
 
 For an assignment and a soft maximum of softness t the objective is convex, and smooth but for its prices: the
 kinks of λ are met by steps within an orthant, those of groups by the least of the quadratic model with the
-price as it is (:mod:`polyopt.solvers.priced_model`). Its optimum is above that of the assignment's program by
-no more than t Σ α ln L over the samples that two faces of the other class hold, and those are few: as t
-falls, so does the gap to the bound that the multipliers give. Between two steps every sample takes its best
-face, which lowers the objective, too.
+price as it is (:mod:`polyopt.solvers.logistic_polytopes.priced_model`). Its optimum is above that of the
+assignment's program by no more than t Σ α ln L over the samples that two faces of the other class hold, and
+those are few: as t falls, so does the gap to the bound that the multipliers give. Between two steps every
+sample takes its best face, which lowers the objective, too.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scipy.special import entr
 from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
+from polyopt.solvers.logistic_polytopes.orthant import step_within
+from polyopt.solvers.logistic_polytopes.priced_model import Places, least_of_model
 from polyopt.solvers.logistic_polytopes.smooth import bound, shares_of
-from polyopt.solvers.orthant import step_within
-from polyopt.solvers.priced_model import Places, least_of_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,6 @@ step of Newton's is nearly its optimum. A gap says when it is enough: for pulls 
 every eigenvalue of H,
 
     ρ/2 ‖V‖² + price(V) + ‖shrunk P‖²/(2ρ) − P·V  ≥  what V is above the optimum.
-
-The same gap holds of any convex function with a ridge ρ in it, and its own slope (:func:`gap_of`).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compiled import njit
-from polyopt.solvers.orthant import step_within
+from polyopt.solvers.logistic_polytopes.orthant import step_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-__all__ = ["Places", "gap_of", "least_of_model"]
+__all__ = ["Places", "least_of_model"]
 
 _SWEEPS, _ROUNDS = 3, 60  # sweeps between two steps of Newton's, and such rounds at most
 _SHORTER = 6  # halvings of a step of Newton's
@@ -74,18 +72,8 @@ class Places:
         return Places(starts, np.argsort(labels, kind="stable"), up, down, prices, smooth)
 
 
-def gap_of(penalty: FacePenalty, W: Vector, slope: Vector, ridges: Vector | float) -> float:
-    """What some faces are above the optimum at most, but for rounding; 0 or more.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The price; W keeps its signs.
-    W, slope : ndarray of shape (K, m+1)
-        Faces, and the slope there of the convex function without the price.
-    ridges : float or ndarray of shape (m+1,)
-        ρ: the function less ρ/2 times the squares is convex. Alike within a group of features.
-    """
+def _gap(penalty: FacePenalty, W: Vector, slope: Vector, ridges: Vector) -> float:
+    """What faces W (K, m+1) with this slope are above the optimum at most, but for rounding; 0 or more."""
     pulls = ridges * W - slope
     left = penalty.shrunk(pulls)
     own = 0.5 * (ridges * W * W + left * left / ridges) - pulls * W
@@ -93,7 +81,7 @@ def gap_of(penalty: FacePenalty, W: Vector, slope: Vector, ridges: Vector | floa
 
 
 def least_of_model(
-    penalty: FacePenalty, places: Places, W: Vector, slope: Vector, H: Vector, ridges: Vector | float,
+    penalty: FacePenalty, places: Places, W: Vector, slope: Vector, H: Vector, ridges: Vector,
     active: NDArray[np.bool_], enough: float,
 ) -> Vector:  # fmt: skip
     """Faces (K, m+1) near the least of the model, and never above W in it.
@@ -106,8 +94,8 @@ def least_of_model(
         Where to begin, with signs kept, and g.
     H : ndarray of shape (K(m+1), K(m+1))
         Positive definite in the active entries.
-    ridges : float or ndarray of shape (m+1,)
-        As in :func:`gap_of`, below H.
+    ridges : ndarray of shape (m+1,)
+        ρ, below every eigenvalue of H; alike within a group of features.
     active : ndarray of bool, shape (K, m+1)
         The entries that may change; the others are 0.
     enough : float
@@ -119,7 +107,7 @@ def least_of_model(
 
     def is_enough() -> bool:
         left = np.where(moves, r, 0.0).reshape(W.shape)
-        return gap_of(penalty, v.reshape(W.shape), left, ridges) <= enough
+        return _gap(penalty, v.reshape(W.shape), left, ridges) <= enough
 
     value = penalty.value(W)
     for _ in range(_ROUNDS):
