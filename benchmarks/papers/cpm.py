@@ -150,15 +150,6 @@ def _figure_2() -> Seen:
     )
 
 
-def _stream() -> Seen:
-    rows = table_of("cpm_stream")
-    last = rows.iloc[-1]
-    return "done", (
-        f"{last['rows seen'] / 1e6:.1f} million deformed digits of our own making as a stream, test error "
-        f"{last['test error, %']:.2f} %."
-    )
-
-
 CHAPTER = Chapter(
     "The Convex Polytope Machine",
     "Kantchelian, Tschantz, Huang, Bartlett, Joseph and Tygar, Large-Margin Convex Polytope Machine (2014)",
@@ -233,7 +224,6 @@ CHAPTER = Chapter(
         Item("Table 1, MNIST-2, tuned over more", "cpm_errors", lambda: _row(_MNIST)),
         Item("Table 1, A9A, tuned over more", "cpm_errors", lambda: _row(_A9A)),
         Item("Section 5.3, MNIST with ten classes", "cpm_errors", lambda: _row(_TEN)),
-        Item("MNIST8m-2 as a stream", "cpm_stream", _stream),
         Item("Ties of votes at random", "test_cpm_use.py::test_random_ties_are_an_option_of_the_machine"),
     ),
 )
