@@ -39,13 +39,7 @@ def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
 
 
 def as_printed(rows: pd.DataFrame) -> pd.DataFrame:
-    """The claims, from the splits of all cells.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        As ``l0_tables`` keeps them.
-    """
+    """The claims, from the splits of all cells."""
     table = []
     for rule in RULES:
         by_rule = rows[rows["rule"] == rule]

@@ -158,14 +158,9 @@ def _choose(machine: Any, grid: list[dict[str, Any]], X: Any, y: Any) -> tuple[d
 def chosen_place(errors: np.ndarray, sizes: np.ndarray, rule: str) -> int:
     """The settings that a rule chooses.
 
-    Parameters
-    ----------
-    errors, sizes : ndarray of shape (settings, folds)
-        Errors on the fold left out, and numbers of support vectors.
-    rule : {"error", "sparsity"}
-        The least error, then the fewest support vectors; or the fewest support vectors within one standard
-        error of the least error, the standard error being that of the settings with the least; then the
-        least error.
+    `errors` and `sizes` have shape (settings, folds). The rule "error" takes the least error, then the
+    fewest support vectors; "sparsity" the fewest support vectors within one standard error of the least
+    error, the standard error being that of the settings with the least, and then the least error.
     """
     error, size = errors.mean(axis=1).round(9), sizes.mean(axis=1)
     best = int(np.lexsort((size, error))[0])
@@ -178,12 +173,7 @@ def chosen_place(errors: np.ndarray, sizes: np.ndarray, rule: str) -> int:
 def as_printed(rows: pd.DataFrame, whole: bool = True) -> pd.DataFrame:
     """Ours and the slides' cells, one row per kernel, data, method and rule.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per split, as they are kept.
-    whole : bool
-        Whether cells of the slides that are not computed are shown as well.
+    `whole`: cells of the slides that are not computed are shown as well.
     """
     cells = []
     by = dict(iter(rows.groupby(["kernel", "data", "method", "rule"])))
@@ -201,13 +191,7 @@ def as_printed(rows: pd.DataFrame, whole: bool = True) -> pd.DataFrame:
 
 
 def meets(group: pd.DataFrame) -> bool:
-    """Whether a cell's share is at or below the slides', at an error within a deviation of theirs.
-
-    Parameters
-    ----------
-    group : DataFrame
-        The splits of one cell.
-    """
+    """Whether a cell's share is at or below the slides', at an error within a deviation of theirs."""
     first = group.iloc[0]
     printed = PRINTED[first["kernel"], first["data"], first["method"]]
     no_worse = group["error"].mean() <= printed.error + printed.error_deviation

@@ -188,13 +188,7 @@ def _pair(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def pair_cells(folds: pd.DataFrame) -> list[dict[str, Any]]:
-    """The cells of SPLA1 and PLUME, of the repetitions that are there of both.
-
-    Parameters
-    ----------
-    folds : DataFrame
-        One row per fold, as they are kept.
-    """
+    """The cells of SPLA1 and PLUME, of the repetitions that are there of both."""
     both = folds.groupby(["data", "repetition"])["method"].transform("nunique") == len(_PAIR)
     groups = folds[both].groupby(["data", "method"], sort=False)
     return [_summary(*key, group.sort_values(["repetition", "fold"])) for key, group in groups]

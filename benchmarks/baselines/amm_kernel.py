@@ -54,22 +54,8 @@ def show(
 ) -> int:  # fmt: skip
     """Show the samples in that order; return how many weights were pruned.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m+1)
-        Samples, with a last column of ones.
-    codes : ndarray of int, shape (n,)
-        Their classes.
-    order : ndarray of int
-        The samples to show.
-    sums : ndarray of shape (n_classes, limit, m+1)
-        The running sums; changed.
-    counts : ndarray of int, shape (n_classes,)
-        How many of them each class has; changed.
-    steps : int
-        Steps taken before.
-    lam, prune_every, c
-        As in the estimator.
+    `X` (n, m+1) has a last column of ones; `sums` (n_classes, limit, m+1) and `counts` (n_classes,) are
+    changed; `steps` were taken before.
     """
     n_classes, limit = sums.shape[0], sums.shape[1]
     pruned = 0
@@ -102,14 +88,8 @@ def show(
 def prune(sums: NDArray[Any], counts: Integers, size: float) -> int:
     """Drop the smallest weights, as many as have ``Σ‖u‖² <= size²`` together; return how many.
 
-    Parameters
-    ----------
-    sums : ndarray of shape (n_classes, limit, m+1)
-        The running sums; those that stay are moved together.
-    counts : ndarray of int, shape (n_classes,)
-        How many of them each class has; changed. The last weight of a class stays, however small.
-    size : float
-        Threshold.
+    Of `sums` (n_classes, limit, m+1) those that stay are moved together. A class keeps its last weight,
+    however small.
     """
     limit, total = sums.shape[1], 0
     norms = np.full(len(counts) * limit, np.inf)  # of weights that may still go

@@ -149,16 +149,7 @@ def fisher_direction(
 ) -> tuple[Vector, float]:
     """The discriminant of two classes: expansion coefficients, shape (n,), and intercept.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Gram matrix.
-    positive : ndarray of bool, shape (n,)
-        Which samples are of the positive class.
-    eps : float
-        ε, positive.
-    regularization : {"ridge", "mika"}
-        Which matrix it is added to: see :class:`KernelLDA`.
+    `regularization` is as in :class:`KernelLDA`.
     """
     members = np.column_stack([~positive, positive]).astype(float)
     means = members / members.sum(axis=0)  # (n, 2): K means are m₋ and m₊

@@ -34,17 +34,7 @@ class LargestScore:
 def coded_labels(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes, sorted, and for each label the number of its class.
 
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels.
-    name : str
-        The classifier that asks, for the message.
-
-    Raises
-    ------
-    ValueError
-        Labels that are not of classes, or of one class only.
+    Raise ValueError for labels that are not of classes, or of one class only; `name` is the classifier's.
     """
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)

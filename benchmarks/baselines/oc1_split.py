@@ -46,12 +46,7 @@ def impurity(sides: Vector, criterion: int) -> float:
     Gini is ``Σ_s p_s (1 − Σ_c p_sc²)``, entropy ``−Σ_s p_s Σ_c p_sc log2 p_sc``, and twoing, which is
     to be large, counts as ``1 − p_l p_r (Σ_c |p_lc − p_rc|)²``.
 
-    Parameters
-    ----------
-    sides : ndarray of shape (2, n_classes)
-        Weight of each class on either side.
-    criterion : int
-        One of the values of ``CRITERIA``.
+    `sides` (2, n_classes) has the weight of each class on either side.
     """
     n_classes = sides.shape[1]
     left = right = 0.0
@@ -80,14 +75,7 @@ def impurity(sides: Vector, criterion: int) -> float:
 def impurity_of_sides(V: Vector, codes: Integers, weights: Vector, n_classes: int, criterion: int) -> float:
     """Impurity of the split into ``V > 0`` and the rest.
 
-    Parameters
-    ----------
-    V : ndarray of shape (n,)
-        Values at the hyperplane.
-    codes, weights : ndarray of shape (n,)
-        Classes and weights of the samples.
-    n_classes, criterion : int
-        As in :func:`impurity`.
+    `V` (n,) has the values at the hyperplane.
     """
     sides = np.zeros((2, n_classes))
     for j in range(len(V)):
@@ -101,12 +89,7 @@ def best_step(
 ) -> tuple[float, float]:
     """The least impurity of the splits ``V + α r > 0`` over all α, and the first α that has it.
 
-    Parameters
-    ----------
-    V, r : ndarray of shape (n,)
-        Values at the hyperplane, and what a unit of α adds to them.
-    codes, weights, n_classes, criterion
-        Arguments as in :func:`impurity_of_sides`.
+    `V` (n,) has the values at the hyperplane, `r` what a unit of α adds to them.
     """
     sides = np.zeros((2, n_classes))
     movers, crossings, count = np.empty(len(V), np.int64), np.empty(len(V)), 0
@@ -159,20 +142,7 @@ def move(
 ) -> tuple[float, float]:
     """Move to the best α if that is better, or as good and the lot falls so; return α and impurity.
 
-    Parameters
-    ----------
-    V : ndarray of shape (n,)
-        Values at the hyperplane; changed.
-    r : ndarray of shape (n,)
-        What a unit of α adds to them.
-    current : float
-        Impurity before.
-    patience : float
-        Probability of a move that changes nothing.
-    codes, weights, n_classes, criterion
-        Arguments as in :func:`impurity_of_sides`.
-    state : ndarray of uint64, shape (1,)
-        State of the random numbers; changed.
+    `V` and `state` are changed; `patience` is the probability of a move that changes nothing.
     """
     value, alpha = best_step(V, r, codes, weights, n_classes, criterion)
     if value >= current - SAME and _uniform(state) >= patience:
@@ -216,18 +186,8 @@ def climb(
     that changes nothing is 1 at first and falls by 0.1 with each. Step 2 tries up to `n_jumps` random
     directions; one that improves leads back to step 1.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (m+1, n)
-        Samples in columns, with a last row of ones.
-    codes, weights, n_classes, criterion
-        Arguments as in :func:`impurity_of_sides`.
-    a : ndarray of shape (m+1,)
-        The hyperplane; changed.
-    n_jumps : int
-        Random directions tried at a local minimum.
-    state : ndarray of uint64, shape (1,)
-        State of the random numbers; changed.
+    `columns` (m+1, n) has the samples in columns, with a last row of ones; the hyperplane `a` and the
+    `state` of the random numbers are changed.
     """
     V, r = _product(a, columns, np.empty(columns.shape[1])), np.empty(columns.shape[1])
     current = impurity_of_sides(V, codes, weights, n_classes, criterion)

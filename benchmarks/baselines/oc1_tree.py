@@ -22,21 +22,11 @@ __all__ = ["Growth", "Tree", "grow", "pruned"]
 
 @dataclass(frozen=True)
 class Tree:
-    """A binary tree of hyperplanes, nodes in preorder: the root first, children after their parent.
+    """A binary tree of hyperplanes, nodes in preorder: the root first, children after their parent."""
 
-    Attributes
-    ----------
-    W : ndarray of shape (n_nodes, m+1)
-        Hyperplanes, bias last; zeros at leaves.
-    children : ndarray of int, shape (n_nodes, 2)
-        Where a sample goes next, with ``W'x̃ <= 0`` and with ``W'x̃ > 0``; -1 at leaves.
-    counts : ndarray of shape (n_nodes, n_classes)
-        Weight of the classes among the training samples of each node.
-    """
-
-    W: Vector
-    children: Integers
-    counts: Vector
+    W: Vector  # hyperplanes, bias last; zeros at leaves
+    children: Integers  # where a sample goes next, with ``W'x̃ <= 0`` and with ``W'x̃ > 0``; -1 at leaves
+    counts: Vector  # weight of the classes among the training samples of each node
 
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
@@ -44,13 +34,7 @@ class Tree:
         return self.children[:, 0] < 0
 
     def path(self, X: Vector) -> list[tuple[Integers, Integers]]:
-        """For each level, the samples that come so deep and the nodes they are at.
-
-        Parameters
-        ----------
-        X : ndarray of shape (t, m), C order
-            Samples.
-        """
+        """For each level, the samples that come so deep and the nodes they are at."""
         samples, nodes = np.arange(len(X)), np.zeros(len(X), dtype=np.int64)
         levels = []
         while len(samples):
@@ -92,21 +76,7 @@ class Growth:
 
 
 def grow(X: Vector, codes: Integers, weights: Vector, n_classes: int, how: Growth, random: Generator) -> Tree:
-    """Grow a tree until its leaves are pure or nothing lowers the impurity.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, m), C order
-        Samples.
-    codes, weights : ndarray of shape (n,)
-        Their classes and weights.
-    n_classes : int
-        Number of classes.
-    how : Growth
-        Settings.
-    random : Generator
-        Source of the random starts and jumps.
-    """
+    """Grow a tree until its leaves are pure or nothing lowers the impurity."""
     W: list[Vector] = []
     children: list[list[int]] = []
     counts: list[Vector] = []
@@ -174,12 +144,7 @@ def pruned(tree: Tree, X: Vector, codes: Integers, weights: Vector) -> Tree:
     adds, becomes a leaf, again and again: Breiman, Friedman, Olshen & Stone, 1984, chapter 3. Of
     subtrees with the same error the smallest is taken.
 
-    Parameters
-    ----------
-    tree : Tree
-        The tree.
-    X, codes, weights
-        The held-out samples, their classes and weights.
+    `X`, `codes` and `weights` are of the held-out samples.
     """
     majority = tree.counts.argmax(axis=1)
     risk = tree.counts.sum(axis=1) - tree.counts.max(axis=1)

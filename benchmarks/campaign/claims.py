@@ -59,33 +59,18 @@ _MOST_SECONDS, _MOST_BYTES = 60.0, 1 << 30
 
 @dataclass
 class Outcome:
-    """Counts of mutations by kind, and what should not be.
+    """Counts of mutations by kind, and what should not be."""
 
-    Attributes
-    ----------
-    refused, accepted : Counter
-        By kind of mutation; those accepted are true.
-    faults : list of str
-        False claims that were accepted, tracebacks, overruns and other lines than there should be.
-    slowest : float
-        Seconds of the slowest check.
-    """
-
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)  # by kind of mutation; those accepted are true
     accepted: Counter[str] = field(default_factory=Counter)
+    # false claims that were accepted, tracebacks, overruns and other lines than there should be
     faults: list[str] = field(default_factory=list)
-    slowest: float = 0.0
+    slowest: float = 0.0  # seconds of the slowest check
 
 
 @cache
 def claims_of(name: str) -> tuple[dict[str, Any], bytes]:
-    """A file of claims about 12 samples by one of the machines, and its data in the svmlight format.
-
-    Parameters
-    ----------
-    name : str
-        A key of ``MACHINES``.
-    """
+    """A file of claims about 12 samples by one of the machines, and its data in the svmlight format."""
     rng = np.random.default_rng(7)
     n = 15 if name == "pairs" else 8 if name in ("tree", "l0") else 12
     X = rng.normal(size=(n, 2)).round(3)
@@ -136,21 +121,7 @@ def _is_still_true(told: dict[str, Any], data: bytes, name: str) -> bool:
 def mutate(name: str, kind: str, draw: random.Random, folder: Path, outcome: Outcome) -> bool:
     """Break one thing of a machine's claims, run the checker, and count what it says.
 
-    Parameters
-    ----------
-    name, kind : str
-        A key of ``MACHINES``, and one of ``KINDS``.
-    draw : random.Random
-        What draws.
-    folder : Path
-        Where both files go.
-    outcome : Outcome
-        What is counted.
-
-    Returns
-    -------
-    bool
-        False if the claims have no place for such a mutation.
+    Return False if the claims have no place for such a mutation.
     """
     found = mutated(*claims_of(name), draw, kind)
     if found is None:
@@ -179,15 +150,7 @@ def mutate(name: str, kind: str, draw: random.Random, folder: Path, outcome: Out
 
 
 def run(count: int, seed: int = 0) -> Outcome:
-    """Mutations of all kinds and claims in turn.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    seed : int
-        Of what is drawn.
-    """
+    """Mutations of all kinds and claims in turn."""
     draw, outcome, made = random.Random(seed), Outcome(), 0
     with tempfile.TemporaryDirectory() as folder:
         while made < count:

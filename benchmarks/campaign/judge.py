@@ -56,28 +56,15 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is true: the model's value, the best value known in the claim's scope, and errors of both.
+    """What is true: the model's value, the best value known in the claim's scope, and errors of both."""
 
-    Attributes
-    ----------
-    value, error : float
-        The objective at the model, and the error of that.
-    best, best_error : float
-        The objective at the best feasible point known.
-    beyond : float
-        By how much the model breaks its hard rows, in their units.
-    unit : float
-        What a violation is relative to.
-    bounded : bool
-        Whether the model's value belongs to the program of the bound (not for an indefinite matrix).
-    """
-
-    value: Any
+    value: Any  # the objective at the model, and the error of that
     error: Any
-    best: Any
+    best: Any  # the objective at the best feasible point known
     best_error: Any
-    beyond: float = 0.0
-    unit: float = 1.0
+    beyond: float = 0.0  # by how much the model breaks its hard rows, in their units
+    unit: float = 1.0  # what a violation is relative to
+    # whether the model's value belongs to the program of the bound (not for an indefinite matrix)
     bounded: bool = True
 
 
@@ -90,15 +77,7 @@ class Untruth:
 
 
 def judge(claimed: Claimed, truth: Truth) -> list[Untruth]:
-    """Every claim of a certificate that the truth refutes.
-
-    Parameters
-    ----------
-    claimed : Claimed
-        The claim.
-    truth : Truth
-        The facts.
-    """
+    """Every claim of a certificate that the truth refutes."""
     p, d, name = claimed.primal, claimed.dual, claimed.claim
     value, best = truth.value, truth.best
     if name in _MODEST:
@@ -144,20 +123,9 @@ def judge_outputs(
 ) -> list[Untruth]:
     """Outputs that are not those of the model: they cost otherwise, or put a sample on the other side.
 
-    Parameters
-    ----------
-    given, true : ndarray of shape (n,)
-        Outputs as the model gives them, and as its vectors imply them in extended precision.
-    error : float or ndarray of shape (n,)
-        Of the true ones.
-    y, costs : ndarray of shape (n,)
-        Labels -1 and +1, costs of slack.
-    value : float
-        The objective, of which a difference is to be a small part.
-    words : str
-        What the outputs are.
-    single : float
-        What is granted relative to the largest output, where outputs are in single precision.
+    `given` are the outputs as the model gives them, `true` those that its vectors imply in extended
+    precision, up to `error`; `single` is granted relative to the largest output, where outputs are in
+    single precision.
     """
     given = np.asarray(given, dtype=np.longdouble)
     if given.shape != true.shape or not np.isfinite(given).all():
@@ -185,18 +153,8 @@ def judge_outputs(
 def judge_fitted(model: Any, X: Any, given: Any, claimed: Claimed, changes: dict[str, Any]) -> list[Untruth]:
     """A fitted model that does not stay what it is when its parameters are set for another fit.
 
-    Parameters
-    ----------
-    model : estimator
-        A fitted one; it has its parameters back afterwards.
-    X : Any
-        Samples.
-    given : ndarray of shape (n,)
-        Their outputs before.
-    claimed : Claimed
-        The certificate before.
-    changes : dict
-        Parameters to set; those that the model does not have are left out.
+    `given` and `claimed` are its outputs and its certificate before the `changes`; the parameters are set
+    back.
     """
     before = model.get_params()
     model.set_params(**{name: value for name, value in changes.items() if name in before})
@@ -226,13 +184,6 @@ def sentence_of(error: BaseException, names: tuple[str, ...] = ()) -> str | None
 
     A refusal is a ValueError or RuntimeError that this library or scikit-learn's validation raises on
     purpose, at a ``raise`` of its own. With `names`, it is to name one of these arguments.
-
-    Parameters
-    ----------
-    error : BaseException
-        What was raised.
-    names : tuple of str
-        Arguments that the words are to name.
     """
     if not isinstance(error, (ValueError, RuntimeError)) or isinstance(
         error, (np.linalg.LinAlgError, RecursionError)

@@ -36,19 +36,7 @@ _WORDS = ("all", "none", "one", "label", "inf", "-inf", "hinge", "logistic", "li
 
 
 def mutated(told, data, draw, kind):
-    """Return a claim file's text and its data after one mutation, or None if there is no place for it.
-
-    Parameters
-    ----------
-    told : dict
-        The file, which stays as it is.
-    data : bytes
-        The samples.
-    draw : random.Random
-        What draws.
-    kind : str
-        One of ``KINDS``.
-    """
+    """Return a claim file's text and its data after one mutation, or None if there is no place for it."""
     if kind in DATA or kind == "empty data":
         changed = _data(data, draw, kind)
         return None if changed is None or changed == data else (json.dumps(told), changed)

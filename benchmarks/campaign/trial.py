@@ -91,16 +91,8 @@ def attempt(
 ) -> Trial:
     """Run a trial.
 
-    Parameters
-    ----------
-    machine : str
-        Its name in the table.
-    act : callable
-        Fits, certifies and judges; returns the claim's name and the claims that are not true.
-    limit : float, optional
-        The fit's time limit.
-    names : tuple of str
-        Arguments one of which a refusal is to name.
+    `act` fits, certifies and judges: it returns the claim's name and the claims that are not true. A
+    refusal is to name one of `names`.
     """
     trial = Trial(machine)
     started = time.process_time()

@@ -40,13 +40,7 @@ ENDS = (DIRECT, *(s.name for s in (Status.SOLVED, Status.CONVERGED, Status.INACC
 
 
 class SingleGram(MatrixGram):
-    """A Gram matrix that is there as a whole, in the precision it has.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Symmetric positive semidefinite matrix.
-    """
+    """A Gram matrix that is there as a whole, in the precision it has."""
 
     K: Matrix
 
@@ -60,31 +54,16 @@ class SingleGram(MatrixGram):
 
 @dataclass
 class Fits:
-    """Machines of one method on the same samples, one per setting.
+    """Machines of one method on the same samples, one per setting."""
 
-    Attributes
-    ----------
-    settings : list of tuple
-        Their settings.
-    coefs, intercepts : list
-        Expansion coefficients, shape (n,), and b.
-    ends : list of str
-        How each solve ended.
-    violations : list of float
-        Violation m - M of the optimality conditions, of outputs computed anew in double precision.
-    shared : int
-        How many are the machine with a smaller C, whose solution serves them as well.
-    seconds : float
-        CPU seconds of the solves.
-    """
-
-    settings: list[Setting] = field(default_factory=list)
-    coefs: list[Vector] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)  # their settings
+    coefs: list[Vector] = field(default_factory=list)  # expansion coefficients, shape (n,), and b
     intercepts: list[float] = field(default_factory=list)
-    ends: list[str] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)  # how each solve ended
+    # violation m - M of the optimality conditions, of outputs computed anew in double precision
     violations: list[float] = field(default_factory=list)
-    shared: int = 0
-    seconds: float = 0.0
+    shared: int = 0  # how many are the machine with a smaller C, whose solution serves them as well
+    seconds: float = 0.0  # CPU seconds of the solves
 
     def add(self, setting: Setting, coef: Vector, b: float, end: str, violation: float) -> None:
         """Add a machine."""
@@ -107,20 +86,10 @@ def pair_record(
 ) -> dict[str, Any]:
     """All that the table needs of a pair.
 
-    Parameters
-    ----------
-    digits, scaling, pair
-        As for :class:`~benchmarks.helpers.digit_pairs.PairData`.
-    methods, kernels : sequence of str
-        The machines and kernels.
-
-    Returns
-    -------
-    dict
-        ``"cells"``: by (kernel, method) validation errors and mean losses of every setting.
-        ``"answers"``: by (line of the table, kernel, method, rule) whether each test sample gets the second
-        digit, packed; the setting chosen; how its solves, and those that chose it, ended; their largest
-        violation. ``"seconds"``: of the processor, in all.
+    "cells": by (kernel, method) validation errors and mean losses of every setting. "answers": by (line of
+    the table, kernel, method, rule) whether each test sample gets the second digit, packed; the setting
+    chosen; how its solves, and those that chose it, ended; their largest violation. "seconds": of the
+    processor, in all.
     """
     started = time.process_time()
     data = PairData(digits, scaling, pair)

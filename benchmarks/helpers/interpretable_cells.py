@@ -40,16 +40,7 @@ def computed(
 ) -> Iterator[dict[str, Any]]:
     """All cells, those first that a file has; the others are kept there as they end.
 
-    Parameters
-    ----------
-    file : Path or None
-        Where; nowhere.
-    models : dict of str to callable
-        How each model is made for a kind of set and a seed.
-    names : list of str
-        Sets.
-    splits : range
-        Seeds of the splits; all sets are done on one before the next.
+    All sets are done on one split before the next; without a file nothing is kept.
     """
     rows = kept_cells(file) if file is not None else []
     yield from rows
@@ -83,21 +74,7 @@ def _at_hand(names: list[str]) -> list[str]:
 def measured(
     name: str, X: pd.DataFrame, y: NDArray[np.int64], split: int, model: str, make: Make
 ) -> dict[str, Any]:
-    """A cell: the model is tuned and fitted on seven tenths of the set, and tested on the rest.
-
-    Parameters
-    ----------
-    name : str
-        The set.
-    X, y
-        Its samples and labels (:func:`~benchmarks.helpers.interpretable_data.load_set`).
-    split : int
-        Seed of the split and of the model.
-    model : str
-        Its name.
-    make : callable
-        What makes it for a kind of set and a seed.
-    """
+    """A cell: the model is tuned and fitted on seven tenths of the set, and tested on the rest."""
     kind = SETS[name].kind
     samples = X.to_numpy() if kind == "numbers" else X
     train, test = train_test_split(np.arange(len(y)), test_size=TEST_SHARE, stratify=y, random_state=split)

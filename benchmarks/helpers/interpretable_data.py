@@ -58,27 +58,14 @@ _OPENML = {"banana": "banana", "magic": "MagicTelescope"}
 
 
 class PublicSet(NamedTuple):
-    """A set: what is in it, where it is from, and which labels are the 1 of two classes.
+    """A set: what is in it, where it is from, and which labels are the 1 of two classes."""
 
-    Attributes
-    ----------
-    kind : str
-        ``"numbers"``, ``"mixed"`` (numbers and categories) or ``"text"``.
-    source : str
-        What the loader calls it.
-    positive : tuple of int
-        The labels that are 1.
-    words : mapping of str to str
-        Of a column of ranks, the words of the categories; none: the numbers are the words.
-    folded : mapping of str to tuple of str
-        Of a category, the columns of 0 and 1 that it is in the file.
-    """
-
-    kind: str
-    source: str
-    positive: tuple[int, ...] = (1,)
+    kind: str  # ``"numbers"``, ``"mixed"`` (numbers and categories) or ``"text"``
+    source: str  # what the loader calls it
+    positive: tuple[int, ...] = (1,)  # the labels that are 1
+    # of a column of ranks, the words of the categories; none: the numbers are the words
     words: Mapping[str, str] = {}
-    folded: Mapping[str, tuple[str, ...]] = {}
+    folded: Mapping[str, tuple[str, ...]] = {}  # of a category, the columns of 0 and 1 that it is in the file
 
 
 _numbers = partial(PublicSet, "numbers")
@@ -112,25 +99,8 @@ SETS: dict[str, PublicSet] = {
 def load_set(name: str) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """A set as a frame.
 
-    Parameters
-    ----------
-    name : str
-        A key of SETS.
-
-    Returns
-    -------
-    X : DataFrame, shape (n, m)
-        Columns of float64, of pandas categories of words, or the one column ``"text"`` of strings.
-        Categories, and numbers of ``adult``, may be missing.
-    y : ndarray, shape (n,)
-        0 and 1.
-
-    Raises
-    ------
-    KeyError
-        No set has that name.
-    DatasetUnavailable
-        It is not on this machine and could not be downloaded.
+    Columns are of float64, of pandas categories of words, or the one column "text" of strings; categories,
+    and numbers of ``adult``, may be missing. Labels are 0 and 1.
     """
     this = SETS[name]
     X, y = messages() if this.kind == "text" else _table(this)

@@ -23,13 +23,7 @@ _BEST, _SMALL = "EBM", OURS[0]
 
 
 def common(rows: pd.DataFrame) -> pd.DataFrame:
-    """The cells of those sets and splits on which every model was run.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    """
+    """The cells of those sets and splits on which every model was run."""
     models = rows["model"].nunique()
     return rows[rows.groupby(_CELL)["model"].transform("nunique") == models]
 
@@ -39,15 +33,6 @@ def compared(rows: pd.DataFrame, one: str, other: str, measure: str = "auroc") -
 
     On each split it is the mean over the sets, of both models. Where some sets have fewer splits, it is the
     mean over the sets of the mean over their splits, without an interval.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    one, other : str
-        Names of models; the second is subtracted.
-    measure : str, optional
-        A column.
     """
     wide = rows.pivot_table(index=_CELL, columns="model", values=measure)
     if one not in wide or other not in wide:
@@ -63,12 +48,7 @@ def compared(rows: pd.DataFrame, one: str, other: str, measure: str = "auroc") -
 def by_model(rows: pd.DataFrame, notes: dict[str, str] | None = None) -> pd.DataFrame:
     """One row per model: means over the sets and splits on which every model was run.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    notes : dict of str to str, optional
-        Models that were left out, and why.
+    `notes` has the models that were left out, and why.
     """
     rows = common(rows)
     table = [_model(rows, name) for name in rows["model"].unique()]
@@ -123,13 +103,7 @@ def _told_apart(rows: pd.DataFrame, one: str, other: str) -> tuple[list[str], li
 
 
 def by_set(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per set: the AUROC of every model, and which have more than ours of each size.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    """
+    """One row per set: the AUROC of every model, and which have more than ours of each size."""
     table = []
     models = [*(name for name in OURS if name in set(rows["model"])), *_others(rows)]
     for name in rows["set"].unique():
@@ -177,15 +151,7 @@ def _span(mean: float, low: float, high: float) -> str:
 
 
 def draw(rows: pd.DataFrame, file: Path) -> None:
-    """AUROC against model size: the mean of every model over the sets, ours joined by a line.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    file : Path
-        Where the picture is written.
-    """
+    """AUROC against model size: the mean of every model over the sets, ours joined by a line."""
     from polyopt.plots.style import BLUE, MUTED, new_figure, styled
 
     table = by_model(rows)

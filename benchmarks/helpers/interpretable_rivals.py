@@ -43,21 +43,11 @@ _COSTS = np.logspace(0.1, 3.5, 15)  # of L1, times the least that leaves a weigh
 
 
 class Rival(NamedTuple):
-    """A model: how it is made for a kind of set and a seed, and the package that has it.
+    """A model: how it is made for a kind of set and a seed, and the package that has it."""
 
-    Attributes
-    ----------
-    make : callable
-        From the kind and the seed to an unfitted estimator.
-    package : str
-        What is to be installed for it; empty where scikit-learn has it.
-    module : str
-        What is then imported.
-    """
-
-    make: Callable[[str, int], Any]
-    package: str = ""
-    module: str = ""
+    make: Callable[[str, int], Any]  # from the kind and the seed to an unfitted estimator
+    package: str = ""  # what is to be installed for it; empty where scikit-learn has it
+    module: str = ""  # what is then imported
 
 
 def is_installed(rival: Rival) -> bool:
@@ -68,15 +58,7 @@ def is_installed(rival: Rival) -> bool:
 def preparation(kind: str) -> Any:
     """What makes columns of the samples of a kind of set: standardised ones, or TF-IDF of words.
 
-    Parameters
-    ----------
-    kind : str
-        ``"numbers"``, ``"mixed"`` or ``"text"``.
-
-    Returns
-    -------
-    estimator
-        Not fitted; its output is a dense array.
+    Its output is a dense array.
     """
     if kind == "numbers":
         return StandardScaler()
@@ -98,15 +80,7 @@ def _words() -> ColumnTransformer:
 
 
 def after_words(kind: str, model: Any) -> Any:
-    """A model that takes numbers and categories as they are; of texts it gets the words.
-
-    Parameters
-    ----------
-    kind : str
-        As of :func:`preparation`.
-    model : estimator
-        Not fitted.
-    """
+    """A model that takes numbers and categories as they are; of texts it gets the words."""
     return Pipeline([("words", _words()), ("model", model)]) if kind == "text" else model
 
 
@@ -199,12 +173,7 @@ def _small_lasso(kind: str, seed: int) -> Any:
 class SparseLogistic(_ByModel):
     """Logistic regression with an L1 price, chosen by cross-validated log loss among those of a size.
 
-    Parameters
-    ----------
-    limit : int or None
-        Numbers at most, of the fit on all samples; ``None`` for any.
-    seed : int
-        Of LIBLINEAR's coordinate descent.
+    `limit` is of the numbers of the fit on all samples; None for any.
     """
 
     def __init__(self, limit: int | None = None, seed: int = 0) -> None:
@@ -237,13 +206,7 @@ def _rbf(kind: str, seed: int) -> Any:
 
 
 class KernelMachine(_ByModel):
-    """An RBF SVM: C and γ by cross-validated AUROC, on a part of large data; probabilities by Platt's curve.
-
-    Parameters
-    ----------
-    seed : int
-        Of the part.
-    """
+    """An RBF SVM: C and γ by cross-validated AUROC, on a part of large data; Platt's curve."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

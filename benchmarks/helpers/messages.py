@@ -33,11 +33,6 @@ def messages() -> tuple[pd.DataFrame, NDArray[np.int64]]:
 
     They come from ``sms_spam.npz`` (``text`` and ``y``) in the folder that ``POLYOPT_DATA`` names, or in the
     cache; else from UCI, checked by the SHA-256 of the archive, and are then put in the cache.
-
-    Raises
-    ------
-    DatasetUnavailable
-        They are not on this machine and could not be downloaded.
     """
     folder = os.environ.get("POLYOPT_DATA")
     cached = cache_folder() / LOCAL
@@ -52,18 +47,7 @@ def messages() -> tuple[pd.DataFrame, NDArray[np.int64]]:
 
 
 def as_messages(content: bytes) -> tuple[list[str], NDArray[np.int64]]:
-    """What the publisher's file says: a line is ``ham`` or ``spam``, a tab, and a message.
-
-    Parameters
-    ----------
-    content : bytes
-        The file, UTF-8.
-
-    Raises
-    ------
-    DataFileError
-        It does not hold as many messages of each kind as the publisher states.
-    """
+    """What the publisher's file says: a line is ``ham`` or ``spam``, a tab, and a message."""
     lines = [line.partition("\t") for line in content.decode("utf-8").split("\n") if line]
     found = {kind: sum(line[0] == kind for line in lines) for kind in COUNTS}
     if found != COUNTS or len(lines) != sum(COUNTS.values()):

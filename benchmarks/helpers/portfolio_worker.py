@@ -65,14 +65,8 @@ class Cell(NamedTuple):
 class Worker:
     """A process that fits, and is replaced when a fit takes too long.
 
-    Parameters
-    ----------
-    threads : int
-        Threads of everybody in it.
-    limit : float
-        Seconds that a fit may take: of the processor on one thread, by the clock on several.
-    limit_rows : int, optional
-        Samples at most of each data set, for a smoke run.
+    `limit` is of the processor's seconds on one thread, of the clock's on several; `limit_rows` cuts each
+    data set, for a smoke run.
     """
 
     def __init__(self, threads: int, limit: float, limit_rows: int | None = None):

@@ -41,15 +41,7 @@ _NOTES = {("optdigits", "KLDA"): "degrees 1 to 7 repeat the SVM's: a misprint?"}
 
 
 def as_printed(rows: Sequence[dict[str, Any]], absent: Sequence[str] = ()) -> pd.DataFrame:
-    """As the paper prints it: a column for each kernel, and the paper's lines under ours.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        Cells, as they are kept.
-    absent : sequence of str
-        Sets of digits that are not at hand.
-    """
+    """As the paper prints it: a column for each kernel, and the paper's lines under ours."""
     found: dict[tuple[str, str, str, str], dict[str, dict[str, Any]]] = {}
     for row in rows:
         key = (row["data"], row["method"], row["scaling"], row["rule"])
@@ -110,12 +102,7 @@ def _status(cells: Sequence[dict[str, Any]]) -> str:
 def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
     """Errors against kernels, a panel for each set of digits; the paper's as hollow marks.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        Cells, as they are kept: those of the rule "least hinge" are drawn, or what there is.
-    file : Path
-        Where the picture goes.
+    Cells of the rule "least hinge" are drawn, or what there is.
     """
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
