@@ -275,7 +275,7 @@ def _discriminants(K: Vector, y: Vector, grid: Grid) -> Fits:
     started, fit = time.process_time(), Fits()
     delta = np.where(y > 0.0, 1.0 / (y > 0.0).sum(), -1.0 / (y < 0.0).sum())
     for (eps,) in grid:
-        v, b = fisher_direction(K, y > 0.0, eps, "ridge")
+        v, b = fisher_direction(K, y > 0.0, eps)
         half = 0.5 * float(v @ (K @ delta))
         fit.add((eps,), v / half, b / half, DIRECT, 0.0)
     fit.seconds = time.process_time() - started
