@@ -36,9 +36,6 @@ def main() -> None:
     run.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     run.add_argument("--smoke", action="store_true", help="the least that shows that they run")
     run.add_argument(
-        "--quick", action="store_true", help="a part that takes minutes, not kept, of those with one"
-    )
-    run.add_argument(
         "--kept", action="store_true", help="a table from the cells that are kept, of those that keep cells"
     )
     commands.add_parser("report", help="write RESULTS.md, its pages, and the README's table of speed")
@@ -60,12 +57,11 @@ def main() -> None:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     few: dict[str, bool] = {"smoke": True} if arguments.smoke else {}
     names = arguments.names or list(NAMES)
-    for part in ("quick", "kept"):
-        if getattr(arguments, part):
-            having = [name for name in NAMES if part in signature(modules[name].run).parameters]
-            if not set(arguments.names) <= set(having):
-                parser.error(f"--{part} is for {', '.join(having)}")
-            few, names = {part: True}, arguments.names or having
+    if arguments.kept:
+        having = [name for name in NAMES if "kept" in signature(modules[name].run).parameters]
+        if not set(arguments.names) <= set(having):
+            parser.error(f"--kept is for {', '.join(having)}")
+        few, names = {"kept": True}, arguments.names or having
     print(f"{machine_facts()}, one thread\n")
     for name in names:
         started = time.perf_counter()

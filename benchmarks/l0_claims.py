@@ -33,7 +33,7 @@ from benchmarks.l0_tables import KEPT, RULES, SPLITS, meets
 _PAIR = ("CE", "one-norm SVM")
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per rule and kernel, and one per rule for all three kernels."""
     return as_printed(pd.read_csv(KEPT))
 

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.slides import CLAIMED
-from benchmarks.helpers.words import word_of
 from benchmarks.l0_optimum import problem
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Solution
@@ -55,11 +55,10 @@ _PRICES = 2.0 ** np.arange(-4.0, 6.1, 0.5)
 _ROUNDING, _CAPPED = 1e-6, 1.0 - 1e-6
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per data set, kernel and C."""
-    if smoke or quick:
-        few = [("sonar", CASES[0])] if smoke else [("bupa", CASES[0]), ("sonar", CASES[2])]
-        return with_means([_row(name, *case, every=4 if smoke else 1) for name, case in few])
+    if smoke:
+        return with_means([_row("sonar", *CASES[0], every=4)])
     rows: list[Any] = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["data"], row["kernel"], row["γ m"], row["C"]) for row in rows}
     for (kernel, gamma, C), name in product(CASES[::-1], _ORDER):

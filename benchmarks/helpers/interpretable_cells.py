@@ -17,15 +17,12 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.helpers.interpretable_data import SETS, load_set
 from benchmarks.helpers.interpretable_size import numbers_of
-from benchmarks.helpers.timing import median_seconds
 from polyopt.datasets import DatasetUnavailable
 from polyopt.files import write_text
 
 __all__ = ["TEST_SHARE", "computed", "kept_cells", "measured"]
 
 TEST_SHARE = 0.3
-_BATCH = 10_000  # rows of a call whose time is taken
-_ROUNDS = 3
 
 Make = Callable[[str, int], Any]
 
@@ -97,15 +94,12 @@ def _rows(samples: Any, which: NDArray[np.intp]) -> Any:
 
 
 def _figures(estimator: Any, X: Any, y: NDArray[np.int64]) -> dict[str, float]:
-    """What a fitted model has on samples that it has not seen, and what it takes to answer."""
+    """What a fitted model has on samples that it has not seen."""
     has_odds = hasattr(estimator, "predict_proba")
-    call = estimator.predict_proba if has_odds else estimator.decision_function
-    scores = call(X)
-    batch = _rows(X, np.resize(np.arange(len(y)), max(_BATCH, len(y))))
+    scores = estimator.predict_proba(X) if has_odds else estimator.decision_function(X)
     return {
         "auroc": roc_auc_score(y, scores[:, 1] if has_odds else scores),
         "error": 1.0 - accuracy_score(y, estimator.predict(X)),
         "logloss": log_loss(y, scores[:, 1]) if has_odds else np.nan,
         "numbers": numbers_of(estimator),
-        "us_per_row": 1e6 * median_seconds(lambda: call(batch), _ROUNDS) / max(_BATCH, len(y)),
     }

@@ -28,8 +28,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, l1_min_c
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.helpers.interpretable_data import TEXT
 from benchmarks.helpers.interpretable_size import numbers_of
-from benchmarks.helpers.messages import TEXT
 
 __all__ = ["LIMIT", "RIVALS", "Rival", "after_words", "is_installed", "preparation"]
 
@@ -121,10 +121,6 @@ def _tree(kind: str, seed: int) -> Any:
     return _prepared(kind, GridSearchCV(model, grid, scoring="roc_auc", cv=_INNER))
 
 
-def _optimal_tree(kind: str, seed: int) -> Any:
-    return _prepared(kind, OptimalTree())
-
-
 class _ByModel(ClassifierMixin, BaseEstimator):
     """Answers as the model that its fit has chosen."""
 
@@ -135,24 +131,6 @@ class _ByModel(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.model_.predict_proba(X)
-
-
-class OptimalTree(_ByModel):
-    """The tree of least training error of a depth, over ten quantiles of each column, by STreeD.
-
-    Its depth is chosen by cross-validated AUROC; one of 4 has at most 16 leaves, each of ten samples or more.
-    Of many columns STreeD keeps 100 thresholds; where its ten seconds are up, the best tree so far counts.
-    """
-
-    def fit(self, X: NDArray[np.float64], y: NDArray[np.int64]) -> OptimalTree:
-        from pystreed import STreeDClassifier
-
-        model = STreeDClassifier(
-            n_thresholds=10, max_num_binary_features=100, min_leaf_node_size=10, time_limit=10.0
-        )
-        self.model_ = GridSearchCV(model, {"max_depth": [2, 3, 4]}, scoring="roc_auc", cv=3).fit(X, y)
-        self.classes_ = self.model_.classes_
-        return self
 
 
 def _logistic(kind: str, seed: int) -> Any:
@@ -232,7 +210,6 @@ RIVALS: dict[str, Rival] = {
     "logistic regression, L1": Rival(_lasso),
     f"logistic regression, L1, {LIMIT} numbers": Rival(_small_lasso),
     f"greedy tree, {LIMIT} numbers": Rival(_tree),
-    "optimal tree, depth 4": Rival(_optimal_tree, "pystreed", "pystreed"),
     "XGBoost": Rival(_xgboost, "xgboost", "xgboost"),
     "HistGradientBoosting": Rival(_hist),
     "RBF SVM": Rival(_rbf),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from enum import Enum
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,11 @@ from polyopt.files import write_text
 
 RESULTS = Path(__file__).parents[1] / "results"
 TABLES = RESULTS / "tables"
+
+
+def word_of(end: Enum) -> str:
+    """How a status or a claim is called in a table: its name in small letters."""
+    return end.name.lower().replace("_", " ")
 
 
 def machine_facts() -> str:

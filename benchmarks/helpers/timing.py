@@ -23,8 +23,3 @@ def race(
             if counted >= 0:
                 seconds[name].append(clock() - started)
     return {name: median(values) for name, values in seconds.items()}
-
-
-def median_seconds(call: Callable[[], object], rounds: int) -> float:
-    """Median seconds of the processor, after one call that is not counted."""
-    return race({"it": call}, rounds, time.process_time)["it"]
