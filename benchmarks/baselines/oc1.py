@@ -131,14 +131,9 @@ def values(X: Vector, W: Vector) -> Vector:
 
 
 def grow(
-    X: Vector,
-    codes: Integers,
-    weights: Vector,
-    n_classes: int,
-    n_restarts: int,
-    n_jumps: int,
+    X: Vector, codes: Integers, weights: Vector, n_classes: int, n_restarts: int, n_jumps: int,
     random: Generator,
-) -> Tree:
+) -> Tree:  # fmt: skip
     """Grow a tree until its leaves are pure or nothing lowers the impurity."""
     W: list[Vector] = []
     children: list[list[int]] = []
@@ -163,14 +158,9 @@ def grow(
 
 
 def _split(
-    X: Vector,
-    codes: Integers,
-    weights: Vector,
-    n_classes: int,
-    n_restarts: int,
-    n_jumps: int,
+    X: Vector, codes: Integers, weights: Vector, n_classes: int, n_restarts: int, n_jumps: int,
     random: Generator,
-) -> Vector | None:
+) -> Vector | None:  # fmt: skip
     """The best split found, shape (m+1,), or None where none lowers the impurity."""
     n, m = X.shape
     rest = (codes, weights, n_classes)
@@ -326,15 +316,9 @@ def best_step(V: Vector, r: Vector, codes: Integers, weights: Vector, n_classes:
 
 @njit(cache=True)
 def move(
-    V: Vector,
-    r: Vector,
-    current: float,
-    patience: float,
-    codes: Integers,
-    weights: Vector,
-    n_classes: int,
+    V: Vector, r: Vector, current: float, patience: float, codes: Integers, weights: Vector, n_classes: int,
     state: States,
-) -> tuple[float, float]:
+) -> tuple[float, float]:  # fmt: skip
     """Move to the best α if that is better, or as good and the lot falls so; return α and impurity.
 
     `V` and `state` are changed; `patience` is the probability of a move that changes nothing.
@@ -366,13 +350,7 @@ def _product(a: Vector, columns: Vector, out: Vector) -> Vector:
 
 @njit(cache=True)
 def climb(
-    columns: Vector,
-    codes: Integers,
-    weights: Vector,
-    n_classes: int,
-    a: Vector,
-    n_jumps: int,
-    state: States,
+    columns: Vector, codes: Integers, weights: Vector, n_classes: int, a: Vector, n_jumps: int, state: States
 ) -> float:
     """Improve a hyperplane until neither its coefficients nor jumps do; return its impurity.
 

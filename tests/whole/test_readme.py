@@ -11,7 +11,9 @@ from helpers.cases import in_turn
 from helpers.pages import printed_by
 
 import polyopt
+from benchmarks import PAGES as NAMED
 from benchmarks.helpers import pages
+from benchmarks.helpers.kept import TABLES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(polyopt.__path__[0])  # installed, or in the clone
@@ -109,3 +111,9 @@ def test_the_pages_of_results_are_of_the_kept_tables(tmp_path):
     assert {*pages.FRONT.parent.glob("results/pages/*.md")} == {*kept[1:]}
     for new, old in zip(written, kept, strict=True):
         assert new.read_text(encoding="utf-8") == old.read_text(encoding="utf-8"), old
+
+
+def test_every_kept_table_has_its_command_and_its_place():
+    named = [name for _, names in NAMED.values() for name in names]
+    assert len(named) == len(set(named))
+    assert {path.stem for path in TABLES.glob("*.csv")} == {*named}
