@@ -8,26 +8,13 @@ import time
 from importlib import import_module
 from inspect import signature
 
+from benchmarks import PAGES
+
 # One thread, unless a benchmark says otherwise; set before numpy is imported.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-NAMES = (
-    "imports", "kernel_solvers", "large_kernels", "kernel_portfolio", "covtype_kernel",
-    "relative_margins", "general_qp",
-    "linear_machines", "growth", "memory", "rmm_table", "rmm_figure1",
-    "rmm_transduction", "error_bounds",
-    "cpm_speed", "cpm_dual", "cpm_global", "compare_global", "global_races", "cpm_errors", "cpm_table",
-    "cpm_rivals", "cpm_figure1", "cpm_figure2", "cpm_stream", "cpm_local_steps", "cpm_all_digits",
-    "polyhedral_table", "polyceptron_steps", "polyhedral_speed", "plume_newton",
-    "plume_steps",
-    "l0_speed", "l0_screening", "l0_optimum", "l0_tables", "l0_claims", "l0_reason", "l0_synthetic",
-    "l0_workers", "dask_linear",
-    "interpretable", "interpretable_sets", "prediction_speed",
-    "lab_latency", "lab_in_browser", "audit", "main_job", "pictures", "campaign",
-)  # fmt: skip
-
-
+NAMES = tuple(name for _, names in PAGES.values() for name in names)
 _OWN = ("benchmarks", "formulations", "polyopt")  # of these no part may be missing
 
 
@@ -49,19 +36,12 @@ def main() -> None:
     run.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     run.add_argument("--smoke", action="store_true", help="the least that shows that they run")
     run.add_argument(
-        "--quick", action="store_true", help="a part that takes minutes, not kept, of those with one"
-    )
-    run.add_argument(
         "--kept", action="store_true", help="a table from the cells that are kept, of those that keep cells"
     )
-    commands.add_parser(
-        "report",
-        help="write what is kept as an HTML page and as RESULTS.md, and the README's table of speed",
-    )
+    commands.add_parser("report", help="write RESULTS.md, its pages, and the README's table of speed")
     arguments = parser.parse_args()
     from benchmarks.helpers.kept import keep, machine_facts
-    from benchmarks.helpers.markdown import write_results, write_speed
-    from benchmarks.helpers.report import write_report
+    from benchmarks.helpers.pages import write_results, write_speed
     from polyopt.datasets import DatasetUnavailable
 
     modules = {name: import_module(f"benchmarks.{name}") for name in NAMES}
@@ -70,20 +50,18 @@ def main() -> None:
             print(f"{name:<16} {module.__doc__.splitlines()[0]}")
         return
     if arguments.command == "report":
-        docs = {name: module.__doc__ for name, module in modules.items()}
-        print(write_report(docs), write_results(docs), write_speed(), sep="\n")
+        print(*write_results(), write_speed(), sep="\n")
         return
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     few: dict[str, bool] = {"smoke": True} if arguments.smoke else {}
     names = arguments.names or list(NAMES)
-    for part in ("quick", "kept"):
-        if getattr(arguments, part):
-            having = [name for name in NAMES if part in signature(modules[name].run).parameters]
-            if not set(arguments.names) <= set(having):
-                parser.error(f"--{part} is for {', '.join(having)}")
-            few, names = {part: True}, arguments.names or having
+    if arguments.kept:
+        having = [name for name in NAMES if "kept" in signature(modules[name].run).parameters]
+        if not set(arguments.names) <= set(having):
+            parser.error(f"--kept is for {', '.join(having)}")
+        few, names = {"kept": True}, arguments.names or having
     print(f"{machine_facts()}, one thread\n")
     for name in names:
         started = time.perf_counter()

@@ -104,13 +104,7 @@ def _slug(name: str) -> str:
 
 
 def as_printed(cells: pd.DataFrame) -> pd.DataFrame:
-    """The table: a row for each program and solver.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        A row for each answer.
-    """
+    """The table: a row for each program and solver."""
     rows = []
     for (program, solver), part in cells.groupby(["program", "solver"], sort=False):
         gap, solved = part["gap proven"], part["says"] == "solved"

@@ -28,13 +28,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.cpm_local_steps import RATE, rate
-from benchmarks.helpers.dask_parts import memory
+from benchmarks.helpers.dask_parts import cluster, memory
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from polyopt import ConvexPolytopeMachine, large
+from polyopt.large import Samples, Source
+from polyopt.large.held import Here, Walk
+from polyopt.large.local_sgd import solve_cpm_rounds
+from polyopt.large.parts import Recipe, sides_of
+from polyopt.large.shards import row_order
+from polyopt.rows import as_rows
+from polyopt.solvers.cpm.local_steps import Point, Run, begin, visit
 
-_ROWS, _BLOCKS, _FACES, _TOLERANCE = 8_100_000, 40, 20, 1e-3
+RATE = 1e-4  # λ = 2/(n C)
+_ROWS, _BLOCKS, _SHARDS, _FACES, _TOLERANCE = 8_100_000, 40, 8, 20, 1e-3
 Rows = Iterator[dict[str, Any]]
 
 
@@ -45,8 +52,49 @@ def run(smoke: bool = False) -> pd.DataFrame:
         _write(data, n, folder)
         source = large.NpyFiles(f"{folder}/X.npy", f"{folder}/y.npy", rows=n // (4 if smoke else _BLOCKS))
         return pd.DataFrame(
-            [*rate(data, source, 1 if smoke else 3), *_certified(data, source, n, 2 if smoke else None)]
+            [*_rate(data, source, 1 if smoke else 3), *_certified(data, source, n, 2 if smoke else None)]
         )
+
+
+def _rate(data: Images, source: Source, repeats: int) -> Rows:
+    """Seconds of a round on one and on two of Dask's workers, the least of so many; no rows without Dask."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        return
+    from polyopt.dask.crew import Team
+
+    n = sum(len(source.read(number).y) for number in range(source.count))
+    recipe = Recipe((-1, 1), (1.0, 1.0), 2 / (n * RATE))
+    W = solve_cpm_rounds(
+        Here(source), source.count, recipe, _FACES, n_shards=_SHARDS, scale=data.scale, tol=1e-9,
+        n_pilot=2_000, max_iter=1,
+    )["W"]  # fmt: skip
+    first = begin(Point(W, W, n), np.float32)
+    shards = [range(shard, source.count, _SHARDS) for shard in range(_SHARDS)]
+    walks = [Walk(first, [(number, (recipe, n, data.scale)) for number in shard]) for shard in shards]
+    spent: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
+    with cluster(1) as one, cluster(2) as two:
+        for repeat in range(repeats + 1):
+            for workers, client in ((1, one), (2, two)):
+                begun, clock = client.run(time.process_time), time.perf_counter()
+                Team(client, [source] * source.count).walk(_visited, walks)
+                seconds = time.perf_counter() - clock
+                cpu = [now - begun[name] for name, now in client.run(time.process_time).items()]
+                if repeat:  # the first has compiled and read everything
+                    spent[workers].append((seconds, sum(cpu), max(cpu)))
+    for workers, found in spent.items():
+        clock, cpu, most = (min(each) for each in zip(*found, strict=True))
+        yield {
+            "what": f"a round, Dask, workers: {workers}", "rows": n, "passes": 1, "CPU seconds": cpu,
+            "CPU seconds of the busiest worker": most, "seconds by the clock": clock,
+        }  # fmt: skip
+
+
+def _visited(run: Run, samples: Samples, number: int, recipe: Recipe, n: int, scale: float) -> Run:
+    X, outside, weights = sides_of(samples, recipe)
+    order = row_order(0, 0, number, len(weights))
+    return visit(run, as_rows(X), outside, 0.5 * n * recipe.C * weights, order, _FACES, scale)
 
 
 def _write(data: Images, n: int, folder: str) -> None:

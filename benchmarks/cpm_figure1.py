@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.helpers.words import word_of
+from benchmarks.helpers.kept import word_of
 from formulations import cpm_hard
 from formulations.polytope import face_margins
 from polyopt import certify_cpm_hard
@@ -28,13 +28,13 @@ _STEP = 0.25  # degrees between the directions that a wiggling face is tried in
 Samples = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
-    """The margins of each polytope, and what is proven of them; `quick`: all of it, not drawn."""
+def run(smoke: bool = False) -> pd.DataFrame:
+    """The margins of each polytope, and what is proven of them."""
     a, b = _samples((-2.2, 1.0), (2.2, 1.0)), _samples((-2.7, 0.6), (1.7, 0.6))
     linear, two = (_shortest(a, K) for K in (1, 2))
     best = _shortest(b, 2)
     turned = [_turned(b, best, way, 5.0 if smoke else _STEP) for way in (1.0, -1.0)]
-    if not (smoke or quick):
+    if not smoke:
         _draw(a, b, linear, two, best, turned)
     rows = [
         _row("1a, one face", a, linear),

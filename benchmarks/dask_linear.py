@@ -1,4 +1,4 @@
-"""Linear machines of more rows than fit into memory, on one machine and on Dask's workers; kills; and rivals.
+"""Linear machines of more rows than fit into memory, on one machine and on Dask's workers; kills.
 
 covtype, standardised, as float32, its 581,012 rows a block, repeated; C is one over the number of copies, so
 that the optimum is that of one copy. "one process" is ``polyopt.large`` on one thread; "Dask" is
@@ -8,11 +8,7 @@ clock. Memory is the largest of one process. "in memory" is the solver of ``poly
 The overhead: eight iterations on two blocks of a million rows by either, twice in turn, the least of each.
 The bits: eight blocks of 20,000 rows. The kills: workers killed at random moments in such fits, ten in a row
 of the table; the answer is compared with that of one process bit by bit, and the seconds are those of the
-slowest fit. The rivals are given 100,000 rows less, which are held out, and the seconds of the processor that
-our fit took; a round that they had begun in these is ended. Their excess is that of the SVM's objective at
-their weights, and at the multiple of these that is best, with the best intercept, over our certified optimum:
-some minimise other losses. xgboost has no linear booster on Dask, so this is raced on one machine; trees have
-no weights. These rows are of one run, on another machine than the rest: an Intel Xeon, much used by others.
+slowest fit.
 
 Each part is kept in results/dask_linear.csv as it ends, and not run again; all that is kept is of covtype.
 """
@@ -32,7 +28,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from benchmarks.helpers.dask_parts import Repeated, cluster, covtype, memory, rivals, used
+from benchmarks.helpers.dask_parts import Repeated, cluster, covtype, memory, used
 from formulations.families import hinge_families
 from polyopt import large
 from polyopt.files import write_text
@@ -43,20 +39,16 @@ _SVM, _RMM = "SVM", "RMM, B = 2"
 Rows = list[dict[str, Any]]
 
 
-def run(smoke: bool = False, quick: bool = False, kept: bool = False, only: str = "") -> pd.DataFrame:
-    """The table; `quick`: one copy, five kills, no rivals, nothing kept. Without Dask, one process only.
-
-    `only`: no parts but those whose name begins so.
-    """
-    if smoke or quick:
-        X, y = covtype(2000 if smoke else None, or_wdbc=True)
-        few = _few(X, y, 1 if smoke else 5)
-        return pd.DataFrame([row for _, part in few for row in part()])
+def run(smoke: bool = False, kept: bool = False) -> pd.DataFrame:
+    """The table; without Dask, what one process does of it."""
+    if smoke:
+        X, y = covtype(2000, or_wdbc=True)
+        return pd.DataFrame([row for _, part in _few(X, y) for row in part()])
     rows = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     if not kept:
         X, y = covtype()
         for name, part in _parts(X, y):
-            if name.startswith(only) and not any(row["part"] == name for row in rows):
+            if not any(row["part"] == name for row in rows):
                 rows += [{"part": name} | row for row in part()]
                 write_text(KEPT, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g"))
     order = {name: place for place, (name, _) in enumerate(_parts(np.zeros((1, 1)), np.ones(1)))}
@@ -64,13 +56,13 @@ def run(smoke: bool = False, quick: bool = False, kept: bool = False, only: str 
     return pd.DataFrame(rows).drop(columns="part", errors="ignore")
 
 
-def _few(X: np.ndarray, y: np.ndarray, kills: int) -> list[tuple[str, Callable[[], Rows]]]:
+def _few(X: np.ndarray, y: np.ndarray) -> list[tuple[str, Callable[[], Rows]]]:
     parts = [("", partial(_one_process, X, y, 1, machine)) for machine in (_SVM, _RMM)]
     try:
         import distributed  # noqa: F401
     except ImportError:
         return parts
-    return [*parts, ("", partial(_on_dask, X, y, 1, 2, _SVM)), ("", partial(_kills, X, y, kills, 0))]
+    return [*parts, ("", partial(_on_dask, X, y, 1, 2, _SVM)), ("", partial(_kills, X, y, 1, 0))]
 
 
 def _parts(X: np.ndarray, y: np.ndarray) -> Iterable[tuple[str, Callable[[], Rows]]]:
@@ -87,7 +79,6 @@ def _parts(X: np.ndarray, y: np.ndarray) -> Iterable[tuple[str, Callable[[], Row
         yield f"bits {kind}", partial(_bits, X, y, *kind)
     for number in range(5):
         yield f"kills {number}", partial(_kills, X, y, 10, number)
-    yield "rivals", partial(rivals, X, y)
 
 
 def _machine(module: Any, name: str, copies: int) -> Any:

@@ -13,19 +13,16 @@ training part.
 
 Numbers are what a reader must read to answer by hand: weights, thresholds, leaves and scores of bins that
 are not zero (the rule is in ``benchmarks/helpers/interpretable_size.py``); "L1, 60 numbers" is the best by
-cross-validated log loss among the fits of at most 60. A greedy tree has at most 30 leaves, 59 numbers; the
-optimal tree is that of least training error of depth 2 to 4, on ten quantiles of each column, by STreeD,
-which has ten seconds for a fit: where they are up, it is the best tree so far.
+cross-validated log loss among the fits of at most 60. A greedy tree has at most 30 leaves, 59 numbers.
 
-Seconds are of the processor, of the fit with all its tuning, and µs a row of a call of ``predict_proba`` on
-10,000 rows (test samples repeated), the median of three; one thread for every model. Numbers, seconds and
-µs are geometric means. Means are over the splits of a set that every model has, and then over the sets; the
+Seconds are of the processor, of the fit with all its tuning; one thread for every model. Numbers and seconds
+are geometric means. Means are over the splits of a set that every model has, and then over the sets; the
 last column counts both. "AUROC less EBM's" is the mean difference of AUROC with its 95 % interval over the
 splits, corrected for the samples they share (Nadeau and Bengio 2003); where some sets have fewer splits than
 others there is no interval. Two columns count the sets on which that interval, set by set, is on one side of
 zero; where polytopes lose is named set by set in ``interpretable_sets``.
 
-EBM and XGBoost and STreeD are not needed by the package: ``pip install polyopt[bench]`` has them, and a
+EBM and XGBoost are not needed by the package: ``pip install polyopt[bench]`` has them, and a
 model that is not installed is left out, which a row says. Every cell is kept in results/interpretable.csv
 as it ends, and not computed again: delete the file, or some lines of it, to do so. Some hours, nearly all
 of them EBM's; ``--kept`` makes the table of the cells that are there. The first seven splits of EBM were
@@ -57,11 +54,11 @@ from benchmarks.helpers.interpretable_rivals import RIVALS, after_words, is_inst
 RESULTS = Path(__file__).parent / "results"
 KEPT, PICTURE = RESULTS / "interpretable.csv", RESULTS / "interpretable.png"
 SPLITS = 10
-_QUICK, _SMOKE = ["heart", "bupa"], ["wbc"]
+_SMOKE = ["wbc"]
 
 
-def run(smoke: bool = False, quick: bool = False, kept: bool = False) -> pd.DataFrame:
-    """One row per model; with `quick` two small sets and two splits, a minute; with `kept` nothing is run."""
+def run(smoke: bool = False, kept: bool = False) -> pd.DataFrame:
+    """One row per model; with `kept` nothing is run."""
     if kept:
         rows = pd.DataFrame(kept_cells(KEPT))
         draw(rows, PICTURE)
@@ -76,8 +73,6 @@ def run(smoke: bool = False, quick: bool = False, kept: bool = False) -> pd.Data
         if rows["failed"].any():  # a long run goes on where a model fails, and its table tells
             raise RuntimeError("; ".join(rows["model"] + ": " + rows["failed"]))
         return by_model(rows, missing)
-    if quick:
-        return by_model(pd.DataFrame(computed(None, models, _QUICK, range(2))), missing)
     table = pd.DataFrame(computed(KEPT, models, list(SETS), range(SPLITS)))
     draw(table, PICTURE)
     return by_model(table, missing)

@@ -14,7 +14,7 @@ from benchmarks.interpretable import KEPT
 from polyopt.datasets import DatasetUnavailable
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per set."""
     if not KEPT.is_file():
         raise DatasetUnavailable("the cells of 'interpretable' are not kept here; run it first")

@@ -33,19 +33,13 @@ from benchmarks.l0_tables import KEPT, RULES, SPLITS, meets
 _PAIR = ("CE", "one-norm SVM")
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per rule and kernel, and one per rule for all three kernels."""
     return as_printed(pd.read_csv(KEPT))
 
 
 def as_printed(rows: pd.DataFrame) -> pd.DataFrame:
-    """The claims, from the splits of all cells.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        As ``l0_tables`` keeps them.
-    """
+    """The claims, from the splits of all cells."""
     table = []
     for rule in RULES:
         by_rule = rows[rows["rule"] == rule]

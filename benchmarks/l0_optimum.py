@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.slides import DATA
-from benchmarks.helpers.words import word_of
 from formulations.l0_data import L0Data, as_l0_data
 from polyopt import CrossEntropySettings, Kernel, datasets
 from polyopt.files import replacing, write_text

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.slides import CLAIMED
-from benchmarks.helpers.words import word_of
 from benchmarks.l0_optimum import problem
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Solution
@@ -55,11 +55,10 @@ _PRICES = 2.0 ** np.arange(-4.0, 6.1, 0.5)
 _ROUNDING, _CAPPED = 1e-6, 1.0 - 1e-6
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per data set, kernel and C."""
-    if smoke or quick:
-        few = [("sonar", CASES[0])] if smoke else [("bupa", CASES[0]), ("sonar", CASES[2])]
-        return with_means([_row(name, *case, every=4 if smoke else 1) for name, case in few])
+    if smoke:
+        return with_means([_row("sonar", *CASES[0], every=4)])
     rows: list[Any] = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["data"], row["kernel"], row["γ m"], row["C"]) for row in rows}
     for (kernel, gamma, C), name in product(CASES[::-1], _ORDER):
@@ -71,13 +70,7 @@ def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
 
 
 def with_means(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The rows, with the shares saved at equal loss, and the means of those over the sets of each case.
-
-    Parameters
-    ----------
-    rows : list of dict
-        As they are kept.
-    """
+    """The rows, with the shares saved at equal loss, and the means of those over the sets of each case."""
     table = pd.DataFrame(rows).sort_values(_CASE, kind="stable")
     for column, count in ((_FEWER, "at no more loss, CE"), (_AT_MOST, "at no more loss, any")):
         table[column] = 100.0 * (1.0 - table[count] / table["one-norm: vectors"])
@@ -117,17 +110,7 @@ def _row(name: str, kernel: str, gamma: float, C: float, every: int) -> dict[str
 
 
 def fewest_at_loss(data: L0Data, found: Solution, loss: float) -> float:
-    """The fewest support vectors that CE finds with no more than a loss; nan if it finds none.
-
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    found : Solution
-        What CE finds at the price 1.
-    loss : float
-        The loss allowed.
-    """
+    """The fewest support vectors that CE finds with no more than a loss; nan if it finds none."""
     counts = {1.0: _count(data, found, loss)}
     # Dearer, as long as the loss allows it; or cheaper, until it does.
     step = 2.0 if np.isfinite(counts[1.0]) else 0.5
@@ -162,13 +145,6 @@ def with_at_most(data: L0Data, vectors: int) -> float:
 
     For λ ≥ 1 and 1'σ ≤ k, 1'σ + C L ≥ (λ 1'σ + C L) − (λ − 1) k, whose bracket is λ times a score that the
     relaxation with the price λ bounds. The best of some λ is taken.
-
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    vectors : int
-        k.
     """
     return max(price * _bound(data, price) - (price - 1.0) * vectors for price in _PRICES[_PRICES >= 1.0])
 
@@ -178,13 +154,6 @@ def fewest_of_any(data: L0Data, loss: float) -> int:
 
     1'σ + (C/λ) L is at least what the relaxation with the price λ proves, whatever λ is; the best of
     some λ is taken, and rounded up.
-
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    loss : float
-        L.
     """
     least = max(_bound(data, price) - data.C / price * loss for price in _PRICES)
     return max(int(np.ceil(least - _ROUNDING)), 0)

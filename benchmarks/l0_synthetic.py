@@ -35,7 +35,7 @@ _KINDS: dict[str, tuple[type, dict[str, Any]]] = {
 _SLIDES = {"CE": "1", "one-norm SVM": "2", "SVM": "more"}
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per machine."""
     rng = np.random.default_rng(0)
     X, y = _samples(20 if smoke else 50, rng)
@@ -61,7 +61,7 @@ def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
                 "claim": machine.certificate().claim.name.lower(),
             }
         )
-    if not smoke and not quick:
+    if not smoke:
         with replacing(PICTURE) as stream:
             decision_boundaries(drawn, X, y).savefig(stream, dpi=110)
     return pd.DataFrame(rows)

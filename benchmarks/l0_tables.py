@@ -17,8 +17,7 @@ The slides' share is "met" where ours is at or below it and our error is not abo
 deviation. The claims drawn from these cells are ``l0_claims``.
 
 Every split is kept in results/l0_tables.csv as it ends, and not computed again: delete the file, or some
-lines of it, to do so. Splits run side by side, as many as there are processors. ``--quick`` computes one
-split of sonar anew, and keeps nothing.
+lines of it, to do so. Splits run side by side, as many as there are processors.
 """
 
 from __future__ import annotations
@@ -61,22 +60,18 @@ _MACHINES: dict[str, tuple[Any, Any]] = {
 }
 
 
-def run(smoke: bool = False, quick: bool = False, n_jobs: int = -1) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per kernel, data set, method and rule; splits that are not kept are computed."""
     if smoke:
         data = datasets.load("sonar")
         few = _split("sonar", data.X[::3, :10], data.y[::3], "linear", 0)
         return as_printed(pd.DataFrame(few), whole=False)
-    if quick:
-        sonar = datasets.load("sonar")
-        cells = (_split("sonar", sonar.X, sonar.y, kernel, 0) for kernel in ("linear", "polynomial"))
-        return as_printed(pd.DataFrame([row for rows in cells for row in rows]), whole=False)
     rows: list[Any] = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["split"], row["kernel"], row["data"]) for row in rows}
     at_hand = {name: data for name in DATA if (data := _loaded(name)) is not None}
     # The first split of every cell, then the second: a table that is broken off has something of each.
     left = [job for job in product(range(SPLITS), KERNELS, at_hand) if job not in done]
-    found = Parallel(n_jobs=n_jobs, return_as="generator")(
+    found = Parallel(n_jobs=-1, return_as="generator")(
         delayed(_split)(name, at_hand[name].X, at_hand[name].y, kernel, split) for split, kernel, name in left
     )
     for (split, kernel, name), new in zip(left, found, strict=True):
@@ -158,14 +153,9 @@ def _choose(machine: Any, grid: list[dict[str, Any]], X: Any, y: Any) -> tuple[d
 def chosen_place(errors: np.ndarray, sizes: np.ndarray, rule: str) -> int:
     """The settings that a rule chooses.
 
-    Parameters
-    ----------
-    errors, sizes : ndarray of shape (settings, folds)
-        Errors on the fold left out, and numbers of support vectors.
-    rule : {"error", "sparsity"}
-        The least error, then the fewest support vectors; or the fewest support vectors within one standard
-        error of the least error, the standard error being that of the settings with the least; then the
-        least error.
+    `errors` and `sizes` have shape (settings, folds). The rule "error" takes the least error, then the
+    fewest support vectors; "sparsity" the fewest support vectors within one standard error of the least
+    error, the standard error being that of the settings with the least, and then the least error.
     """
     error, size = errors.mean(axis=1).round(9), sizes.mean(axis=1)
     best = int(np.lexsort((size, error))[0])
@@ -178,12 +168,7 @@ def chosen_place(errors: np.ndarray, sizes: np.ndarray, rule: str) -> int:
 def as_printed(rows: pd.DataFrame, whole: bool = True) -> pd.DataFrame:
     """Ours and the slides' cells, one row per kernel, data, method and rule.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per split, as they are kept.
-    whole : bool
-        Whether cells of the slides that are not computed are shown as well.
+    `whole`: cells of the slides that are not computed are shown as well.
     """
     cells = []
     by = dict(iter(rows.groupby(["kernel", "data", "method", "rule"])))
@@ -201,13 +186,7 @@ def as_printed(rows: pd.DataFrame, whole: bool = True) -> pd.DataFrame:
 
 
 def meets(group: pd.DataFrame) -> bool:
-    """Whether a cell's share is at or below the slides', at an error within a deviation of theirs.
-
-    Parameters
-    ----------
-    group : DataFrame
-        The splits of one cell.
-    """
+    """Whether a cell's share is at or below the slides', at an error within a deviation of theirs."""
     first = group.iloc[0]
     printed = PRINTED[first["kernel"], first["data"], first["method"]]
     no_worse = group["error"].mean() <= printed.error + printed.error_deviation

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.helpers.words import word_of
+from benchmarks.helpers.kept import word_of
 from benchmarks.l0_optimum import problem
 from polyopt import CrossEntropySVM
 from polyopt.solvers.l0.lp import PatternLP
@@ -25,10 +25,10 @@ from polyopt.solvers.l0.lp import PatternLP
 SETS = ("ionosphere", "sonar", "wdbc")
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row per data set."""
-    few, rounds = smoke or quick, 1 if smoke or quick else 3
-    return pd.DataFrame([_row(name, rounds, 4 if smoke else 1) for name in (SETS[1:2] if few else SETS)])
+    sets, rounds, every = (SETS[1:2], 1, 4) if smoke else (SETS, 3, 1)
+    return pd.DataFrame([_row(name, rounds, every) for name in sets])
 
 
 def _row(name: str, rounds: int, every: int) -> dict[str, Any]:

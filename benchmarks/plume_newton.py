@@ -2,8 +2,6 @@
 
 One M-step from the same responsibilities, a tenth of the labels flipped; CPU seconds, medians of seven
 interleaved rounds. All are asked for a relative gap of 1e-8, which is computed from the gradient at the end.
-Last, EM on all of MNIST, 2 against the rest, in single precision: the median of its first ten steps, each of
-them responsibilities and five steps of L-BFGS, and the objective after them.
 """
 
 from __future__ import annotations
@@ -15,9 +13,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.helpers.timing import race
-from benchmarks.helpers.two_against_rest import two_against_rest
 from formulations import mixture, plume
-from polyopt.outer.plume import PlumeProblem
 from polyopt.solvers.plume import maximise
 
 SIZES = ((1000, 20, 4),)  # samples, features, faces
@@ -60,28 +56,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                     "relative gap": float(np.sum(gradient**2)) / (2 * RIDGE) / value,
                 }
             )
-    return pd.DataFrame([*rows, _large(smoke)])
-
-
-def _large(smoke: bool) -> dict[str, object]:
-    """Steps of EM where only L-BFGS will do."""
-    data = two_against_rest(smoke)
-    X, K = data.X.astype(np.float32) * np.float32(data.scale), 10
-    problem = PlumeProblem(X, data.y, np.ones(len(X)), K, gamma=GAMMA, ridge=RIDGE, method="bfgs")
-    W, seconds = problem.start(np.random.default_rng(0)), []
-    for _ in range(10):
-        started = time.process_time()
-        found = problem.step(W)
-        seconds.append(time.process_time() - started)
-        W = found["W"]
-    return {
-        "samples": len(X),
-        "features": X.shape[1],
-        "faces": K,
-        "M-step by": "bfgs, five steps",
-        "CPU seconds": np.median(seconds),
-        "objective": found.objective,
-    }
+    return pd.DataFrame(rows)
 
 
 def _data(n: int, m: int, K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -30,15 +30,15 @@ _SOLVERS = {"online": "pass", "batch": "iteration"}
 History = list[dict[str, float]]
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
-    """One row per data set and solver; `quick`: four starts, to 1,000 passes or iterations."""
-    starts, limit = (2, 20) if smoke else (4, 1_000) if quick else (STARTS, _LIMIT)
+def run(smoke: bool = False) -> pd.DataFrame:
+    """One row per data set and solver."""
+    starts, limit = (2, 20) if smoke else (STARTS, _LIMIT)
     found: dict[tuple[str, str], list[History]] = {}
     for name, (X, y, K) in _sets().items():
         for solver in _SOLVERS:
             jobs = (delayed(_run)(X, y, K, solver, seed, limit) for seed in range(starts))
             found[name, solver] = Parallel(n_jobs=1 if smoke else -1)(jobs)
-    if not (smoke or quick):
+    if not smoke:
         _draw(found)
     return pd.DataFrame([_row(*key, histories) for key, histories in found.items()])
 

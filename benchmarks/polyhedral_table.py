@@ -59,8 +59,10 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.baselines import ObliqueTree
-from benchmarks.helpers.fold_outcomes import end_of, ends, size_of
+from benchmarks.helpers.kept import word_of
+from formulations.solution import Status
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, datasets
+from polyopt.estimators.status import FINE, status_of
 from polyopt.files import write_text
 from polyopt.methods.tuning import narrower_class
 
@@ -102,6 +104,7 @@ _AS_THEY_ARE: dict[str, dict[str, Any]] = {
     "PC-SLP, one start": {"n_init": 1},
 }
 _OTHER = ", other class inside"  # of the real sets
+_WHOLE, _GROWN = "converged", "grown to its end"  # of a machine, of a tree
 
 
 def _family(machine: Any, **settings: Any) -> Callable[[int, Any, Any, int], Any]:
@@ -145,20 +148,11 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
 }
 
 
-def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
-    """One row per data set and method; the kept table, where it is complete, is only shown.
-
-    With `quick`, the printed methods and PLUME once, by one division into three, on data set 1 and wbc.
-    """
-    if smoke or quick:
-        names, folds = (("wbc",), 2) if smoke else (("data set 1", "wbc"), 3)
-        few = ("Polyceptron, batch", "PLUME") if smoke else (*PAPER, "PLUME")
-        cells = [
-            _cell(name, *table_data()[name], method, 1, folds)
-            for name, method in product(names, few)
-            if _OTHER not in method or name not in _SYNTHETIC
-        ]
-        return _shown(pd.DataFrame(cells))
+def run(smoke: bool = False) -> pd.DataFrame:
+    """One row per data set and method; the kept table, where it is complete, is only shown."""
+    if smoke:
+        wbc, few = table_data()["wbc"], ("Polyceptron, batch", "PLUME")
+        return _shown(pd.DataFrame([_cell("wbc", *wbc, method, 1, 2) for method in few]))
     data = table_data()
     rows = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["data"], row["method"]) for row in rows}
@@ -188,13 +182,7 @@ def _pair(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def pair_cells(folds: pd.DataFrame) -> list[dict[str, Any]]:
-    """The cells of SPLA1 and PLUME, of the repetitions that are there of both.
-
-    Parameters
-    ----------
-    folds : DataFrame
-        One row per fold, as they are kept.
-    """
+    """The cells of SPLA1 and PLUME, of the repetitions that are there of both."""
     both = folds.groupby(["data", "repetition"])["method"].transform("nunique") == len(_PAIR)
     groups = folds[both].groupby(["data", "method"], sort=False)
     return [_summary(*key, group.sort_values(["repetition", "fold"])) for key, group in groups]
@@ -234,7 +222,7 @@ def _summary(data: str, method: str, folds: pd.DataFrame) -> dict[str, Any]:
         "paper's deviation": apart,
         "seconds": float(folds["seconds"].median()),
         "faces": folds["faces"].mean(),
-        "ended": ends(folds["end"]),
+        "ended": _ends(folds["end"]),
         "repetitions": len(each),
         **({_EACH: each.to_numpy()} if method in _PAIR else {}),
     }
@@ -271,9 +259,37 @@ def _fold(data: str, X: Any, y: Any, K: int, method: str, part: tuple[Any, Any],
     started = time.process_time()
     machine.fit(A, y[train])
     seconds = time.process_time() - started
-    found = {"accuracy": machine.score(B, y[test]), "seconds": seconds, "faces": size_of(machine)}
-    found["end"] = end_of(machine)
+    found = {"accuracy": machine.score(B, y[test]), "seconds": seconds, "faces": _size_of(machine)}
+    found["end"] = _end_of(machine)
     return {**found, "ridge": chosen["ridge"]} if "ridge" in chosen else found
+
+
+def _size_of(machine: Any) -> float:
+    """Faces that have samples, support vectors, or leaves."""
+    if hasattr(machine, "assignment_"):
+        return float(len(np.unique(machine.assignment_[machine.assignment_ >= 0])))
+    if hasattr(machine, "support_"):
+        return float(len(machine.support_))
+    return float(machine.get_n_leaves() if hasattr(machine, "get_n_leaves") else machine.n_leaves_)
+
+
+def _end_of(machine: Any) -> str:
+    """How its fit ended, in a word: at its own end, or by which limit."""
+    if isinstance(machine, SVC):
+        status = Status.SOLVED if machine.fit_status_ == 0 else Status.ITERATION_LIMIT
+    elif hasattr(machine, "solution_"):
+        status = status_of(machine)
+    else:
+        return _GROWN
+    return _WHOLE if status in FINE else word_of(status)
+
+
+def _ends(words: pd.Series) -> str:
+    """How the fits of a cell ended: the word of all of them, or each word with its share."""
+    shares = words.value_counts(normalize=True)
+    if len(shares) == 1:
+        return str(shares.index[0])
+    return ", ".join(f"{word} {100 * share:.3g} %" for word, share in shares.items())
 
 
 def _chosen(machine: Any, grid: dict[str, list[Any]], X: Any, y: Any, is_paired: bool) -> dict[str, Any]:

@@ -8,10 +8,8 @@ on two thirds. The Sigma-SVM and KLDA, which need a whole matrix and its inverse
 
 The grids are GRIDS: C; C and B, as a share of the way from 1 to θ, the largest output of the SVM with that C
 on the same samples (the paper's steps 1/2, 1/4, 1/10, and 1/20); D and C; KLDA's ε, in feature space. Of
-settings with equally few validation errors, which for most pairs are many, each of three rules takes one:
-"middle", the one in the middle of the grid (with which this began, and which was chosen with test errors of
-optical digits in view); "least hinge", the least mean hinge loss on the validation samples; and "least
-relative hinge", the same with each machine's outputs divided by their mean size there, as bounds move it.
+settings with equally few validation errors, which for most pairs are many, the one with the least mean hinge
+loss on the validation samples is taken.
 
 The paper does not say how images are scaled, and which RBF width it takes. Two scalings are tried: images of
 unit length, ``(x'z + 1)^d`` and ``exp(-‖x - z‖²/2)``; and pixels in [0, 1], ``(x'z + 1)^d`` and
@@ -32,7 +30,6 @@ Kept in results/rmm_table.csv, as the cells of a set of digits are whole; its pa
 user's cache folder under ``rmm_pairs``, so that a run that was broken off goes on where it was. To compute
 anew, as where a machine has changed, delete them, and lines of the table. Pairs run side by side, ``n_jobs``
 of them, of up to 4 GB. A part of the table: ``from benchmarks.rmm_table import run; run(data=["USPS"])``.
-With ``--quick``, the SVM and the RMM at three kernels on optical digits; not kept.
 """
 
 from __future__ import annotations
@@ -40,7 +37,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -50,7 +46,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
-from benchmarks.helpers.digit_machines import GRIDS, RULES, badness, pair_record
+from benchmarks.helpers.digit_machines import GRIDS, badness, pair_record
 from benchmarks.helpers.digit_pairs import SCALINGS, Digits, Pair, images, is_at_hand
 from benchmarks.helpers.kept import machine_facts
 from benchmarks.helpers.rmm_page import KERNELS, as_printed, draw
@@ -68,23 +64,19 @@ DATA = {
     "MNIST, 1000": Digits("mnist", 0.0, (("MNIST, 1000", False),), 1000),
 }
 _SMOKE = Digits("digits", 0.0, (("digits", True),), classes=3)  # a third of it is the test part
-_QUICK = replace(DATA["optdigits"], methods=("SVM", "RMM"))
 _LOTS = 200
 
 
-def run(
-    smoke: bool = False, quick: bool = False, data: Sequence[str] = tuple(DATA), n_jobs: int = 2
-) -> pd.DataFrame:
+def run(smoke: bool = False, data: Sequence[str] = tuple(DATA), n_jobs: int = 2) -> pd.DataFrame:
     """Lines of ours and the paper's; the cells of those sets of digits that are missing are computed."""
-    if smoke or quick:
-        digits, kernels = (_QUICK, ("2", "4", "RBF")) if quick else (_SMOKE, ("1", "2"))
-        scalings = {s: digits.methods if s == SCALINGS[0] else () for s in SCALINGS}
-        return as_printed(_cells(digits, _records(digits, scalings, kernels, 1, keep=False)))
+    if smoke:
+        scalings = {SCALINGS[0]: _SMOKE.methods}
+        return as_printed(_cells(_SMOKE, _records(_SMOKE, scalings, ("1", "2"), 1, keep=False)))
     rows, absent = kept_cells(), []
     for name in data:
         digits = DATA[name]
         lines = [line for line, _ in digits.tables]
-        if {row["data"] for row in rows if row["rule"] in RULES and row["is new"]} >= {*lines}:
+        if {row["data"] for row in rows} >= {*lines}:
             continue
         if not is_at_hand(digits.name):
             absent.append(name)
@@ -136,7 +128,7 @@ def _kept_pair(
     file = cache_folder() / "rmm_pairs" / f"{name}.joblib"
     if file.is_file():
         record: dict[str, Any] = joblib.load(file)
-        if (record["grids"], record["rules"]) == (GRIDS, RULES):
+        if record["grids"] == GRIDS:
             return record
     record = pair_record(digits, scaling, methods, kernels, pair)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -158,11 +150,11 @@ def _cells(digits: Digits, records: dict[str, list[dict[str, Any]]]) -> list[dic
     """The cells of a set of digits, as records, from those of its pairs."""
     best, truth, rows = _best_scaling(records), images(digits, SCALINGS[0])[3], []
     for scaling, found in records.items():
-        for name, kernel, method, rule in found[0]["answers"]:
-            parts = [record["answers"][name, kernel, method, rule] for record in found]
+        for name, kernel, method in found[0]["answers"]:
+            parts = [record["answers"][name, kernel, method] for record in found]
             votes = _votes(digits, [part["answers"] for part in parts], len(truth))
             row = {"data": name, "scaling": scaling, "is chosen": scaling == best, "kernel": kernel}
-            row |= {"method": method, "rule": rule, **_counts(votes, truth)}
+            row |= {"method": method, **_counts(votes, truth)}
             row["end"] = max((part["end"] for part in parts), key=badness)
             row["largest violation"] = max(part["violation"] for part in parts)
             row |= {
@@ -172,7 +164,7 @@ def _cells(digits: Digits, records: dict[str, list[dict[str, Any]]]) -> list[dic
                 f"{v:g}" for v in np.median([p["setting"] for p in parts], axis=0)
             )
             row |= {"CPU seconds": sum(part["seconds"] for part in parts), "machine": machine_facts()}
-            rows.append(row | {"is new": True})
+            rows.append(row)
     places = [line for line, _ in digits.tables]
     return sorted(rows, key=lambda row: (places.index(row["data"]), [*GRIDS].index(row["method"])))
 

@@ -20,8 +20,7 @@ machine's errors are no more than those of the others. "Status" is the worst end
 rests on, those that chose its parameters included, "violation" the largest of theirs.
 
 Draws are kept one by one in the user's cache folder under ``rmm_transduction``, so that a run that was broken
-off goes on where it was; to compute anew, delete them. With ``--quick``, one kernel, 5 labels of each digit
-and two draws; not kept.
+off goes on where it was; to compute anew, delete them.
 """
 
 from __future__ import annotations
@@ -67,17 +66,15 @@ _SMOKE = Digits("digits", 0.0, (("digits", True),), classes=3)
 _FOLDS = 3
 
 
-def run(smoke: bool = False, quick: bool = False, n_jobs: int = 2) -> pd.DataFrame:
+def run(smoke: bool = False) -> pd.DataFrame:
     """One row for each kernel, number of labels and machine."""
     digits, kernels, labels, draws = _DIGITS, tuple(_KERNELS), (5, 20), 10
-    if smoke or quick:
-        kernels, labels, draws = kernels[:1], labels[:1], 2
-        digits = _SMOKE if smoke else digits
+    if smoke:
+        digits, kernels, labels, draws = _SMOKE, kernels[:1], labels[:1], 2
     cells = [*product(kernels, labels)]
     jobs = [(kernel, few, draw) for kernel, few in cells for draw in range(draws)]
-    few_jobs = smoke or quick
-    call = delayed(_draw if few_jobs else _kept_draw)
-    found = Parallel(n_jobs=1 if few_jobs else n_jobs)(call(digits, *job) for job in jobs)
+    call = delayed(_draw if smoke else _kept_draw)
+    found = Parallel(n_jobs=1 if smoke else -1)(call(digits, *job) for job in jobs)
     rows = []
     for kernel, few in cells:
         own = [record for job, record in zip(jobs, found, strict=True) if job[:2] == (kernel, few)]

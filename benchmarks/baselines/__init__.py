@@ -7,7 +7,6 @@ with, written so that the tables can be made again. They have no program and no 
 from __future__ import annotations
 
 from benchmarks.baselines.amm import AdaptiveMultiHyperplaneMachine
-from benchmarks.baselines.klda import KernelLDA
 from benchmarks.baselines.oc1 import ObliqueTree
 
-__all__ = ["AdaptiveMultiHyperplaneMachine", "KernelLDA", "ObliqueTree"]
+__all__ = ["AdaptiveMultiHyperplaneMachine", "ObliqueTree"]

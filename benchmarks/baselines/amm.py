@@ -1,27 +1,33 @@
-"""The Adaptive Multi-hyperplane Machine, a baseline: for the papers' tables; not advertised as more."""
+"""The Adaptive Multi-hyperplane Machine, a baseline: for the papers' tables; not advertised as more.
+
+With the step 1/(λ(t+1)) and the decay t/(t+1), a weight after step t is its running sum of samples
+over λ(t+1): ``w = u / (λ(t+1))``. Only the sums are kept. The margin test ``w_y'x − w_o'x < 1`` of step
+t, whose weights are those after step t−1, becomes ``u_y'x − u_o'x < λt``, and the pruning rule
+``Σ‖w‖² <= (c/(λt))²`` becomes ``Σ‖u‖² <= (c (t+1)/t)²``.
+"""
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from benchmarks.baselines.labels import LargestScore, coded_labels
+from polyopt.compiled import njit
+from polyopt.operands import put
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
 
-__all__ = ["AdaptiveMultiHyperplaneMachine"]
+    Integers = NDArray[np.int64]
+
+__all__ = ["AdaptiveMultiHyperplaneMachine", "prune"]
 
 
-class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimator):
+class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
     """AMM online: for the papers' tables; not advertised as more.
 
     Each class has weights of its own, as many as it comes to need, and scores a sample by the best of
@@ -32,33 +38,10 @@ class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimato
     have ``Σ‖w‖² <= (c/(λt))²`` together. The biases are penalised. Samples should have norms of
     about one: they are not scaled here.
 
-    Parameters
-    ----------
-    lam : float, default=1e-4
-        λ, positive.
-    epochs : int, default=5
-        Passes through the samples, each in a new random order.
-    limit : int, default=50
-        Weights that a class may have. A class that has them all moves its best one where it would
-        have made a new one, so that 1 is the linear multi-class machine. (The authors' program then
-        leaves the true class alone, and learns nothing with a limit of 1.)
-    prune_every : int, default=10000
-        Steps between prunings.
-    c : float, default=10.0
-        Pruning threshold; 0 prunes only weights of zero. A class keeps its last weight always.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the order of the samples.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    weights_ : list of ndarray of shape (k_c, m+1)
-        The weights of each class, bias last.
-    n_weights_ : ndarray of int, shape (n_classes,)
-        How many they are.
-    n_pruned_ : int
-        Weights that were pruned on the way.
+    A class has at most `limit` weights. One that has them all moves its best one where it would have
+    made a new one, so that 1 is the linear multi-class machine. (The authors' program then leaves the
+    true class alone, and learns nothing with a limit of 1.) A class keeps its last weight always;
+    `c` = 0 prunes only weights of zero.
 
     References
     ----------
@@ -66,15 +49,6 @@ class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimato
        Multi-Hyperplane Machine for Nonlinear Classification, 2011; Algorithm 1, and details as in the
        authors' BudgetedSVM (Djuric, Lan, Vucetic & Wang, 2013), whose defaults these are.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "limit": [Interval(Integral, 1, None, closed="left")],
-        "prune_every": [Interval(Integral, 1, None, closed="left")],
-        "c": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    }
 
     def __init__(
         self,
@@ -84,7 +58,7 @@ class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimato
         limit: int = 50,
         prune_every: int = 10_000,
         c: float = 10.0,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | None = None,
     ):
         self.lam = lam
         self.epochs = epochs
@@ -94,15 +68,9 @@ class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimato
         self.random_state = random_state
 
     def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
-        """Fit the classifier to samples (n, m) and labels (n,) of two or more classes.
-
-        ValueError where a parameter is out of its range, or data are not finite or of one class only.
-        """
-        from benchmarks.baselines.amm_kernel import show
-
-        self._validate_params()
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        self.classes_, codes = coded_labels(y, type(self).__name__)
+        """Fit the classifier to samples (n, m) and labels (n,) of two or more classes."""
+        X = np.asarray(X, dtype=float)
+        self.classes_, codes = np.unique(y, return_inverse=True)
         random = check_random_state(self.random_state)
         n, m = X.shape
         samples = np.ascontiguousarray(np.column_stack([X, np.ones(n)]))
@@ -121,7 +89,104 @@ class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimato
 
     def decision_function(self, X: MatrixLike) -> NDArray[Any]:
         """Scores of samples (t, m): of two classes the second's best less the first's (t,), else the best."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
         best = [(X @ weights[:, :-1].T + weights[:, -1]).max(axis=1) for weights in self.weights_]
         return best[1] - best[0] if len(best) == 2 else np.column_stack(best)
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Predicted labels (t,) of samples (t, m)."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+@njit(cache=True)
+def _best(sums: Vector, count: int, x: Vector) -> tuple[int, float]:
+    """The weight of a class that scores highest, and its score."""
+    best, score = 0, -np.inf
+    for j in range(count):
+        product = 0.0
+        for i in range(len(x)):
+            product += sums[j, i] * x[i]
+        if product > score:
+            best, score = j, product
+    return best, score
+
+
+@njit(cache=True)
+def _square(w: Vector) -> float:
+    """``‖w‖²``."""
+    total = 0.0
+    for i in range(len(w)):
+        total += w[i] * w[i]
+    return total
+
+
+@njit(cache=True)
+def show(
+    X: Vector, codes: Integers, order: Integers, sums: Vector, counts: Integers, steps: int, lam: float,
+    prune_every: int, c: float,
+) -> int:  # fmt: skip
+    """Show the samples in that order; return how many weights were pruned.
+
+    `X` (n, m+1) has a last column of ones; `sums` (n_classes, limit, m+1) and `counts` (n_classes,) are
+    changed; `steps` were taken before.
+    """
+    n_classes, limit = sums.shape[0], sums.shape[1]
+    pruned = 0
+    for place in range(len(order)):
+        t = steps + place + 1
+        x, true = X[order[place]], codes[order[place]]
+        mine, own = _best(sums[true], counts[true], x)
+        rival, theirs, other = -1, -1, -np.inf
+        for k in range(n_classes):
+            if k != true:
+                j, score = _best(sums[k], counts[k], x)
+                if score > other:
+                    rival, theirs, other = k, j, score
+        if own - other < lam * t:
+            for i in range(len(x)):
+                sums[rival, theirs, i] -= x[i]
+            if own <= 0.0 and counts[true] < limit:
+                mine = counts[true]
+                for i in range(len(x)):
+                    sums[true, mine, i] = 0.0
+                counts[true] += 1
+            for i in range(len(x)):
+                sums[true, mine, i] += x[i]
+        if t % prune_every == 0:
+            pruned += prune(sums, counts, c * (t + 1.0) / t)
+    return pruned
+
+
+@njit(cache=True)
+def prune(sums: NDArray[Any], counts: Integers, size: float) -> int:
+    """Drop the smallest weights, as many as have ``Σ‖u‖² <= size²`` together; return how many.
+
+    Of `sums` (n_classes, limit, m+1) those that stay are moved together. A class keeps its last weight,
+    however small.
+    """
+    limit, total = sums.shape[1], 0
+    norms = np.full(len(counts) * limit, np.inf)  # of weights that may still go
+    for k in range(len(counts)):
+        total += counts[k]
+        for j in range(counts[k]):
+            norms[k * limit + j] = _square(sums[k, j])
+    left, gone = counts.copy(), np.zeros(len(norms), np.bool_)
+    weight, pruned = 0.0, 0
+    for _ in range(total):
+        i = np.argmin(norms)
+        weight += norms[i]
+        if weight > size * size:
+            break
+        norms[i] = np.inf
+        if left[i // limit] > 1 and not gone[i]:  # all that overflow are equal
+            left[i // limit] -= 1
+            gone[i] = True
+            pruned += 1
+    for k in range(len(counts)):
+        kept = 0
+        for j in range(counts[k]):
+            if not gone[k * limit + j]:
+                put(sums[k, j], sums[k, kept])
+                kept += 1
+        counts[k] = kept
+    return pruned

@@ -33,30 +33,14 @@ _FORMATS = ("C", "C", "F", "float32", "CSR", "integers", "list", "frame", "strid
 
 @dataclass(frozen=True)
 class Draw:
-    """A problem: the samples as given to ``fit``, and as the numbers they are.
+    """A problem: the samples as given to ``fit``, and as the numbers they are."""
 
-    Attributes
-    ----------
-    X : Any
-        The samples as a user would give them.
-    values : ndarray of shape (n, m)
-        What they are, in double precision.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    labels : ndarray or list
-        The labels as given; the greater one is +1.
-    weights : ndarray of shape (n,) or None
-        Weights of the samples.
-    words : str
-        Fault and format.
-    """
-
-    X: Any
-    values: Array
-    y: Array
-    labels: Any
-    weights: Array | None
-    words: str
+    X: Any  # the samples as a user would give them
+    values: Array  # what they are, in double precision
+    y: Array  # labels -1 and +1
+    labels: Any  # the labels as given; the greater one is +1
+    weights: Array | None  # weights of the samples
+    words: str  # fault and format
 
     @property
     def costs(self) -> Array:
@@ -74,18 +58,8 @@ def data(
 ) -> Draw:
     """Samples with labels and weights.
 
-    Parameters
-    ----------
-    rng : Generator
-        Source of chance.
-    extreme : bool
-        The range.
-    largest : int
-        Samples at most, but for one problem in 25, which has five times as many.
-    sparse : bool
-        Whether CSR is among the formats.
-    both : bool
-        Whether there are always two classes.
+    One problem in 25 has up to five times as many samples as `largest`; `both`: there are always two
+    classes.
     """
     n = int(rng.integers(2, largest + 1)) if rng.random() > 0.04 else int(rng.integers(largest, 5 * largest))
     m = int(rng.integers(1, 11)) if rng.random() > 0.04 else int(rng.integers(11, 61))

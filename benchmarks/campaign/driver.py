@@ -36,17 +36,7 @@ _BAD = ("false", "traceback", "overrun")
 
 
 def replay(family: str, span: str, seed: int) -> list[Trial]:
-    """One problem: what came of each machine that was tried on it.
-
-    Parameters
-    ----------
-    family : {"hinge", "sparse", "polytope"}
-        The family.
-    span : {"ordinary", "extreme"}
-        The range.
-    seed : int
-        The problem's number.
-    """
+    """One problem: what came of each machine that was tried on it."""
     place = [*FAMILIES].index(family)
     # What compiles a solver may end before its last stage; only what is slow every time is slow.
     for seconds in (COMPILING, COMPILING, PATIENCE):

@@ -35,16 +35,8 @@ def propose(
 ) -> tuple[Array, Any]:
     """Coefficients β (n,) near the optimum, in 80 bits, and an intercept.
 
-    Parameters
-    ----------
-    F : ndarray of shape (n, q)
-        Factor of the Gram matrix, 80-bit floats.
-    y, costs : ndarray of shape (n,)
-        Labels -1 and +1, and costs of slack; all of them positive.
-    B : float
-        Bound on the outputs.
-    intercept : bool
-        Whether b is free.
+    `F` (n, q) is a factor of the Gram matrix in 80-bit floats; all costs are positive; `intercept` says
+    whether b is free.
     """
     costs = np.asarray(costs, dtype=LD)
     unit = costs.max()

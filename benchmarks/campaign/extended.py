@@ -60,14 +60,8 @@ def kernel_matrix(
 ) -> tuple[Array, Array]:
     """The Gram matrix K[i, j] = k(x_i, x_j) and the error of its entries, by the kernel's definition.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Samples, as they were given; the matrix itself for "precomputed".
-    name : str or callable
-        "linear", "poly", "rbf", "sigmoid", "precomputed", or a function, whose own values are the kernel.
-    gamma, degree, coef0
-        As in scikit-learn.
+    For "precomputed" `X` is the matrix itself; the values of a kernel that is a function are taken as they
+    are.
     """
     X = np.asarray(X, dtype=LD)
     if callable(name) or name == "precomputed":

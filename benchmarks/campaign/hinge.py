@@ -54,20 +54,9 @@ class Point:
 class Hinge:
     """One problem of the family.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Samples as they were given; the Gram matrix for a precomputed kernel.
-    y, costs : ndarray of shape (n,)
-        Labels -1 and +1, and C times the samples' weights.
-    kernel : dict
-        Arguments of :func:`benchmarks.campaign.extended.kernel_matrix`.
-    B : float
-        Bound on the outputs.
-    D : float, optional
-        Share of the output variance.
-    weights : ndarray of shape (n,), optional
-        Weights of the samples in mean and variance.
+    `X` has the samples as they were given (the Gram matrix for a precomputed kernel), `costs` is C times
+    their weights, `B` bounds the outputs, `D` is the share of the output variance, and `weights` are those
+    of mean and variance.
     """
 
     def __init__(

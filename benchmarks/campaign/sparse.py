@@ -34,18 +34,8 @@ _PATTERNS = 8  # samples up to which all patterns may be tried
 class Sparse:
     """One problem of the family.
 
-    Parameters
-    ----------
-    X, kernel
-        As in :class:`benchmarks.campaign.hinge.Hinge`.
-    y, weights : ndarray of shape (n,)
-        Labels -1 and +1, and weights of the samples.
-    C : float
-        Price of loss and cap of the coefficients.
-    counted : bool
-        Whether coefficients are counted (L0) or added up (one norm).
-    brute : bool
-        Whether to try all patterns, where there are few.
+    Coefficients are `counted` (L0) or added up (one norm); C is the price of loss and their cap. `brute`:
+    all patterns are tried if there are few.
     """
 
     def __init__(

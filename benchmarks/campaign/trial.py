@@ -83,24 +83,10 @@ def watch(limit: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def attempt(
-    machine: str,
-    act: Callable[[], tuple[str, list[Untruth]]],
-    limit: float | None = None,
-    names: tuple[str, ...] = (),
-) -> Trial:
+def attempt(machine: str, act: Callable[[], tuple[str, list[Untruth]]], limit: float | None = None) -> Trial:
     """Run a trial.
 
-    Parameters
-    ----------
-    machine : str
-        Its name in the table.
-    act : callable
-        Fits, certifies and judges; returns the claim's name and the claims that are not true.
-    limit : float, optional
-        The fit's time limit.
-    names : tuple of str
-        Arguments one of which a refusal is to name.
+    `act` fits, certifies and judges: it returns the claim's name and the claims that are not true.
     """
     trial = Trial(machine)
     started = time.process_time()
@@ -113,7 +99,7 @@ def attempt(
             trial.outcome, trial.kinds, trial.details = "overrun", ["did not end"], [""]
             return trial
         except Exception as error:
-            _refused(trial, error, names)
+            _refused(trial, error)
             return trial
         finally:
             trial.seconds = time.process_time() - started
@@ -133,8 +119,8 @@ def overran(seconds: float, limit: float) -> list[Untruth]:
     return [Untruth("overrun", f"{seconds:.2f} s of the processor, the limit {limit:g} s")]
 
 
-def _refused(trial: Trial, error: Exception, names: tuple[str, ...]) -> None:
-    words = sentence_of(error, names)
+def _refused(trial: Trial, error: Exception) -> None:
+    words = sentence_of(error)
     if words is not None:
         trial.outcome, trial.kinds, trial.details = "refused", [], [words]
         return

@@ -18,17 +18,7 @@ _TURN, _SCALE, _SHEAR, _SHIFT, _BEND = 0.10, 0.07, 0.08, 0.7, 0.6
 
 
 class DeformedDigits:
-    """Deformed copies of square images, a chunk at a time; nothing is kept between chunks.
-
-    Parameters
-    ----------
-    X : ndarray of uint8, shape (n, side²)
-        Images to begin with.
-    y : ndarray of shape (n,)
-        Their labels.
-    seed : int
-        Of everything random.
-    """
+    """Deformed copies of square images, a chunk at a time; nothing is kept between chunks."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, seed: int = 0):
         self.X, self.y, self.side = np.ascontiguousarray(X), y, round(X.shape[1] ** 0.5)

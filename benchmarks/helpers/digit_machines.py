@@ -32,21 +32,13 @@ GRIDS: dict[str, Grid] = {
     "Sigma-SVM": tuple(product((0.9, 0.99, 0.999), (0.1, 1.0, 10.0))),  # D and C
     "KLDA": tuple(product((1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0))),  # ε
 }
-# Of settings with equally few validation errors, which is taken; the last two by a mean loss of `losses`.
-RULES = ("middle", "least hinge", "least relative hinge")
 DIRECT = "DIRECT"  # the status of a linear system
 # From the best to the worst, as cells count them.
 ENDS = (DIRECT, *(s.name for s in (Status.SOLVED, Status.CONVERGED, Status.INACCURATE, Status.STALLED)))
 
 
 class SingleGram(MatrixGram):
-    """A Gram matrix that is there as a whole, in the precision it has.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Symmetric positive semidefinite matrix.
-    """
+    """A Gram matrix that is there as a whole, in the precision it has."""
 
     K: Matrix
 
@@ -60,31 +52,16 @@ class SingleGram(MatrixGram):
 
 @dataclass
 class Fits:
-    """Machines of one method on the same samples, one per setting.
+    """Machines of one method on the same samples, one per setting."""
 
-    Attributes
-    ----------
-    settings : list of tuple
-        Their settings.
-    coefs, intercepts : list
-        Expansion coefficients, shape (n,), and b.
-    ends : list of str
-        How each solve ended.
-    violations : list of float
-        Violation m - M of the optimality conditions, of outputs computed anew in double precision.
-    shared : int
-        How many are the machine with a smaller C, whose solution serves them as well.
-    seconds : float
-        CPU seconds of the solves.
-    """
-
-    settings: list[Setting] = field(default_factory=list)
-    coefs: list[Vector] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)  # their settings
+    coefs: list[Vector] = field(default_factory=list)  # expansion coefficients, shape (n,), and b
     intercepts: list[float] = field(default_factory=list)
-    ends: list[str] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)  # how each solve ended
+    # violation m - M of the optimality conditions, of outputs computed anew in double precision
     violations: list[float] = field(default_factory=list)
-    shared: int = 0
-    seconds: float = 0.0
+    shared: int = 0  # how many are the machine with a smaller C, whose solution serves them as well
+    seconds: float = 0.0  # CPU seconds of the solves
 
     def add(self, setting: Setting, coef: Vector, b: float, end: str, violation: float) -> None:
         """Add a machine."""
@@ -107,25 +84,15 @@ def pair_record(
 ) -> dict[str, Any]:
     """All that the table needs of a pair.
 
-    Parameters
-    ----------
-    digits, scaling, pair
-        As for :class:`~benchmarks.helpers.digit_pairs.PairData`.
-    methods, kernels : sequence of str
-        The machines and kernels.
-
-    Returns
-    -------
-    dict
-        ``"cells"``: by (kernel, method) validation errors and mean losses of every setting.
-        ``"answers"``: by (line of the table, kernel, method, rule) whether each test sample gets the second
-        digit, packed; the setting chosen; how its solves, and those that chose it, ended; their largest
-        violation. ``"seconds"``: of the processor, in all.
+    "cells": by (kernel, method) validation errors and mean losses of every setting. "answers": by (line of
+    the table, kernel, method) whether each test sample gets the second digit, packed; the setting
+    chosen; how its solves, and those that chose it, ended; their largest violation. "seconds": of the
+    processor, in all.
     """
     started = time.process_time()
     data = PairData(digits, scaling, pair)
     record: dict[str, Any] = {"cells": {}, "answers": {}, "pair": pair, "scaling": scaling}
-    record |= {"grids": GRIDS, "rules": RULES}
+    record["grids"] = GRIDS
     for kernel in kernels:
         _add_kernel(record, data, digits, kernel, methods)
     record["seconds"] = time.process_time() - started
@@ -137,7 +104,7 @@ def _add_kernel(
 ) -> None:
     grids = {method: GRIDS[method] for method in methods}
     errors = {method: np.zeros(len(grid)) for method, grid in grids.items()}
-    means = {method: np.zeros((2, len(grid))) for method, grid in grids.items()}
+    losses = {method: np.zeros(len(grid)) for method, grid in grids.items()}
     tried: dict[str, list[Fits]] = {method: [] for method in methods}
     for train, rest in data.splits:
         fits = _fitted(data.gram(kernel, train), data.y[train], grids)
@@ -145,33 +112,31 @@ def _add_kernel(
             coefs, b = fit.of(grids[method])
             scores = (data.outputs(kernel, rest, train, coefs) + b) * data.y[rest, None]
             errors[method] += (scores <= 0.0).sum(axis=0)
-            means[method] += losses(scores) / len(data.splits)
+            losses[method] += np.maximum(1.0 - scores, 0.0).mean(axis=0) / len(data.splits)
             tried[method].append(fit)
-    chosen = {method: _chosen(grid, errors[method], means[method]) for method, grid in grids.items()}
+    chosen = {method: _chosen(grid, errors[method], losses[method]) for method, grid in grids.items()}
     for name, whole in digits.tables:
         samples = np.arange(len(data.y)) if whole else data.splits[0][0]
         last = fits
         if whole:
-            wanted = {method: tuple(dict.fromkeys(chosen[method].values())) for method in methods}
+            wanted = {method: (chosen[method],) for method in methods}
             last = _fitted(data.gram(kernel, samples), data.y[samples], wanted)
         for method in methods:
-            settings = [chosen[method][rule] for rule in RULES]
-            coefs, b = last[method].of(settings)
+            coefs, b = last[method].of([chosen[method]])
             is_second = data.outputs(kernel, None, samples, coefs) + b > 0.0
             counted = [*tried[method]] + ([last[method]] if whole else [])
-            for rule, setting, answers in zip(RULES, settings, is_second.T, strict=True):
-                record["answers"][name, kernel, method, rule] = {
-                    "answers": np.packbits(answers),
-                    "setting": setting,
-                    "end": max((end for f in counted for end in f.ends), key=badness),
-                    "violation": max(v for f in counted for v in f.violations),
-                    "shared": sum(f.shared for f in counted),
-                    "solves": sum(len(f.settings) for f in counted),
-                    "validation errors": float(errors[method].min()),
-                    "seconds": sum(f.seconds for f in counted),
-                }
+            record["answers"][name, kernel, method] = {
+                "answers": np.packbits(is_second[:, 0]),
+                "setting": chosen[method],
+                "end": max((end for f in counted for end in f.ends), key=badness),
+                "violation": max(v for f in counted for v in f.violations),
+                "shared": sum(f.shared for f in counted),
+                "solves": sum(len(f.settings) for f in counted),
+                "validation errors": float(errors[method].min()),
+                "seconds": sum(f.seconds for f in counted),
+            }
     for method in methods:
-        record["cells"][kernel, method] = {"errors": errors[method], "losses": means[method]}
+        record["cells"][kernel, method] = {"errors": errors[method], "losses": losses[method]}
 
 
 def badness(end: str) -> int:
@@ -179,29 +144,9 @@ def badness(end: str) -> int:
     return ENDS.index(end) if end in ENDS else len(ENDS)
 
 
-def losses(scores: Vector) -> Vector:
-    """Mean hinge losses of outputs times labels, shape (samples, settings): (2, settings).
-
-    The first as they are. The second with each machine's outputs divided by their mean size on these samples,
-    so that it does not count on which scale a machine has its outputs.
-    """
-    relative = scores / np.maximum(np.abs(scores).mean(axis=0), np.finfo(float).tiny)
-    return np.array([np.maximum(1.0 - values, 0.0).mean(axis=0) for values in (scores, relative)])
-
-
-def _chosen(grid: Grid, errors: Vector, means: Vector) -> dict[str, Setting]:
-    """Of the settings with fewest validation errors, the one that each rule takes."""
-    best = np.flatnonzero(errors == errors.min())
-    least = [grid[best[loss[best].argmin()]] for loss in means]
-    return dict(zip(RULES, (_middle([grid[number] for number in best]), *least), strict=True))
-
-
-def _middle(settings: Sequence[Setting]) -> Setting:
-    """Of settings that are equally good, the one in the middle: in its first number, then in the next."""
-    for place in range(len(settings[0])):
-        values = [setting[place] for setting in settings]
-        settings = [s for s in settings if s[place] == values[len(values) // 2]]
-    return settings[0]
+def _chosen(grid: Grid, errors: Vector, losses: Vector) -> Setting:
+    """Of the settings with fewest validation errors, that with the least mean hinge loss."""
+    return grid[np.lexsort((losses, errors))[0]]
 
 
 def _fitted(K: Matrix, y: Vector, settings: dict[str, Grid]) -> dict[str, Fits]:
@@ -306,7 +251,7 @@ def _discriminants(K: Vector, y: Vector, grid: Grid) -> Fits:
     started, fit = time.process_time(), Fits()
     delta = np.where(y > 0.0, 1.0 / (y > 0.0).sum(), -1.0 / (y < 0.0).sum())
     for (eps,) in grid:
-        v, b = fisher_direction(K, y > 0.0, eps, "ridge")
+        v, b = fisher_direction(K, y > 0.0, eps)
         half = 0.5 * float(v @ (K @ delta))
         fit.add((eps,), v / half, b / half, DIRECT, 0.0)
     fit.seconds = time.process_time() - started

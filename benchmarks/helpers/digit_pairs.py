@@ -31,50 +31,25 @@ _CACHED = 200_000  # numbers that a processor's cache holds
 
 @dataclass(frozen=True)
 class Digits:
-    """A set of digits, and what of a pair's samples is trained on.
+    """A set of digits, and what of a pair's samples is trained on."""
 
-    Attributes
-    ----------
-    name, blank : str, float
-        What the loader calls it, and the value of an empty pixel.
-    tables : tuple of (str, bool)
-        Lines of the table that it gives, and whether all samples of a pair are fitted in the end, or the
-        part that is given.
-    part : float, optional
-        Samples of a pair (or their share, below 1) that are fitted; the others validate. None for
-        splits 80:20.
-    methods : tuple of str
-        What is computed.
-    classes : int
-        How many digits.
-    """
-
-    name: str
+    name: str  # what the loader calls it, and the value of an empty pixel
     blank: float
+    # lines of the table that it gives, and whether all samples of a pair are fitted in the end, or the part
+    # that is given
     tables: tuple[tuple[str, bool], ...]
+    # samples of a pair (or their share, below 1) that are fitted; the others validate. None for splits
+    # 80:20
     part: float | None = None
-    methods: tuple[str, ...] = ("SVM", "RMM", "Sigma-SVM", "KLDA")
-    classes: int = 10
+    methods: tuple[str, ...] = ("SVM", "RMM", "Sigma-SVM", "KLDA")  # what is computed
+    classes: int = 10  # how many digits
 
 
 class PairData:
     """The samples of two digits, and kernels between them.
 
-    Parameters
-    ----------
-    digits : Digits
-        The set.
-    scaling : str
-        How images are scaled: see :func:`images`.
-    pair : tuple of int
-        The two digits; the second is +1.
-
-    Attributes
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    splits : list of (ndarray, ndarray)
-        Samples to train on and to validate on.
+    `y` has the labels, the second digit is +1; `splits` has pairs of samples to train on and to validate
+    on.
     """
 
     def __init__(self, digits: Digits, scaling: str, pair: Pair):

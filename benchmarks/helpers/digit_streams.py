@@ -20,22 +20,8 @@ _ROWS = 50_000  # in a chunk: 39 MB of pixels
 class TwoPolytopes:
     """Algorithms 1 and 2 for two polytopes, one with each class outside, for T steps each.
 
-    Parameters
-    ----------
-    n_faces : int
-        K.
-    steps : int
-        T.
-    rate : float
-        λT, which the paper's grid names; its C is 1/(λT).
-    perplexity : float
-        Floor of the effective number of faces in use: the exponential of the paper's h.
-    width : int
-        Pixels.
-    scale : float
-        What a pixel counts times.
-    seed : int
-        Of the first weights.
+    `rate` is λT, which the paper's grid names (its C is 1/(λT)); `perplexity` is the floor of the effective
+    number of faces in use, the exponential of the paper's h; a pixel counts times `scale`.
     """
 
     def __init__(

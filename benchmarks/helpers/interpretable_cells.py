@@ -17,15 +17,12 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.helpers.interpretable_data import SETS, load_set
 from benchmarks.helpers.interpretable_size import numbers_of
-from benchmarks.helpers.timing import median_seconds
 from polyopt.datasets import DatasetUnavailable
 from polyopt.files import write_text
 
 __all__ = ["TEST_SHARE", "computed", "kept_cells", "measured"]
 
 TEST_SHARE = 0.3
-_BATCH = 10_000  # rows of a call whose time is taken
-_ROUNDS = 3
 
 Make = Callable[[str, int], Any]
 
@@ -40,16 +37,7 @@ def computed(
 ) -> Iterator[dict[str, Any]]:
     """All cells, those first that a file has; the others are kept there as they end.
 
-    Parameters
-    ----------
-    file : Path or None
-        Where; nowhere.
-    models : dict of str to callable
-        How each model is made for a kind of set and a seed.
-    names : list of str
-        Sets.
-    splits : range
-        Seeds of the splits; all sets are done on one before the next.
+    All sets are done on one split before the next; without a file nothing is kept.
     """
     rows = kept_cells(file) if file is not None else []
     yield from rows
@@ -83,21 +71,7 @@ def _at_hand(names: list[str]) -> list[str]:
 def measured(
     name: str, X: pd.DataFrame, y: NDArray[np.int64], split: int, model: str, make: Make
 ) -> dict[str, Any]:
-    """A cell: the model is tuned and fitted on seven tenths of the set, and tested on the rest.
-
-    Parameters
-    ----------
-    name : str
-        The set.
-    X, y
-        Its samples and labels (:func:`~benchmarks.helpers.interpretable_data.load_set`).
-    split : int
-        Seed of the split and of the model.
-    model : str
-        Its name.
-    make : callable
-        What makes it for a kind of set and a seed.
-    """
+    """A cell: the model is tuned and fitted on seven tenths of the set, and tested on the rest."""
     kind = SETS[name].kind
     samples = X.to_numpy() if kind == "numbers" else X
     train, test = train_test_split(np.arange(len(y)), test_size=TEST_SHARE, stratify=y, random_state=split)
@@ -120,15 +94,12 @@ def _rows(samples: Any, which: NDArray[np.intp]) -> Any:
 
 
 def _figures(estimator: Any, X: Any, y: NDArray[np.int64]) -> dict[str, float]:
-    """What a fitted model has on samples that it has not seen, and what it takes to answer."""
+    """What a fitted model has on samples that it has not seen."""
     has_odds = hasattr(estimator, "predict_proba")
-    call = estimator.predict_proba if has_odds else estimator.decision_function
-    scores = call(X)
-    batch = _rows(X, np.resize(np.arange(len(y)), max(_BATCH, len(y))))
+    scores = estimator.predict_proba(X) if has_odds else estimator.decision_function(X)
     return {
         "auroc": roc_auc_score(y, scores[:, 1] if has_odds else scores),
         "error": 1.0 - accuracy_score(y, estimator.predict(X)),
         "logloss": log_loss(y, scores[:, 1]) if has_odds else np.nan,
         "numbers": numbers_of(estimator),
-        "us_per_row": 1e6 * median_seconds(lambda: call(batch), _ROUNDS) / max(_BATCH, len(y)),
     }

@@ -2,7 +2,8 @@
 
 What :func:`polyopt.datasets.load` knows comes from there, the training and the test part together; two
 further sets from the folder that ``POLYOPT_DATA`` names, or from OpenML through scikit-learn, which compares
-OpenML's MD5; the messages from UCI, by their SHA-256. Of a set with more than ROWS rows a stratified part of
+OpenML's MD5; the messages, the SMS Spam Collection (Almeida, Gómez Hidalgo and Yamakami 2011, CC BY 4.0),
+from UCI, by their SHA-256. Of a set with more than ROWS rows a stratified part of
 as many is drawn once, by a seed.
 """
 
@@ -13,14 +14,15 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.helpers.messages import TEXT, messages
 from polyopt import datasets
 from polyopt.datasets import DatasetUnavailable
+from polyopt.datasets._download import cache_folder, retrieve
 from polyopt.datasets._npz import read_npz
 
 __all__ = ["ROWS", "SETS", "PublicSet", "load_set"]
@@ -28,7 +30,11 @@ __all__ = ["ROWS", "SETS", "PublicSet", "load_set"]
 ROWS = 14_000
 """Rows of a set at most; seven in ten of them train."""
 
+TEXT = "text"
+"""The name of the one column of a set of texts."""
+
 _SEED = 0
+_SMS = "https://archive.ics.uci.edu/static/public/228/sms+spam+collection.zip"
 
 _ADULT = {
     "workclass": "Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc State-gov "
@@ -58,27 +64,14 @@ _OPENML = {"banana": "banana", "magic": "MagicTelescope"}
 
 
 class PublicSet(NamedTuple):
-    """A set: what is in it, where it is from, and which labels are the 1 of two classes.
+    """A set: what is in it, where it is from, and which labels are the 1 of two classes."""
 
-    Attributes
-    ----------
-    kind : str
-        ``"numbers"``, ``"mixed"`` (numbers and categories) or ``"text"``.
-    source : str
-        What the loader calls it.
-    positive : tuple of int
-        The labels that are 1.
-    words : mapping of str to str
-        Of a column of ranks, the words of the categories; none: the numbers are the words.
-    folded : mapping of str to tuple of str
-        Of a category, the columns of 0 and 1 that it is in the file.
-    """
-
-    kind: str
-    source: str
-    positive: tuple[int, ...] = (1,)
+    kind: str  # ``"numbers"``, ``"mixed"`` (numbers and categories) or ``"text"``
+    source: str  # what the loader calls it
+    positive: tuple[int, ...] = (1,)  # the labels that are 1
+    # of a column of ranks, the words of the categories; none: the numbers are the words
     words: Mapping[str, str] = {}
-    folded: Mapping[str, tuple[str, ...]] = {}
+    folded: Mapping[str, tuple[str, ...]] = {}  # of a category, the columns of 0 and 1 that it is in the file
 
 
 _numbers = partial(PublicSet, "numbers")
@@ -112,28 +105,11 @@ SETS: dict[str, PublicSet] = {
 def load_set(name: str) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """A set as a frame.
 
-    Parameters
-    ----------
-    name : str
-        A key of SETS.
-
-    Returns
-    -------
-    X : DataFrame, shape (n, m)
-        Columns of float64, of pandas categories of words, or the one column ``"text"`` of strings.
-        Categories, and numbers of ``adult``, may be missing.
-    y : ndarray, shape (n,)
-        0 and 1.
-
-    Raises
-    ------
-    KeyError
-        No set has that name.
-    DatasetUnavailable
-        It is not on this machine and could not be downloaded.
+    Columns are of float64, of pandas categories of words, or the one column "text" of strings; categories,
+    and numbers of ``adult``, may be missing. Labels are 0 and 1.
     """
     this = SETS[name]
-    X, y = messages() if this.kind == "text" else _table(this)
+    X, y = _messages() if this.kind == "text" else _table(this)
     drawn = _drawn(y)
     return X.iloc[drawn].reset_index(drop=True), y[drawn]
 
@@ -191,6 +167,18 @@ def _openml(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         ) from error
     # banana: 1, 2 (the rarer class is 2); magic: g (gamma) and h.
     return X.astype(float), np.isin(y, ("2", "g")).astype(np.int64)
+
+
+def _messages() -> tuple[pd.DataFrame, NDArray[np.int64]]:
+    """5,574 messages, and 1 for spam: a line of the file is ``ham`` or ``spam``, a tab, and a message."""
+    try:
+        with ZipFile(retrieve(_SMS, cache_folder())) as archive:
+            lines = archive.read("SMSSpamCollection").decode("utf-8").split("\n")
+    except OSError as error:
+        raise DatasetUnavailable(f"the messages could not be downloaded from {_SMS} ({error})") from error
+    parts = [line.partition("\t") for line in lines if line]
+    y = np.array([kind == "spam" for kind, _, _ in parts], dtype=np.int64)
+    return pd.DataFrame({TEXT: [text for _, _, text in parts]}), y
 
 
 def _drawn(y: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -23,33 +23,18 @@ _BEST, _SMALL = "EBM", OURS[0]
 
 
 def common(rows: pd.DataFrame) -> pd.DataFrame:
-    """The cells of those sets and splits on which every model was run.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    """
+    """The cells of those sets and splits on which every model was run."""
     models = rows["model"].nunique()
     return rows[rows.groupby(_CELL)["model"].transform("nunique") == models]
 
 
-def compared(rows: pd.DataFrame, one: str, other: str, measure: str = "auroc") -> tuple[float, float, float]:
-    """The mean difference of two models over splits, with its interval (:mod:`polyopt.compare.repeats`).
+def compared(rows: pd.DataFrame, one: str, other: str) -> tuple[float, float, float]:
+    """The mean difference of two models' AUROC, with its interval (:mod:`polyopt.compare.repeats`).
 
     On each split it is the mean over the sets, of both models. Where some sets have fewer splits, it is the
     mean over the sets of the mean over their splits, without an interval.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    one, other : str
-        Names of models; the second is subtracted.
-    measure : str, optional
-        A column.
     """
-    wide = rows.pivot_table(index=_CELL, columns="model", values=measure)
+    wide = rows.pivot_table(index=_CELL, columns="model", values="auroc")
     if one not in wide or other not in wide:
         return np.nan, np.nan, np.nan
     apart = (wide[one] - wide[other]).unstack("split").dropna(axis=0, how="all").dropna(axis=1, how="all")
@@ -63,12 +48,7 @@ def compared(rows: pd.DataFrame, one: str, other: str, measure: str = "auroc") -
 def by_model(rows: pd.DataFrame, notes: dict[str, str] | None = None) -> pd.DataFrame:
     """One row per model: means over the sets and splits on which every model was run.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    notes : dict of str to str, optional
-        Models that were left out, and why.
+    `notes` has the models that were left out, and why.
     """
     rows = common(rows)
     table = [_model(rows, name) for name in rows["model"].unique()]
@@ -93,9 +73,7 @@ def _model(rows: pd.DataFrame, name: str) -> dict[str, Any]:
         "numbers": _geometric(numbers),
         "most numbers": whole["numbers"].max(),
         "seconds": _geometric(_by_set(whole["train_s"], whole)),
-        "times faster to fit than EBM": _times(rows, name, "train_s"),
-        "µs a row": _geometric(_by_set(whole["us_per_row"], whole)),
-        "times faster to predict than EBM": _times(rows, name, "us_per_row"),
+        "times faster to fit than EBM": _times(rows, name),
         f"{_SMALL}: higher on": "" if name == _SMALL else len(higher),
         f"{_SMALL}: lower on": "" if name == _SMALL else len(lower),
         "note": _note(own, whole),
@@ -123,13 +101,7 @@ def _told_apart(rows: pd.DataFrame, one: str, other: str) -> tuple[list[str], li
 
 
 def by_set(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per set: the AUROC of every model, and which have more than ours of each size.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    """
+    """One row per set: the AUROC of every model, and which have more than ours of each size."""
     table = []
     models = [*(name for name in OURS if name in set(rows["model"])), *_others(rows)]
     for name in rows["set"].unique():
@@ -151,9 +123,9 @@ def _others(rows: pd.DataFrame) -> list[str]:
     return [str(name) for name in means.index if name not in OURS]
 
 
-def _times(rows: pd.DataFrame, name: str, measure: str) -> float:
-    """How many times less it takes than EBM: the geometric mean over the splits of a set, then over sets."""
-    wide = rows.pivot_table(index=_CELL, columns="model", values=measure)
+def _times(rows: pd.DataFrame, name: str) -> float:
+    """EBM's seconds of a fit by the model's: the geometric mean over the splits of a set, then over sets."""
+    wide = rows.pivot_table(index=_CELL, columns="model", values="train_s")
     if _BEST not in wide or name not in wide:
         return np.nan
     ratios = (wide[_BEST] / wide[name]).dropna().reset_index(name="times")
@@ -177,15 +149,7 @@ def _span(mean: float, low: float, high: float) -> str:
 
 
 def draw(rows: pd.DataFrame, file: Path) -> None:
-    """AUROC against model size: the mean of every model over the sets, ours joined by a line.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per set, split and model.
-    file : Path
-        Where the picture is written.
-    """
+    """AUROC against model size: the mean of every model over the sets, ours joined by a line."""
     from polyopt.plots.style import BLUE, MUTED, new_figure, styled
 
     table = by_model(rows)

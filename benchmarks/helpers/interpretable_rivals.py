@@ -28,8 +28,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, l1_min_c
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.helpers.interpretable_data import TEXT
 from benchmarks.helpers.interpretable_size import numbers_of
-from benchmarks.helpers.messages import TEXT
 
 __all__ = ["LIMIT", "RIVALS", "Rival", "after_words", "is_installed", "preparation"]
 
@@ -43,21 +43,11 @@ _COSTS = np.logspace(0.1, 3.5, 15)  # of L1, times the least that leaves a weigh
 
 
 class Rival(NamedTuple):
-    """A model: how it is made for a kind of set and a seed, and the package that has it.
+    """A model: how it is made for a kind of set and a seed, and the package that has it."""
 
-    Attributes
-    ----------
-    make : callable
-        From the kind and the seed to an unfitted estimator.
-    package : str
-        What is to be installed for it; empty where scikit-learn has it.
-    module : str
-        What is then imported.
-    """
-
-    make: Callable[[str, int], Any]
-    package: str = ""
-    module: str = ""
+    make: Callable[[str, int], Any]  # from the kind and the seed to an unfitted estimator
+    package: str = ""  # what is to be installed for it; empty where scikit-learn has it
+    module: str = ""  # what is then imported
 
 
 def is_installed(rival: Rival) -> bool:
@@ -68,15 +58,7 @@ def is_installed(rival: Rival) -> bool:
 def preparation(kind: str) -> Any:
     """What makes columns of the samples of a kind of set: standardised ones, or TF-IDF of words.
 
-    Parameters
-    ----------
-    kind : str
-        ``"numbers"``, ``"mixed"`` or ``"text"``.
-
-    Returns
-    -------
-    estimator
-        Not fitted; its output is a dense array.
+    Its output is a dense array.
     """
     if kind == "numbers":
         return StandardScaler()
@@ -98,15 +80,7 @@ def _words() -> ColumnTransformer:
 
 
 def after_words(kind: str, model: Any) -> Any:
-    """A model that takes numbers and categories as they are; of texts it gets the words.
-
-    Parameters
-    ----------
-    kind : str
-        As of :func:`preparation`.
-    model : estimator
-        Not fitted.
-    """
+    """A model that takes numbers and categories as they are; of texts it gets the words."""
     return Pipeline([("words", _words()), ("model", model)]) if kind == "text" else model
 
 
@@ -147,10 +121,6 @@ def _tree(kind: str, seed: int) -> Any:
     return _prepared(kind, GridSearchCV(model, grid, scoring="roc_auc", cv=_INNER))
 
 
-def _optimal_tree(kind: str, seed: int) -> Any:
-    return _prepared(kind, OptimalTree())
-
-
 class _ByModel(ClassifierMixin, BaseEstimator):
     """Answers as the model that its fit has chosen."""
 
@@ -161,24 +131,6 @@ class _ByModel(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.model_.predict_proba(X)
-
-
-class OptimalTree(_ByModel):
-    """The tree of least training error of a depth, over ten quantiles of each column, by STreeD.
-
-    Its depth is chosen by cross-validated AUROC; one of 4 has at most 16 leaves, each of ten samples or more.
-    Of many columns STreeD keeps 100 thresholds; where its ten seconds are up, the best tree so far counts.
-    """
-
-    def fit(self, X: NDArray[np.float64], y: NDArray[np.int64]) -> OptimalTree:
-        from pystreed import STreeDClassifier
-
-        model = STreeDClassifier(
-            n_thresholds=10, max_num_binary_features=100, min_leaf_node_size=10, time_limit=10.0
-        )
-        self.model_ = GridSearchCV(model, {"max_depth": [2, 3, 4]}, scoring="roc_auc", cv=3).fit(X, y)
-        self.classes_ = self.model_.classes_
-        return self
 
 
 def _logistic(kind: str, seed: int) -> Any:
@@ -199,12 +151,7 @@ def _small_lasso(kind: str, seed: int) -> Any:
 class SparseLogistic(_ByModel):
     """Logistic regression with an L1 price, chosen by cross-validated log loss among those of a size.
 
-    Parameters
-    ----------
-    limit : int or None
-        Numbers at most, of the fit on all samples; ``None`` for any.
-    seed : int
-        Of LIBLINEAR's coordinate descent.
+    `limit` is of the numbers of the fit on all samples; None for any.
     """
 
     def __init__(self, limit: int | None = None, seed: int = 0) -> None:
@@ -237,13 +184,7 @@ def _rbf(kind: str, seed: int) -> Any:
 
 
 class KernelMachine(_ByModel):
-    """An RBF SVM: C and γ by cross-validated AUROC, on a part of large data; probabilities by Platt's curve.
-
-    Parameters
-    ----------
-    seed : int
-        Of the part.
-    """
+    """An RBF SVM: C and γ by cross-validated AUROC, on a part of large data; Platt's curve."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -269,7 +210,6 @@ RIVALS: dict[str, Rival] = {
     "logistic regression, L1": Rival(_lasso),
     f"logistic regression, L1, {LIMIT} numbers": Rival(_small_lasso),
     f"greedy tree, {LIMIT} numbers": Rival(_tree),
-    "optimal tree, depth 4": Rival(_optimal_tree, "pystreed", "pystreed"),
     "XGBoost": Rival(_xgboost, "xgboost", "xgboost"),
     "HistGradientBoosting": Rival(_hist),
     "RBF SVM": Rival(_rbf),

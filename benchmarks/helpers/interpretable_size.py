@@ -42,15 +42,7 @@ def final_model(model: Any) -> Any:
 def numbers_of(model: Any) -> int:
     """The numbers of a fitted model.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted; may be a pipeline, a search or a calibration that ends in a model.
-
-    Raises
-    ------
-    TypeError
-        There is no rule for such a model.
+    It may be a pipeline, a search or a calibration that ends in a model.
     """
     model = final_model(model)
     if hasattr(model, "n_numbers_"):

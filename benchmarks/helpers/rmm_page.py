@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.helpers.digit_machines import DIRECT, GRIDS, RULES, TOL
+from benchmarks.helpers.digit_machines import DIRECT, GRIDS, TOL
 from polyopt.files import replacing
 
 KERNELS = ("1", "2", "3", "4", "5", "6", "7", "RBF")  # degrees of the polynomial, and the RBF kernel
@@ -41,44 +41,23 @@ _NOTES = {("optdigits", "KLDA"): "degrees 1 to 7 repeat the SVM's: a misprint?"}
 
 
 def as_printed(rows: Sequence[dict[str, Any]], absent: Sequence[str] = ()) -> pd.DataFrame:
-    """As the paper prints it: a column for each kernel, and the paper's lines under ours.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        Cells, as they are kept.
-    absent : sequence of str
-        Sets of digits that are not at hand.
-    """
-    found: dict[tuple[str, str, str, str], dict[str, dict[str, Any]]] = {}
-    for row in rows:
-        key = (row["data"], row["method"], row["scaling"], row["rule"])
-        found.setdefault(key, {})[row["kernel"]] = row
+    """As the paper prints it: a column for each kernel, and the paper's lines under ours."""
+    found: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: not row["is chosen"]):
+        found.setdefault((row["data"], row["method"], row["scaling"]), {})[row["kernel"]] = row
     lines: list[list[str]] = []
     names = sorted({key[0] for key in found}, key=LINES.index)
     for name in names:
         for method in GRIDS:
             ours = {key: cells for key, cells in found.items() if key[:2] == (name, method)}
-            for (_, _, scaling, rule), cells in sorted(ours.items(), key=_place):
+            for (_, _, scaling), cells in ours.items():
                 written = [_written(cells[kernel]) if kernel in cells else "" for kernel in KERNELS]
-                lines.append([name, method, f"{rule}, {scaling}", *written, _status([*cells.values()])])
+                lines.append([name, method, scaling, *written, _status([*cells.values()])])
             if ours and (name, method) in PAPER:
-                lines.append(
-                    [
-                        name,
-                        method,
-                        "the paper",
-                        *map(str, PAPER[name, method]),
-                        _NOTES.get((name, method), ""),
-                    ]
-                )
+                note = _NOTES.get((name, method), "")
+                lines.append([name, method, "the paper", *map(str, PAPER[name, method]), note])
     lines += [[name, "not at hand", "", *[""] * len(KERNELS), ""] for name in absent]
-    return pd.DataFrame(lines, columns=["data", "errors of", "settings, images", *KERNELS, "status"])
-
-
-def _place(item: tuple[tuple[str, str, str, str], dict[str, dict[str, Any]]]) -> tuple[bool, int]:
-    (_, _, _, rule), cells = item
-    return not next(iter(cells.values()))["is chosen"], RULES.index(rule)
+    return pd.DataFrame(lines, columns=["data", "errors of", "images", *KERNELS, "status"])
 
 
 def is_converged(cell: dict[str, Any]) -> bool:
@@ -108,21 +87,13 @@ def _status(cells: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Errors against kernels, a panel for each set of digits; the paper's as hollow marks.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        Cells, as they are kept: those of the rule "least hinge" are drawn, or what there is.
-    file : Path
-        Where the picture goes.
-    """
+    """Errors against kernels, a panel for each set of digits; the paper's as hollow marks."""
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
     from polyopt.plots.style import BLUE, GREEN, ORANGE, PURPLE, new_figure, styled
 
     looks = dict(zip(GRIDS, ((PURPLE, "s"), (GREEN, "o"), (ORANGE, "^"), (BLUE, "D")), strict=True))
-    shown = sorted((row for row in rows if row["is chosen"]), key=lambda row: RULES.index(row["rule"]))
+    shown = [row for row in rows if row["is chosen"]]
     errors = {(row["data"], row["method"], row["kernel"]): float(row["errors"]) for row in shown}
     names = [name for name in reversed(LINES) if any(key[0] == name for key in errors)]
     with styled():

@@ -47,13 +47,6 @@ def mean_ratio(shares: dict[tuple[str, str], float], data: tuple[str, ...] = DAT
     """How many per cent fewer support vectors CE has than the one-norm machine, on the mean of some sets.
 
     The slides' 29, 70 and 40 are such means, of the ratios of single sets: their cells give 29, 71 and 41.
-
-    Parameters
-    ----------
-    shares : dict
-        The share of each of (data, method); for CE and the one-norm SVM of all the sets.
-    data : tuple of str
-        The sets.
     """
     ratios = [shares[name, "CE"] / shares[name, "one-norm SVM"] for name in data]
     return 100.0 * (1.0 - sum(ratios) / len(ratios))

@@ -5,14 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from formulations.matrices import Vector
-
-__all__ = ["median_seconds", "race", "spread_of"]
 
 
 def race(
@@ -31,25 +23,3 @@ def race(
             if counted >= 0:
                 seconds[name].append(clock() - started)
     return {name: median(values) for name, values in seconds.items()}
-
-
-def median_seconds(call: Callable[[], object], rounds: int) -> float:
-    """Median seconds of the processor, after one call that is not counted.
-
-    Parameters
-    ----------
-    call : callable
-        What is measured.
-    rounds : int
-        How often.
-    """
-    return race({"it": call}, rounds, time.process_time)["it"]
-
-
-def spread_of(ms: Vector) -> dict[str, float]:
-    """Median, 95 % and worst of some times in milliseconds, as cells of a table."""
-    return {
-        "ms, median": float(np.median(ms)),
-        "ms, 95 %": float(np.quantile(ms, 0.95)),
-        "ms, worst": float(ms.max()),
-    }

@@ -11,10 +11,10 @@ from benchmarks.papers.chapter import Chapter
 
 __all__ = ["CHAPTERS"]
 
-CHAPTERS: tuple[Chapter, ...] = (
-    rmm.CHAPTER,
-    cross_entropy.CHAPTER,
-    polyceptron.CHAPTER,
-    cpm.CHAPTER,
-    plume.CHAPTER,
-)
+CHAPTERS: dict[str, Chapter] = {
+    "rmm": rmm.CHAPTER,
+    "cross_entropy": cross_entropy.CHAPTER,
+    "polyceptron": polyceptron.CHAPTER,
+    "cpm": cpm.CHAPTER,
+    "plume": plume.CHAPTER,
+}

@@ -31,30 +31,15 @@ class NotKeptError(LookupError):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper.
+    """A claim of a paper."""
 
-    Attributes
-    ----------
-    where : str
-        Where the paper says it.
-    says : str
-        What it says, in a sentence.
-    by : str
-        What shows it: a benchmark, or a test, as ``file.py::function``.
-    seen : callable, optional
-        Gives whether we see it, and the figures, from kept tables; None where the test is the proof.
-    remark : str
-        What is to be added: the likely reason where the paper and we disagree.
-    tested : str
-        What the test shows, if it is the proof: that it is so, or that it is not.
-    """
-
-    where: str
-    says: str
-    by: str
+    where: str  # where the paper says it
+    says: str  # what it says, in a sentence
+    by: str  # what shows it: a benchmark, or a test, as ``file.py::function``
+    # gives whether we see it, and the figures, from kept tables; None where the test is the proof
     seen: Callable[[], Seen] | None = None
-    remark: str = ""
-    tested: str = "yes"
+    remark: str = ""  # what is to be added: the likely reason where the paper and we disagree
+    tested: str = "yes"  # what the test shows, if it is the proof: that it is so, or that it is not
 
     def row(self) -> list[str]:
         """Its line."""
@@ -68,24 +53,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Item:
-    """Something that the paper has: a program, a table, a figure, a protocol, a remark.
+    """Something that the paper has: a program, a table, a figure, a protocol, a remark."""
 
-    Attributes
-    ----------
-    what : str
-        What it is.
-    by : str
-        The command or the test that has it.
-    seen : callable, optional
-        Gives its state and the details, from kept tables; None where the test is all there is to it.
-    remark : str
-        What is to be added.
-    """
-
-    what: str
-    by: str
+    what: str  # what it is
+    by: str  # the command or the test that has it
+    # gives its state and the details, from kept tables; None where the test is all there is to it
     seen: Callable[[], Seen] | None = None
-    remark: str = ""
+    remark: str = ""  # what is to be added
 
     def row(self) -> list[str]:
         """Its line."""
@@ -94,22 +68,12 @@ class Item:
 
 @dataclass(frozen=True)
 class Chapter:
-    """A paper.
+    """A paper."""
 
-    Attributes
-    ----------
-    title, source : str
-        What it is called here, and where it appeared.
-    claims : tuple of Claim
-        What it claims.
-    items : tuple of Item
-        What it has.
-    """
-
-    title: str
+    title: str  # what it is called here, and where it appeared
     source: str
-    claims: tuple[Claim, ...]
-    items: tuple[Item, ...]
+    claims: tuple[Claim, ...]  # what it claims
+    items: tuple[Item, ...]  # what it has
 
     def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Claims and items, as they are shown."""
@@ -136,10 +100,7 @@ def _answer(seen: Callable[[], Seen] | None, remark: str, tested: str) -> list[s
 def table_of(name: str) -> pd.DataFrame:
     """The kept table of a benchmark.
 
-    Raises
-    ------
-    NotKeptError
-        There is none.
+    Raise NotKeptError if there is none.
     """
     kept = kept_table(name)
     if kept is None:

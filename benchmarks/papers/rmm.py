@@ -22,20 +22,14 @@ from benchmarks.papers.chapter import (
 
 __all__ = ["CHAPTER"]
 
-_RULES = ("middle", "least hinge", "least relative hinge")  # of settings with equally few validation errors
-_RULE = "least hinge"  # by validation alone
 _LOW, _HIGH = ("1", "2", "3", "4"), ("5", "6", "7")  # degrees of the kernel
 
 
-def _cells(rule: str = _RULE) -> dict[tuple[str, str, str], dict[str, Any]]:
+def _cells() -> dict[tuple[str, str, str], dict[str, Any]]:
     """Cells of the scaling that validation chose, by line, machine and kernel."""
     from benchmarks.rmm_table import kept_cells
 
-    cells = {
-        (row["data"], row["method"], row["kernel"]): row
-        for row in kept_cells()
-        if row["is new"] and row["is chosen"] and row["rule"] == rule
-    }
+    cells = {(row["data"], row["method"], row["kernel"]): row for row in kept_cells() if row["is chosen"]}
     if not cells:
         raise NotKeptError("No line of Table 1 is computed.")
     return cells
@@ -140,31 +134,20 @@ def _further() -> Seen:
 
 def _line(name: str) -> Seen:
     """The state of a block of Table 1: how many printed cells are there, converged, at or below the paper."""
-    found = {rule: _cells(rule) for rule in _RULES}
-    cells = found[_RULE]
+    cells = _cells()
     wanted = [(name, m, k) for (line, m) in PAPER if line == name for k in KERNELS]
     there = [key for key in wanted if key in cells]
     if not there:
         raise NotKeptError("None of its cells is computed with the present command.")
     converged = sum(is_converged(cells[key]) for key in there)
-    at_most = ", ".join(
-        f"{_at_most_the_papers(name, of_rule)} of {len(KERNELS)} kernels ({rule})"
-        for rule, of_rule in found.items()
+    at_most = sum(
+        is_converged(cell) and cell["by lot"] <= printed
+        for kernel, printed in zip(KERNELS, PAPER[name, "RMM"], strict=True)
+        if (cell := cells.get((name, "RMM", kernel))) is not None
     )
     return "done" if converged == len(wanted) else "partly", (
         f"{shared(len(there), len(wanted))} cells, {converged} of them converged; with ties by lot, as in "
-        f"the "
-        f"paper, the RMM is at or below the paper's at {at_most}."
-    )
-
-
-def _at_most_the_papers(name: str, cells: dict[tuple[str, str, str], dict[str, Any]]) -> int:
-    """At how many kernels a converged RMM has no more errors than the paper's, on the mean over lots."""
-    paper = zip(KERNELS, PAPER[name, "RMM"], strict=True)
-    return sum(
-        is_converged(cell) and cell["by lot"] <= printed
-        for kernel, printed in paper
-        if (cell := cells.get((name, "RMM", kernel))) is not None
+        f"the paper, the RMM is at or below the paper's at {shared(at_most, len(KERNELS))} kernels."
     )
 
 

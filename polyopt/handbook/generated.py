@@ -15,7 +15,7 @@ from polyopt.compare.programs import programs_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_names", "results_page"]
+__all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_names", "results_pages"]
 
 # What there is to import besides the public names of polyopt.
 MODULES = (
@@ -112,15 +112,19 @@ def api_pages(names: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
         yield module, f"# {module}\n\n```{{eval-rst}}\n{body}\n```\n"
 
 
-def results_page() -> str | None:
-    """The kept results with their commands, in Markdown, without pictures; None where they are not at hand.
+def results_pages() -> Iterator[tuple[str, str]]:
+    """The kept results with their commands, in Markdown, without pictures; nothing if they are not at hand.
 
-    A wheel has a copy of ``benchmarks/RESULTS.md`` beside this file; a clone has the page itself.
+    The front page is ``results``, the others are ``results/pages/...``. A wheel has copies of RESULTS.md and
+    results/pages beside this file; a clone has them in ``benchmarks/``.
     """
-    packaged = resources.files("polyopt.handbook") / "results.md"
-    clone = Path(__file__).parents[2] / "benchmarks" / "RESULTS.md"
-    for place in (packaged, clone):
-        if place.is_file():
-            text = place.read_text(encoding="utf-8")
-            return re.sub(r"^!\[[^\]]*\]\([^)]*\)\n+", "", text, flags=re.M)
-    return None
+    packaged, clone = Path(str(resources.files("polyopt.handbook"))), Path(__file__).parents[2] / "benchmarks"
+    fronts = (packaged / "results.md", clone / "RESULTS.md")
+    front = next((place for place in fronts if place.is_file()), None)
+    if front is None:
+        return
+    pages = {f"results/pages/{path.stem}": path for path in (front.parent / "results/pages").glob("*.md")}
+    listed = "\n".join(sorted(pages))
+    yield "results", f"{front.read_text(encoding='utf-8')}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+    for name, path in pages.items():
+        yield name, re.sub(r"^!\[[^\]]*\]\([^)]*\)\n*", "", path.read_text(encoding="utf-8"), flags=re.M)

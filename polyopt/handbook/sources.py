@@ -42,10 +42,10 @@ def write_sources(
     demonstrate : bool
         Whether the programs are solved.
     results : bool
-        Whether the kept results have a page, where they are at hand.
+        Whether the kept results have pages, if they are at hand.
     """
     # Here, for a site that is kept is opened without the programs.
-    from polyopt.handbook.generated import api_pages, command_page, program_pages, results_page
+    from polyopt.handbook.generated import api_pages, command_page, program_pages, results_pages
 
     for path in hand_written().values():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -66,12 +66,13 @@ def write_sources(
             listed.append(name)
         (folder / part / "index.md").write_text(_list_of(part, listed), encoding="utf-8")
     (folder / "commands.md").write_text(command_page(), encoding="utf-8")
-    kept = results_page() if results else None
-    if kept is not None:
-        (folder / "results.md").write_text(kept, encoding="utf-8")
+    kept = dict(results_pages()) if results else {}
+    for name, text in kept.items():
+        (folder / f"{name}.md").parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
     index = (package() / "handbook/index.md").read_text(encoding="utf-8")
     index = index.replace("](chapters/", "](handbook/chapters/")  # it stands above all others here
-    if kept is None:
+    if not kept:
         index = index.replace("\nresults\n", "\n")
     (folder / "index.md").write_text(index, encoding="utf-8")
 

@@ -17,10 +17,10 @@ import pytest
 import scipy.sparse as sp
 from helpers.cases import in_turn
 from helpers.corrupted_claims import corrupted
+from helpers.reader_of_claims import believes, number
 from sklearn.preprocessing import StandardScaler
 
 import polyopt
-from benchmarks.campaign.reader_of_claims import believes, number
 from formulations import svm
 from formulations.families import hinge_families
 from polyopt.certificates.claims.file import claim_of, save_claims

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.corrupted_claims import corrupted
+from helpers.reader_of_claims import leaves, number
 from sklearn.base import clone
 
 import polyopt
-from benchmarks.campaign.reader_of_claims import leaves, number
 from formulations.l0_data import as_l0_data
 from polyopt.certificates.claims.statement import numeral
 from polyopt.check import check as checker

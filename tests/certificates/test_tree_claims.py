@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from helpers.cases import few
 from helpers.corrupted_claims import corrupted
+from helpers.reader_of_claims import believes, leaves, number
 
 import polyopt
-from benchmarks.campaign.reader_of_claims import believes, leaves, number
 from formulations.polytope import lift
 from polyopt.certificates.claims.refine import exact_solution
 from polyopt.certificates.claims.statement import numeral

@@ -8,7 +8,6 @@ import pytest
 from helpers.browser import find_browser
 from helpers.cases import in_turn
 
-from benchmarks.helpers.report import write_report as write_benchmarks
 from formulations.catalogue import catalogue
 from formulations.samples import two_blobs
 from polyopt.compare import compare
@@ -20,12 +19,11 @@ from polyopt.verify import Check
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
 
-PAGES = ("compare", "hostile", "show", "catalogue", "verify", "benchmarks")
-SORTED = ("compare", "catalogue", "verify", "benchmarks")
+PAGES = ("compare", "hostile", "show", "catalogue", "verify")
+SORTED = ("compare", "catalogue", "verify")
 HOSTILE = (
     """<script>document.title='run'</script>'"><img src=http://x.test/a onerror=alert(1)>\x1b\u202e$x_$"""
 )
-KEPT = ("cpm_figure2", "l0_tables", "polyhedral_table", "kernel_portfolio")
 
 
 def check(seed):
@@ -63,7 +61,6 @@ def folder(tmp_path_factory):
         for i, value in enumerate((-3.0, 12.0, 2e-5))
     ]
     write_verification(entries, checks, outcomes, place / "verify.html")
-    write_benchmarks({name: f"{name} in words.\n\nMore of them." for name in KEPT}, place / "benchmarks.html")
     return place
 
 
@@ -126,10 +123,6 @@ def test_letters_of_pictures_are_large_enough_and_stand_out(browser, folder, sch
     paper, *inks = [luminance(colour) for colour in dict.fromkeys(colours)]
     for ink in inks:
         assert (max(paper, ink) + 0.05) / (min(paper, ink) + 0.05) >= 3.0
-    browser.open(folder / "benchmarks.html", scheme=scheme)
-    turned = browser.value("[...document.images].map(each => getComputedStyle(each).filter)")
-    assert len(turned) == 2
-    assert all(("invert" in each) == (scheme == "dark") for each in turned)
 
 
 def luminance(colour):

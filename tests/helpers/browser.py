@@ -10,7 +10,7 @@ from select import select
 from typing import Any
 from urllib.parse import unquote
 
-from benchmarks.helpers.chromium import find_browser
+from helpers.chromium import find_browser
 
 PATIENCE = 60.0  # seconds that one answer may take
 

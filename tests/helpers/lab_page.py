@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from benchmarks.helpers.chromium import FLAGS, find_browser, fragment
+from helpers.chromium import FLAGS, find_browser, fragment
 
 TOKEN = "browser-tests"
 PATIENCE = 60.0  # seconds that an answer may take

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from helpers.chromium import fragment
 from helpers.lab import Client
 from helpers.lab_page import SPILLS, LabPage, as_number, browsing, same, served, why_not
 from helpers.monkey import Monkey
 
-from benchmarks.helpers.chromium import fragment
 from polyopt.datasets import make_two_spirals
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")

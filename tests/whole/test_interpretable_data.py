@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.helpers import interpretable_data, messages
+from benchmarks.helpers import interpretable_data
 from polyopt import datasets
-from polyopt.datasets import DataFileError
 
 
 def arrays(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> None:
@@ -64,21 +63,3 @@ def test_a_large_set_is_drawn_once_and_keeps_its_classes(monkeypatch):
     assert len(X) == interpretable_data.ROWS == len(set(X["row"]))
     assert y.sum() == interpretable_data.ROWS // 10
     assert (y == (X["row"] % 10 == 0)).all()
-
-
-def test_messages_are_read_by_their_lines_and_counted(monkeypatch):
-    monkeypatch.setattr(messages, "COUNTS", {"ham": 2, "spam": 1})
-    content = "ham\tOk lar…\nspam\tWIN\ta prize\nham\tü\u2028ü\n"
-    text, y = messages.as_messages(content.encode())
-    assert text == ["Ok lar…", "WIN\ta prize", "ü\u2028ü"]
-    assert y.tolist() == [0, 1, 0]
-    with pytest.raises(DataFileError, match="holds 3 lines"):
-        messages.as_messages(content.encode().replace(b"ham\tOk", b"Ok"))
-
-
-def test_kept_messages_are_found_in_the_folder(monkeypatch, tmp_path):
-    np.savez(tmp_path / messages.LOCAL, text=np.array(["a", "win"]), y=np.array([0, 1]))
-    monkeypatch.setenv("POLYOPT_DATA", str(tmp_path))
-    X, y = interpretable_data.load_set("sms")
-    assert X[messages.TEXT].tolist() == ["a", "win"]
-    assert y.tolist() == [0, 1]

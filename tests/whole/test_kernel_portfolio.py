@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from benchmarks import kernel_portfolio
-from benchmarks.helpers.portfolio_data import SETS, is_at_hand, samples
+from benchmarks.helpers.portfolio_data import SETS, samples
 
 
 def a_cell(data, ours, theirs, status="SOLVED", peer_status="ended", threads=1):
@@ -49,13 +49,6 @@ def test_a_ratio_at_the_limit_is_a_bound(statuses, ratio):
     assert table.loc[table["data"] == "a (9, 2)", "ratio"].tolist() == [ratio]
 
 
-def test_a_failed_fit_has_no_seconds():
-    rows = [a_cell("a", 1.0, 2.0), a_cell("b", 8.0, 1.0, peer_status="ValueError: no")]
-    table = kernel_portfolio.as_printed(rows)
-    assert table["task"][0] == "SVM: 1 cells"
-    assert "valueerror: no" in table["peer, s"].iloc[-1]
-
-
 def test_the_profile_counts_what_did_not_end_and_leaves_out_what_was_not_tried():
     rows = [
         a_cell("a", 1.0, 3.0), a_cell("b", 4.0, 2.0), a_cell("c", 1.0, 1.0, peer_status="limit"),
@@ -94,12 +87,3 @@ def test_seeded_sets_are_the_same_each_time(name):
     assert 2000 <= X.shape[0] <= 20_000
     np.testing.assert_array_equal(y, same)
     assert (abs(X - again).max() if sp.issparse(X) else np.abs(X - again).max()) == 0.0
-
-
-def test_without_the_folder_real_sets_are_not_at_hand(monkeypatch, tmp_path):
-    seeded = [name for name in SETS if not SETS[name].file]
-    for setting in (None, str(tmp_path)):
-        monkeypatch.delenv("POLYOPT_DATA", raising=False) if setting is None else monkeypatch.setenv(
-            "POLYOPT_DATA", setting
-        )
-        assert [name for name in SETS if is_at_hand(name)] == seeded

@@ -5,33 +5,13 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from helpers.cases import few
 
-from benchmarks import l0_claims, l0_reason, l0_tables
+from benchmarks import l0_reason, l0_tables
 from benchmarks.helpers.slides import CLAIMED, DATA, METHODS, PRINTED, mean_ratio
 from formulations.l0_data import as_l0_data
 from polyopt.solvers.l0.lp import PatternLP
-
-
-def rows_like_the_slides():
-    """Two splits of every cell, whose means are what the slides print."""
-    return pd.DataFrame(
-        {
-            "kernel": kernel, "data": name, "method": method, "rule": rule, "split": split,
-            "error": cell.error, "share": cell.share, "status": "CONVERGED", "choosing fits at a limit": 0,
-            "score": np.nan, "bound": np.nan, "C": 1.0, "seconds": 1.0,
-        }
-        for ((kernel, name, method), cell), rule, split in product(
-            PRINTED.items(), l0_tables.RULES, range(2)
-        )
-    )  # fmt: skip
-
-
-def of_cell(rows, kernel, name, method, rule):
-    cell = {"kernel": kernel, "data": name, "method": method, "rule": rule}
-    return (rows[list(cell)] == pd.Series(cell)).all(axis=1)
 
 
 def test_the_printed_cells_give_the_printed_claims():
@@ -39,47 +19,6 @@ def test_the_printed_cells_give_the_printed_claims():
     for kernel, claimed in CLAIMED.items():
         shares = {(name, method): PRINTED[kernel, name, method].share for name in DATA for method in METHODS}
         assert abs(mean_ratio(shares) - claimed) < 1.0, kernel
-
-
-def test_cells_like_the_slides_meet_them_and_see_their_claims():
-    table = l0_claims.as_printed(rows_like_the_slides())
-    whole = table[table["kernel"] == "all"]
-    assert list(whole["met"]) == ["15 of 15", "15 of 15"]
-    assert table["fewer, %"].round().dropna().tolist() == [29.0, 71.0, 41.0] * 2
-    assert set(table["splits"].dropna()) == {"2 of 5"}
-
-
-def test_fewer_than_theirs_has_our_ce_and_the_slides_one_norm_machine():
-    rows = rows_like_the_slides()
-    rows.loc[rows["method"] == "CE", "share"] /= 2
-    rows.loc[rows["method"] == "one-norm SVM", "share"] /= 4
-    table = l0_claims.as_printed(rows).dropna(subset="fewer, %")
-    ratios = 1 - np.array([29.0, 70.0, 40.0] * 2) / 100
-    np.testing.assert_allclose(table["than theirs, %"], 100 * (1 - ratios / 2), atol=0.6)
-    np.testing.assert_allclose(table["fewer, %"], 100 * (1 - ratios * 2), atol=2.4)
-
-
-@pytest.mark.parametrize(("column", "more"), [("share", 0.2), ("error", 4.8)])
-def test_a_share_above_the_slides_or_an_error_beyond_a_deviation_does_not_meet_them(column, more):
-    rows = rows_like_the_slides()
-    cell = of_cell(rows, "linear", "sonar", "CE", "error")
-    rows.loc[cell, column] += more  # the deviation printed of the error is 4.7
-    table = l0_claims.as_printed(rows)
-    assert list(table[table["kernel"] == "all"]["met"]) == ["14 of 15", "15 of 15"]
-
-
-def test_fits_at_a_limit_missing_splits_and_missing_cells_are_told():
-    rows = rows_like_the_slides()
-    cell = of_cell(rows, "RBF", "bupa", "CE", "error")
-    rows.loc[rows[cell].index[0], "status"] = "ITERATION_LIMIT"
-    rows = rows[~of_cell(rows, "RBF", "bupa", "SVM", "error")]
-    table = l0_tables.as_printed(rows)
-    assert len(table) == 90
-    told = table[(table["kernel"] == "RBF") & (table["data"] == "bupa") & (table["rule"] == "error")]
-    assert list(told["status"]) == [
-        "not computed", "limit: 1 fits, 0 choosing; 2 of 5 splits", "converged; 2 of 5 splits",
-    ]  # fmt: skip
-    assert len(l0_tables.as_printed(rows, whole=False)) == 89
 
 
 def test_settings_are_chosen_by_error_then_size_or_by_size_within_a_standard_error():

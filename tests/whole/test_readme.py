@@ -11,7 +11,9 @@ from helpers.cases import in_turn
 from helpers.pages import printed_by
 
 import polyopt
-from benchmarks.helpers import markdown
+from benchmarks import PAGES as NAMED
+from benchmarks.helpers import pages
+from benchmarks.helpers.kept import TABLES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(polyopt.__path__[0])  # installed, or in the clone
@@ -19,9 +21,12 @@ README = ROOT / "README.md"
 HANDBOOK = PACKAGE / "handbook"
 PAGES = [
     README,
-    *sorted(path for path in HANDBOOK.rglob("*.md") if path.name != "results.md"),
+    *sorted(
+        path for path in HANDBOOK.rglob("*.md") if "results" not in path.relative_to(HANDBOOK).as_posix()
+    ),
     *ROOT.glob("CONTRIBUTING.md"),
-    markdown.PAGE,
+    pages.FRONT,
+    *pages.FRONT.parent.glob("results/pages/*.md"),
 ]
 
 
@@ -85,36 +90,30 @@ def test_every_file_it_names_is_there(path):
 
 
 def test_every_figure_of_the_readme_s_table_is_of_a_kept_table(tmp_path, text):
-    copy = shutil.copy(README, tmp_path)
-    markdown.write_speed(Path(copy))
-    assert Path(copy).read_text(encoding="utf-8") == text
-    spoilt = text.replace("| Times faster |", "| Times |")
-    Path(copy).write_text(spoilt, encoding="utf-8")
-    markdown.write_speed(Path(copy))
-    assert Path(copy).read_text(encoding="utf-8") == text
+    copy = Path(shutil.copy(README, tmp_path))
+    copy.write_text(text.replace("| Times faster |", "| Times |"), encoding="utf-8")
+    pages.write_speed(copy)
+    assert copy.read_text(encoding="utf-8") == text
+    copy.write_text("no table\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no table between"):
+        pages.write_speed(copy)
 
 
 def test_a_ratio_that_a_limit_bounds_stays_a_bound():
-    assert markdown._inverse("0.5", 1) == markdown._inverse(0.5, 1) == "2.0"
-    assert markdown._inverse("<0.25", 2) == "> 4.00"
-    assert markdown._inverse("> 2", 2) == "< 0.50"
+    assert pages._inverse("0.5", 1) == pages._inverse(0.5, 1) == "2.0"
+    assert pages._inverse("<0.25", 2) == "> 4.00"
+    assert pages._inverse("> 2", 2) == "< 0.50"
 
 
-def test_a_page_without_a_place_for_the_table_is_left_alone(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("no table\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no table between"):
-        markdown.write_speed(page)
-    assert page.read_text(encoding="utf-8") == "no table\n"
+def test_the_pages_of_results_are_of_the_kept_tables(tmp_path):
+    written = pages.write_results(tmp_path / "RESULTS.md")
+    kept = [pages.FRONT.parent / path.relative_to(tmp_path) for path in written]
+    assert {*pages.FRONT.parent.glob("results/pages/*.md")} == {*kept[1:]}
+    for new, old in zip(written, kept, strict=True):
+        assert new.read_text(encoding="utf-8") == old.read_text(encoding="utf-8"), old
 
 
-def test_the_results_page_is_of_the_kept_tables(tmp_path):
-    from importlib import import_module
-
-    from benchmarks.__main__ import NAMES
-
-    docs = {name: import_module(f"benchmarks.{name}").__doc__ for name in NAMES}
-    written = markdown.write_results(docs, tmp_path / "RESULTS.md").read_text(encoding="utf-8")
-    assert written == markdown.PAGE.read_text(encoding="utf-8")
-    headings = {markdown._anchor(line[3:]) for line in written.splitlines() if line.startswith("## ")}
-    assert set(re.findall(r"\]\(#([^)]*)\)", written)) == headings
+def test_every_kept_table_has_its_command_and_its_place():
+    named = [name for _, names in NAMED.values() for name in names]
+    assert len(named) == len(set(named))
+    assert {path.stem for path in TABLES.glob("*.csv")} == {*named}
