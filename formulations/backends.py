@@ -19,6 +19,8 @@ from formulations.native import solved_by_cvxpy, stop_at
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
     from formulations.statement import Statement
 
 __all__ = ["BACKENDS", "PREFERRED", "Backend", "attempt"]
@@ -165,7 +167,7 @@ _HAIR = 1e-9  # seconds: a limit of 0 is none to some solvers, and with this one
 
 def attempt(
     program: Statement, solver: str, settings: Settings, *, seconds: float | None = None,
-    max_iter: int | None = None, verbose: bool = False,
+    max_iter: int | None = None, verbose: bool = False, start: Mapping[str, ArrayLike] | None = None,
 ) -> Solution:  # fmt: skip
     """Run one solver once; the program's variables and rows then hold what it left.
 
@@ -183,6 +185,8 @@ def attempt(
         Limit on its iterations.
     verbose : bool
         Let the solver print its log.
+    start : mapping of str to array_like, optional
+        A value for every variable, from which HiGHS begins an integer program.
 
     Returns
     -------
@@ -198,7 +202,8 @@ def attempt(
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
             settings[backend.time] = _HAIR if clock.is_over else clock.left
-        raw = solved_by_cvxpy(chain, problem, data, verbose=verbose, settings=dict(settings))
+        begin = None if start is None else _columns_of(program, data, start)
+        raw = solved_by_cvxpy(chain, problem, data, verbose=verbose, settings=dict(settings), begin=begin)
         stop_at(backend.word(raw))
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
@@ -228,6 +233,17 @@ def attempt(
         build_time=max(elapsed - taken, 0.0),
         solve_time=taken,
     )
+
+
+def _columns_of(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
+    """The values of all variables in the order of the columns that cvxpy has made of them."""
+    columns = data[cp.settings.PARAM_PROB].var_id_to_col
+    found = np.zeros(len(data[cp.settings.C]))
+    for name, variable in program.variables.items():
+        first = columns[variable.id]
+        own = np.asarray(values[name], dtype=float).reshape(variable.shape)
+        found[first : first + own.size] = own.ravel(order="F")
+    return found
 
 
 def _empty(status: Status, solver: str, elapsed: float, taken: float) -> Solution:

@@ -32,9 +32,10 @@ Vector: TypeAlias = "NDArray[np.float64]"
 
 
 class _Watch(threading.local):
-    """The clock by which HiGHS is run in this thread."""
+    """The clock by which HiGHS is run in this thread, and the point that it begins from."""
 
     clock: Clock | None = None
+    begin: Vector | None = None
 
 
 _watch, _lock = _Watch(), threading.Lock()
@@ -94,8 +95,9 @@ class _Held:
 
 
 def solved_by_cvxpy(
-    chain: SolvingChain, problem: cp.Problem, data: dict[str, object], *, verbose: bool, settings: Settings
-) -> Any:
+    chain: SolvingChain, problem: cp.Problem, data: dict[str, object], *, verbose: bool, settings: Settings,
+    begin: Vector | None = None,
+) -> Any:  # fmt: skip
     """What a solver returns for a program that cvxpy has compiled.
 
     Parameters
@@ -106,12 +108,14 @@ def solved_by_cvxpy(
         Let the solver print its log.
     settings : dict
         The solver's settings.
+    begin : ndarray, optional
+        A value for every column, from which HiGHS begins an integer program.
     """
     name, clock = chain.solver.name(), Clock()
     if name == "CLARABEL":
         return _clarabel(chain.solver, data, clock, verbose, settings)
     if name == "HIGHS":
-        return _highs(chain, problem, data, clock, verbose, settings)
+        return _highs(chain, problem, data, clock, verbose, settings, begin)
     # Without a warm start: a solver kept from the last solve would keep its limits, too.
     return chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=settings)
 
@@ -178,16 +182,18 @@ def by_clarabel(
     return SimpleNamespace(**{name: getattr(found, name) for name in names} | {"status": "MaxTime"})
 
 
-def _highs(chain: Any, problem: Any, data: Any, clock: Clock, verbose: bool, settings: dict[str, Any]) -> Any:
+def _highs(
+    chain: Any, problem: Any, data: Any, clock: Clock, verbose: bool, settings: Settings, begin: Vector | None
+) -> Any:
     """As cvxpy calls HiGHS, with looks at the clock: the solver that cvxpy makes is one that listens."""
-    before, _watch.clock = _watch.clock, clock
+    before, _watch.clock, _watch.begin = _watch.clock, clock, begin
     try:
         with _listeners():
             found = chain.solve_via_data(
                 problem, data, warm_start=False, verbose=verbose, solver_opts=settings
             )
     finally:
-        _watch.clock = before
+        _watch.clock, _watch.begin = before, None
     if found["model_status"] == "kInterrupt":
         found["model_status"] = "kTimeLimit"
     return found
@@ -219,10 +225,16 @@ def _listeners() -> Iterator[None]:
 
 @cache
 def _listener(usual: Any) -> Any:
+    highspy = quiet_highs()
+
     class Listener(usual):  # type: ignore[misc]
         def run(self) -> Any:
             if _watch.clock is None:
                 return super().run()
+            if _watch.begin is not None:
+                point = highspy.HighsSolution()
+                point.col_value = _watch.begin.tolist()
+                self.setSolution(point)
             with Ear(self).hears(_watch.clock):
                 return super().run()
 

@@ -35,7 +35,7 @@ class _Asked(Protocol):
 
 
 def check_global(machine: _Asked) -> None:
-    """Refuse what solver="global" has no bound for.
+    """Refuse what the integer program of solver="global" does not have.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ def check_global(machine: _Asked) -> None:
     """
     if machine._is_priced:
         raise ValueError(
-            "l1, group and signs need solver='highs' or 'exact', not 'global', which bounds the machine "
-            "without a price: set l1=0, group=0 and signs=None for it"
+            "l1, group and signs need solver='highs' or 'exact', not 'global', whose program has "
+            "no price: set l1=0, group=0 and signs=None for it"
         )
     if np.isinf(machine.radius):
-        raise ValueError("solver='global' needs a finite radius: without a box nothing but 0 is proven")
+        raise ValueError("solver='global' needs a finite radius, which alone bounds the weights")
 
 
 def solve_globally(
