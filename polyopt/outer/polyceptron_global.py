@@ -132,9 +132,14 @@ def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> So
 
 
 def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
-    """The point, or the end of a descent from faces in the box, if that costs less."""
+    """The point, or the end of a descent from the optimal faces of W's assignment, if that costs less.
+
+    HiGHS's own faces have weights as large as the box wherever these cost nothing.
+    """
     W = np.clip(W, -problem.radius, problem.radius)
     if problem.value(W) >= point.objective:
         return point
-    found = run_rounds(problem, W, max_iter=_ROUNDS, time_limit=clock.left)
+    faces, _ = problem.fitted(W, clock)
+    start = faces if problem.value(faces) < point.objective else W
+    found = run_rounds(problem, start, max_iter=_ROUNDS, time_limit=clock.left)
     return replace(found, history=point.history) if found.objective < point.objective else point
