@@ -14,8 +14,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 
 NAMES = (
     "imports", "kernel_solvers", "large_kernels", "kernel_portfolio", "covtype_kernel",
-    "relative_margins", "general_qp",
-    "linear_machines", "growth", "memory", "rmm_table", "rmm_figure1",
+    "relative_margins", "linear_machines", "growth", "memory", "rmm_table", "rmm_figure1",
     "rmm_transduction", "error_bounds",
     "cpm_speed", "cpm_dual", "cpm_global", "compare_global", "global_races", "cpm_errors", "cpm_table",
     "cpm_rivals", "cpm_figure1", "cpm_figure2", "cpm_stream", "cpm_local_steps", "cpm_all_digits",

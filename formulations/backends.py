@@ -15,11 +15,12 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.clock import Clock
+from formulations.highs import quiet_highs
 from formulations.native import solved_by_cvxpy, stop_at
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.statement import Statement
 
@@ -202,8 +203,13 @@ def attempt(
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
             settings[backend.time] = _HAIR if clock.is_over else clock.left
-        begin = None if start is None else _columns_of(program, data, start)
-        raw = solved_by_cvxpy(chain, problem, data, verbose=verbose, settings=dict(settings), begin=begin)
+        begins = False
+        if start is not None and solver == "HIGHS":
+            _begin(program, data, start)
+            begins = True
+        raw = solved_by_cvxpy(
+            chain, problem, data, verbose=verbose, settings=dict(settings), warm_start=begins
+        )
         stop_at(backend.word(raw))
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
@@ -235,15 +241,18 @@ def attempt(
     )
 
 
-def _columns_of(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-    """The values of all variables in the order of the columns that cvxpy has made of them."""
+def _begin(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
+    """Put a point where cvxpy looks for HiGHS's last solution, in the order of the columns."""
     columns = data[cp.settings.PARAM_PROB].var_id_to_col
     found = np.zeros(len(data[cp.settings.C]))
     for name, variable in program.variables.items():
         first = columns[variable.id]
         own = np.asarray(values[name], dtype=float).reshape(variable.shape)
         found[first : first + own.size] = own.ravel(order="F")
-    return found
+    point = quiet_highs().HighsSolution()
+    point.col_value = found.tolist()
+    last = {"model_status": "kOptimal", "solution": point}
+    program.problem._solver_cache["HIGHS"] = (None, None, last)
 
 
 def _empty(status: Status, solver: str, elapsed: float, taken: float) -> Solution:

@@ -32,10 +32,9 @@ Vector: TypeAlias = "NDArray[np.float64]"
 
 
 class _Watch(threading.local):
-    """The clock by which HiGHS is run in this thread, and the point that it begins from."""
+    """The clock by which HiGHS is run in this thread."""
 
     clock: Clock | None = None
-    begin: Vector | None = None
 
 
 _watch, _lock = _Watch(), threading.Lock()
@@ -96,7 +95,7 @@ class _Held:
 
 def solved_by_cvxpy(
     chain: SolvingChain, problem: cp.Problem, data: dict[str, object], *, verbose: bool, settings: Settings,
-    begin: Vector | None = None,
+    warm_start: bool = False,
 ) -> Any:  # fmt: skip
     """What a solver returns for a program that cvxpy has compiled.
 
@@ -108,14 +107,14 @@ def solved_by_cvxpy(
         Let the solver print its log.
     settings : dict
         The solver's settings.
-    begin : ndarray, optional
-        A value for every column, from which HiGHS begins an integer program.
+    warm_start : bool
+        Let HiGHS begin from the solution in the problem's cache.
     """
     name, clock = chain.solver.name(), Clock()
     if name == "CLARABEL":
         return _clarabel(chain.solver, data, clock, verbose, settings)
     if name == "HIGHS":
-        return _highs(chain, problem, data, clock, verbose, settings, begin)
+        return _highs(chain, problem, data, clock, verbose, settings, warm_start)
     # Without a warm start: a solver kept from the last solve would keep its limits, too.
     return chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=settings)
 
@@ -183,17 +182,17 @@ def by_clarabel(
 
 
 def _highs(
-    chain: Any, problem: Any, data: Any, clock: Clock, verbose: bool, settings: Settings, begin: Vector | None
+    chain: Any, problem: Any, data: Any, clock: Clock, verbose: bool, settings: Settings, warm_start: bool
 ) -> Any:
     """As cvxpy calls HiGHS, with looks at the clock: the solver that cvxpy makes is one that listens."""
-    before, _watch.clock, _watch.begin = _watch.clock, clock, begin
+    before, _watch.clock = _watch.clock, clock
     try:
         with _listeners():
             found = chain.solve_via_data(
-                problem, data, warm_start=False, verbose=verbose, solver_opts=settings
+                problem, data, warm_start=warm_start, verbose=verbose, solver_opts=settings
             )
     finally:
-        _watch.clock, _watch.begin = before, None
+        _watch.clock = before
     if found["model_status"] == "kInterrupt":
         found["model_status"] = "kTimeLimit"
     return found
@@ -225,16 +224,10 @@ def _listeners() -> Iterator[None]:
 
 @cache
 def _listener(usual: Any) -> Any:
-    highspy = quiet_highs()
-
     class Listener(usual):  # type: ignore[misc]
         def run(self) -> Any:
             if _watch.clock is None:
                 return super().run()
-            if _watch.begin is not None:
-                point = highspy.HighsSolution()
-                point.col_value = _watch.begin.tolist()
-                self.setSolution(point)
             with Ear(self).hears(_watch.clock):
                 return super().run()
 

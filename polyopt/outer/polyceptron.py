@@ -88,10 +88,8 @@ class ExactPolyceptron(FacesByPrograms):
         clock : Clock
             When to stop.
         """
-        assignment = self._assign(W)
-        _, faces, duals, _ = self._solve(W, assignment, clock)
-        faces = self._least_norm(faces, assignment)
-        return np.clip(faces, -self.radius, self.radius), duals["margin"]
+        _, faces, duals, _ = self._solve(W, self._assign(W), clock)
+        return np.clip(self.within_span(faces), -self.radius, self.radius), duals["margin"]
 
     # Penalties and signs are of single weights, and another face of the same scores may violate them.
 

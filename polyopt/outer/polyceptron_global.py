@@ -139,7 +139,7 @@ def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock)
     W = np.clip(W, -problem.radius, problem.radius)
     if problem.value(W) >= point.objective:
         return point
-    faces, _ = problem.fitted(W, clock)
+    faces = problem.best_faces(W, clock)
     start = faces if problem.value(faces) < point.objective else W
     found = run_rounds(problem, start, max_iter=_ROUNDS, time_limit=clock.left)
     return replace(found, history=point.history) if found.objective < point.objective else point
