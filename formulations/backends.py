@@ -15,10 +15,13 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.clock import Clock
+from formulations.highs import quiet_highs
 from formulations.native import solved_by_cvxpy, stop_at
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from formulations.statement import Statement
 
 __all__ = ["BACKENDS", "PREFERRED", "Backend", "attempt"]
@@ -164,7 +167,7 @@ _HAIR = 1e-9  # seconds: a limit of 0 is none to some solvers, and with this one
 
 def attempt(
     program: Statement, solver: str, settings: Settings, *, seconds: float | None = None,
-    max_iter: int | None = None, verbose: bool = False,
+    max_iter: int | None = None, verbose: bool = False, start: Mapping[str, ArrayLike] | None = None,
 ) -> Solution:  # fmt: skip
     """Run one solver once; the program's variables and rows then hold what it left.
 
@@ -182,6 +185,8 @@ def attempt(
         Limit on its iterations.
     verbose : bool
         Let the solver print its log.
+    start : mapping of str to array_like, optional
+        A value for every variable, from which HiGHS begins an integer program.
 
     Returns
     -------
@@ -197,7 +202,13 @@ def attempt(
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
             settings[backend.time] = _HAIR if clock.is_over else clock.left
-        raw = solved_by_cvxpy(chain, problem, data, verbose=verbose, settings=dict(settings))
+        begins = False
+        if start is not None and solver == "HIGHS":
+            _begin(program, data, start)
+            begins = True
+        raw = solved_by_cvxpy(
+            chain, problem, data, verbose=verbose, settings=dict(settings), warm_start=begins
+        )
         stop_at(backend.word(raw))
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
@@ -227,6 +238,20 @@ def attempt(
         build_time=max(elapsed - taken, 0.0),
         solve_time=taken,
     )
+
+
+def _begin(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
+    """Put a point where cvxpy looks for HiGHS's last solution, in the order of the columns."""
+    columns = data[cp.settings.PARAM_PROB].var_id_to_col
+    found = np.zeros(len(data[cp.settings.C]))
+    for name, variable in program.variables.items():
+        first = columns[variable.id]
+        own = np.asarray(values[name], dtype=float).reshape(variable.shape)
+        found[first : first + own.size] = own.ravel(order="F")
+    point = quiet_highs().HighsSolution()
+    point.col_value = found.tolist()
+    last = {"model_status": "kOptimal", "solution": point}
+    program.problem._solver_cache["HIGHS"] = (None, None, last)
 
 
 def _empty(status: Status, solver: str, elapsed: float, taken: float) -> Solution:

@@ -94,8 +94,9 @@ class _Held:
 
 
 def solved_by_cvxpy(
-    chain: SolvingChain, problem: cp.Problem, data: dict[str, object], *, verbose: bool, settings: Settings
-) -> Any:
+    chain: SolvingChain, problem: cp.Problem, data: dict[str, object], *, verbose: bool, settings: Settings,
+    warm_start: bool = False,
+) -> Any:  # fmt: skip
     """What a solver returns for a program that cvxpy has compiled.
 
     Parameters
@@ -106,12 +107,14 @@ def solved_by_cvxpy(
         Let the solver print its log.
     settings : dict
         The solver's settings.
+    warm_start : bool
+        Let HiGHS begin from the solution in the problem's cache.
     """
     name, clock = chain.solver.name(), Clock()
     if name == "CLARABEL":
         return _clarabel(chain.solver, data, clock, verbose, settings)
     if name == "HIGHS":
-        return _highs(chain, problem, data, clock, verbose, settings)
+        return _highs(chain, problem, data, clock, verbose, settings, warm_start)
     # Without a warm start: a solver kept from the last solve would keep its limits, too.
     return chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=settings)
 
@@ -178,13 +181,15 @@ def by_clarabel(
     return SimpleNamespace(**{name: getattr(found, name) for name in names} | {"status": "MaxTime"})
 
 
-def _highs(chain: Any, problem: Any, data: Any, clock: Clock, verbose: bool, settings: dict[str, Any]) -> Any:
+def _highs(
+    chain: Any, problem: Any, data: Any, clock: Clock, verbose: bool, settings: Settings, warm_start: bool
+) -> Any:
     """As cvxpy calls HiGHS, with looks at the clock: the solver that cvxpy makes is one that listens."""
     before, _watch.clock = _watch.clock, clock
     try:
         with _listeners():
             found = chain.solve_via_data(
-                problem, data, warm_start=False, verbose=verbose, solver_opts=settings
+                problem, data, warm_start=warm_start, verbose=verbose, solver_opts=settings
             )
     finally:
         _watch.clock = before

@@ -90,6 +90,7 @@ import numpy as np
 
 from formulations.arguments import whole
 from formulations.box import BOX_LETTERS, box_duals, box_rows
+from formulations.polyceptron_global import mixed_integer
 from formulations.polyhedral import SAMPLE_LETTERS, belonging
 from formulations.polytope import check_assignment, lift
 from formulations.program import Duality, Program, Row
@@ -104,7 +105,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Matrix, MatrixLike
 
-__all__ = ["answers", "cell", "cell_dual", "fixed_assignment", "fixed_assignment_dual", "pairs"]
+__all__ = ["answers", "cell", "cell_dual", "fixed_assignment", "fixed_assignment_dual", "pairs", "singles"]
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
 
@@ -329,6 +330,12 @@ def pairs(seed: int = 0) -> list[Duality]:
         of(cell(X, y, one), cell_dual(X, y, one), "w"),
         of(fixed_assignment(*together), fixed_assignment_dual(*together), "W"),
     ]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The machine over all assignments, which has no dual, on random data."""
+    X, y = two_blobs(n=16, m=2, separation=0.8, seed=seed)
+    return [mixed_integer(X, y, 2, np.where(y > 0, 1.3, 0.7), radius=10.0)]
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from formulations.statement import Row, Statement
 from formulations.typeset import latex_of, markdown_of, text_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Duality", "Program", "Row", "Solution", "Status", "without_multipliers"]
 
@@ -86,6 +86,7 @@ class Program(Shown, Statement):
         time_limit: float | None = None,
         max_iter: int | None = None,
         verbose: bool = False,
+        start: Mapping[str, ArrayLike] | None = None,
         **options: Any,
     ) -> Solution:
         """Solve the program.
@@ -101,6 +102,8 @@ class Program(Shown, Statement):
             Iterations of the solver, each time it is asked.
         verbose : bool
             Let the solver print its log.
+        start : mapping of str to array_like, optional
+            A value for every variable, from which HiGHS begins an integer program.
         **options
             The solver's own options; they replace those of :mod:`formulations.backends`. A solver with
             options is asked once, and its answer is taken.
@@ -121,7 +124,15 @@ class Program(Shown, Statement):
         ModuleNotFoundError
             The program needs SCIP, and it is not installed.
         """
-        return solve(self, solver, time_limit=time_limit, max_iter=max_iter, verbose=verbose, options=options)
+        return solve(
+            self,
+            solver,
+            time_limit=time_limit,
+            max_iter=max_iter,
+            verbose=verbose,
+            start=start,
+            options=options,
+        )
 
     def __str__(self) -> str:
         return text_of(self)

@@ -25,6 +25,10 @@ from formulations.runs import one_run
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+
     from formulations.statement import Statement
 
 __all__ = ["solve"]
@@ -44,6 +48,7 @@ def solve(
     time_limit: float | None,
     max_iter: int | None,
     verbose: bool,
+    start: Mapping[str, ArrayLike] | None,
     options: dict[str, Any],
 ) -> Solution:
     """Solve a program; arguments and result as in :meth:`formulations.program.Program.solve`."""
@@ -52,7 +57,7 @@ def solve(
     if "SCIP" in names:
         _require_scip()
     with one_run() as whole:
-        run = _Run(program, time_limit, max_iter, verbose, options)
+        run = _Run(program, time_limit, max_iter, verbose, start, options)
         for name in names:
             if run.ask(name):
                 break
@@ -82,6 +87,7 @@ class _Run:
     time_limit: float | None
     max_iter: int | None
     verbose: bool
+    start: Mapping[str, ArrayLike] | None
     options: dict[str, Any]
     best: Solution | None = None
     shortfall: float = np.inf
@@ -103,7 +109,7 @@ class _Run:
                 return True
             found = attempt(
                 self.program, name, {**settings, **self.options},
-                seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose,
+                seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose, start=self.start,
             )  # fmt: skip
             self.times = (self.times[0] + found.build_time, self.times[1] + found.solve_time)
             settled = self._judge(found, number)

@@ -10,8 +10,8 @@ The gap of faces W to it is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ 
 are never negative: complementarity of the rows margin, slack and box. Where the box does not hold a face,
 r should be 0. What a solver's tolerance leaves of it would cost R times as much, so it is removed first.
 
-Neither problem is convex over the assignments; the only bound here that holds for all of them is 0. That of a
-search over all is certified by :mod:`polyopt.certificates.polyceptron_search`.
+Neither problem is convex over the assignments; the only bound proven here that holds for all of them is 0.
+One that an integer solver states is shown as stated.
 
 Values and bounds are balls (:mod:`polyopt.certificates.rounding`), and the multipliers keep within their
 caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
@@ -37,7 +37,7 @@ from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.face_multipliers import bound_of, conditions
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.given import checked_faces, checked_vector
+from polyopt.certificates.given import checked_faces, checked_number, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, gamma, product
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ if TYPE_CHECKING:
     Assignment = NDArray[np.int64]
 
 __all__ = [
-    "LARGE", "OTHERS", "TRIVIAL", "ZERO", "certify_pc_slp", "certify_polyceptron", "gains_elsewhere",
-    "hinges_of",
+    "LARGE", "OTHERS", "STATED", "TRIVIAL", "ZERO", "certify_pc_slp", "certify_polyceptron",
+    "gains_elsewhere", "hinges_of",
 ]  # fmt: skip
 
 OTHERS = "Another assignment may have a lower optimum."
 ZERO = "The value is 0, which bounds every assignment."
+STATED = "The bound on all assignments is an integer solver's word; 0 alone is proven."
 TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
 LARGE = 2_000_000
 """Entries of X, times faces, beyond which no program is solved for a bound."""
@@ -71,6 +72,7 @@ def certify_polyceptron(
     u: ArrayLike | None = None,
     assignment: ArrayLike | None = None,
     radius: float = 1e4,
+    global_bound: float | None = None,
     tol: float = 1e-6,
 ) -> Certificate:
     """Certify faces of the exact Polyceptron (:mod:`formulations.polyceptron`).
@@ -92,6 +94,9 @@ def certify_polyceptron(
     radius : float
         R, the largest absolute value of an entry of W. Infinite, the bound is on faces of up to ten times
         the largest entry of W.
+    global_bound : float, optional
+        A bound on the optimum over all faces in the box and all assignments that an integer solver states
+        (:mod:`formulations.polyceptron_global`). It cannot be checked here.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -100,7 +105,9 @@ def certify_polyceptron(
     Certificate
         ``optimal`` if the value is 0, or with one face if it attains its bound; ``stationary`` with more
         faces, if they attain that of their assignment and no negative gains by another face; else
-        ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box.
+        ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box. With `global_bound`
+        the faces are held to that instead, unless they are optimal without it: ``solvers_word`` if it is
+        attained, else ``suboptimal_by``, as 0 alone is proven of all assignments.
 
     Raises
     ------
@@ -131,7 +138,13 @@ def certify_polyceptron(
         residuals += conditions(X, y, M, caps - M, hinge, box, scale)
     notes, name = [TRIVIAL] if large else [], "the exact Polyceptron"
     made = partial(state_faces, name, X, y, box.W, _size(box), costs.tolist(), caps, M)
-    return _certificate(name, value, bound, residuals, box, tol, notes, made)
+    found = _certificate(name, value, bound, residuals, box, tol, notes, made)
+    if global_bound is None or (found.scope == name and found.claim is Claim.OPTIMAL):
+        return found
+    stated = checked_number("global_bound", global_bound)
+    return conclude(
+        name, value, Ball(0.0), box.residuals(), tol, feasible=not box.broken, notes=[STATED], stated=stated
+    )
 
 
 def _solved(X: Matrix, y: Vector, costs: Vector, caps: Vector, radius: float) -> Vector:

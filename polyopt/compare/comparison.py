@@ -175,6 +175,10 @@ class Comparison:
                 f" The bound of the {solver} solver is on the optimum over all assignments."
                 for solver in proving
             )
+            stated = {row.method for row in with_faces if row.solver == METHODS[row.method].proving}
+            stated &= {method.name for method in METHODS.values() if method.is_bound_stated}
+            if stated:
+                notes[-1] += f" Of {', '.join(sorted(stated))} it is an integer solver's word."
         if self.interrupted:
             notes.append("The run was interrupted; what was done by then is shown.")
         return notes

@@ -276,6 +276,8 @@ def _judged(method: Method, estimator: Any, seconds: float, data: Prepared, know
     """The row of a fitted estimator."""
     certificate = estimator.certificate()
     worst = certificate.worst
+    if method.is_bound_stated and certificate.stated is not None:
+        certificate = replace(certificate, dual_value=max(certificate.dual_value, certificate.stated))
     return Row(
         **known,
         objective=float(certificate.primal_value),

@@ -49,10 +49,10 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     by a linear program for each face in turn. All faces are brought to the scale at which this margin error
     is least, which changes no prediction, and are compared and certified by it.
 
-    "global" proves the optimum of the exact variant over all faces in the box and all assignments, by branch
-    and bound over linear programs (:mod:`polyopt.outer.polyceptron_global`): of up to about 100 samples in
-    few dimensions within seconds. Of more it proves a bound, by parts of the data, and the certificate has
-    the gap, which is wide where there are ten dimensions or more.
+    "global" minimises the exact variant over all faces in the box and all assignments, by the integer program
+    of :mod:`formulations.polyceptron_global` in HiGHS, for up to 1,000 samples: of some 60 samples in few
+    dimensions within seconds. Of more there is a gap, which is wide in ten dimensions or more. The bound is
+    HiGHS's word, which the certificate shows as stated.
 
     No variant sees what changes no training sample's score. A feature that is constant in training has the
     weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
@@ -69,9 +69,8 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
         programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
         ``formulations.polyceptron``. Both have one start more, the end of "batch", for which there is a tenth
-        of a `time_limit`. "global" goes on from the end of "highs" until the optimum is
-        proven or the `time_limit` is over; without one it solves 20,000 linear programs at most, and as many
-        for groups. "auto" is "batch".
+        of a `time_limit`. "global" goes on from the end of "highs" until HiGHS's bound is
+        attained or the `time_limit` is over; without one it may take hours. "auto" is "batch".
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -86,7 +85,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         goes on to `max_iter`.
     radius : float, default=1e4
         Largest absolute value of an entry of W and b ("highs", "exact", "global"; a bound of the certificate
-        for all). Finite for "global".
+        for all). Finite for "global", and best not much larger than the weights.
     n_init : int, default=10
         Random starts, of which the one with the least margin error is kept.
     max_iter : int, default=1000
@@ -105,7 +104,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     history_ : pandas.DataFrame
         One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online"), and
         one numbered 0 for a start that is a point ("batch", "highs", "exact"). With "global" ``n_iter_``
-        counts linear programs, and there is a row for each fifty and for each part.
+        counts HiGHS's iterations, and the last row has its bound.
 
     References
     ----------
@@ -199,11 +198,6 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         return best_of(run, self.n_init, time_limit=time_limit, n_jobs=self.n_jobs)
 
     def _certify(self, W: Array, tol: float) -> Certificate:
-        if self.solver_ == "global":
-            from polyopt.certificates.polyceptron_search import certify_polyceptron_search
-
-            radius = self._asked["radius"]
-            return certify_polyceptron_search(self._X, self._y, self._costs, self.solution_, radius, tol)
         from polyopt.certificates.polyhedral_lp import certify_polyceptron
 
         u = self.solution_.duals.get("margin")
@@ -214,6 +208,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
             C=self._costs,
             u=u,
             radius=max(self._asked["radius"], float(np.abs(W).max())),
+            global_bound=self.solution_.bound if self.solver_ == "global" else None,
             tol=tol,
         )
 

@@ -26,7 +26,7 @@ class _Asked(Protocol):
 
 
 def check_global(machine: _Asked) -> None:
-    """Refuse what solver="global" has no bound for.
+    """Refuse what the integer program of solver="global" does not have.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def check_global(machine: _Asked) -> None:
         A radius that is not finite.
     """
     if np.isinf(machine.radius):
-        raise ValueError("solver='global' needs a finite radius: without a box nothing but 0 is proven")
+        raise ValueError("solver='global' needs a finite radius, which alone bounds the weights")
 
 
 def solve_globally(

@@ -73,6 +73,8 @@ class Method:
         settings.
     proving : str
         The solver that proves the optimum where the others prove less; empty where they do not.
+    is_bound_stated : bool
+        True if the bound of the proving solver is an integer solver's word.
     besides : tuple of str
         Further solvers, compared where the optimum is to be proven.
     is_integer : bool
@@ -108,6 +110,7 @@ class Method:
     rule: str = ""
     tuning: str = ""
     proving: str = ""
+    is_bound_stated: bool = False
     besides: tuple[str, ...] = ()
     is_integer: bool = False
     duals_of: str = ""

@@ -26,8 +26,8 @@ def _polyhedral(
 ) -> Method:  # fmt: skip
     """A machine that has its positives inside: `home` is the module on every floor, and the class.
 
-    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit; `proving`
-    is the solver that proves the optimum over all assignments.
+    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit;
+    `proving` is an integer solver, with a bound on all assignments.
     """
     family = home.partition(".")[0]
     return Method(
@@ -41,6 +41,7 @@ def _polyhedral(
         settings={"n_faces": 3, **settings},
         **_narrower("polytope"),
         proving=proving,
+        is_bound_stated=bool(proving),
         slopes=f"polyopt.sensitivity.polyhedral.of_{family}",
         crosschecks=tuple(f"polyopt.crosschecks.{checks}" for checks in ("polyhedral", *crosschecks)),
         exports={"FaceSearch": "polyopt.estimators.face_search", f"certify_{family}": "polyopt.certificates"},

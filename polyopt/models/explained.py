@@ -117,7 +117,7 @@ def subject_of(model: Model) -> Subject:
     rules = Rules.of(model)
     kind: Any = "polytope" if len(rules.polytopes) == 1 else "difference"
     labels = (rules.inside[0], rules.outside[0])
-    if getattr(rules, "is_union", False):
+    if rules.is_union:
         kind = "union"
     elif kind == "difference":
         labels = (rules.outside[1], rules.outside[0])

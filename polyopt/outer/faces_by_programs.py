@@ -176,6 +176,12 @@ class FacesByPrograms(DescentProblem):
         name = f"{type(self).__name__}, {self.engine}"
         return Solution(status, {"W": faces}, duals, value, None, name, iterations)
 
+    def best_faces(self, W: Vector, clock: Clock) -> Vector:
+        """The optimal faces (K, m+1) of the assignment at W, without what the program leaves free."""
+        assignment = self._assign(W)
+        _, faces, _, _ = self._solve(W, assignment, clock)
+        return np.clip(self._least_norm(faces, assignment), -self.radius, self.radius)
+
     def settled(self, found: Solution) -> Solution:
         """The answer with a constant in place of each face without negatives, whose direction is arbitrary.
 

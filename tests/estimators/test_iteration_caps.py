@@ -16,7 +16,6 @@ from formulations.solution import Status
 LARGE = 50_000  # iterations, more than any of the runs below needs
 UNCAPPED = ("auto", "global")  # an alias, and searches whose max_iter caps nothing
 SAMPLED = ("decomposition",)  # solvers with a row for some iterations and for the last one
-GOING = ("PolytopeUnion",)  # classes that are to be removed
 UNITS = ("iteration", "epoch", "pass", "round", "step")
 HINGE = [{}, {"kernel": "linear"}]
 OPTIONS = {
@@ -40,9 +39,7 @@ SLOW = [("exact", False)]  # solver and `polish`: hundreds of explicit programs
 def machines():
     for name in sorted(polyopt.__all__):
         kind = getattr(polyopt, name)
-        if name in GOING or not (
-            isinstance(kind, type) and hasattr(kind, "fit") and "max_iter" in signature(kind).parameters
-        ):
+        if not (isinstance(kind, type) and hasattr(kind, "fit") and "max_iter" in signature(kind).parameters):
             continue
         constraint = kind._parameter_constraints.get("solver")
         solvers = sorted(set(constraint[0].options) - set(UNCAPPED)) if constraint else [None]

@@ -68,7 +68,9 @@ def test_every_public_function_that_makes_a_program_is_in_the_catalogue(module, 
 
 def test_the_makers_are_found():
     assert len(makers()) >= 30
-    assert {module for module, _ in makers()} == {*FAMILIES, "cpm_face", "cpm_global", "rmm_qcqp"}
+    assert {module for module, _ in makers()} == {
+        *FAMILIES, "cpm_face", "cpm_global", "polyceptron_global", "rmm_qcqp",
+    }  # fmt: skip
 
 
 def test_names_are_unique_and_partners_are_there():
@@ -81,6 +83,7 @@ def test_names_are_unique_and_partners_are_there():
             assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
     alone = {entry.name for entry in ENTRIES if not entry.partner}
     integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
+    integer |= {"polyceptron.mixed_integer"}
     integer |= {
         "cpm_subset.mixed_integer",
         "cpm_integer.mixed_integer",

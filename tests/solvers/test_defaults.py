@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.cases import in_turn
 
-from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron
+from polyopt.solvers import interior_point, logistic, one_norm, plume, polyceptron
 from polyopt.solvers.cpm import dual, priced_sgd, sgd
 from polyopt.solvers.decomposition import driver, run
 from polyopt.solvers.l0 import milp, node, tree
@@ -18,7 +18,6 @@ from polyopt.solvers.logistic_polytopes import descend, polish
 DEFAULTS = {
     driver.solve_decomposition: {"tol": 1e-3, "max_iter": None, "cache_size": 500.0},
     interior_point.solve_interior_point: {"tol": 1e-8, "max_iter": None, "D": None, "weights": None},
-    osqp_dual.solve_osqp_dual: {"tol": 1e-12, "B": np.inf},
     logistic.solve_logistic: {"tol": 1e-8, "max_iter": 100, "method": "newton"},
     plume.maximise: {"tol": 1e-9, "max_iter": 200, "method": "newton"},
     dual.solve_cpm_dual: {"tol": 1e-3, "max_iter": 1000, "scale": 1.0, "start": None, "shrink": True},

@@ -23,7 +23,6 @@ from polyopt.solvers.interior_point.system import Regulariser, System
 from polyopt.solvers.logistic_polytopes.orthant import step_within
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
-from polyopt.solvers.osqp_dual import solve_osqp_dual
 from polyopt.solvers.persistent_lp import PersistentLP
 from polyopt.solvers.progress import printer
 
@@ -125,7 +124,6 @@ def test_a_sample_without_weight_has_no_probability_and_no_warning():
 
 @pytest.mark.parametrize("solve", [
     lambda X, y: solve_one_norm(X @ X.T, y, np.ones(40), np.ones(40)),
-    lambda X, y: solve_osqp_dual(X @ X.T, y, 1.0, B=2.0),
     lambda X, y: solve_interior_point(X, hinge_families(y, 1.0)),
     lambda X, y: solve_priced_sgd(X, y, np.ones(40), 2, FacePenalty.of(2, l1=0.3), max_iter=2),
 ])  # fmt: skip

@@ -35,7 +35,6 @@ from polyopt.solvers.interior_point.driver import solve_interior_point
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 from polyopt.solvers.logistic import solve_logistic
-from polyopt.solvers.osqp_dual import solve_osqp_dual
 from polyopt.solvers.polyceptron import solve_batch, solve_online
 
 rng = np.random.default_rng(0)
@@ -119,7 +118,6 @@ SOLVERS = [
     (hinge_families, (y,), "C=positive B=from-0"),
     (solve_decomposition, (K, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none"),
     (solve_interior_point, (X, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none D=share-or-none"),
-    (solve_osqp_dual, (K, y), f"{LIMITS} max_iter=count-or-none C=positive B=from-0"),
     (solve_cpm_sgd, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
     (solve_cpm_dual, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
     (solve_l0_milp, (DATA,), LIMITS),

@@ -118,7 +118,6 @@ def public_callables():
         "polyopt.methods.registry",
         "polyopt.polytope",
         "polyopt.plots",
-        "polyopt.solvers.osqp_dual",
         "polyopt.certificates.hinge",
     ]
     found = {}
