@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.estimators.sigma_svm import SigmaSVM
-from polyopt.estimators.soft_rmm import SoftRelativeMarginMachine
 from polyopt.estimators.svm import SVM
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["our_multipliers"]
 
 _MACHINES: dict[str, Any] = {
-    "svm": SVM, "rmm": RelativeMarginMachine, "soft-rmm": SoftRelativeMarginMachine, "sigma-svm": SigmaSVM,
+    "svm": SVM, "rmm": RelativeMarginMachine, "soft-rmm": RelativeMarginMachine, "sigma-svm": SigmaSVM,
 }  # fmt: skip
 
 
@@ -45,7 +44,10 @@ def our_multipliers(pair: Pair, settings: Settings, time_limit: float | None) ->
     if lifted:  # a polytope of one face pays twice as much, but for the slacks
         machine = ConvexPolytopeMachine(n_faces=1, C=2.0 * settings.C, inside_label=-1, time_limit=time_limit)
     else:
-        machine = _MACHINES[settings.program](**settings.told(), time_limit=time_limit)
+        told = settings.told()
+        if settings.program == "soft-rmm":
+            told["bound_cost"] = told.pop("D")
+        machine = _MACHINES[settings.program](**told, time_limit=time_limit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not at its end proves less, and that shows
         try:

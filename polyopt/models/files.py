@@ -32,6 +32,8 @@ _FIRST = "polyopt model, version 1"
 # A file that grows by more than this factor, and beyond this size, was not made by a fit.
 _GROWTH, _SIZE = 200, 1 << 26
 _FOREIGN = "is not a model saved by 'polyopt fit'"
+_GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
+"""Estimators of earlier versions, and what to use instead."""
 
 
 def _own_types() -> list[str]:
@@ -197,6 +199,9 @@ def _content(stream: IO[bytes]) -> Any:
         return skops.io.load(stream, trusted=trusted)
     except UntrustedTypesFoundException:
         foreign = sorted(set(skops.io.get_untrusted_types(file=stream)) - set(trusted))
+        for home, _, name in (one.rpartition(".") for one in foreign):
+            if name in _GONE and home.startswith("polyopt."):
+                raise _RefusedError(f"this version has no {name} any more: {_GONE[name]}") from None
         raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
 
 
