@@ -50,24 +50,10 @@ def certify_families(
 ) -> Certificate:
     """Certify a point of ``min ½‖w‖² +`` the cost of the slacks of some families of rows.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m), or Gram matrix of shape (n, n)
-        The training data; a Gram matrix if `precomputed`.
-    rows : Families
-        The machine's families of rows.
-    name : str
-        What the certificate calls the machine.
-    w, b, kernel, precomputed, tol, max_iter
-        As in :func:`polyopt.certificates.certify_svm`.
-    multipliers : mapping of str to array_like of shape (n,), optional
-        By the names of the families, in input order; zeros where a family has none. At least one of `w` and
-        `multipliers` is needed; without the latter a dual bound is built.
-
-    Raises
-    ------
-    ValueError
-        Wrong shapes or values, or a Gram matrix that :func:`polyopt.kernels.require_psd` refuses.
+    Arguments are as in :func:`polyopt.certificates.certify_svm`, but for `name`, the name of the machine in
+    the certificate, and the multipliers: by the names of the families, (n,) in input order, zeros for a
+    family that is not given. At least one of `w` and `multipliers` is needed; without the latter a dual bound
+    is built.
     """
     geometry: LinearGeometry | KernelGeometry
     if kernel is None and not precomputed:
@@ -84,28 +70,10 @@ def certify_families(
 
 
 def checked_gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
-    """The Gram matrix of a kernel machine, and how far it may be from semidefinite.
+    """Return the Gram matrix of a kernel machine, and `short`: no eigenvalue is below -short.
 
-    Parameters
-    ----------
-    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
-        The samples; a Gram matrix if `precomputed`.
-    kernel : Kernel or None
-        The kernel of the samples; None for a Gram matrix.
-    precomputed : bool
-        Whether X is a Gram matrix.
-
-    Returns
-    -------
-    gram : Gram
-        The matrix, column by column.
-    short : float
-        No eigenvalue is below minus this number.
-
-    Raises
-    ------
-    ValueError
-        A kernel beside a Gram matrix, or a matrix that :func:`polyopt.kernels.require_psd` refuses.
+    Raise ValueError for a kernel beside a Gram matrix, or a matrix that :func:`polyopt.kernels.require_psd`
+    refuses.
     """
     if kernel is not None and precomputed:
         raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")

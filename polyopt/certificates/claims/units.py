@@ -19,20 +19,10 @@ _ZERO = Fraction(0)
 
 
 class Unit:
-    """What shares one slack: rows of a sample at some faces; who holds it, and whether it pays.
+    """One slack: the rows of a sample i that share it, at some faces, who is active, and whether it is paid.
 
-    Parameters
-    ----------
-    row : Rows
-        The family.
-    i : int
-        The sample.
-    faces : list of int
-        The faces.
-    near, f : list of K lists
-        Multipliers and scores of a point close to the optimum.
-    close : float
-        As of :func:`polyopt.certificates.claims.vertex.optimal_vertex`.
+    `near` and `f` (K lists) are multipliers and scores of a point close to the optimum; `close` is that of
+    :func:`polyopt.certificates.claims.vertex.optimal_vertex`.
     """
 
     def __init__(
@@ -75,13 +65,7 @@ class Unit:
 
 
 def combined(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """A sum of multiples of linear expressions.
-
-    Parameters
-    ----------
-    parts : iterable of (Fraction, dict)
-        Factors, and coefficients by unknown.
-    """
+    """Add up multiples of linear expressions: factors, and coefficients by unknown."""
     found: dict[Key, Fraction] = {}
     for factor, own in parts:
         for key, value in own.items():

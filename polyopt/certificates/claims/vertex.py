@@ -41,18 +41,7 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 def check_vertex_form(program: Program) -> None:
-    """Refuse a program whose optimum is not rational, or is not found here.
-
-    Parameters
-    ----------
-    program : Program
-        The program, as the checker has it.
-
-    Raises
-    ------
-    ValueError
-        A sentence that says what it needs.
-    """
+    """Raise ValueError for a program whose optimum is not rational, or is not found here."""
     hinges = all(row.loss == "hinge" and row.pays != "soft" for row in program.rows)
     counted = program.kind != "kernel" and any(price[2] for face in program.prices for price in face)
     if program.shape != "square" or program.grouped or not hinges or counted:
@@ -65,25 +54,12 @@ def check_vertex_form(program: Program) -> None:
 def optimal_vertex(
     program: Program, W: list[Vector], b: Vector, near: dict[str, list[Vector]], close: float
 ) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
-    """Faces, intercepts and multipliers of the optimum next to a point.
+    """Return faces, intercepts and multipliers of the optimum next to a point.
 
-    Parameters
-    ----------
-    program : Program
-        The program; see :func:`check_vertex_form`.
-    W : list of K lists
-        Faces of the point.
-    b : list
-        Its intercepts; empty where the program has none.
-    near : dict
-        Its multipliers: by the names of the rows, for each face n of them.
-    close : float
-        How near a number is to its end, relative to the largest of its kind, where it is taken to be at it.
-
-    Raises
-    ------
-    ValueError
-        The states do not settle: the point is too far, or the optimum is degenerate.
+    W (K lists) and b (empty if the program has none) are the point, `near` its multipliers: by the names of
+    the rows, for each face n of them. A number that is within `close`, relative to the largest of its kind,
+    of an end is taken to be at the end. Raise ValueError if the states do not settle: the point is too far,
+    or the optimum is degenerate.
     """
     found = _Corners(program, W, b, near, close)
     for turn in range(_ROUNDS):
