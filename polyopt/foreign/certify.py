@@ -15,12 +15,12 @@ from formulations.arguments import at_least, one_of, positive, real_number, seco
 from formulations.families import hinge_families
 from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, Claim
+from polyopt.certificates.classifiers import certify_families
 from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.machine import certify_families
 from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
 from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.rmm import RelativeMarginMachine
