@@ -222,7 +222,7 @@ def _of_fields(fields: Mapping[str, Any], source: str) -> Answer:
     w = real_array("w", fields["w"]) if "w" in fields else None
     if w is not None and w.ndim == 2 and 1 in w.shape:
         w = w.ravel()
-    b = fields.get("b")
+    b: Any = fields.get("b")
     if isinstance(b, Sequence | np.ndarray) and np.size(b) == 1:
         b = np.ravel(np.asarray(b))[0]
     if w is not None and w.ndim == 2:

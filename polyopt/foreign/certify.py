@@ -267,7 +267,13 @@ def _our_multipliers(pair: _Pair, settings: _Settings, time_limit: float | None)
 def _machine(settings: _Settings) -> Any:
     """Our own machine of a program, unfitted."""
     k = settings.kernel or Kernel("linear")
-    shared = {"C": settings.C, "kernel": k.name, "gamma": k.gamma, "degree": k.degree, "coef0": k.coef0}
+    shared: dict[str, Any] = {
+        "C": settings.C,
+        "kernel": k.name,
+        "gamma": k.gamma,
+        "degree": k.degree,
+        "coef0": k.coef0,
+    }
     if settings.program == "svm":
         return SVM(**shared)
     if settings.program == "sigma-svm":
