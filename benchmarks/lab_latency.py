@@ -31,7 +31,7 @@ MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
     "RMM, linear, B = 2": ("rmm", {"kernel": "linear", "B": 2.0}),
     "RMM, RBF, B = 2": ("rmm", {"kernel": "rbf", "B": 2.0}),
     "RMM, RBF, B by the data": ("rmm", {"kernel": "rbf"}),
-    "RMM with slack on its bounds, RBF, B = 2": ("soft-rmm", {"kernel": "rbf", "B": 2.0}),
+    "RMM with slack on its bounds, RBF, B = 2": ("rmm", {"kernel": "rbf", "B": 2.0, "bound_cost": 1.0}),
     "one-norm SVM, linear": ("one-norm-svm", {"kernel": "linear"}),
     "one-norm SVM, RBF": ("one-norm-svm", {"kernel": "rbf"}),
     "CPM, one face": ("cpm", {"n_faces": 1}),

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
     from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
     from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
-    from polyopt.estimators.soft_rmm import SoftRelativeMarginMachine as SoftRelativeMarginMachine
     from polyopt.estimators.spla1 import SPLA1 as SPLA1
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.foreign.certify import certify_solution as certify_solution

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
@@ -88,7 +87,7 @@ def _libsvm(kernel: str, X: Any, y: Any) -> Heard:
     options = f"-t {0 if kernel == 'linear' else 2} -c {C} -g {float(gamma)!r}"
     with _heard() as said:
         model = svmutil.svm_train(svmutil.svm_problem(y, X), options)
-    return _of_file(lambda path: svmutil.svm_save_model(path, model), said)
+    return _of_library(model, said)
 
 
 def _liblinear(X: Any, y: Any) -> Heard:
@@ -96,15 +95,11 @@ def _liblinear(X: Any, y: Any) -> Heard:
 
     with _heard() as said:
         model = liblinearutil.train(liblinearutil.problem(y, X), f"-s 3 -c {C} -B 1")
-    return _of_file(lambda path: liblinearutil.save_model(path, model), said)
+    return _of_library(model, said)
 
 
-def _of_file(save: Callable[[str], Any], said: list[str]) -> Heard:
-    path = Path(tempfile.mkdtemp()) / "model"
-    save(str(path))
-    return Heard(
-        path, "iteration limit" if "max number of iterations" in said[0] else _SOLVED, settings={"C": C}
-    )
+def _of_library(model: Any, said: list[str]) -> Heard:
+    return Heard(model, "iteration limit" if "max number of iterations" in said[0] else _SOLVED)
 
 
 @contextmanager
@@ -145,8 +140,11 @@ def _general(name: str, family: str) -> Callable[[Any, Any], Heard]:
             return Heard(None, str(problem.status))
         broken = max(float(np.max(row.violation(), initial=0.0)) for row in problem.constraints)
         says = _SOLVED if problem.status == "optimal" else re.sub("_", " ", problem.status)
-        solution = program if is_ours else problem
-        return Heard(solution, says, _told_gap(problem), broken, settings)
+        if is_ours:
+            duals = {row.name: row.constraint.dual_value for row in program.rows}
+        else:
+            duals = {row.label: row.dual_value for row in rows if row.label}
+        return Heard(_fields(problem, duals), says, _told_gap(problem), broken, settings)
 
     return answer
 
@@ -167,6 +165,18 @@ def _program(family: str, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
     row = (cp.multiply(y, X @ w + b) >= 1 - xi).set_label("margin")
     size = (cp.sum_squares(w) + cp.square(b)) / 2
     return cp.Problem(cp.Minimize(size + C * cp.sum(xi)), [row, xi >= 0]), {"C": C, "intercept": "penalised"}
+
+
+def _fields(problem: cp.Problem, duals: dict[str, Any]) -> dict[str, Any]:
+    """The point and the multipliers of a solved problem, as `certify_solution` takes them."""
+    known = {"w", "b", "alpha", "lam", "lam_star"}
+    found = {one.name(): one.value for one in problem.variables() if one.name() in known}
+    if "w" not in found:  # a dual, whose variables are the multipliers
+        return found
+    named = {
+        row: duals[row] for row in ("margin", "bound_above", "bound_below") if duals.get(row) is not None
+    }
+    return {**found, "multipliers": named}
 
 
 def _told_gap(problem: cp.Problem) -> float:

@@ -145,7 +145,7 @@ def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, 
             f"bound_{where}", letter, np.broadcast_to(side, (n,)), -float(B), caps,
             (f"slack_{where}", price) if soft else (),
             ("idle", f"held at {sign}B", f"{beyond} {sign}B"),
-            price="D" if soft else "", place="B", excess=excess,
+            price="bound_cost" if soft else "", place="B", excess=excess,
         )
         for where, letter, price, side, sign, excess in (
             ("above", "lam", "rho", -1.0, "+", "τ"), ("below", "lam_star", "rho_star", 1.0, "-", "τ*")

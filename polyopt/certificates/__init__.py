@@ -1,7 +1,13 @@
 """Optimality measured from the data and the vectors alone, never from a solver's word."""
 
 from polyopt.certificates.certificate import Certificate, Claim, Residual
-from polyopt.certificates.classifiers import certify_rmm, certify_sigma_svm, certify_svm
+from polyopt.certificates.classifiers import (
+    certify_rmm,
+    certify_rmm_bounded,
+    certify_sigma_svm,
+    certify_soft_rmm,
+    certify_svm,
+)
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.cpm_hard import certify_cpm_hard
 from polyopt.certificates.kkt import certify_program
@@ -10,8 +16,6 @@ from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.polyhedral_lp import certify_pc_slp, certify_polyceptron
-from polyopt.certificates.rmm_bounded import certify_rmm_bounded
-from polyopt.certificates.soft_rmm import certify_soft_rmm
 from polyopt.certificates.spla1 import certify_spla1
 
 __all__ = [

@@ -38,20 +38,8 @@ def ascend(
 ) -> Vector:
     """Feasible multipliers (q, n) with as high a dual value as the guesses and `max_iter` steps find.
 
-    Parameters
-    ----------
-    program : HingeProgram
-        The program.
-    v : ndarray
-        The vector of the primal point.
-    f : ndarray of shape (n,)
-        Its outputs.
-    primal_value : float
-        Its objective; the search ends once the relative gap to it is within `tol`.
-    tol : float
-        Relative gap asked.
-    max_iter : int
-        Ascent steps at most; fewer with a kernel of more than about a thousand samples.
+    v is the vector of the primal point, f (n,) its outputs. The search ends once the gap to its value is
+    within `tol`, relative; with a kernel of more than about a thousand samples there are fewer steps.
     """
     dual = _Dual(program)
     best, best_value = np.zeros(len(dual.signs)), -np.inf

@@ -26,15 +26,7 @@ _SPLIT = 2.0**27 + 1.0  # Veltkamp's: the halves of a double's 53 bits, whose pr
 
 
 def careful_transposed_product(X: Matrix, M: Vector) -> Ball:
-    """``X' M`` for exact matrices, in twice the working precision where X is not large.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        The matrix; its entries count as exact.
-    M : ndarray of shape (n, K)
-        Another, exact as well.
-    """
+    """``X' M`` (m, K) for exact matrices, in twice the working precision if X is not large."""
     if X.shape[0] * X.shape[1] > _MOST:
         return transposed_product(X, M)
     whole = dense(X)

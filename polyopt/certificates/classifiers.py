@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
-from formulations.arguments import as_weights, at_least, within
+from formulations import further
+from formulations.arguments import as_weights, at_least, real_array, real_number, within
 from formulations.centred_kernel import CentredKernel
 from formulations.families import hinge_families
-from formulations.recovery import as_data
+from formulations.recovery import as_data, as_labels
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.given import checked_vector
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.machine import Given, certify_families, checked_gram
+from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
-from polyopt.kernels import Kernel, MatrixGram
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.families import Families
+    from formulations.matrices import Matrix, MatrixLike
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.geometry import Geometry
     from polyopt.kernels import Gram
 
-__all__ = ["certify_rmm", "certify_sigma_svm", "certify_svm"]
+__all__ = [
+    "certify_families", "certify_rmm", "certify_rmm_bounded", "certify_sigma_svm", "certify_soft_rmm",
+    "certify_svm",
+]  # fmt: skip
 
 _GRAM_SAMPLES = 20_000  # the Sigma-SVM's kernel needs the whole matrix: 3.2 GB for this number of samples
+
+
+class Given(TypedDict, total=False):
+    """The keywords of :func:`certify_families` that every machine's certificate takes as they are."""
+
+    w: ArrayLike | None
+    b: float | None
+    kernel: Kernel | None
+    precomputed: bool
+    max_iter: int
 
 
 def certify_svm(
@@ -120,7 +138,7 @@ def certify_sigma_svm(
     if kernel is None and not precomputed:
         geometry = SigmaLinearGeometry(X, D, s)
     else:
-        gram, short = checked_gram(X, kernel, precomputed)
+        gram, short = _checked_gram(X, kernel, precomputed)
         geometry = SigmaKernelGeometry(gram, D, s, CentredKernel(_whole(gram), s).factors, short)
     program = HingeProgram("the Sigma-SVM", geometry, hinge_families(y, C, hard=True))
     v = checked_vector("w", w, (X.shape[1] if isinstance(geometry, SigmaLinearGeometry) else len(y),))
@@ -151,6 +169,167 @@ def certify_rmm(
     return certify_families(
         X, rows, name="the Relative Margin Machine", multipliers=multipliers, tol=tol, **given
     )
+
+
+def certify_soft_rmm(
+    X: MatrixLike,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    B: float = 2.0,
+    D: ArrayLike = 1.0,
+    *,
+    multipliers: Mapping[str, ArrayLike] | None = None,
+    tol: float = 1e-6,
+    **given: Unpack[Given],
+) -> Certificate:
+    """Certify a point of the program of :func:`formulations.soft_rmm.qp`.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
+        The training data; a Gram matrix with ``precomputed=True``.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C, D : float or array_like of shape (n,)
+        Cost per unit of slack on the margins and on the bounds; D may be infinite.
+    B : float
+        Bound on the outputs, at least 0.
+    multipliers : mapping of str to array_like of shape (n,), optional
+        Of the rows ``margin``, ``bound_above`` and ``bound_below``.
+    tol : float
+        Relative tolerance.
+    **given
+        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
+    """
+    from formulations import soft_rmm  # with cvxpy
+
+    X, y = as_data(X, y)
+    rows = soft_rmm.families(y, C, at_least("B", B, 0.0), D)
+    name = "the Relative Margin Machine with slack on its bounds"
+    return certify_families(X, rows, name=name, multipliers=multipliers, tol=tol, **given)
+
+
+def certify_rmm_bounded(
+    X: MatrixLike,
+    y: ArrayLike,
+    U: MatrixLike | None,
+    C: ArrayLike = 1.0,
+    B: float = 2.0,
+    *,
+    training: bool = True,
+    D: ArrayLike | None = None,
+    multipliers: Mapping[str, ArrayLike] | None = None,
+    tol: float = 1e-6,
+    **given: Unpack[Given],
+) -> Certificate:
+    """Certify a point of the program of :func:`formulations.rmm_bounded.qp`.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n + k, n + k)
+        The training data; or, with ``precomputed=True`` and no U, the Gram matrix of these and, after them,
+        the further samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    U : array_like or CSR of shape (k, m), or None
+        The further samples.
+    C : float or array_like of shape (n,)
+        Cost per unit of slack on the margins.
+    B : float
+        Bound on the outputs, at least 0.
+    training : bool
+        Whether the bounds hold at the training data, too.
+    D : float or array_like of shape (n + k,) or (k,), optional
+        Cost per unit beyond B, for the samples at which the bounds hold; by default they must hold.
+    multipliers : mapping of str to array_like, optional
+        Of the row ``margin``, shape (n,), and of ``bound_above`` and ``bound_below``, shape (n + k,), or (k,)
+        where the bounds hold at the further samples alone.
+    tol : float
+        Relative tolerance.
+    **given
+        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`; coefficients of
+        a kernel machine are (n + k,).
+
+    Raises
+    ------
+    ValueError
+        Wrong shapes or values; U beside a Gram matrix, or neither.
+    """
+    Z, y = _all_samples(X, y, U, bool(given.get("precomputed", False)))
+    n, count = len(y), Z.shape[0]
+    held = count if training else count - n
+    price: NDArray[np.float64] | float = np.inf
+    if D is not None:
+        price = np.full(count, np.inf)
+        price[count - held :] = D if np.ndim(D) == 0 else real_array("D", D, (held,))
+    rows = further.families(y, count - n, C, B, training=training, D=price)
+    if multipliers is not None:
+        shapes = {"margin": (n,), "bound_above": (held,), "bound_below": (held,)}
+        named = {name: real_array(name, mu, shapes.get(name)) for name, mu in multipliers.items()}
+        multipliers = further.spread(named, n, count)
+    name = "the Relative Margin Machine with bounds at further samples"
+    return certify_families(Z, rows, name=name, multipliers=multipliers, tol=tol, **given)
+
+
+def certify_families(
+    X: Matrix,
+    rows: Families,
+    *,
+    name: str = "the machine",
+    w: ArrayLike | None = None,
+    b: float | None = None,
+    multipliers: Mapping[str, ArrayLike] | None = None,
+    kernel: Kernel | None = None,
+    precomputed: bool = False,
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> Certificate:
+    """Certify a point of ``min ½‖w‖² +`` the cost of the slacks of some families of rows.
+
+    Arguments are as in :func:`polyopt.certificates.certify_svm`, but for `name`, the name of the machine in
+    the certificate, and the multipliers: by the names of the families, (n,) in input order, zeros for a
+    family that is not given. At least one of `w` and `multipliers` is needed; without the latter a dual bound
+    is built.
+    """
+    geometry: LinearGeometry | KernelGeometry
+    if kernel is None and not precomputed:
+        geometry, size = LinearGeometry(X, centred=True), X.shape[1]
+    else:
+        gram, short = _checked_gram(X, kernel, precomputed)
+        geometry, size = KernelGeometry(gram, short), gram.n
+    v = checked_vector("w", w, (size,))
+    given = None if b is None else Ball(real_number("b", b))
+    if b is not None and v is not None:
+        given = geometry.moved(v, real_number("b", b))
+    program = HingeProgram(name, geometry, rows)
+    return certify_hinge(program, v=v, b=given, multipliers=multipliers, tol=tol, max_iter=max_iter)
+
+
+def _checked_gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
+    """Return the Gram matrix of a kernel machine, and `short`: no eigenvalue is below -short.
+
+    Raise ValueError for a kernel beside a Gram matrix, or a matrix that :func:`polyopt.kernels.require_psd`
+    refuses.
+    """
+    if kernel is not None and precomputed:
+        raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
+    gram: Gram = MatrixGram(X) if kernel is None else SampleGram(X, kernel)
+    return gram, require_psd(gram)
+
+
+def _all_samples(
+    X: MatrixLike, y: ArrayLike, U: MatrixLike | None, precomputed: bool
+) -> tuple[Matrix, NDArray[np.float64]]:
+    """All samples, or their Gram matrix, and the labels of the first of them."""
+    if U is not None and not precomputed:
+        return further.stacked(X, y, U)
+    if U is not None or not precomputed:
+        raise ValueError("U must be the further samples, and None where X is a Gram matrix that has them")
+    y = as_labels(y)
+    K, _ = as_data(X, np.ones(np.shape(X)[0] if np.ndim(X) else 0))
+    if K.shape[0] <= len(y):
+        raise ValueError(f"X must have more rows than there are labels, {len(y)}, not {K.shape[0]}")
+    return K, y
 
 
 def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any] | None:

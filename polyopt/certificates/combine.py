@@ -15,14 +15,7 @@ def combine(
 ) -> Certificate:
     """Sum the values, keep the weakest claim, and of each condition the worst case.
 
-    Parameters
-    ----------
-    certificates : sequence of Certificate
-        At least one; all of minimisations.
-    names : sequence of str
-        What to call each part.
-    parts : str
-        What the parts are.
+    The certificates, at least one, are of minimisations; `names` are those of the parts.
     """
     worst: dict[tuple[str, str], Residual] = {}
     for certificate, name in zip(certificates, names, strict=True):

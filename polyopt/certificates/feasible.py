@@ -21,19 +21,9 @@ _SMALLEST = 2.0**-900  # caps under this are not worth the digits that a product
 
 
 def within_shared_caps(M: Vector, caps: Vector) -> Vector:
-    """Multipliers M, not negative, shrunk row by row until each row adds up to no more than its cap.
+    """Multipliers M (n, K), not negative, shrunk until each row adds up to at most its cap (n,).
 
-    Parameters
-    ----------
-    M : ndarray of shape (n, K)
-        Multipliers, at least 0.
-    caps : ndarray of shape (n,)
-        What each row may add up to, at least 0.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
-        Rows whose sums as real numbers are within the caps; those that are so beforehand stay.
+    The sums are within the caps as real numbers; rows that are so beforehand stay.
     """
     spare = 8.0 * (M.shape[1] + 2) * UNIT  # covers the sum, the quotient and the product
     largest = M.max(axis=1, initial=0.0)

@@ -84,13 +84,7 @@ class Geometry(Protocol):
 
 
 def middle(X: Matrix) -> Vector | None:
-    """A point amid dense samples to take them from, or None: sparse ones stay where they are.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    """
+    """A point amid dense samples (n, m) to take them from; None for sparse ones, which stay as they are."""
     if sp.issparse(X):
         return None
     return middle_of(X)
@@ -99,15 +93,8 @@ def middle(X: Matrix) -> Vector | None:
 class LinearGeometry:
     """Linear features in the plain norm.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    centred : bool
-        Whether scores are of the samples less a point amid them (dense ones only). A program with a free
-        intercept is the same for both, and far from the origin only this one keeps its digits.
-    centre : ndarray of shape (m,), optional
-        The point to take dense samples from, in place of one amid them.
+    If `centred`, scores are of dense samples less a point amid them, or less `centre` (m,). A program with a
+    free intercept is the same for both, and far from the origin only the centred one keeps its digits.
     """
 
     note, short = "", 0.0
@@ -194,14 +181,9 @@ class LinearGeometry:
 class KernelGeometry:
     """The feature space of a Gram matrix; v are expansion coefficients, ``w = sum_i v_i phi(x_i)``.
 
-    Parameters
-    ----------
-    gram : Gram or array_like of shape (n, n)
-        Symmetric positive semidefinite Gram matrix, whole or served by blocks: no more of it is
-        computed than the columns of the samples in use, and no more kept than half a gigabyte.
-    short : float
-        How far below zero an eigenvalue of the matrix may lie, as :func:`polyopt.kernels.require_psd`
-        tells. Values and bounds then hold for every semidefinite matrix this near to it.
+    The matrix (n, n) is whole, or served by blocks: no more of it is computed than the columns of the samples
+    in use, and no more kept than half a gigabyte. Its least eigenvalue is at least -`short`, as
+    :func:`polyopt.kernels.require_psd` tells: values and bounds hold for every semidefinite matrix this near.
     """
 
     def __init__(self, gram: Gram | Any, short: float = 0.0):
@@ -273,15 +255,7 @@ class KernelGeometry:
 
 
 def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
-    """Largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration.
-
-    Parameters
-    ----------
-    product : callable
-        The map.
-    n : int
-        Its size.
-    """
+    """Largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
     direction = np.cos(np.arange(n) + 1.0)  # no symmetry of the data is likely to hide from it
     largest, norm = 0.0, float(np.linalg.norm(direction))
     for _ in range(_POWERS):

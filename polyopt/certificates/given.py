@@ -21,42 +21,15 @@ __all__ = ["checked_faces", "checked_number", "checked_vector"]
 
 
 def checked_vector(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> Vector | None:
-    """Numbers that the caller gave: finite, real, of this shape; None where they were not given.
+    """Check given numbers: finite, real, of this shape; None if they are not given.
 
-    Parameters
-    ----------
-    name : str
-        What the caller calls them.
-    values : array_like or None
-        The numbers.
-    shape : tuple of int
-        The shape they must have.
-
-    Raises
-    ------
-    ValueError
-        Another shape, numbers that are complex, NaN or infinite, or no numbers at all.
+    `name` is the caller's; raise ValueError for anything else.
     """
     return None if values is None else real_array(name, values, shape)
 
 
 def checked_faces(name: str, values: ArrayLike, rows: int | None, columns: int | None) -> Vector:
-    """A matrix that the caller gave: finite, real, and of these numbers of rows and columns.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    values : array_like
-        The matrix.
-    rows, columns : int or None
-        How many it must have; None where any number will do, from 1.
-
-    Raises
-    ------
-    ValueError
-        Another shape, or numbers that are complex, NaN or infinite.
-    """
+    """Check a given matrix: finite, real, of so many rows and columns; None for any number from 1."""
     matrix = real_array(name, values, finite=False)
     fits = matrix.ndim == 2 and all(
         have >= 1 if want is None else have == want

@@ -51,19 +51,19 @@ def certify_blocks(
 ) -> Certificate:
     """Certify a point and multipliers of an SVM, Sigma-SVM or Relative Margin Machine, or of half a face.
 
+    The certificate is that of :func:`polyopt.certificates.hinge.certify_hinge`, but cannot be saved.
+
     Parameters
     ----------
     name : str
-        What the certificate calls the program.
+        Name of the program in the certificate.
     ask : callable
         Takes the name of a method of :class:`~polyopt.certificates.hinge_slices.Slices` with its arguments,
-        multipliers left out, and gives what every block has to say, in the order of the blocks.
+        multipliers left out, and returns the answers of all blocks, in order.
     rows : Families
         The families of rows of some samples: their names, kinks and kinds are those of all.
-    v : ndarray of shape (m,)
-        The normal vector w.
-    b : float
-        The intercept, for samples as they are.
+    v, b
+        The normal vector w (m,), and the intercept for samples as they are.
     centre : ndarray of shape (m,) or None
         The point that dense samples are taken from; None for sparse ones.
     D : float, optional
@@ -72,16 +72,6 @@ def certify_blocks(
         Whether the intercept is free; else v (m+1,) has it as its last weight, b is 0, and `centre` None.
     tol : float
         Relative tolerance of the gap and of every residual.
-
-    Returns
-    -------
-    Certificate
-        As of :func:`polyopt.certificates.hinge.certify_hinge`, but that it cannot be saved.
-
-    Raises
-    ------
-    ValueError
-        Numbers that are not finite, or an argument out of its range.
     """
     v = real_array("w", v)
     return _Blocks(name, ask, rows, v, centre, D, intercept).certificate(b, tolerance(tol))

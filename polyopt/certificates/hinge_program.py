@@ -43,19 +43,7 @@ class Balance(NamedTuple):
 
 @dataclass(frozen=True)
 class HingeProgram:
-    """The data of one hinge program.
-
-    Attributes
-    ----------
-    name : str
-        What the certificate calls it.
-    geometry : Geometry
-        The feature space.
-    rows : Families
-        Its families of rows.
-    intercept : bool
-        Whether b is free.
-    """
+    """The data of a hinge program: name, feature space, families of rows, and whether b is free."""
 
     name: str
     geometry: Geometry
@@ -170,12 +158,6 @@ class HingeProgram:
 
 
 def balancing(plus: float, minus: float) -> tuple[float, float]:
-    """Factors of at most 1 that make two non-negative sums equal by shrinking the larger one.
-
-    Parameters
-    ----------
-    plus, minus : float
-        The sums.
-    """
+    """Factors of at most 1 that make two non-negative sums equal by shrinking the larger one."""
     light = min(plus, minus)
     return (light / plus if plus > 0 else 0.0, light / minus if minus > 0 else 0.0)

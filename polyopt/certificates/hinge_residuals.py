@@ -77,13 +77,7 @@ def complementarity_violations(
 
 
 def balance_residual(total: float, size: float) -> Residual:
-    """Σ β_i = 0, relative to the sum of the sizes.
-
-    Parameters
-    ----------
-    total, size : float
-        The sum, and that of the sizes.
-    """
+    """Σ β_i = 0: the sum, relative to the sum of the sizes."""
     return Residual("stationarity", "b", abs(total), abs(total) / size if size > 0 else abs(total))
 
 
@@ -92,19 +86,9 @@ def stationarity(
 ) -> list[Residual]:
     """The gradient in w, relative to its own size.
 
-    Where the pulls of the samples cancel, rounding is relative to the terms and not to their sum; and where
-    w is nearly zero, the gradient is compared with a w that would matter to the objective.
-
-    Parameters
-    ----------
-    gradient, pulled : ndarray
-        Of half the energy, and of the multipliers.
-    terms : float
-        The size of the terms that add up to the latter.
-    unit : float
-        The size of the gradient of half the energy where the energy is 1.
-    primal_value : float
-        The objective.
+    Where the pulls of the samples cancel, rounding is relative to the size of the `terms` and not to their
+    sum `pulled`; and where w is nearly zero, the gradient is compared with a w that would matter to the
+    objective: `unit` is the size of the gradient of half the energy where the energy is 1.
     """
     scale = max(
         float(np.abs(gradient).max(initial=0.0)),

@@ -41,16 +41,9 @@ _ROWS = 1 << 15
 
 @dataclass(frozen=True)
 class Metric:
-    """What slices are told of the Sigma-SVM's metric.
+    """The Sigma-SVM's metric, for slices: its share D, and the sum `total` of the weights.
 
-    Attributes
-    ----------
-    D : float
-        The share.
-    total : Ball
-        The sum of the weights.
-    apart : float
-        How far the mean is from the point that samples are taken from, at most.
+    The mean is within the distance `apart` of the point that samples are taken from.
     """
 
     D: float
@@ -71,20 +64,10 @@ class _SigmaSlice(LinearGeometry):
 
 
 class Slices:
-    """Some samples of a hinge program.
+    """Some samples X (k, m) of a hinge program, with their families of rows.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        The samples.
-    rows : Families
-        Their families of rows.
-    centre : ndarray of shape (m,)
-        The point to take dense samples from.
-    weights : ndarray of shape (n,), optional
-        Weights in mean and covariance.
-    intercept : bool
-        Whether the program has a free one; else samples are taken as they are, with a last feature of 1.
+    Dense samples are taken from `centre` (m,); `weights` (k,) are those of mean and covariance. Without a
+    free intercept samples are taken as they are, with a last feature of 1.
     """
 
     def __init__(

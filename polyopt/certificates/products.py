@@ -36,13 +36,7 @@ _COLUMNS = 64  # terms that are added up before the sums are, for less rounding
 
 
 class Products:
-    """``K v`` and the size of its terms, in double precision, from the columns in the support of v alone.
-
-    Parameters
-    ----------
-    gram : Gram
-        The matrix K, of n rows.
-    """
+    """``K v`` and the size of its terms, in double precision, from the columns in the support of v alone."""
 
     def __init__(self, gram: Gram):
         self._gram = gram

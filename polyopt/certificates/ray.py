@@ -22,17 +22,10 @@ __all__ = ["to_feasible", "value_between"]
 
 
 def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
-    """The factor that certainly makes the point keep its hard rows, and the one that may be enough.
+    """The factor that certainly makes a point of outputs f keep its hard rows, and one that may suffice.
 
-    Up, where a hard margin is short; else down, where an output is beyond its bound. Infinite, where one
-    asks for more than the other allows: no point on the ray is feasible for certain.
-
-    Parameters
-    ----------
-    program : HingeProgram
-        The program.
-    f : Ball
-        Outputs of the point.
+    Up, where a hard margin is short; else down, where an output is beyond its bound. Infinite, if one row
+    needs more than another allows: no point on the ray is feasible for certain.
     """
     stretch, enough, some = 1.0, 1.0, False
     for family in program.rows:
@@ -74,21 +67,10 @@ def _bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, floa
 
 
 def value_between(program: HingeProgram, v: Vector, f: Ball, scale: float, least: float) -> Ball:
-    """The value of the point times the factor between these two that makes it feasible.
+    """The value of the point v, of outputs f, times the feasible factor between `scale` and `least`.
 
-    Along a ray the objective is convex: it is at no factor above the greater of its values at both ends.
-    Hard rows are kept at the first end, and count at that one only.
-
-    Parameters
-    ----------
-    program : HingeProgram
-        The program.
-    v : ndarray
-        The point.
-    f : Ball
-        Its outputs.
-    scale, least : float
-        The factors of :func:`to_feasible`.
+    Along a ray the objective is convex: it is at no factor above the greater of its values at both ends. Hard
+    rows are kept at the first end, and count at that one only. The factors are those of :func:`to_feasible`.
     """
     if np.isinf(scale):
         return Ball(np.inf)

@@ -46,17 +46,7 @@ class Residual:
 
 
 def residual(condition: str, row: str, violation: NDArray[Any], scale: float) -> Residual:
-    """The worst entry of a vector of violations (positive parts count), relative to `scale`.
-
-    Parameters
-    ----------
-    condition, row : str
-        As in :class:`Residual`.
-    violation : ndarray
-        Violations, one per sample or coordinate; those below zero are none.
-    scale : float
-        Size of the quantities compared; 0 where there is nothing to compare with.
-    """
+    """The worst entry of a vector of violations (positive parts count), relative to `scale`; 0: no scale."""
     flat = np.atleast_1d(violation).ravel()
     at = int(np.argmax(flat))  # the first NaN, where there is one
     value = flat[at] if np.isnan(flat[at]) else max(float(flat[at]), 0.0) + 0.0  # never -0.0

@@ -51,14 +51,7 @@ _HIDDEN = (
 class SigmaLinearGeometry:
     """Linear features in the metric (1-D) I + D Sigma; scores are of centred samples, as in eq. (3).
 
-    Parameters
-    ----------
-    X
-        As in :class:`~polyopt.certificates.geometry.LinearGeometry`.
-    D : float
-        The Sigma-SVM's share, within [0, 1].
-    weights : ndarray of shape (n,), optional
-        Weights of the samples in mean and covariance.
+    `weights` (n,) of the samples in mean and covariance are 1 by default.
     """
 
     note, short = "", 0.0
@@ -154,19 +147,10 @@ class SigmaLinearGeometry:
 class SigmaKernelGeometry:
     """The same in the feature space of a kernel; v are coefficients, ``w = sum_i v_i phi(x_i)``.
 
-    Parameters
-    ----------
-    gram : Gram
-        Gram matrix of the samples, as the kernel gives it: not centred.
-    D : float
-        The Sigma-SVM's share, within [0, 1].
-    weights : ndarray of shape (n,)
-        Weights of the samples in mean and covariance, positive.
-    factors : tuple of ndarray
-        Eigenvalues and vectors of S^(1/2) Kc S^(1/2), as :class:`formulations.centred_kernel.CentredKernel`
-        has them; they guide, and nothing that is proven rests on them.
-    short : float
-        As in :class:`~polyopt.certificates.geometry.KernelGeometry`.
+    The Gram matrix is that of the kernel, not centred; `weights` (n,) are positive; `short` is as in
+    :class:`~polyopt.certificates.geometry.KernelGeometry`. `factors` are eigenvalues and vectors of S^(1/2)
+    Kc S^(1/2), as :class:`formulations.centred_kernel.CentredKernel` has them; the bounds are valid for any
+    factors.
     """
 
     def __init__(

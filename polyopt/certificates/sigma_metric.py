@@ -19,18 +19,9 @@ __all__ = ["SigmaMetric", "inverse", "kept", "left_by_spread", "sizes_in_metric"
 
 
 class SigmaMetric:
-    """The metric, as it was computed from n samples.
+    """The metric A (m, m), each of whose entries was added up from n products.
 
-    Parameters
-    ----------
-    A : ndarray of shape (m, m)
-        The matrix.
-    D : float
-        The Sigma-SVM's share.
-    n : int
-        How many products were added up for each entry.
-    centre : ndarray of shape (m,) or None
-        The mean, where the moments were taken around 0 and its square was taken off.
+    `centre` (m,) is the mean, if the moments were taken around 0 and its square was taken off.
     """
 
     def __init__(self, A: Vector, D: float, n: int, centre: Vector | None):
@@ -63,18 +54,10 @@ class SigmaMetric:
         return w
 
     def price(self, v: Vector, energy: Ball, pulled: Ball, by_spread: float) -> Ball:
-        """``u'A⁻¹u``, or more, for any v that nearly solves ``A v = u``.
+        """``u'A⁻¹u``, or more, for any v (m,) that nearly solves ``A v = u``.
 
-        Parameters
-        ----------
-        v : ndarray of shape (m,)
-            The v.
-        energy : Ball
-            ``v'Av``.
-        pulled : Ball
-            ``u − D Σ v`` of shape (m,), with nothing cut off.
-        by_spread : float
-            Another bound on what is left; infinite for none.
+        `energy` is ``v'Av``, `pulled` is ``u − D Σ v`` (m,) with nothing cut off, and `by_spread` another
+        bound on the rest, infinite for none.
         """
         rho, left = pulled - kept(self._D) * Ball(v), [np.inf, by_spread]
         if self._D < 1.0:
@@ -97,31 +80,14 @@ class SigmaMetric:
 
 
 def left_by_spread(squares: Ball, total: Ball) -> float:
-    """``N Σ r_i² / s_i``, at least what is left at D = 1.
-
-    Parameters
-    ----------
-    squares : Ball
-        ``Σ r_i² / s_i``.
-    total : Ball
-        N, the sum of the weights.
-    """
+    """An upper bound of ``N Σ r_i² / s_i``, the rest at D = 1, from the sum of squares and N = Σ s_i."""
     return float((squares * total).upper) * (1 + 1e-12)
 
 
 def sizes_in_metric(own: Vector, D: float, weights: Vector, total: float) -> Vector:
-    """Norms of samples in the metric: from A ⪰ (1-D) I, or from (φ_i − mean)'Σ⁺(φ_i − mean) ≤ N / s_i.
+    """Norms of samples in the metric, from their norms `own` (n,) less the mean.
 
-    Parameters
-    ----------
-    own : ndarray of shape (n,)
-        Norms of the samples less the mean.
-    D : float
-        The share.
-    weights : ndarray of shape (n,)
-        Weights of the samples.
-    total : float
-        The sum of all weights.
+    From A ⪰ (1-D) I, or from (φ_i − mean)'Σ⁺(φ_i − mean) ≤ N / s_i, with N = `total` the sum of all weights.
     """
     by_norm = own / np.sqrt(max(1.0 - D, 1e-300))
     by_spread = np.sqrt(total / weights) / np.sqrt(max(D, 1e-300))  # D times a weight may be too small

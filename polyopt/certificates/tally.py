@@ -18,18 +18,9 @@ __all__ = ["Tally", "together"]
 
 @dataclass
 class Tally:
-    """Sums over some samples, the worst of each violation, and least numbers.
+    """Sums over n samples, the worst of each violation, and least numbers.
 
-    Attributes
-    ----------
-    n : int
-        How many samples.
-    sums : dict
-        Numbers, arrays or balls.
-    worst : dict
-        By condition and row: the largest violation, and the number of its sample.
-    least : dict
-        Numbers.
+    `worst` has, by condition and row, the largest violation and the number of its sample.
     """
 
     n: int = 0
@@ -63,13 +54,7 @@ class Tally:
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
-    """What is found of all samples.
-
-    Parameters
-    ----------
-    tallies : iterable of Tally
-        Of some samples, of those after them, and so on.
-    """
+    """Merge tallies of some samples, of those after them, and so on."""
     found = Tally()
     for each in tallies:
         found.follow(each)

@@ -9,7 +9,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import among, complete_data
-from polyopt.foreign.programs import PROGRAMS
+from polyopt.foreign import PROGRAMS
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
@@ -31,8 +31,8 @@ def certify(
     coefficients: Annotated[
         Path | None,
         typer.Option(
-            help="Another package's solution in the place of a model: JSON, CSV, .npy or .npz with w and b, "
-            "or a model file of LIBSVM, LIBLINEAR or the polytope machine's authors."
+            help="Another package's solution in the place of a model: weights and intercept in CSV or .npy, "
+            "or an .npz with w and b, and multipliers if there are any."
         ),
     ] = None,
     of: Annotated[

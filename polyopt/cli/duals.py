@@ -73,7 +73,7 @@ def duals(
         estimator = entry.make(named, settings, time_limit=time_limit, seed=seed).fit(X, found.y)
         frame = estimator.duals_
     end_if_stopped(run)
-    rows = _rows_of(entry, frame, named)
+    rows = _rows_of(entry, settings, frame, named)
     frame = _sorted(frame, list(rows), entry.leftovers)
     if csv:
         meanings = frame["letter"].map({letter: row.meaning for letter, row in rows.items()})
@@ -93,14 +93,14 @@ def duals(
     say(certificate.sentence)
 
 
-def _rows_of(method: Method, frame: pd.DataFrame, solver: str) -> dict[str, Row]:
+def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solver: str) -> dict[str, Row]:
     """The row of each letter, in the order of the program whose multipliers these are."""
     from formulations.face_rows import rows_of_prices
     from polyopt.compare.programs import find_programs
 
     if frame["multiplier"].isna().any():
         raise ValueError(f"the solver {solver!r} of {method.name} has no multipliers; take --solver exact")
-    program = find_programs(method.duals_of or method.programs[0])[0]
+    program = find_programs(method.duals_of or method.programs_for(settings)[0])[0]
     rows = {row.multiplier: row for row in program.rows}
     if "feature" in frame:  # prices and signs of weights, which a machine has where they are asked
         present = set(frame["letter"])

@@ -241,7 +241,7 @@ def _fit(
         "data": data.name,
         "method": method.name,
         "solver": solver,
-        "program": method.programs[0],
+        "program": method.programs_for(given["settings"])[0],
         "settings": settings_text(given["settings"]),
         "counts": method.counts,
     }

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from formulations.arguments import positive
 from formulations.families import Families, bound_families, bounded_families
 from formulations.further import append, spread
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge import HingeClassifier
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class RelativeMarginMachine(HingeClassifier):
     training sample, ``f_i = w'x_i + b``: eq. (7) of [1]_. The intercept is not penalised. With ``X_bounded``,
     which :meth:`fit` takes, the bounds hold at further samples as well, whose labels need not be known.
 
+    With a finite ``bound_cost`` D the bounds have slack: minimises ``½||w||² + C Σ ξ_i + D Σ (τ_i + τ*_i)``
+    subject to ``y_i f_i >= 1 - ξ_i``, ``f_i <= B + τ_i`` and ``-f_i <= B + τ*_i``, no slack below 0. A single
+    sample far out can determine the machine with hard bounds; here it only costs.
+
     Parameters
     ----------
     B : float, default=2.0
@@ -39,10 +44,14 @@ class RelativeMarginMachine(HingeClassifier):
     bound_training : bool, default=True
         Whether the bounds hold at the training samples. If not, they hold at those of ``X_bounded`` alone,
         which :meth:`fit` must then be given: the class H of [1]_.
+    bound_cost : float, default=inf
+        Cost of a unit of output beyond B; positive. Further samples have the weight 1. It caps the
+        multipliers of the bounds: if it is infinite, or above all of them, the bounds are hard.
 
     References
     ----------
-    .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008.
+    .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008; slack on the bounds is named in section 3.1,
+       and not investigated.
 
     Examples
     --------
@@ -59,15 +68,21 @@ class RelativeMarginMachine(HingeClassifier):
     B: float = 2.0
     _: KW_ONLY
     bound_training: bool = True
+    bound_cost: float = np.inf
 
-    _title = "the Relative Margin Machine"
     _frames: ClassVar[int] = 1
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_given_further",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
         **shared("B"),
         "bound_training": ["boolean"],
+        "bound_cost": [Ruled(lambda value: positive("bound_cost", value, infinite=True))],
     }
+
+    @property
+    def _title(self) -> str:  # type: ignore[override]
+        soft = " with slack on its bounds" if np.isfinite(self.bound_cost) else ""
+        return f"the Relative Margin Machine{soft}"
 
     def fit(
         self,
@@ -140,17 +155,14 @@ class RelativeMarginMachine(HingeClassifier):
     # -- the machine -------------------------------------------------------------------------
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
+        B, hard = float(self.B), np.isinf(self.bound_cost)
+        bound_costs = np.inf if hard else self.bound_cost * np.where(weights > 0.0, weights, 1.0)
         if weights[-1] > 0.0:
-            return Families(*super()._families(y, weights), *bound_families(len(y), float(self.B)))
+            return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
         return bounded_families(
-            y[:n], self.C * weights[:n], float(self.B), len(y) - n,
-            price=self._price(weights), training=self.bound_training,
-        )  # fmt: skip
-
-    def _price(self, weights: NDArray[Any]) -> float | NDArray[Any]:
-        """What a unit of output beyond B costs at each sample."""
-        return np.inf
+            y[:n], self.C * weights[:n], B, len(y) - n, price=bound_costs, training=self.bound_training
+        )
 
     def _further_programs(self, rows: Families) -> tuple[int, dict[str, Any]] | None:
         """The number of labels and the arguments of programs with further samples; None without these."""
@@ -163,21 +175,29 @@ class RelativeMarginMachine(HingeClassifier):
         return n, settings
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
-        from formulations import rmm, rmm_bounded, svm
+        from formulations import rmm, rmm_bounded, soft_rmm, svm
 
         y, costs = rows["margin"].side, rows["margin"].cap
         if (more := self._further_programs(rows)) is not None:
             n, settings = more
             return rmm_bounded.qp(X[:n], y[:n], X[n:], **settings)
-        return rmm.qp(X, y, costs, self.B) if np.isfinite(self.B) else svm.primal(X, y, costs)
+        if np.isinf(self.B):
+            return svm.primal(X, y, costs)
+        if rows["bound_above"].has_slack:
+            return soft_rmm.qp(X, y, costs, self.B, rows["bound_above"].cap)
+        return rmm.qp(X, y, costs, self.B)
 
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        from formulations import rmm, rmm_bounded, svm
+        from formulations import rmm, rmm_bounded, soft_rmm, svm
 
         y, costs = rows["margin"].side, rows["margin"].cap
         if (more := self._further_programs(rows)) is not None:
             return rmm_bounded.kernel_dual(K, y[: more[0]], **more[1])
-        return rmm.kernel_dual(K, y, costs, self.B) if np.isfinite(self.B) else svm.kernel_dual(K, y, costs)
+        if np.isinf(self.B):
+            return svm.kernel_dual(K, y, costs)
+        if rows["bound_above"].has_slack:
+            return soft_rmm.kernel_dual(K, y, costs, self.B, rows["bound_above"].cap)
+        return rmm.kernel_dual(K, y, costs, self.B)
 
     def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
         weights = self._sample_weights

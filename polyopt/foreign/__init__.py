@@ -1,7 +1,17 @@
 """Solutions of other packages, and how far they are from the optimum, proven.
 
-In the order to read: ``programs`` (those that we have), ``answer`` (what a package answered, in our terms),
-``libsvm``, ``liblinear`` and ``polytope`` (model files and fitted objects), ``tables`` (coefficients in JSON,
-CSV and numpy's files), ``problems`` (cvxpy), ``reading`` (which of them it is), ``settings`` (the program),
-``multipliers`` (our own, where none came along) and ``certify``.
+``answer`` reads what a package answered (arrays, and fitted objects of scikit-learn, LIBSVM and LIBLINEAR) in
+our terms; ``certify`` certifies the answer for a program.
 """
+
+__all__ = ["PROGRAMS"]
+
+_KERNEL = ("kernel", "gamma", "degree", "coef0")
+PROGRAMS = {
+    "svm": ("C", *_KERNEL, "intercept"),
+    "rmm": ("C", "B", *_KERNEL),
+    "soft-rmm": ("C", "B", "D", *_KERNEL),
+    "sigma-svm": ("C", "D"),
+    "cpm": ("C", "loss", "margin"),
+}
+"""The programs that a solution can be certified for, and the settings of each."""

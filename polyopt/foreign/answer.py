@@ -1,44 +1,53 @@
-"""What another package answered, in our terms."""
+"""What another package answered, in our terms: arrays, and objects of scikit-learn, LIBSVM and LIBLINEAR."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import as_weights, real_array
+from formulations.arguments import as_weights, real_array, real_number
 from formulations.matrices import canonical, is_sparse
 from polyopt.check.check import plain
 from polyopt.estimators.variance import variance
+from polyopt.kernels import Kernel
 from polyopt.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Matrix, MatrixLike, Vector
-    from polyopt.kernels import Kernel
 
-__all__ = ["Answer", "Intercept", "Samples", "gamma_by", "label_among"]
+__all__ = ["Answer", "Intercept", "Samples", "answers_of", "gamma_by", "label_among"]
 
 Intercept: TypeAlias = Literal["free", "penalised", "none"]
+
+_LETTERS = {"alpha": "margin", "lam": "bound_above", "lam_star": "bound_below"}
+_KERNELS = {"linear": "linear", "poly": "poly", "rbf": "rbf", 0: "linear", 1: "poly", 2: "rbf"}
+"""Kernels by the names of scikit-learn and the numbers of LIBSVM."""
+_C_SVC, _L1_LOSS_DUAL = 0, 3  # numbers of LIBSVM's and LIBLINEAR's programs
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A package's solution for two classes; f = w'x + b or Σ_i w_i k(x_i, x) + b, positive on one side.
+    """A solution for two classes; f = w'x + b or Σ_i w_i k(x_i, x) + b, positive on one side.
 
     Attributes
     ----------
     source : str
-        Where it is from, in words.
+        Name of the solution for messages.
     w : ndarray, optional
         Normal vector (m,); with a kernel, signed coefficients (n,) of all samples, those of other classes
         among them.
     b : float, optional
-        Intercept; the best one for w where it is missing.
+        Intercept; the best one for w if it is missing.
     faces : ndarray of shape (K, m+1), optional
         Faces of a polytope, the bias last.
     multipliers : mapping of str to ndarray, optional
@@ -46,14 +55,13 @@ class Answer:
     labels : tuple, optional
         The labels on the sides -1 and +1.
     kernel : Kernel, optional
-        The kernel that it was made with.
+        The kernel of the fit.
     intercept : {"free", "penalised", "none"}, optional
-        Whether the intercept is free of cost, or costs ½b² as one more weight, or is 0; None where the
-        package does not say.
+        Whether the intercept is free of cost, or costs ½b² as one more weight, or is 0; None if unknown.
     costs : dict of str to object
         Settings of the program that the package tells, such as C.
     weights : ndarray of shape (n,), optional
-        What the package multiplied the cost of each sample by, as by weights of classes.
+        Factors of the samples' costs that the package tells, such as weights of classes.
     """
 
     source: str
@@ -67,16 +75,10 @@ class Answer:
     costs: dict[str, Any] = field(default_factory=dict)
     weights: Vector | None = None
 
-    def turned(self) -> Answer:
-        """The same with its sides changed over."""
-        assert self.labels is not None
-        w, b = None if self.w is None else -self.w, None if self.b is None else -self.b
-        return replace(self, w=w, b=b, labels=self.labels[::-1])
-
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples that a solution is of.
+    """The samples of a solution.
 
     Attributes
     ----------
@@ -85,9 +87,9 @@ class Samples:
     y : ndarray of shape (n,)
         Labels, of any kind.
     weights : ndarray of shape (n,)
-        What multiplies the cost of each sample.
+        Factors of the samples' costs.
     classes : ndarray
-        The labels that there are, sorted.
+        The distinct labels, sorted.
     """
 
     X: Matrix
@@ -97,22 +99,7 @@ class Samples:
 
     @classmethod
     def of(cls, X: MatrixLike, y: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """Samples, checked.
-
-        Parameters
-        ----------
-        X : array_like or CSR of shape (n, m)
-            Samples.
-        y : array_like of shape (n,)
-            Labels of two classes or more.
-        weights : array_like of shape (n,), optional
-            Weights; 1 by default.
-
-        Raises
-        ------
-        ValueError
-            Shapes that do not fit, numbers that are not finite, or one class.
-        """
+        """Check samples X (n, m), labels y (n,) of two classes or more, and weights (n,), 1 by default."""
         made: Matrix = canonical(sp.csr_array(X, dtype=float)) if is_sparse(X) else real_array("X", X)
         if made.ndim != 2 or not made.shape[0]:
             raise ValueError(f"X must have two dimensions and at least one row, not shape {made.shape}")
@@ -131,27 +118,16 @@ class Samples:
 
     @property
     def n(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return len(self.y)
 
     @property
     def m(self) -> int:
-        """How many features they have."""
+        """Number of features."""
         return int(self.X.shape[1])
 
     def two(self, positive: object = None) -> tuple[Any, Any]:
-        """The labels of the sides -1 and +1: in sorted order, unless it is told which is +1.
-
-        Parameters
-        ----------
-        positive : object, optional
-            The label of +1.
-
-        Raises
-        ------
-        ValueError
-            There are more classes than two, or none of this label.
-        """
+        """The labels of the sides -1 and +1: in sorted order, unless `positive` is the label of +1."""
         if len(self.classes) != 2:
             raise ValueError(f"the solution is of two classes, and y has {len(self.classes)}")
         low, high = self.classes
@@ -161,36 +137,324 @@ class Samples:
 
 
 def gamma_by(rule: str, samples: Samples) -> float:
-    """A kernel's gamma by scikit-learn's rules "scale" and "auto".
-
-    Parameters
-    ----------
-    rule : {"scale", "auto"}
-        The rule.
-    samples : Samples
-        The samples.
-    """
+    """A kernel's gamma by scikit-learn's rules "scale" and "auto"."""
     spread = variance(samples.X, np.ones(samples.n)) if rule == "scale" else 1.0
     return 1.0 / (samples.m * (spread or 1.0))
 
 
 def label_among(label: object, classes: NDArray[Any]) -> Any:
-    """The class that a label stands for; 1, "1" and 1.0 are one.
-
-    Parameters
-    ----------
-    label : object
-        As somebody wrote it.
-    classes : ndarray
-        The labels that there are.
-
-    Raises
-    ------
-    ValueError
-        None of them is it.
-    """
+    """The class that a label stands for; 1, "1" and 1.0 are the same label."""
     for known in classes:
         if plain(known) == plain(label):
             return known
     shown = ", ".join(visible(str(known)) for known in classes[:10])
     raise ValueError(f"{visible(str(label))!r} is no label of the data; there are {shown}")
+
+
+def answers_of(solution: Any, samples: Samples, names: Sequence[str] | None = None) -> list[Answer]:
+    """Read a solution, as :func:`polyopt.certify_solution` takes it: one answer for each pair of classes.
+
+    Parameters
+    ----------
+    solution : object
+        As there.
+    samples : Samples
+        The samples of the solution.
+    names : sequence of str, optional
+        Names of the features, for the columns of a table.
+
+    Raises
+    ------
+    ValueError
+        A solution of an unknown kind, a broken one, or one of other samples.
+    OSError
+        A file that cannot be read.
+    """
+    if isinstance(solution, str | Path):
+        return [_in_file(Path(solution), names)]
+    if isinstance(solution, Mapping):
+        return [_of_fields(solution, "the solution")]
+    if isinstance(solution, np.ndarray):
+        return [_of_table(solution, "the solution")]
+    if hasattr(solution, "get_sv_coef"):
+        return _of_libsvm(solution, samples)
+    if hasattr(solution, "get_decfun"):
+        return [_of_liblinear(solution, samples)]
+    return _of_estimator(solution, samples)
+
+
+# -- arrays ------------------------------------------------------------------------------------
+
+
+def _in_file(path: Path, names: Sequence[str] | None) -> Answer:
+    content, source = path.read_bytes(), path.name
+    if content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
+        try:
+            found = np.load(io.BytesIO(content), allow_pickle=False)
+            parts = found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+        except Exception as error:  # a broken archive may raise anything
+            raise ValueError(
+                f"{source} is no file of numpy's that is safe to read ({str(error)[:80]})"
+            ) from None
+        return _of_table(parts, source) if isinstance(parts, np.ndarray) else _of_fields(parts, source)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{source} is neither a text nor a file of numpy's") from None
+    return _of_csv(text, source, names)
+
+
+def _of_fields(fields: Mapping[str, Any], source: str) -> Answer:
+    """A solution by the names of its parts: w and b, or W; and the multipliers, by letter or by row."""
+    known = ("w", "b", "W", "multipliers", *_LETTERS)
+    if unknown := [visible(str(name)) for name in fields if name not in known]:
+        raise ValueError(f"{source} has a field {unknown[0]!r}; there are {', '.join(known)}")
+    rows, given = tuple(_LETTERS.values()), fields.get("multipliers", {})
+    if not isinstance(given, Mapping) or not set(given) <= set(rows):
+        raise ValueError(f"the multipliers of {source} must be named {', '.join(rows)}")
+    multipliers = {_LETTERS[name]: fields[name] for name in _LETTERS if name in fields} | dict(given)
+    found = {row: real_array(row, values) for row, values in multipliers.items()}
+    answer = Answer(source, multipliers=found or None)
+    if "W" in fields:
+        return replace(answer, faces=np.atleast_2d(real_array("W", fields["W"])))
+    if "w" not in fields and not found:
+        raise ValueError(f"{source} has neither w nor W nor multipliers")
+    w = real_array("w", fields["w"]) if "w" in fields else None
+    if w is not None and w.ndim == 2 and 1 in w.shape:
+        w = w.ravel()
+    b: Any = fields.get("b")
+    if isinstance(b, Sequence | np.ndarray) and np.size(b) == 1:
+        b = np.ravel(np.asarray(b))[0]
+    if w is not None and w.ndim == 2:
+        return replace(answer, faces=np.column_stack([w, real_array("b", b, (len(w),))]))
+    return replace(answer, w=w, b=None if b is None else real_number("b", b))
+
+
+def _of_table(table: ArrayLike, source: str) -> Answer:
+    """A solution as a table of weights, the intercept last: a row for each face, or one row or column."""
+    numbers = real_array(source, table)
+    if numbers.ndim == 2 and 1 in numbers.shape:
+        numbers = numbers.ravel()
+    if numbers.ndim not in (1, 2) or numbers.shape[-1] < 2:
+        raise ValueError(f"{source} must hold weights and an intercept; its shape is {numbers.shape}")
+    if numbers.ndim == 2:
+        return Answer(source, faces=numbers)
+    return Answer(source, numbers[:-1], float(numbers[-1]))
+
+
+def _of_csv(text: str, source: str, names: Sequence[str] | None) -> Answer:
+    """A solution in a CSV table, whose first line may name the features of the data in another order."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise ValueError(f"{source} is empty")
+    delimiter = max(",;\t", key=lines[0].count)
+    rows = list(csv.reader(lines, delimiter=delimiter))
+    head = None
+    if any(isinstance(plain(cell), str) for cell in rows[0]):
+        head = [cell.strip() for cell in rows.pop(0)]
+    if not rows or len({len(row) for row in rows}) != 1 or (head and len(head) != len(rows[0])):
+        raise ValueError(f"{source} is no table of numbers: its rows are of several lengths, or it has none")
+    try:
+        numbers = np.array(rows, dtype=float)
+    except ValueError:
+        raise ValueError(f"{source} is no table of numbers") from None
+    if head and names is not None:
+        if sorted(head[:-1]) != sorted(names) or len(set(names)) < len(names):
+            raise ValueError(
+                f"the columns of {source} are not the features of the data, and the intercept last"
+            )
+        numbers = numbers[:, [*(head.index(name) for name in names), len(head) - 1]]
+    return _of_table(numbers, source)
+
+
+# -- fitted objects ----------------------------------------------------------------------------
+
+
+def _of_estimator(machine: Any, samples: Samples) -> list[Answer]:
+    from sklearn.svm import NuSVC
+    from sklearn.utils.validation import check_is_fitted
+
+    name, home = type(machine).__name__, type(machine).__module__
+    if home.startswith("polyopt."):
+        raise ValueError(f"a fitted {name} has certificate() of its own, and so has a saved model")
+    if not hasattr(machine, "fit"):
+        raise ValueError(
+            f"a {name} is no solution that is known here; give its numbers as {{'w': ..., 'b': ...}}"
+        )
+    if hasattr(machine, "steps") or hasattr(machine, "best_estimator_"):
+        raise ValueError(f"give the machine in this {name}, and the samples as it was fitted to them")
+    check_is_fitted(machine)
+    if hasattr(machine, "dual_coef_") and hasattr(machine, "C") and not isinstance(machine, NuSVC):
+        if not hasattr(machine, "classes_"):
+            raise ValueError(f"a {name} is no classifier")
+        return _of_svc(machine, samples)
+    if name == "LinearSVC":
+        return [_of_linear_svc(machine, samples)]
+    raise ValueError(
+        f"a {name} minimises no program that we have; give its coefficients as {{'w': ..., 'b': ...}} to "
+        "hear how far they are from the optimum of one that we have"
+    )
+
+
+def _of_svc(machine: Any, samples: Samples) -> list[Answer]:
+    """The answers of an ``SVC`` of scikit-learn, or of a package with the same attributes."""
+    name, k = f"this {type(machine).__name__}", len(machine.classes_)
+    coefficients = machine.dual_coef_
+    if sp.issparse(coefficients):
+        coefficients = coefficients.toarray()
+    coefficients, b = real_array("dual_coef_", coefficients), real_array("intercept_", machine.intercept_)
+    if k == 2:  # scikit-learn has turned LIBSVM's signs
+        coefficients, b = -coefficients, -b
+    gamma = machine.gamma
+    if isinstance(gamma, str):
+        gamma = getattr(machine, "_gamma", None) or gamma_by(gamma, samples)
+    kernel = _kernel(name, machine.kernel, gamma, machine.degree, machine.coef0)
+    classes = [label_among(label, samples.classes) for label in machine.classes_]
+    weights = np.ones(samples.n)
+    for label, weight in zip(classes, np.broadcast_to(machine.class_weight_, k), strict=True):
+        weights[samples.y == label] = weight
+    found = _pairs(
+        name, samples, classes, np.asarray(machine.support_), machine.support_vectors_, coefficients, b
+    )
+    told = {"C": float(machine.C)}
+    return [replace(answer, kernel=kernel, costs=told, weights=weights) for answer in found]
+
+
+def _of_libsvm(model: Any, samples: Samples) -> list[Answer]:
+    """The answers of an ``svm_model`` of LIBSVM's Python package, as ``svm_train`` returns it."""
+    name, param = "this model of LIBSVM", model.param
+    if model.get_svm_type() != _C_SVC:
+        raise ValueError(f"{name} is not of C-SVC (-s 0), which alone there is a program for")
+    places = np.array(model.get_sv_indices(), dtype=int) - 1  # LIBSVM counts from 1
+    if (places < 0).any():
+        raise ValueError(f"{name} was read from a file, which does not have its settings: train it again")
+    _need_given_weights(name, param, samples)
+    kernel = _kernel(name, param.kernel_type, param.gamma, param.degree, param.coef0)
+    classes = [label_among(label, samples.classes) for label in model.get_labels()]
+    k = len(classes)
+    coefficients = real_array("get_sv_coef()", np.array(model.get_sv_coef()).reshape(len(places), k - 1).T)
+    vectors = sp.lil_array((len(places), samples.m))
+    for i, cells in enumerate(model.get_SV()):
+        for j, value in cells.items():
+            if j > samples.m:
+                raise ValueError(f"{name} has {j} features, and the data have {samples.m}")
+            vectors[i, j - 1] = value
+    b = -np.array([model.rho[number] for number in range(k * (k - 1) // 2)])
+    found = _pairs(name, samples, classes, places, vectors, coefficients, b)
+    return [replace(answer, kernel=kernel, costs={"C": float(param.C)}) for answer in found]
+
+
+def _need_given_weights(name: str, param: Any, samples: Samples) -> None:
+    """Refuse a C library's weights of classes that are not given again: its model only points to them."""
+    if param.nr_weight and (samples.weights == 1.0).all():
+        raise ValueError(f"{name} was trained with weights of classes (-w): give them as sample_weight")
+
+
+def _kernel(name: str, kind: Any, gamma: float, degree: int, coef0: float) -> Kernel:
+    if not isinstance(kind, str | int) or kind not in _KERNELS:
+        shown = kind if isinstance(kind, str | int) else "of your own"
+        raise ValueError(f"a claim needs the kernel linear, poly or rbf; that of {name} is {shown!r}")
+    return Kernel(_KERNELS[kind], float(gamma), int(degree), float(coef0))
+
+
+def _pairs(
+    name: str, samples: Samples, classes: Sequence[Any], places: NDArray[Any], vectors: Any,
+    coefficients: Vector, b: Vector,
+) -> list[Answer]:  # fmt: skip
+    """The machines of all pairs of classes, from LIBSVM's layout; in each the first class is the side +1.
+
+    A support vector of class i has k-1 coefficients (k-1, SVs): number j-1 is of the pair with a class j
+    behind i, and number j of one before it. Intercepts are (k(k-1)/2,).
+    """
+    k = len(classes)
+    if coefficients.shape != (k - 1, len(places)) or len(b) != k * (k - 1) // 2:
+        raise ValueError(f"the coefficients of {name} do not fit its classes and support vectors")
+    if places.max(initial=-1) >= samples.n or not _are_equal(vectors, samples.X[places]):
+        raise ValueError(f"{name} was fitted to other samples: its support vectors are not among them")
+    found, own = [], samples.y[places]
+    for number, (i, j) in enumerate(combinations(range(k), 2)):
+        first, second = own == classes[i], own == classes[j]
+        w = np.zeros(samples.n)
+        w[places[first]] = coefficients[j - 1, first]
+        w[places[second]] = coefficients[i, second]
+        alpha = w * np.where(samples.y == classes[i], 1.0, -1.0)
+        answer = Answer(
+            name, w, float(b[number]), multipliers={"margin": alpha}, labels=(classes[j], classes[i]),
+            intercept="free",
+        )  # fmt: skip
+        found.append(_in_order(answer, samples))
+    is_covered = np.isin(own, np.array(classes)).all()
+    if not is_covered or any((answer.multipliers["margin"] < 0).any() for answer in found):  # type: ignore[index]
+        raise ValueError(f"the labels are not those that {name} was fitted to")
+    return found
+
+
+def _are_equal(vectors: Any, rows: Any) -> bool:
+    if vectors.shape != rows.shape:
+        return False
+    vectors, rows = (part.toarray() if sp.issparse(part) else np.asarray(part) for part in (vectors, rows))
+    return bool((vectors == rows).all())
+
+
+def _in_order(answer: Answer, samples: Samples) -> Answer:
+    """The same answer with the later of its two classes on the side +1."""
+    assert answer.labels is not None
+    assert answer.w is not None
+    assert answer.b is not None
+    low, high = (list(samples.classes).index(label) for label in answer.labels)
+    if low < high:
+        return answer
+    return replace(answer, w=-answer.w, b=-answer.b, labels=answer.labels[::-1])
+
+
+def _of_linear_svc(machine: Any, samples: Samples) -> Answer:
+    """The answer of a ``LinearSVC`` of scikit-learn, which pays ½|w|² + ½b² + Σ C_i ξ_i, as LIBLINEAR."""
+    if machine.loss != "hinge" or machine.penalty != "l2":
+        raise ValueError(
+            f"this LinearSVC pays {machine.loss} with the penalty {machine.penalty}; there is a program for "
+            "loss='hinge' and penalty='l2' alone (scikit-learn's default, squared_hinge, is another)"
+        )
+    if machine.fit_intercept and machine.intercept_scaling != 1:
+        raise ValueError(f"there is a program for intercept_scaling=1, not {machine.intercept_scaling}")
+    if len(machine.classes_) != 2:
+        raise ValueError("a LinearSVC of several classes tells each from the rest; give one of two classes")
+    if machine.class_weight is not None and not isinstance(machine.class_weight, dict):
+        raise ValueError(
+            "give sample_weight in the place of class_weight='balanced', which LinearSVC does not keep"
+        )
+    labels = tuple(label_among(label, samples.classes) for label in machine.classes_)
+    weights = np.ones(samples.n)
+    for label, own in zip(labels, machine.classes_, strict=True):
+        weights[samples.y == label] = float((machine.class_weight or {}).get(own, 1.0))
+    b = float(np.ravel(real_array("intercept_", machine.intercept_))[0])
+    return Answer(
+        "LinearSVC", real_array("coef_", machine.coef_)[0], b, labels=labels, weights=weights,
+        intercept="penalised" if machine.fit_intercept else "none", costs={"C": float(machine.C)},
+    )  # fmt: skip
+
+
+def _of_liblinear(model: Any, samples: Samples) -> Answer:
+    """The answer of a ``model`` of LIBLINEAR's Python package, as ``train`` returns it.
+
+    (A model that was read from a file has no C, and nothing tells.)
+    The intercept is the weight of a feature that is 1, and costs ½b²; without one (-B -1) it is 0.
+    """
+    name, param, labels = "this model of LIBLINEAR", model.param, model.get_labels()
+    if param.solver_type != _L1_LOSS_DUAL:
+        raise ValueError(f"{name} is not of L2R_L1LOSS_SVC_DUAL (-s 3), which alone there is a program for")
+    if len(labels) != 2:
+        raise ValueError(f"{name} tells each of {len(labels)} classes from the rest; give one of two classes")
+    if model.bias >= 0 and model.bias != 1:
+        raise ValueError(f"{name} has a bias feature of {model.bias:g}; there is a program for 1, or none")
+    _need_given_weights(name, param, samples)
+    w, b = model.get_decfun()
+    w = real_array("get_decfun()", w)
+    if len(w) > samples.m:
+        raise ValueError(f"{name} has {len(w)} features, and the data have {samples.m}")
+    high, low = (label_among(label, samples.classes) for label in labels)
+    w = np.concatenate([w, np.zeros(samples.m - len(w))])  # features that no training sample has
+    answer = Answer(
+        name, w, float(b) if model.bias >= 0 else 0.0, labels=(low, high), costs={"C": float(param.C)},
+        intercept="penalised" if model.bias >= 0 else "none",
+    )  # fmt: skip
+    return _in_order(answer, samples)

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from formulations import soft_rmm
-from formulations.arguments import seconds, tolerance
+from formulations.arguments import at_least, one_of, positive, real_number, seconds, tolerance, whole, within
 from formulations.families import hinge_families
 from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, Claim
+from polyopt.certificates.classifiers import certify_families
 from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.machine import certify_families
 from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
-from polyopt.foreign.answer import Answer, Samples, label_among
-from polyopt.foreign.multipliers import our_multipliers
-from polyopt.foreign.reading import answers_of
-from polyopt.foreign.settings import Pair, Settings, settings_of
+from polyopt.estimators.cpm import ConvexPolytopeMachine
+from polyopt.estimators.rmm import RelativeMarginMachine
+from polyopt.estimators.sigma_svm import SigmaSVM
+from polyopt.estimators.svm import SVM
+from polyopt.foreign import PROGRAMS
+from polyopt.foreign.answer import Answer, Samples, answers_of, gamma_by, label_among
+from polyopt.kernels import Kernel
 from polyopt.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike, Vector
+    from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polytope import Loss
     from polyopt.certificates.claims.statement import Evidence, Statement
     from polyopt.certificates.cpm_point import Margin
@@ -48,6 +52,34 @@ _OURS = "The bound is by multipliers that polyopt found: {}."
 _KINDS = {"penalised": " with a price on its intercept", "none": " without an intercept"}
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Samples X (n, m) of two classes, signs y (n,), and weights (n,) of their costs, all positive."""
+
+    X: Matrix
+    y: Vector
+    weights: Vector
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """A program and its numbers; see :func:`certify_solution`. The kernel is None for a linear machine."""
+
+    program: str
+    C: float
+    B: float = np.inf
+    D: float = np.nan
+    kernel: Kernel | None = None
+    intercept: str = "free"
+    loss: Any = "sum"
+    margin: Any = "total"
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Names of the families of rows."""
+        return ("margin", "bound_above", "bound_below") if "rmm" in self.program else ("margin",)
+
+
 def certify_solution(
     solution: object, X: MatrixLike, y: ArrayLike, program: str = "svm", *,
     C: float | None = None, B: float | None = None, D: float | None = None, kernel: str | None = None,
@@ -61,11 +93,11 @@ def certify_solution(
     Parameters
     ----------
     solution : object
-        A fitted ``SVC`` or ``LinearSVC`` of scikit-learn; a solved cvxpy problem whose variables are named
-        ``w`` and ``b``; a mapping with ``w`` and ``b``, or ``W`` (faces, the bias last), and ``alpha``,
-        ``lam`` and ``lam_star`` where there are multipliers; an array of weights, the intercept last; or
-        the path of a file: the same in JSON, CSV, ``.npy`` or ``.npz``, or a model of LIBSVM, LIBLINEAR or
-        alkant/cpm.
+        An array of weights, the intercept last, or of faces (K, m+1), the bias last; a mapping with ``w`` and
+        ``b``, or ``W`` (such faces), and ``alpha``, ``lam`` and ``lam_star``, or ``multipliers`` by the names
+        of the rows, if there are any; the path of a file of these: CSV or ``.npy`` for an array, ``.npz`` for
+        a mapping; a fitted ``SVC`` or ``LinearSVC`` of scikit-learn; or a model that ``svm_train`` of
+        LIBSVM's Python package, or ``train`` of LIBLINEAR's, has returned.
     X : array_like or CSR of shape (n, m)
         The samples, as the package saw them.
     y : array_like of shape (n,)
@@ -124,14 +156,60 @@ def certify_solution(
             answer = replace(answer, labels=samples.two(side))
         elif side is not None and side != answer.labels[1]:
             raise ValueError(f"{answer.source} tells that +1 is {visible(str(answer.labels[1]))!r}")
-        settings = settings_of(program, given, answer, samples)
+        settings = _settings_of(program, given, answer, samples)
         found.append(_certified(answer, samples, settings, tol, time_limit))
         titles.append(visible(" vs ".join(map(str, answer.labels or ()))))
     return found[0] if len(found) == 1 else combine(found, titles)
 
 
+def _settings_of(program: str, given: Mapping[str, Any], answer: Answer, samples: Samples) -> _Settings:
+    """The settings that are given, and for the others what the answer tells."""
+    one_of("program", program, tuple(PROGRAMS))
+    asked = {name: value for name, value in given.items() if value is not None}
+    if foreign := [name for name in asked if name not in PROGRAMS[program]]:
+        raise ValueError(f"{foreign[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program])}")
+    asked = {**answer.costs, **asked}
+    found: dict[str, Any] = {"C": positive("C", asked.get("C", 1.0), infinite=program != "cpm")}
+    for name in {"B", "D"} & set(PROGRAMS[program]):
+        if name not in asked:
+            raise ValueError(f"{program} needs {name}: the program that the solution is of")
+        found[name] = at_least(name, asked[name], 0.0, infinite=True)
+    if program == "sigma-svm":
+        found["D"] = within("D", asked["D"], 0.0, 1.0)
+    if program == "cpm":
+        for name, values in (("loss", ("sum", "max")), ("margin", ("total", "worst"))):
+            found[name] = asked.get(name, values[0])
+            one_of(name, found[name], values)
+        return _Settings(program, **found)
+    found["kernel"] = _kernel_of(asked, answer.kernel, samples)
+    found["intercept"] = asked.get("intercept") or answer.intercept or "free"
+    one_of("intercept", found["intercept"], ("free", "penalised", "none"))
+    if found["intercept"] != "free" and (program != "svm" or found["kernel"] is not None):
+        raise ValueError(
+            f"a solution with the intercept {found['intercept']!r} is of the linear svm, not of "
+            f"{program} or a kernel"
+        )
+    return _Settings(program, **found)
+
+
+def _kernel_of(asked: Mapping[str, Any], told: Kernel | None, samples: Samples) -> Kernel | None:
+    """The kernel; None of a linear machine whose w are weights of features."""
+    name = asked.get("kernel", "linear" if told is None else told.name)
+    one_of("kernel", name, ("linear", "poly", "rbf"))
+    if told is None and name == "linear":
+        return None
+    start = told or Kernel("linear")
+    gamma = asked.get("gamma", "scale" if told is None else told.gamma)
+    if gamma in ("scale", "auto"):
+        gamma = gamma_by(gamma, samples)
+    degree = whole("degree", asked.get("degree", start.degree))
+    return Kernel(
+        name, positive("gamma", gamma), degree, real_number("coef0", asked.get("coef0", start.coef0))
+    )
+
+
 def _certified(
-    answer: Answer, samples: Samples, settings: Settings, tol: float, time_limit: float | None
+    answer: Answer, samples: Samples, settings: _Settings, tol: float, time_limit: float | None
 ) -> Certificate:
     """The certificate of two classes, by the better of two bounds."""
     assert answer.labels is not None
@@ -141,14 +219,14 @@ def _certified(
     signs = np.where(samples.y[rows] == high, 1.0, -1.0)
     if len(np.unique(signs)) < 2:
         raise ValueError("the samples with a weight above 0 are of one class")
-    pair = Pair(samples.X[rows], signs, weights[rows])
+    pair = _Pair(samples.X[rows], signs, weights[rows])
     answer = _cut(answer, rows, samples, settings)
     certify = _polytope if settings.program == "cpm" else _hinge
     found = None if answer.multipliers is None else certify(pair, answer, settings, answer.multipliers, tol)
     words = "The bound is by the multipliers that came with the solution."
     has_point = answer.w is not None or answer.faces is not None  # else it would be ours, not theirs
     if found is None or (has_point and found.relative_gap > tol and found.claim is not Claim.INFEASIBLE):
-        ours = None if settings.program == "cpm" else our_multipliers(pair, settings, time_limit)
+        ours = None if settings.program == "cpm" else _our_multipliers(pair, settings, time_limit)
         other = certify(pair, answer, settings, ours, tol)
         if found is None:
             words = _OURS.format("none came with the solution")
@@ -159,7 +237,52 @@ def _certified(
     return replace(found, evidence=evidence, note=f"{found.note} {words}".strip())
 
 
-def _cut(answer: Answer, rows: NDArray[Any], samples: Samples, settings: Settings) -> Answer:
+def _our_multipliers(pair: _Pair, settings: _Settings, time_limit: float | None) -> dict[str, Vector] | None:
+    """Multipliers of the optimum that our own machine finds, by the names of the rows.
+
+    Return None if our machine does not take these data or settings. At a time limit (seconds) they are those
+    reached by then.
+    """
+    if settings.intercept == "none":
+        return None
+    lifted = settings.intercept == "penalised"
+    machine: Any
+    if lifted:  # a polytope of one face pays twice as much, but for the slacks
+        machine = ConvexPolytopeMachine(n_faces=1, C=2.0 * settings.C, inside_label=-1)
+    else:
+        machine = _machine(settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a run that ends short proves less, and that shows
+        try:
+            machine.set_params(time_limit=time_limit).fit(pair.X, pair.y, sample_weight=pair.weights)
+        except ValueError:
+            return None
+    found = machine.solution_.duals
+    if lifted:
+        return {"margin": found["margin"][:, 0] / 2.0} if "margin" in found else None
+    names = settings.rows
+    return {name: found[name] for name in names} if set(names) <= set(found) else None
+
+
+def _machine(settings: _Settings) -> Any:
+    """Our own machine of a program, unfitted."""
+    k = settings.kernel or Kernel("linear")
+    shared: dict[str, Any] = {
+        "C": settings.C,
+        "kernel": k.name,
+        "gamma": k.gamma,
+        "degree": k.degree,
+        "coef0": k.coef0,
+    }
+    if settings.program == "svm":
+        return SVM(**shared)
+    if settings.program == "sigma-svm":
+        return SigmaSVM(**shared, D=settings.D)
+    bound_cost = settings.D if settings.program == "soft-rmm" else np.inf
+    return RelativeMarginMachine(**shared, B=settings.B, bound_cost=bound_cost)
+
+
+def _cut(answer: Answer, rows: NDArray[Any], samples: Samples, settings: _Settings) -> Answer:
     """The answer for these samples alone, with w or faces as the program has them."""
     w, b, faces = answer.w, answer.b, answer.faces
     if settings.program == "cpm":
@@ -195,7 +318,7 @@ def _cut(answer: Answer, rows: NDArray[Any], samples: Samples, settings: Setting
 
 
 def _polytope(
-    pair: Pair, answer: Answer, settings: Settings, multipliers: Mapping[str, Vector] | None, tol: float
+    pair: _Pair, answer: Answer, settings: _Settings, multipliers: Mapping[str, Vector] | None, tol: float
 ) -> Certificate:
     alpha = None if multipliers is None else multipliers["margin"]
     if alpha is not None and alpha.ndim == 1:
@@ -207,7 +330,7 @@ def _polytope(
 
 
 def _hinge(
-    pair: Pair, answer: Answer, settings: Settings, multipliers: Mapping[str, Vector] | None, tol: float
+    pair: _Pair, answer: Answer, settings: _Settings, multipliers: Mapping[str, Vector] | None, tol: float
 ) -> Certificate:
     costs, title = settings.C * pair.weights, _TITLES[settings.program] + _KINDS.get(settings.intercept, "")
     if settings.program == "soft-rmm":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,7 @@ _SHOWN = (
     Setting("coef0", "constant of the kernel", "number", 0.0, 100.0, kernels=("poly",)),
     Setting("C", "C, the price of slack", "number", 1e-4, 1e4, log=True),
     Setting("B", "B, the bound on the outputs", "number", 1.0, 1e4, log=True),
+    Setting("bound_cost", "cost of outputs beyond B; automatic: hard bounds", "number", 1e-4, 1e4, log=True),
     Setting("D", "D", "number", 1e-4, 1e4, log=True),
     Setting("n_faces", "K, the number of faces", "integer", 1, 10),
     Setting("perplexity", "floor of the faces in use", "number", 1.0, 10.0),
@@ -122,7 +124,7 @@ _SHOWN = (
 )
 """The settings that the lab shows, of the machines that have them."""
 
-_PATHS = ("C", "B", "D", "ridge", "gamma")  # parameters that a film may run over
+_PATHS = ("C", "B", "bound_cost", "D", "ridge", "gamma")  # parameters that a film may run over
 _OF_LOOPS = ("max_iter",)  # which a convex machine needs no person to choose
 _TITLES = {
     "auto": "fast, as suits the data",
@@ -199,7 +201,7 @@ class Machine:
             one = replace(one, high=next(ends, one.high), log=False)
         if (
             one.name == self.method.tuned
-            or default is None
+            or default in (None, math.inf)
             or isinstance(default, str) != (one.kind == "choice")
         ):
             return replace(one, tuned=True)

@@ -39,7 +39,8 @@ def program_told(fitted: Fitted) -> dict[str, Any]:
         A solved state.
     """
     method, certificate = fitted.method, fitted.certificate
-    primal, dual = method.duals_of or method.programs[0], method.programs[1]
+    primal, dual = method.programs_for(fitted.settings)
+    primal = method.duals_of or primal
     rows, words = rows_held(fitted), Words(fitted)
     note = "" if rows.has_multipliers else "This solver leaves no multipliers; the exact one does."
     held: dict[str, list[tuple[int, Held]]] = {}

@@ -105,7 +105,7 @@ def rows_held(fitted: Fitted) -> RowsOf:
     frame = frame[frame["sample"] >= 0]
     sizes = frame["multiplier"].abs().to_numpy()
     largest = float(np.nanmax(sizes, initial=0.0)) if len(sizes) else 0.0
-    rows = _program_rows(method.duals_of or method.programs[0])
+    rows = _program_rows(method.duals_of or method.programs_for(fitted.settings)[0])
     return RowsOf(frame, rows, method.leftovers, _SMALL * largest)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from importlib import resources
@@ -185,5 +186,5 @@ def _shown(machine: Machine, told: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, one in machine.settings.items():
         value = told.get(name)
-        found[name] = None if one.tuned and (value is None or isinstance(value, str)) else value
+        found[name] = None if one.tuned and (value in (None, math.inf) or isinstance(value, str)) else value
     return found

@@ -18,12 +18,13 @@ def _hinge(
     programs: tuple[str, str],
     kernel_programs: tuple[str, str],
     crosschecks: tuple[str, ...],
-    prices: Mapping[str, float] = MappingProxyType({"C": 1.0}),
+    variants: Mapping[str, str] = MappingProxyType({}),
     **rest: Any,
 ) -> tuple[Method, Method]:
     """The linear machine, and that with a Gaussian kernel: `home` is the module on all floors, and the class.
 
-    Programs and cross-checks are without their modules; `prices` are the settings but the kernel.
+    Programs and cross-checks are without their modules; `variants` names, by a setting, the module of the
+    same programs for that setting's other values.
     """
     family = home.partition(".")[0]
     shared: dict[str, Any] = {
@@ -37,23 +38,20 @@ def _hinge(
     shared["exports"] = {f"certify_{family}": "polyopt.certificates", **rest.get("exports", {})}
 
     def machine(own_name: str, words: str, kernel: str, own: tuple[str, str], fast: str, unit: str) -> Method:
-        pair = (f"{family}.{own[0]}", f"{family}.{own[1]}")
-        settings = {**prices, "kernel": kernel}
+        def pair(module: str) -> tuple[str, str]:
+            return f"{module}.{own[0]}", f"{module}.{own[1]}"
+
         return Method(
-            own_name, f"{title}, {words}", programs=pair, fast=fast, unit=unit, settings=settings, **shared
-        )
+            own_name, f"{title}, {words}", programs=pair(family), fast=fast, unit=unit,
+            settings={"C": 1.0, "kernel": kernel},
+            variants={name: pair(module) for name, module in variants.items()}, **shared,
+        )  # fmt: skip
 
     return (
         machine(name, "linear", "linear", programs, "interior-point", "iterations"),
         machine(f"{name}-rbf", "RBF kernel", "rbf", kernel_programs, "decomposition", "working sets"),
     )
 
-
-_BOUND: dict[str, Any] = {
-    "tuned": "B",
-    "rule": "B = 1 + (θ − 1)/2, θ the SVM's largest training output",
-    "tuning": "polyopt.methods.tuning.relative_bound",
-}
 
 ENTRIES = (
     *_hinge(
@@ -68,21 +66,18 @@ ENTRIES = (
     *_hinge(
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
         ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
-        ("rmm", "rmm_bound", "rmm_bounded", "bounds"),
+        ("rmm", "rmm_bound", "rmm_bounded", "soft_rmm", "bounds"),
         families={
             "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
-            "rmm_bounds": "formulations.rmm_bounds",
+            "rmm_bounds": "formulations.rmm_bounds", "soft_rmm": "formulations.soft_rmm",
         },
+        variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
         exports={
             "PathPoint": "polyopt.outer.path", "rmm_path": "polyopt.outer.path",
-            "certify_rmm_bounded": "polyopt.certificates",
+            "certify_rmm_bounded": "polyopt.certificates", "certify_soft_rmm": "polyopt.certificates",
         },
-        **_BOUND,
-    ),
-    *_hinge(
-        "soft-rmm", "Relative Margin Machine with slack on its bounds", "soft_rmm.SoftRelativeMarginMachine",
-        ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"), ("soft_rmm",), {"C": 1.0, "D": 1.0},
-        leftovers=("beta", "rho", "rho_star"), **_BOUND,
+        tuned="B", rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
+        tuning="polyopt.methods.tuning.relative_bound",
     ),
 )  # fmt: skip
 """Each method, linear and with a kernel."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Method:
         there is one, state the programs on small random data. Their names begin with the family's.
     programs : tuple of str
         The program, such as ``"rmm.qp"``, and its dual: both solvers' answers are answers to both.
+    variants : mapping of str to (str, str)
+        By a setting, the program and its dual in the place of `programs` if that setting has another value
+        than the estimator's default.
     home : str
         Module and class of the estimator. It takes the settings, `time_limit`, and `solver`: ``"exact"``,
         ``"auto"`` or the others named here. Besides what scikit-learn asks for it has ``certificate(tol)``,
@@ -119,6 +123,7 @@ class Method:
     crosschecks: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
     exports: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked(self)
@@ -151,6 +156,20 @@ class Method:
         if kernel == own or not self.title.endswith("RBF kernel"):
             return self.title
         return f"{self.title.removesuffix('RBF kernel')}{kernel} kernel"
+
+    def programs_for(self, settings: Mapping[str, Any]) -> tuple[str, str]:
+        """The program and its dual of the machine with these settings.
+
+        Parameters
+        ----------
+        settings : mapping
+            As :meth:`settings_for` gives them.
+        """
+        for name, pair in self.variants.items():
+            default = signature(self.estimator_class).parameters[name].default
+            if settings.get(name, default) != default:
+                return pair
+        return self.programs
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -279,7 +298,7 @@ def _check_programs(method: Method) -> None:
     pair = method.programs
     if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
         _refuse(method, "programs", pair, "the names of a program and of its dual")
-    for one in filter(None, (*pair, method.duals_of)):
+    for one in filter(None, (*pair, method.duals_of, *chain(*method.variants.values()))):
         if one.partition(".")[0] not in method.families:
             known = ", ".join(method.families) or "there are none"
             _refuse(method, "programs", one, f"of its families ({known})")

@@ -39,6 +39,8 @@ _REMOVED: dict[tuple[str, str], Any] = {
     for owner in ("SPLA1", "PLUME", "Polyceptron")
     for name, neutral in _NEUTRAL.items()
 }
+_GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
+"""Estimators of earlier versions, and what to use instead."""
 
 
 def _own_types() -> list[str]:
@@ -204,6 +206,9 @@ def _content(stream: IO[bytes]) -> Any:
         return skops.io.load(stream, trusted=trusted)
     except UntrustedTypesFoundException:
         foreign = sorted(set(skops.io.get_untrusted_types(file=stream)) - set(trusted))
+        for home, _, name in (one.rpartition(".") for one in foreign):
+            if name in _GONE and home.startswith("polyopt."):
+                raise _RefusedError(f"this version has no {name} any more: {_GONE[name]}") from None
         raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
 
 

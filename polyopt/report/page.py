@@ -65,8 +65,8 @@ def write_report(
         sections.append(proof_section(proofs, title, _figure))
     reading = contents.heading(2, "how to read it", "How to read it")
     programs = contents.heading(2, "the programs", "The programs")
-    methods = list(dict.fromkeys(row.method for row in comparison.rows))
-    mathematics = "\n".join(_programs(name, contents) for name in methods)
+    stated = dict.fromkeys((row.method, row.program) for row in comparison.rows)
+    mathematics = "\n".join(_programs(name, program, contents) for name, program in stated)
     body = Template(part("page.html")).substitute(
         summary=escape(_summary(comparison)),
         contents=contents.nav(),
@@ -170,11 +170,12 @@ def _badge(claim: str) -> str:
     return f"<span class='badge {badge.style}'>{badge.mark} {escape(badge.word)}</span>"
 
 
-def _programs(name: str, contents: Contents) -> str:
-    """The mathematics of a method, primal and dual, for those who open it."""
+def _programs(name: str, primal: str, contents: Contents) -> str:
+    """The mathematics of a method with this primal program, and its dual, for those who open it."""
     method = METHODS[name]
+    pair = next(each for each in (method.programs, *method.variants.values()) if each[0] == primal)
     try:
-        programs = [find_programs(program)[0] for program in method.programs]
+        programs = [find_programs(program)[0] for program in pair]
         sections = "".join(program_section(program) for program in programs)
     except (RuntimeError, ValueError) as error:
         if method.name in BUILT_IN:

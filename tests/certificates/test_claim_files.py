@@ -35,7 +35,7 @@ FEW: dict[str, Any] = {"n_faces": 2, "solver": "exact", "n_init": 1, "random_sta
 MACHINES = {
     "svm": polyopt.SVM(C=0.7, kernel="linear", class_weight={"in": 1.3, "out": 1.0}),
     "rmm": polyopt.RelativeMarginMachine(C=2.0, B=1.6, kernel="linear"),
-    "soft": polyopt.SoftRelativeMarginMachine(C=2.0, B=1.6, kernel="linear"),
+    "soft": polyopt.RelativeMarginMachine(C=2.0, B=1.6, bound_cost=1.0, kernel="linear"),
     "cpm": polyopt.ConvexPolytopeMachine(n_faces=2, solver="exact", n_init=2, random_state=0),
     "max": polyopt.ConvexPolytopeMachine(n_faces=2, loss="max", solver="exact", n_init=2, random_state=0),
     "worst": polyopt.ConvexPolytopeMachine(

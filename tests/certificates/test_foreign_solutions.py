@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import warnings
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -89,44 +89,70 @@ def test_every_pair_of_classes_is_read_from_an_svc(tmp_path):
         value += own.dual_coef_ @ Kernel("rbf", 0.5)(own.support_vectors_) @ own.dual_coef_.T / 2
     assert found.primal_value == pytest.approx(float(value.item()), rel=1e-6)
     assert len(proven(found, X, y, tmp_path)) == 3
-    # The same in LIBSVM's file, whose labels stand in the order in which they came.
-    order = [30, 1, 2]
-    (tmp_path / "m.model").write_text(libsvm_text(machine, X, y, order))
-    again = certify_solution(tmp_path / "m.model", X, y)
+    # The same in LIBSVM's own object, whose labels stand in the order in which they came.
+    again = certify_solution(libsvm_model(machine, X, y, [30, 1, 2]), X, y)
     assert again.primal_value == pytest.approx(found.primal_value, rel=1e-12)
     assert len(proven(again, X, y, tmp_path)) == 3
 
 
-def libsvm_text(machine, X, y, order):
-    """A model file of LIBSVM with the numbers of an RBF machine, its classes in this order."""
-    classes, k = list(machine.classes_), len(machine.classes_)
-    turn = -1.0 if k == 2 else 1.0
-    lines, rho = [], []
-    for a in order:
-        for place in (i for i in machine.support_ if y[i] == a):
-            at = list(machine.support_).index(place)
-            cells = []
-            for b in (b for b in order if b != a):
-                i, j = classes.index(a), classes.index(b)
-                flip = np.sign(order.index(b) - order.index(a)) * np.sign(j - i)
-                cells.append(turn * flip * machine.dual_coef_[j - 1 if i < j else j, at])
-            features = " ".join(f"{m + 1}:{x:.8g}" for m, x in enumerate(X[place]) if x)
-            lines.append(" ".join([*(f"{c:.17g}" for c in cells), features]))
+def libsvm_model(machine, X, y, order, **changes):
+    """An SVC of scikit-learn as LIBSVM's Python package would return it, with its classes in this order."""
+    classes, turn = list(machine.classes_), -1.0 if len(machine.classes_) == 2 else 1.0
+    places = [i for a in order for i in machine.support_ if y[i] == a]
+    coefficients = []
+    for place in places:
+        at, cells = list(machine.support_).index(place), []
+        for b in (b for b in order if b != y[place]):
+            i, j = classes.index(y[place]), classes.index(b)
+            flip = np.sign(order.index(b) - order.index(y[place])) * np.sign(j - i)
+            cells.append(turn * flip * machine.dual_coef_[j - 1 if i < j else j, at])
+        coefficients.append(tuple(cells))
     pairs = [(a, b) for p, a in enumerate(classes) for b in classes[p + 1 :]]
+    rho = []
     for p, a in enumerate(order):
         for b in order[p + 1 :]:
             flip, pair = (1.0, (a, b)) if (a, b) in pairs else (-1.0, (b, a))
             rho.append(-turn * flip * machine.intercept_[pairs.index(pair)])
-    counts = [int((y[machine.support_] == a).sum()) for a in order]
-    head = [
-        "svm_type c_svc",
-        f"kernel_type {machine.kernel}",
-        f"gamma {machine._gamma:.17g}",
-        f"nr_class {k}",
-    ]
-    head += [f"total_sv {len(lines)}", "rho " + " ".join(f"{r:.17g}" for r in rho)]
-    head += ["label " + " ".join(map(str, order)), "nr_sv " + " ".join(map(str, counts)), "SV"]
-    return "\n".join([*head, *lines]) + "\n"
+    kind = ["linear", "poly", "rbf", "sigmoid"].index(machine.kernel)
+    param = {"kernel_type": kind, "gamma": machine._gamma, "degree": machine.degree, "coef0": machine.coef0}
+    answers = {
+        "get_svm_type": 0, "get_labels": order, "get_sv_indices": [i + 1 for i in places],
+        "get_sv_coef": coefficients,
+        "get_SV": [{m + 1: x for m, x in enumerate(X[i]) if x} for i in places],
+    }  # fmt: skip
+    answers |= {name: value for name, value in changes.items() if name in answers}
+    param |= {"C": machine.C, "nr_weight": 0} | {n: v for n, v in changes.items() if n not in answers}
+    calls = {name: lambda value=value: value for name, value in answers.items()}
+    return SimpleNamespace(param=SimpleNamespace(**param), rho=rho, **calls)
+
+
+def liblinear_model(w, b, labels, bias=1.0, **changes):
+    """What LIBLINEAR's Python package would return for these weights, positive on the side of labels[0]."""
+    param = SimpleNamespace(**{"solver_type": 3, "C": 0.8, "nr_weight": 0, **changes})
+    return SimpleNamespace(param=param, bias=bias, get_labels=lambda: labels, get_decfun=lambda: (list(w), b))
+
+
+def test_models_that_libsvm_and_liblinear_have_returned_are_read(data, tmp_path):
+    svmutil = pytest.importorskip("libsvm.svmutil")
+    liblinearutil = pytest.importorskip("liblinear.liblinearutil")
+    X, y = data
+    numbers = np.where(y == "yes", 7, 3)
+    model = svmutil.svm_train(svmutil.svm_problem(numbers, X), "-q -c 0.8 -t 2 -g 0.5 -e 1e-5")
+    found = certify_solution(model, X, numbers)
+    theirs = certify_solution(SVC(C=0.8, gamma=0.5, tol=1e-5).fit(X, numbers), X, numbers)
+    assert found.primal_value == pytest.approx(theirs.primal_value, rel=1e-8)
+    assert (
+        "by the multipliers that came with the solution" in certify_solution(model, X, numbers, tol=1e-3).note
+    )
+    proven(found, X, numbers, tmp_path)
+    svmutil.svm_save_model(str(tmp_path / "m"), model)
+    with pytest.raises(ValueError, match="read from a file"):
+        certify_solution(svmutil.svm_load_model(str(tmp_path / "m")), X, numbers)
+    model = liblinearutil.train(liblinearutil.problem(numbers, X), "-q -s 3 -c 0.8 -B 1 -e 1e-6")
+    found = certify_solution(model, X, numbers)
+    assert found.relative_gap < 1e-3
+    assert "with a price on its intercept" in found.program
+    proven(found, X, numbers, tmp_path)
 
 
 def test_linear_svc_is_held_to_its_own_program(data, tmp_path):
@@ -152,67 +178,29 @@ def test_linear_svc_is_held_to_its_own_program(data, tmp_path):
     w = bare.coef_[0]
     assert other.primal_value == pytest.approx(w @ w / 2 + 0.8 * hinges(X @ w, y).sum(), rel=1e-12)
     proven(other, X, y, tmp_path)
-    # LIBLINEAR's file of the same numbers is of the same program; its first label is +1.
-    text = "solver_type L2R_L1LOSS_SVC_DUAL\nnr_class 2\nlabel no yes\nnr_feature 3\nbias 1\nw\n"
-    numbers = -np.append(machine.coef_[0], machine.intercept_[0])
-    (tmp_path / "l.model").write_text(text + "".join(f"{v:.17g} \n" for v in numbers))
-    again = certify_solution(tmp_path / "l.model", X, y, C=0.8, sample_weight=costs / 0.8)
+    # LIBLINEAR's object of the same numbers is of the same program; its first label is +1.
+    theirs = liblinear_model(-machine.coef_[0], -machine.intercept_[0], ["no", "yes"], nr_weight=1)
+    again = certify_solution(theirs, X, y, sample_weight=costs / 0.8)
     assert (again.primal_value, again.program) == (found.primal_value, found.program)
 
 
-def test_a_polytope_of_its_authors_is_read_with_its_costs(data, tmp_path):
+def test_multipliers_are_read_by_the_names_of_rows_and_by_letter(data, tmp_path):
     X, y = data
-    W = np.random.default_rng(1).normal(size=(2, 4)).round(3)
-    price, ratio = 0.02, 3.0
-    head = (
-        "version: 2\n\n### DATASET ###\nouter label: 1\nouter instances: 20\ndimensions: {m}\n\n"
-        "### CPM PARAMETERS ###\nhyperplanes: 2\niterations: 9\nlambda: 0.02\nentropy: 0\n"
-        "cost ratio: 3\nseed: 0"
-        "\n\n### ASSIGNMENTS COUNTS ###\nactive classifiers: 2\ncounts: 10 10 \n"
-        "\n### MODEL ###\nencoding: dense\n"
-    )
-    numbers = " ".join(f"{v:g}" for v in [*W[:, :3].T.ravel(), *W[:, 3]])
-    (tmp_path / "a").write_text(head.format(m=3) + numbers + " \n")
-    (tmp_path / "b").write_text(head.format(m=4) + "0 0 " + numbers + " \n")  # of an svmlight file
-    labels = (signs(y) > 0).astype(int)
-    found = certify_solution(tmp_path / "a", X, labels, "cpm")
-    f = X @ W[:, :3].T + W[:, 3]
-    losses = np.where(
-        labels == 1, np.maximum(0, 1 - f.max(axis=1)) / 4, np.maximum(0, 1 + f).sum(axis=1) * 3 / 4
-    )
-    theirs = price / 2 * (W**2).sum() + losses.mean()
-    assert found.primal_value * price / 2 == pytest.approx(theirs, rel=1e-12)
-    assert ratio / (1 + ratio) == 3 / 4
-    assert certify_solution(tmp_path / "b", X, labels, "cpm").primal_value == found.primal_value
-    proven(found, X, labels, tmp_path)
-    (tmp_path / "c").write_text((head.format(m=3) + numbers).replace("outer label: 1", "outer label: 6"))
-    with pytest.raises(ValueError, match="'6' is no label of the data"):
-        certify_solution(tmp_path / "c", X, labels, "cpm")
-
-
-def test_solved_programs_are_read_by_the_names_of_variables_and_rows(data, tmp_path):
-    X, y = data
-    program = rmm.qp(X, signs(y), 0.8, 1.4)
-    solution = program.solve("CLARABEL")
-    problem = cp.Problem(program.objective, [row.constraint for row in program.rows])
-    problem.solve(solver="CLARABEL")
-    bare = certify_solution(problem, X, y, "rmm", C=0.8, B=1.4)
-    for row in program.rows:
-        row.constraint.set_label(row.name)
-    found = [certify_solution(kind, X, y, "rmm", C=0.8, B=1.4) for kind in (program, problem, solution)]
-    for certificate in found:
+    solution = rmm.qp(X, signs(y), 0.8, 1.4).solve("CLARABEL")
+    point = {"w": solution["w"], "b": float(solution["b"])}
+    rows = {row: solution.duals[row] for row in ("margin", "bound_above", "bound_below")}
+    dual = rmm.qp_dual(X, signs(y), 0.8, 1.4).solve("CLARABEL")
+    letters = {letter: dual[letter] for letter in ("alpha", "lam", "lam_star")}
+    for multipliers in ({"multipliers": rows}, letters):
+        certificate = certify_solution(point | multipliers, X, y, "rmm", C=0.8, B=1.4)
         assert certificate.relative_gap < 1e-6
         assert "by the multipliers that came with the solution" in certificate.note
         proven(certificate, X, y, tmp_path)
+    bare = certify_solution(point, X, y, "rmm", C=0.8, B=1.4)
     assert "none came with the solution" in bare.note
     assert bare.relative_gap < 1e-6
-    dual = rmm.qp_dual(X, signs(y), 0.8, 1.4)
-    again = certify_solution(dual.solve("CLARABEL"), X, y, "rmm", C=0.8, B=1.4)
+    again = certify_solution(letters, X, y, "rmm", C=0.8, B=1.4)
     assert again.dual_value == pytest.approx(bare.dual_value, rel=1e-6)
-    with pytest.raises(ValueError, match="solve it first"):
-        certify_solution(rmm.qp(X, signs(y), 0.8, 1.4), X, y, "rmm", B=1.4)
-    with pytest.raises(ValueError, match="no variable named w, b"):
-        certify_solution(cp.Problem(cp.Minimize(cp.Variable(name="v") ** 2)), X, y)
 
 
 def test_a_point_that_breaks_the_bounds_is_told(data, svc):
@@ -231,8 +219,11 @@ def test_the_bound_is_that_of_our_own_optimum(program, settings, data, svc, tmp_
     found = certify_solution(
         {"w": svc.coef_, "b": float(svc.intercept_[0])}, X, y, program, C=0.8, **settings
     )
-    home = {"soft-rmm": "SoftRelativeMarginMachine", "rmm": "RelativeMarginMachine", "sigma-svm": "SigmaSVM"}
-    machine = getattr(polyopt, home.get(program, "SVM"))(C=0.8, kernel="linear", **settings)
+    machine = {
+        "svm": polyopt.SVM(), "sigma-svm": polyopt.SigmaSVM(D=0.6),
+        "rmm": polyopt.RelativeMarginMachine(B=9.0),
+        "soft-rmm": polyopt.RelativeMarginMachine(B=1.2, bound_cost=0.5),
+    }[program].set_params(C=0.8, kernel="linear")  # fmt: skip
     best = machine.fit(X, y).certificate()
     assert best.dual_value * (1 - 1e-6) <= found.dual_value <= best.primal_value
     proven(found, X, y, tmp_path)
@@ -272,12 +263,10 @@ def test_all_forms_of_the_same_numbers_agree(data, svc, tmp_path):
     table = np.append(w, b)
     np.save(tmp_path / "a.npy", table)
     np.savez(tmp_path / "a.npz", w=w, b=b)
-    (tmp_path / "a.json").write_text(json.dumps({"w": w.tolist(), "b": b}))
-    (tmp_path / "b.json").write_text(json.dumps(table.tolist()))
     (tmp_path / "a.csv").write_text(",".join(map(repr, table.tolist())))
     (tmp_path / "b.csv").write_text("\n".join(map(repr, table.tolist())))
     (tmp_path / "c.csv").write_text("\ufeffb;a;c;bias\n" + ";".join(map(repr, table[[1, 0, 2, 3]].tolist())))
-    files = [tmp_path / name for name in ("a.npy", "a.npz", "a.json", "b.json", "a.csv", "b.csv")]
+    files = [tmp_path / name for name in ("a.npy", "a.npz", "a.csv", "b.csv")]
     for solution in (*files, table, table[None], {"W": table[None]}):
         assert certify_solution(solution, X, y, C=0.8).primal_value == expected
     frame = __import__("pandas").DataFrame(X, columns=list("abc"))
@@ -292,41 +281,17 @@ def test_all_forms_of_the_same_numbers_agree(data, svc, tmp_path):
 
 
 NAN = float("nan")
-HEAD = (
-    "svm_type c_svc\nkernel_type rbf\ngamma 1\nrho 0\nlabel yes no\nnr_sv 1 1\nSV\n"  # of a model of LIBSVM
-)
-LINEAR = "solver_type L2R_L1LOSS_SVC_DUAL\nlabel yes no\nnr_feature 3\nbias 1\nw\n"  # and of LIBLINEAR
 
 
 @in_turn(
     ("text", "said"),
     [
-        ("", "is empty"), ("{", "is no JSON"), ("[" * 100_000, "is no JSON"), ('{"w": "x"}', "w must"),
-        ('{"v": [1]}', "has a field 'v'"), ('{"b": 1}', "neither w nor W"),
-        ("[[1, 2], [3]]", "numbers|shape|must"),
-        ('{"w": [1, 2], "b": 0}', "2 coefficients, and the data have 3 features"),
-        ("[1, NaN, 2, 3]", "finite"),
-        ('{"w": [1, 2, 1e999], "b": 0}', "finite"), ('{"w": [1, 2, 3], "b": "1"}', "b must"),
-        ('{"w": [1, 2, 3], "b": 0, "alpha": [1]}', "1 multipliers margin of 40 samples"),
-        ('{"w": [1, 2, 3], "b": 0, "lam": [1]}', "no such rows"), ("1,2,3,4\n1,2", "of several lengths"),
-        ('{"multipliers": {"x": [1]}}', "must be named"), ("a,b\n", "no table of numbers"),
-        ("1,x,3,4", "no table"),
-        ("1,2,3,4\n1,2,3,4", "has 2 faces, and svm has one"), ("\0\0", "neither a text"),
-        ("svm_type nu_svc\nSV\n", "a program for c_svc alone"), ("svm_type c_svc\n", "needs the kernel"),
-        ("svm_type c_svc\nkernel_type rbf\nSV\n", "broken model file of LIBSVM"),
-        ("svm_type c_svc\nkernel_type sigmoid\nSV\n", "needs the kernel"),
-        (HEAD + "1 1:9\n-1 1:8\n", "no sample"),
-        (HEAD + "nan 1:9\n-1 1:8\n", "not finite"),
-        (HEAD.replace("nr_sv 1", "nr_sv 7") + "1 1:9\n-1 1:8\n", "it counts"),
-        (HEAD.replace("yes no", "1 -1") + "1 1:9\n-1 1:8\n", "no label"),
-        ("solver_type L2R_L2LOSS_SVC\nw\n1\n", "there is a program for L2R_L1LOSS_SVC_DUAL alone"),
-        ("solver_type L2R_L1LOSS_SVC_DUAL\nw\n1\n", "broken model file of LIBLINEAR"),
-        (LINEAR.replace("e 3", "e 9") + "1\n" * 10, "has 9 features"),
-        (LINEAR.replace("s 1", "s 2") + "1\n" * 4, "bias feature of 2"),
-        (LINEAR + "1\n", "not 3 finite weights"),
-        (LINEAR.replace("yes no", "a b c"), "3 classes from the rest"),
-        ("version: 3\n", "no model file of version 2"),
-        ("version: 2\nencoding: dense\n", "broken model file"),
+        ("", "is empty"), ("1,2,3,4\n1,2", "of several lengths"), ("a,b\n", "no table of numbers"),
+        ("1,x,3,4", "no table"), ("1,NaN,2,3", "no table"), ("1,2,3,4\n1,NaN,2,3", "finite"),
+        ("1,2,1e999,4", "finite"), ("1", "must hold weights and an intercept"),
+        ("1,2,3", "2 coefficients, and the data have 3 features"), ("\0\0", "no table"),
+        ("1,2,3,4\n1,2,3,4", "has 2 faces, and svm has one"),
+        ("svm_type c_svc\nkernel_type rbf\nSV\n", "no table of numbers"), ('{"w": [1, 2, 3]}', "no table"),
     ],
 )  # fmt: skip
 def test_a_broken_file_ends_in_a_sentence(text, said, data, tmp_path):
@@ -340,6 +305,44 @@ def test_a_broken_archive_ends_in_a_sentence(content, data, tmp_path):
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(ValueError, match=r"^f is neither|^f is no file of numpy's"):
         certify_solution(tmp_path / "f", *data)
+
+
+@in_turn(
+    ("fields", "said"),
+    [
+        ({"w": "x"}, "w must"), ({"v": [1]}, "has a field 'v'"), ({"b": 1}, "neither w nor W"),
+        ({"w": [1, 2], "b": 0}, "2 coefficients, and the data have 3 features"),
+        ({"w": [1, 2, np.inf], "b": 0}, "finite"), ({"w": [1, 2, 3], "b": "1"}, "b must"),
+        ({"w": [1, 2, 3], "b": 0, "alpha": [1]}, "1 multipliers margin of 40 samples"),
+        ({"w": [1, 2, 3], "b": 0, "lam": [1]}, "no such rows"),
+        ({"multipliers": {"x": [1]}}, "must be named"),
+    ],
+)  # fmt: skip
+def test_broken_fields_end_in_a_sentence(fields, said, data):
+    with pytest.raises(ValueError, match=said):
+        certify_solution(fields, *data)
+
+
+def test_models_of_c_libraries_that_we_have_no_program_for_are_refused(data, svc):
+    X, y = data
+    order, w = ["yes", "no"], svc.coef_[0]
+    for model, said in [
+        (libsvm_model(svc, X, y, order, get_svm_type=1), "not of C-SVC"),
+        (libsvm_model(svc, X, y, order, kernel_type=3), "needs the kernel"),
+        (libsvm_model(svc, X, y, order, nr_weight=1), "give them as sample_weight"),
+        (libsvm_model(svc, X, y, order, get_labels=[1, -1]), "no label"),
+        (libsvm_model(svc, X, y, order, get_sv_indices=[0] * len(svc.support_)), "read from a file"),
+        (libsvm_model(svc, X + 1.0, y, order), "fitted to other samples"),
+        (libsvm_model(svc, X, y, order, get_SV=[{9: 1.0}] * len(svc.support_)), "has 9 features"),
+        (libsvm_model(svc, X, y, ["no", "yes"], get_labels=order), "labels are not those"),
+        (liblinear_model(w, 0.0, order, solver_type=1), "L2R_L1LOSS_SVC_DUAL"),
+        (liblinear_model(w, 0.0, order, nr_weight=1), "give them as sample_weight"),
+        (liblinear_model(w, 0.0, order, bias=2.0), "bias feature of 2"),
+        (liblinear_model(w, 0.0, ["a", "b", "c"]), "3 classes from the rest"),
+        (liblinear_model([1.0] * 9, 0.0, order), "has 9 features"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            certify_solution(model, X, y)
 
 
 def test_objects_of_programs_that_we_do_not_have_are_refused(data, svc):

@@ -10,10 +10,10 @@ from formulations import soft_rmm
 from formulations.families import Families, Family, hinge_families
 from formulations.samples import two_blobs
 from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
+from polyopt.certificates.classifiers import certify_families
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import _complementarity, certify_hinge, is_ray
 from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.machine import certify_families
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
 from polyopt.kernels import Kernel, MatrixGram

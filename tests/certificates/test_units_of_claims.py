@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from polyopt.certificates.claims.units import Unit
+from polyopt.certificates.claims.vertex import Unit
 
 F = Fraction
 

@@ -42,9 +42,8 @@ def table(samples, tmp_path):
 @pytest.fixture
 def weights(samples, tmp_path):
     machine = SVC(kernel="linear").fit(*samples)
-    fields = {"w": machine.coef_[0].tolist(), "b": float(machine.intercept_[0])}
-    (tmp_path / "svc.json").write_text(json.dumps(fields))
-    return tmp_path / "svc.json"
+    np.savez(tmp_path / "svc.npz", w=machine.coef_[0], b=machine.intercept_[0])
+    return tmp_path / "svc.npz"
 
 
 def test_a_claim_about_another_packages_solution_is_written_and_checked(table, weights, tmp_path):

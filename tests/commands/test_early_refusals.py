@@ -21,7 +21,7 @@ WRONG_PATHS = [
     "predict model.skops missing.csv",
     "certify missing.skops table.csv",
     "certify model.skops missing.csv",
-    "certify --coefficients missing.json --data table.csv",
+    "certify --coefficients missing.npz --data table.csv",
     "certify --coefficients table.csv --data missing.csv",
     "rules missing.skops",
     "rules model.skops --data missing.csv",

@@ -207,9 +207,10 @@ def test_the_list_for_type_checkers_is_of_public_names():
         ({"programs": ("rmm.qp",)}, r"programs must be the names of a program and of its dual"),
         (
             {"programs": ("rmm.qp", "cpm.face")},
-            r"programs must be of its families \(rmm, rmm_bounded, rmm_bounds\)",
+            r"programs must be of its families \(rmm, rmm_bounded, rmm_bounds, soft_rmm\)",
         ),
         ({"duals_of": "svm.dual"}, r"programs must be of its families"),
+        ({"variants": {"B": ("svm.primal", "svm.dual")}}, r"programs must be of its families"),
         ({"families": {}}, r"of its families \(there are none\)"),
         ({"families": {"r-mm": "rmm"}}, "families must be named by letters, digits and underscores"),
         ({"home": "SVM"}, "home must be a module and a name in it, with a dot between, not 'SVM'"),

@@ -24,7 +24,6 @@ from polyopt import (
     Polyceptron,
     RelativeMarginMachine,
     SigmaSVM,
-    SoftRelativeMarginMachine,
 )  # fmt: skip
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.expansion import ExpansionClassifier
@@ -39,7 +38,7 @@ from polyopt.outer.path import rmm_path
 MACHINES = [
     SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), SigmaSVM(kernel="rbf"), OneNormSVM(),
     CrossEntropySVM(), CrossEntropySVM(search=CrossEntropySettings(svm_screen=True)),
-    RelativeMarginMachine(kernel="poly"), SoftRelativeMarginMachine(kernel="rbf"),
+    RelativeMarginMachine(kernel="poly"), RelativeMarginMachine(bound_cost=1.0),
     *(
         machine.set_params(n_init=2)  # a start to be stopped in, and one to be left out
         for machine in (

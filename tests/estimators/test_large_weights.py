@@ -15,9 +15,7 @@ X = RNG.normal(size=(30, 3))
 Y = np.where(X[:, 0] > 0, "a", "b")
 Y3 = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
 
-by_name = pytest.mark.parametrize(
-    "name", [name for name in METHODS if name not in {"soft-rmm", "soft-rmm-rbf"}]
-)
+by_name = pytest.mark.parametrize("name", METHODS)
 
 
 @by_name

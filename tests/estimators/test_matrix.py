@@ -20,8 +20,7 @@ from polyopt.models.rules import Rules
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.cases("all")]
 
-GOING = {"soft-rmm", "soft-rmm-rbf"}
-NAMES = [name for name in METHODS if name not in GOING]
+NAMES = list(METHODS)
 FACES = [name for name in NAMES if METHODS[name].has_faces]
 
 RNG = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import rmm_bounded
-from polyopt import SVM, Claim, RelativeMarginMachine, SoftRelativeMarginMachine, binding, sensitivities
+from polyopt import SVM, Claim, RelativeMarginMachine, binding, sensitivities
 from polyopt.certificates import certify_rmm_bounded
 from polyopt.models import Model, load_model, save_model
 from polyopt.plots import whitening
@@ -62,8 +62,8 @@ def test_bounds_of_a_price_at_further_samples(solver, blobs, further):
     X, y = blobs
     for training in (True, False):
         value = rmm_bounded.qp(X, y, further, 1.0, B, training=training, D=0.05).solve().objective
-        soft = SoftRelativeMarginMachine(
-            1.0, B, 0.05, kernel="linear", solver=solver, bound_training=training, tol=1e-8
+        soft = RelativeMarginMachine(
+            1.0, B, bound_cost=0.05, kernel="linear", solver=solver, bound_training=training, tol=1e-8
         )
         certificate = soft.fit(X, y, X_bounded=further).certificate()
         assert certificate.claim is Claim.OPTIMAL

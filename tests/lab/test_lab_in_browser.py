@@ -624,7 +624,7 @@ def test_the_widget_is_the_same_lab_in_one_module(browser):
     context.close()
 
 
-QUICK = ("svm", "sigma-svm", "rmm", "soft-rmm", "pc-slp")
+QUICK = ("svm", "sigma-svm", "rmm", "pc-slp")
 
 
 def test_random_actions_leave_no_error_and_no_number_that_the_certificate_contradicts(lab, server):

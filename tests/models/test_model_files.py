@@ -195,6 +195,16 @@ def test_hostile_types_are_refused_unmade(tmp_path):
     refused(path, "is refused: it holds subprocess.Popen, which no model needs")
 
 
+def test_estimators_of_earlier_versions_are_refused_with_the_way(tmp_path):
+    path = rewritten(
+        tmp_path / "m.skops",
+        lambda schema: schema.replace(b'"ConvexPolytopeMachine"', b'"SoftRelativeMarginMachine"').replace(
+            b'"polyopt.estimators.cpm"', b'"polyopt.estimators.soft_rmm"'
+        ),
+    )
+    refused(path, "has no SoftRelativeMarginMachine any more: fit RelativeMarginMachine(bound_cost=...)")
+
+
 def test_what_would_fill_the_memory_is_refused(tmp_path):
     path = tmp_path / "m.skops"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -159,9 +159,8 @@ FACES = "n_faces=count n_init=count max_iter=count time_limit=seconds"
 HINGE = f"{LIMITS} C=positive max_iter=count-or-none"
 MACHINES = [
     (polyopt.SVM, HINGE),
-    (polyopt.RelativeMarginMachine, f"{HINGE} B=from-1"),
+    (polyopt.RelativeMarginMachine, f"{HINGE} B=from-1 bound_cost=positive-or-inf"),
     (polyopt.SigmaSVM, f"{HINGE} D=share"),
-    (polyopt.SoftRelativeMarginMachine, f"{HINGE} B=from-1 D=positive-or-inf"),
     (polyopt.OneNormSVM, "C=positive time_limit=seconds"),
     (polyopt.CrossEntropySVM, "C=positive l2=not-negative time_limit=seconds"),
     (

@@ -86,7 +86,7 @@ FLOORS = [
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 # The rooms of a method have its name on every floor; a file's name may say more after it.
 METHODS = (
-    "svm", "sigma_svm", "rmm", "soft_rmm", "one_norm", "l0", "cpm", "polyceptron",
+    "svm", "sigma_svm", "rmm", "one_norm", "l0", "cpm", "polyceptron",
     "spla1", "pc_slp", "plume",
 )  # fmt: skip
 # Machines of families of rows are certified alike, and so are the linear programs of the polyhedral family.

@@ -36,13 +36,7 @@ _TURNS = 40  # corrections of a refinement
 
 
 def has_form(program: Program) -> bool:
-    """Whether this module finds a program's optimum: |w|² and the sum of hinge losses.
-
-    Parameters
-    ----------
-    program : Program
-        The program, as the checker has it.
-    """
+    """True if this module finds the program's optimum: |w|² and the sum of hinge losses."""
     alone = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
     hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
     return program.is_square and alone and hinges and not isinstance(program.size["factor"], dict | list)
@@ -52,34 +46,13 @@ def optimum(
     program: Program, near: dict[str, list[Vector]], scores: list[Vector], solve: Solve, *,
     close: float, slack: Fraction = Fraction(0),
 ) -> tuple[list[Vector], dict[str, list[Vector]]]:  # fmt: skip
-    """Intercept and multipliers of the optimum next to a point.
+    """Return intercepts and multipliers of the optimum next to a point.
 
-    Parameters
-    ----------
-    program : Program
-        The program; see :func:`has_form`.
-    near : dict
-        Multipliers of a point close to the optimum: by the names of the rows, for each face n of them.
-    scores : list of K lists
-        Scores of that point, b included.
-    solve : callable
-        Solves linear equations: :func:`exactly`, or one of :func:`to_digits`.
-    close : float
-        How near a multiplier is to its end, relative to the largest, where it may be at it.
-    slack : Fraction
-        By how much a sign may be wrong: 0, unless the solver rounds.
-
-    Returns
-    -------
-    b : list
-        For each face its intercept, in a list, empty where the program has none.
-    multipliers : dict
-        As `near`.
-
-    Raises
-    ------
-    ValueError
-        The states of the rows do not settle: the point is too far, or the optimum is degenerate.
+    `near` has multipliers of that point, by the names of the rows, for each face n of them; `scores` are its
+    K lists of scores, b included. `solve` solves linear equations: :func:`exactly`, or one of
+    :func:`to_digits`. A multiplier that is within `close`, relative to the largest, of an end is taken to be
+    at the end. A sign may be wrong by `slack`: 0, unless `solve` rounds. Raise ValueError if the states of
+    the rows do not settle: the point is too far, or the optimum is degenerate.
     """
     found: dict[str, list[Vector]] = {row.name: [] for row in program.rows}
     intercepts = []
@@ -199,21 +172,9 @@ class _Face:
 
 
 def exactly(A: list[Vector], right: Vector, guess: Vector) -> Vector:
-    """The solution of linear equations in fractions; what is free in it is as in the guess.
+    """Solve A x = right in fractions; free components are as in the guess, which is nearly a solution.
 
-    Parameters
-    ----------
-    A : list of lists of Fraction
-        The matrix, by rows.
-    right : list of Fraction
-        The right-hand side.
-    guess : list of Fraction
-        A solution, or nearly.
-
-    Raises
-    ------
-    ValueError
-        The equations contradict each other.
+    Raise ValueError if the equations contradict each other.
     """
     rows = [[*line, value] for line, value in zip(A, right, strict=True)]
     pivots: list[int] = []
@@ -240,14 +201,10 @@ def exactly(A: list[Vector], right: Vector, guess: Vector) -> Vector:
 
 
 def to_digits(bits: int) -> Solve:
-    """A solver of linear equations by iterative refinement, to about this many bits.
+    """Return a solver of linear equations by iterative refinement, to about this many bits after the point.
 
-    Each turn solves for what is left in double precision, and takes what is left then exactly.
-
-    Parameters
-    ----------
-    bits : int
-        Bits after the point, relative to the largest number of the solution.
+    The bits are relative to the largest number of the solution. Each turn solves for the residual in double
+    precision, and takes the new residual exactly.
     """
 
     def solve(A: list[Vector], right: Vector, guess: Vector) -> Vector:

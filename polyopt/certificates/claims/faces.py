@@ -23,30 +23,11 @@ def state_faces(
     title: str, X: Matrix, y: Vector, W: Vector, size: dict[str, Any], caps: Sequence[float | Fraction],
     answers: Vector, M: Vector, *, loss: str = "hinge", pays: str = "sum",
 ) -> Statement:  # fmt: skip
-    """The statement of faces W with the bias last, each sample answering at some of them.
+    """State faces W (K, m+1), the bias last, each sample answering at some of them.
 
-    Parameters
-    ----------
-    title : str
-        What the machine is called.
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    W : ndarray of shape (K, m+1)
-        Faces.
-    size : dict
-        What W costs, as in the file.
-    caps : sequence of n numbers
-        Costs of the samples.
-    answers : ndarray of shape (n, K)
-        Not 0 where a sample answers.
-    M : ndarray of shape (n, K)
-        Multipliers.
-    loss : {"hinge", "logistic"}
-        What a row costs.
-    pays : {"sum", "worst"}
-        What a sample with several faces pays.
+    X is (n, m), y (n,) of -1 and +1, `caps` the n costs of the samples. `answers` (n, K) is not 0 where a
+    sample answers, M (n, K) are the multipliers. `size` is the size of W, as in the file; `loss` is "hinge"
+    or "logistic"; `pays` ("sum" or "worst") is what a sample with several faces pays.
     """
     at = [_told(own) for own in (answers != 0).tolist()]
     row = {
@@ -71,15 +52,7 @@ def _told(own: list[bool]) -> Any:
 
 
 def priced(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
-    """The size of faces with the bias last, and what a price on their weights adds to it.
-
-    Parameters
-    ----------
-    size : dict
-        What W costs without it, as in the file.
-    penalty : FacePenalty or None
-        The price.
-    """
+    """Add the price of the weights to the size (as in the file) of faces with the bias last."""
     if penalty is None:
         return size
     found, signs = dict(size), [*penalty.signs.tolist(), 0]
@@ -95,17 +68,7 @@ def priced(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
 
 
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
-    """The statement of the point of a Convex Polytope Machine for its assignment.
-
-    Parameters
-    ----------
-    point : CpmPoint
-        Data, faces and who answers where.
-    alpha : ndarray of shape (n, K)
-        Multipliers.
-    loss, margin
-        As in :func:`polyopt.certificates.certify_cpm`.
-    """
+    """State the point of a Convex Polytope Machine for its assignment; alpha (n, K) are multipliers."""
     X: Any = point.geometry.X
     size = priced({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
     pays = "worst" if loss == "max" else "sum"
@@ -114,20 +77,9 @@ def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin
 
 
 def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any], bound: float) -> Statement:
-    """The statement of a Convex Polytope Machine's point among all assignments.
+    """State a Convex Polytope Machine's point W (K, m+1) among all assignments.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Samples.
-    y, C : ndarray of shape (n,)
-        Labels -1 and +1, costs.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    tree : dict
-        Multipliers of the leaves, as in the file.
-    bound : float
-        What all of them prove.
+    `tree` has the multipliers of the leaves, as in the file; all of them prove `bound`.
     """
     size, everywhere = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
     title = "the Convex Polytope Machine"
@@ -139,18 +91,10 @@ def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any
 def state_integers(
     point: CpmPoint, alpha: Vector, p: Vector, scale: Vector, theta: Vector, M: int
 ) -> Statement:
-    """The statement of faces of whole numbers against the real ones of their assignment.
+    """State faces of whole numbers against the real ones of their assignment.
 
-    Parameters
-    ----------
-    point, alpha
-        As in :func:`state_cpm`.
-    p : ndarray of shape (K, m)
-        The numbers.
-    scale, theta : ndarray of shape (K,)
-        The scale and the threshold of each face: its score is ``scale (p x - theta)``.
-    M : int
-        The largest number.
+    The score of a face is ``scale (p x - theta)``, with p (K, m) of whole numbers up to M, scale and theta
+    (K,).
     """
     found = state_cpm(point, alpha)
     rows = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)

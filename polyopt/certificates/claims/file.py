@@ -68,13 +68,7 @@ def save_claims(
 
 
 def claim_of(statement: Statement) -> dict[str, Any]:
-    """Program, point, multipliers and claim of a statement, both points made feasible.
-
-    Parameters
-    ----------
-    statement : Statement
-        What is to be claimed.
-    """
+    """Program, point, multipliers and claim of a statement, both points made feasible."""
     y = [int(s) for s in statement.y]
     program = Program(statement.program, cells_of(statement.X), statement.X.shape[1], y)
     if statement.kind == "infeasible":

@@ -25,23 +25,10 @@ _KERNELS = ("linear", "poly", "rbf")
 
 
 def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statement:
-    """The statement of a hinge program's point.
+    """State a hinge program's point: w (m,), or expansion coefficients (n,), as v.
 
-    Parameters
-    ----------
-    program : HingeProgram
-        The program.
-    v : ndarray
-        w (m,), or expansion coefficients (n,).
-    b : float
-        Intercept, for samples as the geometry scores them.
-    Z : ndarray of shape (q, n)
-        Multipliers, by family.
-
-    Raises
-    ------
-    ValueError
-        A Gram matrix without samples, or a kernel whose values no whole numbers enclose.
+    b is the intercept for samples as the geometry scores them, Z (q, n) are multipliers by family. Raise
+    ValueError for a Gram matrix without samples, or a kernel whose values no whole numbers enclose.
     """
     geometry, rows = program.geometry, program.rows
     y = next(iter(rows)).side
@@ -68,15 +55,7 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
 
 
 def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
-    """The statement that no point keeps a program's rows.
-
-    Parameters
-    ----------
-    program : HingeProgram
-        The program.
-    ray : list of lists of Fraction
-        Multipliers (q, n), by family, that are a ray exactly.
-    """
+    """State that no point keeps a program's rows: the multipliers (q, n), by family, are exactly a ray."""
     nothing = np.zeros((len(ray), program.rows.n))
     found = state_hinge(program, program.geometry.represent(nothing[0]), 0.0, nothing)
     multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
@@ -123,18 +102,9 @@ def _kernel(kernel: Kernel, kind: str) -> dict[str, Any]:
 def state_one_norm(
     X: Matrix, y: Vector, costs: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
 ) -> Statement:
-    """The statement of a point of the one-norm machine.
+    """State a point of the one-norm machine: coefficients alpha (n,), intercept b, multipliers u (n,).
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y, costs, alpha, u : ndarray of shape (n,)
-        Labels, costs of slack, which cap the coefficients too, coefficients and multipliers.
-    kernel : Kernel
-        The kernel.
-    b : float
-        Intercept.
+    The costs (n,) of slack are caps of the coefficients, too.
     """
     told = {
         "features": _kernel(kernel, "expansion"),
@@ -150,24 +120,10 @@ def state_l0(
     X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float,
     tree: dict[str, Any], bound: float,
 ) -> Statement:  # fmt: skip
-    """The statement of a point of the L0 machine among all patterns.
+    """State a point (alpha (n,), b) of the L0 machine among all patterns.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y, weights, alpha : ndarray of shape (n,)
-        Labels, what each sample counts in the loss, and coefficients.
-    C : float
-        Price of loss, and cap of the coefficients.
-    kernel : Kernel
-        The kernel.
-    b : float
-        Intercept.
-    tree : dict
-        Multipliers of the leaves, as in the file.
-    bound : float
-        What all of them prove.
+    C is the price of loss and the cap of the coefficients, `weights` (n,) what each sample counts in the
+    loss. `tree` has the multipliers of the leaves, as in the file; all of them prove `bound`.
     """
     told = _l0(C, weights, kernel, {"high": numeral(C), "count": 1})
     title = "the L0 support vector machine"
@@ -177,14 +133,9 @@ def state_l0(
 def state_pattern(
     X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
 ) -> Statement:
-    """The statement of a point of the L0 machine where only its own centres may be used: a linear program.
+    """State a point of the L0 machine that may use only its own centres: a linear program.
 
-    Parameters
-    ----------
-    X, y, C, weights, kernel, alpha, b
-        As of :func:`state_l0`.
-    u : ndarray of shape (n,)
-        Multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
+    u (n,) are multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
     """
     used = alpha > 0
     told = _l0(C, weights, kernel, {"high": numerals(np.where(used, C, 0.0))})

@@ -28,22 +28,10 @@ __all__ = ["state_logistic_polytopes", "state_plume"]
 def state_plume(
     X: Matrix, y: Vector, W: Vector, R: Vector, gamma: float, ridge: float, costs: Vector
 ) -> Statement:
-    """The statement of PLUME's M-step at responsibilities R, less the weighted entropy of these.
+    """State PLUME's M-step for faces W (K, m+1) at responsibilities R (n, K), less their weighted entropy.
 
-    The gate pays C γ times (1/γ) ln Σ exp(−γ s_k), a face C γ R s_k, and an expert C R ln(1 + exp(−y s_k)).
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y, costs : ndarray of shape (n,)
-        Labels -1 and +1, and weights.
-    W : ndarray of shape (K, m+1)
-        Faces.
-    R : ndarray of shape (n, K)
-        Responsibilities.
-    gamma, ridge : float
-        Sharpness of the gate, and ρ.
+    The gate pays C γ times (1/γ) ln Σ exp(−γ s_k), a face C γ R s_k, and an expert C R ln(1 + exp(−y s_k)). C
+    are the costs (n,), ρ is the ridge.
     """
     s, n, K = scores(X, W), len(y), len(W)
     weights = [Fraction(c) for c in costs.tolist()]
@@ -87,24 +75,10 @@ def state_logistic_polytopes(
     X: Matrix, y: Vector, W: Vector, owners: Owners, free: NDArray[np.bool_], ways: Vector,
     prices: tuple[float, float, FacePenalty], costs: Vector, own: NDArray[np.int64], alpha: Vector,
 ) -> Statement:  # fmt: skip
-    """The statement of logistic polytopes for an assignment.
+    """State logistic polytopes W (K, m+1) for an assignment `own` (n,), with multipliers alpha (n, K).
 
-    Parameters
-    ----------
-    X, y, W, costs
-        As in :func:`state_plume`.
-    owners : Owners
-        Whose the faces are.
-    free : ndarray of bool, shape (K, m+1)
-        Which weights may differ from 0.
-    ways : ndarray of shape (K, m)
-        The sign that each weight keeps, 0 where it is free.
-    prices : tuple
-        ρ, η, and the prices of weights, whose signs are not looked at.
-    own : ndarray of int, shape (n,)
-        The face of each sample.
-    alpha : ndarray of shape (n, K)
-        Multipliers.
+    `free` (K, m+1) tells which weights may differ from 0, `ways` (K, m) the sign that a weight keeps, 0 if
+    any. `prices` are ρ, η, and the prices of weights, whose signs are not looked at.
     """
     (rho, eta), penalty = (Fraction(v) for v in prices[:2]), replace(prices[2], signs=0 * prices[2].signs)
     m, others = X.shape[1], {s: np.flatnonzero(owners.classes == -s).tolist() for s in (-1.0, 1.0)}

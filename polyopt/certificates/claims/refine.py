@@ -128,30 +128,15 @@ def _by_corners(
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
-    """The optima next to some points, so close that a claim's gap is below ``10**-digits`` of its value.
+    """Refine the points of some evidence until a claim's gap is below ``10**-digits`` of its value.
 
-    The states of the rows (idle, on the kink, full) are those of the point. The equations that hold the
-    optimum are solved in double precision, and what is left of them, taken exactly, is solved for again.
-
-    Parameters
-    ----------
-    evidence : sequence of Evidence
-        Those of a certificate: of SVMs and Relative Margin Machines, linear, polynomial or RBF, and of the
-        assignments of Convex Polytope Machines with loss="sum" and margin="total".
-    digits : int
-        From 1 to 100; with the kernel "rbf" at most 30, as its values are enclosed to 38.
-
-    Returns
-    -------
-    evidence : tuple of Evidence
-        Of the refined points.
-    value, bound : float
-        Their values and bounds, added up.
-
-    Raises
-    ------
-    ValueError
-        Another program, rows whose states do not settle, or fewer digits than were wanted.
+    Return the evidence of the refined points, and the sums of their values and of their bounds. The states of
+    the rows (idle, on the kink, full) are those of the given points. The equations that hold the optimum are
+    solved in double precision; the exact residual is then solved for again. The evidence is that of SVMs and
+    Relative Margin Machines, linear, polynomial or RBF, or of assignments of Convex Polytope Machines with
+    loss="sum" and margin="total". Digits are from 1 to 100; with the kernel "rbf" at most 30, as its values
+    are enclosed to 38. Raise ValueError for another program, for rows whose states do not settle, or if fewer
+    digits are reached.
     """
     if not 1 <= digits <= _MOST:
         raise ValueError(f"digits must be from 1 to {_MOST}, not {digits!r}")

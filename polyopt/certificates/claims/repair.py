@@ -29,14 +29,8 @@ def feasible_multipliers(
 ) -> dict[str, list[list[Fraction]]]:
     """Multipliers that keep signs, caps and balance as rational numbers, by family and face.
 
-    Parameters
-    ----------
-    program : Program
-        The program, as the checker has it.
-    given : dict
-        By the names of the rows, arrays of shape (K, n) of floats, or lists of fractions.
-    digits : int
-        Bits that count; some more are kept.
+    Given are, by the names of the rows, arrays (K, n) of floats, or lists of fractions; `digits` are the bits
+    that count, and some more are kept.
     """
     faces = program.faces
     rows = [(row, given[row.name]) for row in program.rows if row.name in given]
@@ -112,19 +106,9 @@ def _balance(parts: list[tuple[Rows, list[int]]], unit: Fraction) -> None:
 
 
 def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fraction]], list[Fraction]]:
-    """The point within its box, scaled to keep every row without slack.
+    """The statement's point within its box, scaled to keep every row without slack.
 
-    Parameters
-    ----------
-    program : Program
-        The program, as the checker has it.
-    statement : Statement
-        Its point.
-
-    Raises
-    ------
-    ValueError
-        No multiple of the point keeps the rows without slack.
+    Raise ValueError if no multiple of the point keeps the rows without slack.
     """
     faces = [[Fraction(float(v) if isinstance(v, np.floating) else v) for v in w] for w in statement.W]
     b = [Fraction(v) for v in statement.b]
@@ -173,13 +157,6 @@ def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[li
     It is along the pulls or along the faces that use the group, whichever leaves the lower price: where an
     end of a weight's range holds it as well, the pulls point elsewhere. Where the longest face alone is paid
     for, it is along the faces.
-
-    Parameters
-    ----------
-    program : Program
-        The program, whose weights are grouped.
-    pulls, faces : list of K lists
-        Pulls of the multipliers, and the point.
     """
     groups, price = np.array([int(g) for g in program.groups]), float(program.group)
     V, W = (np.array([[float(v) for v in part] for part in parts]) for parts in (pulls, faces))
@@ -221,13 +198,7 @@ def _price(v: Array, ends: list[Array]) -> float:
 
 
 def shares_of(lengths: list[float]) -> list[Fraction]:
-    """Lengths as shares of 1, on a grid of 50 bits; none that is not 0 is lost.
-
-    Parameters
-    ----------
-    lengths : list of float
-        Not negative.
-    """
+    """Lengths, not negative, as shares of 1 on a grid of 50 bits; no positive length gets the share 0."""
     total = sum(lengths)
     if not total > 0.0:
         return [Fraction(1, 1), *[Fraction(0)] * (len(lengths) - 1)]

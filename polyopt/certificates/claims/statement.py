@@ -95,13 +95,7 @@ class Evidence:
 
 
 def without_form(reason: str) -> tuple[Evidence, ...]:
-    """The evidence of a certificate that no file can hold: whoever asks for its statement is told why.
-
-    Parameters
-    ----------
-    reason : str
-        A sentence.
-    """
+    """The evidence of a certificate that no file can hold: asking for its statement raises the reason."""
     return (Evidence(partial(_refuse, reason)),)
 
 
@@ -110,13 +104,7 @@ def _refuse(reason: str) -> Statement:
 
 
 def numeral(value: Number) -> int | str:
-    """A number as the file has it: whole, a hexadecimal float of any length, or a fraction.
-
-    Parameters
-    ----------
-    value : float or Fraction
-        The number.
-    """
+    """A number as the file has it: whole, a hexadecimal float of any length, or a fraction."""
     exact = Fraction(value)
     top, den = exact.numerator, exact.denominator
     if den == 1 and abs(top) < 1 << 53:
@@ -128,25 +116,13 @@ def numeral(value: Number) -> int | str:
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
-    """The caps of a family of rows as the file has them: one for all where they are the same.
-
-    Parameters
-    ----------
-    costs : iterable of numbers
-        The cost of each sample; infinite for a row to keep.
-    """
+    """Caps of a family (inf for a hard row) as the file has them: one for all if they are the same."""
     found = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
     return found[0] if len(set(found)) == 1 else found
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
-    """Numbers as the file has them: one for all where they are the same, only those that are not 0 if few.
-
-    Parameters
-    ----------
-    values : sequence of numbers
-        The numbers.
-    """
+    """Numbers as the file has them: one for all if they are the same, only the nonzero ones if few."""
     plain: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
     exact = [Fraction(value) for value in plain]
     if len(exact) > 1 and all(value == exact[0] for value in exact):

@@ -22,17 +22,18 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from polyopt.certificates.claims.exact import exactly
-from polyopt.certificates.claims.units import Unit, combined
 
 if TYPE_CHECKING:
-    from polyopt.check.check import Program
+    from collections.abc import Callable, Iterable
+
+    from polyopt.check.check import Program, Rows
 
     Vector = list[Fraction]
     Key = tuple[
         Any, ...
     ]  # an unknown: ("w", face, weight), ("b", face), ("m", family, sample, face), ("xi", unit)
 
-__all__ = ["check_vertex_form", "optimal_vertex"]
+__all__ = ["Unit", "check_vertex_form", "optimal_vertex"]
 
 _TOGETHER, _ROUNDS = 12, 60  # rounds in which all that is wrong changes, and in all
 _MOST = 400  # unknowns
@@ -41,18 +42,7 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 def check_vertex_form(program: Program) -> None:
-    """Refuse a program whose optimum is not rational, or is not found here.
-
-    Parameters
-    ----------
-    program : Program
-        The program, as the checker has it.
-
-    Raises
-    ------
-    ValueError
-        A sentence that says what it needs.
-    """
+    """Raise ValueError for a program whose optimum is not rational, or is not found here."""
     hinges = all(row.loss == "hinge" and row.pays != "soft" for row in program.rows)
     counted = program.kind != "kernel" and any(price[2] for face in program.prices for price in face)
     if program.shape != "square" or program.grouped or not hinges or counted:
@@ -65,25 +55,12 @@ def check_vertex_form(program: Program) -> None:
 def optimal_vertex(
     program: Program, W: list[Vector], b: Vector, near: dict[str, list[Vector]], close: float
 ) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
-    """Faces, intercepts and multipliers of the optimum next to a point.
+    """Return faces, intercepts and multipliers of the optimum next to a point.
 
-    Parameters
-    ----------
-    program : Program
-        The program; see :func:`check_vertex_form`.
-    W : list of K lists
-        Faces of the point.
-    b : list
-        Its intercepts; empty where the program has none.
-    near : dict
-        Its multipliers: by the names of the rows, for each face n of them.
-    close : float
-        How near a number is to its end, relative to the largest of its kind, where it is taken to be at it.
-
-    Raises
-    ------
-    ValueError
-        The states do not settle: the point is too far, or the optimum is degenerate.
+    W (K lists) and b (empty if the program has none) are the point, `near` its multipliers: by the names of
+    the rows, for each face n of them. A number that is within `close`, relative to the largest of its kind,
+    of an end is taken to be at the end. Raise ValueError if the states do not settle: the point is too far,
+    or the optimum is degenerate.
     """
     found = _Corners(program, W, b, near, close)
     for turn in range(_ROUNDS):
@@ -330,3 +307,58 @@ def _corner(v: Fraction, price: Any, ends: Fraction) -> Fraction | None:
         corner for corner in ([_ZERO] if l1 and low <= 0 <= high else []) + [low, high] if abs(corner) < inf
     ]
     return next((corner for corner in corners if abs(v - corner) <= ends), None)
+
+
+class Unit:
+    """One slack: the rows of a sample i that share it, at some faces, who is active, and whether it is paid.
+
+    `near` and `f` (K lists) are multipliers and scores of a point close to the optimum; `close` is that of
+    :func:`optimal_vertex`.
+    """
+
+    def __init__(
+        self, row: Rows, i: int, faces: list[int], near: list[Vector], f: list[Vector], close: float
+    ):
+        self.row, self.i, self.faces, self.cap, self.side = row, i, faces, row.cap[i], row.side[i]
+        self.m = {k: near[k][i] for k in faces}
+        t = {k: self.above(f, k) for k in faces}
+        top, ends = max(t.values()), Fraction(close) * (self.cap or max(map(max, near)) or 1)
+        self.holds = {k for k in faces if self.m[k] > ends}
+        self.pays = self.cap is not None and self.cap - sum(self.m.values()) <= ends and top > Fraction(close)
+        if self.pays and not self.holds:
+            self.holds = {max(faces, key=t.__getitem__)}
+        self.xi = top if self.pays else _ZERO
+
+    def above(self, f: list[Vector], k: int) -> Fraction:
+        """How far the row at a face is from holding, with no slack."""
+        less = sum((f[other][self.i] for other in self.row.less[self.i]), _ZERO)
+        return self.row.kink - self.side * (f[k][self.i] - less)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its one multiplier is its cap."""
+        return self.pays and len(self.holds) == 1
+
+    def wrong(self, f: list[Vector]) -> list[Callable[[], None]]:
+        """What is on the wrong side at some scores, each as what changes its state."""
+        found: list[Callable[[], None]] = []
+        least = min(self.holds, key=self.m.__getitem__, default=None)
+        if least is not None and self.m[least] < 0 and (len(self.holds) > 1 or not self.pays):
+            found.append(lambda: self.holds.discard(least))
+        top = max(self.faces, key=lambda k: self.above(f, k))
+        if top not in self.holds and self.above(f, top) > self.xi:
+            found.append(lambda: self.holds.add(top))
+        if self.pays and self.xi < 0:
+            found.append(lambda: setattr(self, "pays", False))
+        if not self.pays and self.cap is not None and sum(self.m.values()) > self.cap:
+            found.append(lambda: setattr(self, "pays", True))
+        return found
+
+
+def combined(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
+    """Add up multiples of linear expressions: factors, and coefficients by unknown."""
+    found: dict[Key, Fraction] = {}
+    for factor, own in parts:
+        for key, value in own.items():
+            found[key] = found.get(key, _ZERO) + factor * value
+    return found

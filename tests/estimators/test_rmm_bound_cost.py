@@ -1,4 +1,4 @@
-"""The Relative Margin Machine with slack on its bounds: exact, fast and proven, and what its price does."""
+"""Slack on the bounds of the Relative Margin Machine: exact, fast and proven, and what its price does."""
 
 import numpy as np
 import pytest
@@ -9,20 +9,19 @@ from sklearn.base import clone
 from formulations import soft_rmm
 from formulations.samples import two_blobs
 from polyopt import SVM, Claim, RelativeMarginMachine, binding, sensitivities
-from polyopt import SoftRelativeMarginMachine as SoftRMM
 from polyopt.certificates import certify_soft_rmm
 from polyopt.plots import multipliers, whitening
 
 
 def test_check_estimator_has_no_failure():
-    assert broken_conventions(SoftRMM(kernel="rbf")) == {}
+    assert broken_conventions(RelativeMarginMachine(bound_cost=1.0, kernel="rbf")) == {}
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
 @pytest.mark.parametrize("D", [0.02, 0.3, 1e3])
 def test_every_solver_reaches_the_exact_solution(kernel, D, blobs):
     X, y = blobs
-    machine = SoftRMM(1.0, 1.2, D, kernel=kernel, coef0=1.0, degree=2)
+    machine = RelativeMarginMachine(1.0, 1.2, bound_cost=D, kernel=kernel, coef0=1.0, degree=2)
     exact = clone(machine).set_params(solver="exact").fit(X, y)
     value = exact.certificate().primal_value
     solvers = ["decomposition", "interior-point"] if kernel == "linear" else ["decomposition"]
@@ -40,12 +39,15 @@ def test_between_the_svm_and_the_hard_bounds(kernel, blobs):
     plain = SVM(), RelativeMarginMachine(B=1.1)
     svm, hard = (machine.set_params(kernel=kernel, tol=1e-8).fit(X, y) for machine in plain)
     prices = [1e-9, 0.01, 0.03, 0.1, 0.3, np.inf]
-    f = [SoftRMM(1.0, 1.1, D, kernel=kernel, tol=1e-8).fit(X, y).outputs_ for D in prices]
+    f = [
+        RelativeMarginMachine(1.0, 1.1, bound_cost=D, kernel=kernel, tol=1e-8).fit(X, y).outputs_
+        for D in prices
+    ]
     assert f[0] == pytest.approx(svm.outputs_, abs=1e-4)
     assert f[-1] == pytest.approx(hard.outputs_, abs=1e-6)
     excess = np.array([np.maximum(np.abs(outputs) - 1.1, 0.0).sum() for outputs in f])
     assert (np.diff(excess) <= 1e-5).all()
-    unbounded = SoftRMM(B=np.inf, kernel=kernel, tol=1e-8).fit(X, y)
+    unbounded = RelativeMarginMachine(B=np.inf, bound_cost=1.0, kernel=kernel, tol=1e-8).fit(X, y)
     assert unbounded.outputs_ == pytest.approx(svm.outputs_, abs=1e-6)
 
 
@@ -54,7 +56,7 @@ def test_one_sample_far_out_no_longer_holds_the_machine():
     X, y = two_blobs(n=60, separation=4.0)
     X[0] = 30.0 * X[0]
     hard = RelativeMarginMachine(1.0, 1.5, kernel="linear").fit(X, y)
-    soft = SoftRMM(1.0, 1.5, 0.01, kernel="linear").fit(X, y)
+    soft = RelativeMarginMachine(1.0, 1.5, bound_cost=0.01, kernel="linear").fit(X, y)
     rest = slice(1, None)
     assert np.abs(soft.outputs_[0]) > 1.5
     assert (y * soft.outputs_)[rest].mean() > 1.5 * (y * hard.outputs_)[rest].mean()
@@ -62,7 +64,7 @@ def test_one_sample_far_out_no_longer_holds_the_machine():
 
 def test_the_duals_name_every_family_of_rows(blobs):
     X, y = blobs
-    machine = SoftRMM(1.0, 1.2, 0.05, kernel="linear").fit(X, y)
+    machine = RelativeMarginMachine(1.0, 1.2, bound_cost=0.05, kernel="linear").fit(X, y)
     frame = machine.duals_
     assert list(dict.fromkeys(zip(frame["row"], frame["letter"], strict=True))) == [
         ("margin", "alpha"), ("slack", "beta"), ("bound_above", "lam"), ("slack_above", "rho"),
@@ -76,16 +78,16 @@ def test_the_duals_name_every_family_of_rows(blobs):
     assert (above.loc[above["state"] == "idle", "output"] <= 1.2 + 1e-6).all()
     assert {"bound_above", "slack_above"} <= set(binding(machine)["row"])
     multipliers(frame, B=1.2)
-    whitening(SoftRMM(1.0, 1.2, 0.05, kernel="linear").fit(X[:, :2], y))
+    whitening(RelativeMarginMachine(1.0, 1.2, bound_cost=0.05, kernel="linear").fit(X[:, :2], y))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_derivatives_are_those_of_differences(kernel, blobs):
     X, y = blobs
-    values = {"C": 1.0, "B": 1.2, "D": 0.05}
-    machine = SoftRMM(**values, kernel=kernel, tol=1e-9)
+    values = {"C": 1.0, "B": 1.2, "bound_cost": 0.05}
+    machine = RelativeMarginMachine(**values, kernel=kernel, tol=1e-9)
     frame = sensitivities(clone(machine).fit(X, y)).set_index("parameter")
-    assert dict(frame["formula"]) == {"C": "Σ wᵢ ξᵢ", "D": "Σ wᵢ (τᵢ + τ*ᵢ)", "B": "−Σ (λᵢ + λ*ᵢ)"}
+    assert dict(frame["formula"]) == {"C": "Σ wᵢ ξᵢ", "bound_cost": "Σ wᵢ (τᵢ + τ*ᵢ)", "B": "−Σ (λᵢ + λ*ᵢ)"}
     found = frame["derivative"]
     assert set(found.index) == set(values)
     for name, value in values.items():
@@ -100,7 +102,7 @@ def test_derivatives_are_those_of_differences(kernel, blobs):
 def test_weights_are_repetitions(blobs):
     X, y = blobs
     times = np.where(np.arange(len(y)) % 3 == 0, 2, 1)
-    machine = SoftRMM(1.0, 1.2, 0.05, kernel="linear", tol=1e-9)
+    machine = RelativeMarginMachine(1.0, 1.2, bound_cost=0.05, kernel="linear", tol=1e-9)
     weighted = clone(machine).fit(X, y, sample_weight=times)
     repeated = clone(machine).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     assert weighted.certificate().primal_value == pytest.approx(repeated.certificate().primal_value, rel=1e-8)
@@ -109,9 +111,9 @@ def test_weights_are_repetitions(blobs):
 
 def test_a_warm_start_ends_at_the_same_point(blobs):
     X, y = blobs
-    machine = SoftRMM(1.0, 1.2, 0.05, warm_start=True, tol=1e-8).fit(X, y)
-    machine.set_params(C=3.0, D=0.2).fit(X, y)
-    cold = SoftRMM(3.0, 1.2, 0.2, tol=1e-8).fit(X, y)
+    machine = RelativeMarginMachine(1.0, 1.2, bound_cost=0.05, warm_start=True, tol=1e-8).fit(X, y)
+    machine.set_params(C=3.0, bound_cost=0.2).fit(X, y)
+    cold = RelativeMarginMachine(3.0, 1.2, bound_cost=0.2, tol=1e-8).fit(X, y)
     assert machine.outputs_ == pytest.approx(cold.outputs_, abs=1e-5)
 
 
@@ -161,10 +163,11 @@ def test_a_multiplier_above_its_price_is_told_and_bounds_nothing(blobs):
 
 
 @in_turn(("changes", "message"), [
-    ({"D": 0.0}, "D must be positive"), ({"D": -1.0}, "D must be positive"),
-    ({"D": np.nan}, "D must be positive"),
+    ({"bound_cost": 0.0}, "bound_cost must be positive"),
+    ({"bound_cost": -1.0}, "bound_cost must be positive"),
+    ({"bound_cost": np.nan}, "bound_cost must be positive"),
     ({"B": 0.5}, "B must be at least 1, not"),
 ])  # fmt: skip
 def test_wrong_parameters_are_named(changes, message, blobs):
     with pytest.raises(ValueError, match=message):
-        SoftRMM(**changes).fit(*blobs)
+        RelativeMarginMachine(**changes).fit(*blobs)
