@@ -1,12 +1,11 @@
 """Proven optima of the machines with integer programs: our searches against SCIP and HiGHS.
 
 Drawn samples of three built-in sets, scaled: the polytope machine with two faces (sum or worst loss of a
-negative, total or worst margin), and the L0 machine with three kernels, without and with a price of squares
-(l2 = 0.3), C = 1. Each solver goes from the data to its answer. Ours knows no point, and the time of its
-heuristic counts; it has six seconds of the clock. Where it proves its point within them the rivals have
-forty, else six as well, and the gaps are those at equal time. SCIP gets for the polytope machine the value
-of a point of ours, which makes its M small; that cvxpy builds its programs counts, some tenths of a second.
-HiGHS takes no squares beside integers: it has a program of the L0 machine without them alone.
+negative, total or worst margin), and the L0 machine with three kernels, C = 1. Each solver goes from the
+data to its answer. Ours knows no point, and the time of its heuristic counts; it has six seconds of the
+clock. Where it proves its point within them the rivals have forty, else six as well, and the gaps are those
+at equal time. SCIP gets for the polytope machine the value of a point of ours, which makes its M small; that
+cvxpy builds its programs counts, some tenths of a second. HiGHS has the programs of the L0 machine alone.
 
 Seconds are of the processor, which on a busy machine has less than the clock. Times are those of the rival
 over ours, where ours ended; of a rival that did not end they are of what it had, and the true number is
@@ -27,7 +26,7 @@ import numpy as np
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
-from formulations import l0, l0_ridge
+from formulations import l0
 from formulations.cpm_global import mixed_integer
 from formulations.l0_data import as_l0_data
 from polyopt import Kernel, datasets
@@ -37,7 +36,6 @@ from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.milp import solve_l0_milp
 
-_L2 = 0.3
 _SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
 _LONG = 40.0  # for rivals, where ours ended
 _FORMS: tuple[tuple[Any, Any], ...] = (
@@ -80,8 +78,7 @@ def _cases(name: str, n: int) -> Iterator[_Case]:
     for kernel in ("linear", "poly", "rbf"):
         m = X.shape[1]
         K = X @ X.T / m if kernel == "linear" else Kernel(kernel, 1.0 / m, 3, 1.0)(X)
-        for l2 in (0.0, _L2):
-            yield _Case(f"L0{' with squares' if l2 else ''}, {kernel}", name, n, _l0(K, y, l2))
+        yield _Case(f"L0, {kernel}", name, n, _l0(K, y))
 
 
 def _has_scip() -> bool:
@@ -100,8 +97,8 @@ def _polytope(X: Any, y: Any, loss: Any, margin: Any) -> dict[str, Callable[[flo
     return ours | ({"SCIP": scip} if _has_scip() else {})
 
 
-def _l0(K: Any, y: Any, l2: float) -> dict[str, Callable[[float], tuple[float, float]]]:
-    data = as_l0_data(K, y, 1.0, l2=l2)
+def _l0(K: Any, y: Any) -> dict[str, Callable[[float], tuple[float, float]]]:
+    data = as_l0_data(K, y, 1.0)
 
     def ours(limit: float) -> tuple[float, float]:
         def search(seconds: float | None) -> Any:
@@ -110,13 +107,12 @@ def _l0(K: Any, y: Any, l2: float) -> dict[str, Callable[[float], tuple[float, f
         return _value(solve_globally(data, search, Clock(limit), share=0.3)[0])
 
     def scip(limit: float) -> tuple[float, float]:
-        program = l0_ridge.mixed_integer(K, y, 1.0, l2=l2) if l2 else l0.mixed_integer(K, y, 1.0)
-        return _value(program.solve("SCIP", time_limit=limit, **_MIP))
+        return _value(l0.mixed_integer(K, y, 1.0).solve("SCIP", time_limit=limit, **_MIP))
 
     def highs(limit: float) -> tuple[float, float]:
         return _value(solve_l0_milp(data, time_limit=limit, tol=1e-4))
 
-    return {"ours": ours, **({"SCIP": scip} if _has_scip() else {}), **({} if l2 else {"HiGHS": highs})}
+    return {"ours": ours, **({"SCIP": scip} if _has_scip() else {}), "HiGHS": highs}
 
 
 def _value(solution: Any) -> tuple[float, float]:

@@ -32,6 +32,8 @@ _FIRST = "polyopt model, version 1"
 # A file that grows by more than this factor, and beyond this size, was not made by a fit.
 _GROWTH, _SIZE = 200, 1 << 26
 _FOREIGN = "is not a model saved by 'polyopt fit'"
+# Parameters that machines had in earlier versions, and the value of each that changed nothing.
+_REMOVED: dict[tuple[str, str], Any] = {("CrossEntropySVM", "l2"): 0.0}
 
 
 def _own_types() -> list[str]:
@@ -248,4 +250,16 @@ def _checked(model: Model) -> Model:
         is_whole = names is None or len(names) == model.n_features
     if not is_whole:
         raise _ForeignError(f"{_FOREIGN}, or it is damaged: its parts are not those of a model")
+    _check_parameters(model.estimator)
     return model
+
+
+def _check_parameters(estimator: BaseEstimator) -> None:
+    """Refuse a machine that was fitted with a parameter that is no more."""
+    kind = type(estimator).__name__
+    for (owner, name), neutral in _REMOVED.items():
+        if kind == owner and vars(estimator).get(name, neutral) != neutral:
+            raise _ForeignError(
+                f"holds a {kind} that was fitted with {name}, which it no longer has: fit it again without, "
+                "or load it with the polyopt that saved it"
+            )

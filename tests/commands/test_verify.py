@@ -34,7 +34,7 @@ def test_every_program_is_proven(name):
             0
             if re.match(r"(spla1|plume)_\w+\.mixed_integer", name)
             else SCIP
-            if re.match(r"(cpm\w*|l0_ridge)\.mixed_integer", name)
+            if re.match(r"cpm\w*\.mixed_integer", name)
             else 1 + SCIP
             if re.match(r"(l0|polyceptron_\w+)\.mixed_integer", name)
             else 2

@@ -485,7 +485,7 @@ def test_all_roundings_are_tried_at_the_first_nodes_and_later_one_now_and_then()
             lp=SimpleNamespace(solve=lambda fixed, *_: SimpleNamespace(a=fixed)), offer=offered.append,
         )  # fmt: skip
         for _ in range(2):  # no pattern is tried twice
-            l0_tree.Search._round(search, SimpleNamespace(shares=a, basis=None))
+            l0_tree.Search._round(search, SimpleNamespace(a=a, basis=None))
         found[nodes] = len(offered)
     every = len(l0_tree._ROUNDING)
     first = l0_tree._FIRST

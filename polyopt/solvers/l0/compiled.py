@@ -51,7 +51,7 @@ class CompiledSearch(BranchAndBound):
     Parameters
     ----------
     data : L0Data
-        The problem, without a price of squares.
+        The problem.
     tol, clock, max_nodes, progress
         Of :class:`polyopt.solvers.branching.BranchAndBound`.
 
@@ -159,7 +159,7 @@ class QuickPattern:
     Parameters
     ----------
     data : L0Data
-        The problem, without a price of squares.
+        The problem.
     """
 
     def __init__(self, data: L0Data):

@@ -1,4 +1,4 @@
-"""The branch and bound of :mod:`polyopt.solvers.l0.tree` in compiled code, where squares cost nothing.
+"""The branch and bound of :mod:`polyopt.solvers.l0.tree` in compiled code.
 
 The same search: reliability branching, the open node of the least bound first, centres decided by what
 multipliers prove, rounded patterns. A node takes some dozens of microseconds where Python takes a

@@ -43,7 +43,7 @@ def problem_of(bound: NodeBound) -> Problem:
     Parameters
     ----------
     bound : NodeBound
-        Of the problem, without a price of squares.
+        Of the problem.
     """
     sizes, errors = (np.ascontiguousarray(of, dtype=float) for of in bound.columns)
     return Problem(bound.signed, bound.data.y.astype(float), bound.caps, sizes, errors)

@@ -9,9 +9,7 @@ For any multipliers u of the rows, 0 ≤ u ≤ C w and Σ y_i u_i = 0, with r_j 
 
     #on + Σ u − Σ_on [r_j]_+ − Σ_free [r_j − 1]_+
 
-bounds the node's scores. With a price of squares, in the place of [r_j]_+ stands the most that r a − l2 C² a²
-comes to, and a free centre costs its share of a whole one (:mod:`formulations.l0_ridge`); the program is then
-that of :mod:`polyopt.solvers.l0.ridge`.
+bounds the node's scores.
 
 The bound is evaluated from the data and lowered by its rounding (:class:`NodeBound`), so nothing depends on a
 solver being right: neither on HiGHS here, nor on the steps of our own that usually spare it
@@ -26,7 +24,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.certificates import expansion
-from polyopt.certificates.l0 import saved as saved_by
 from polyopt.certificates.rounding import Ball
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
@@ -64,16 +61,14 @@ class NodeSolution:
     b : float
         Intercept.
     rates : Ball of shape (p,)
-        r_j, of the bound; with a price of squares the most that a whole centre saves.
+        r_j, of the bound.
     basis : ndarray of int8
-        Where the program's solver may begin with a child. Of linear programs, where rows and columns stand,
-        and which columns are on, (n + 2 p,): zeros where that is not known.
+        Where the program's solver may begin with a child: where rows and columns stand, and which columns
+        are on, (n + 2 p,); zeros where that is not known.
     u : ndarray of shape (n,)
         Multipliers near those of the bound, which are in balance.
     solved : bool
         Whether it is the optimum; else only `bound` and `rates` say something.
-    sigma : ndarray of shape (p,), optional
-        The share of a whole centre that each a counts; by default a itself.
     """
 
     bound: float
@@ -83,26 +78,16 @@ class NodeSolution:
     basis: Marks = field(repr=False)
     u: Vector = field(repr=False)
     solved: bool
-    sigma: Vector | None = field(repr=False, default=None)
 
-    @property
-    def shares(self) -> Vector:
-        """What each centre counts of a whole one, shape (p,)."""
-        return self.a if self.sigma is None else self.sigma
-
-    def unpaid(self, fixed: Marks, price: float) -> float:
+    def unpaid(self, fixed: Marks) -> float:
         """What the free centres in use would cost more, were each a whole one.
 
         Parameters
         ----------
         fixed : ndarray of int8 of shape (p,)
             ON, OFF or FREE, each centre.
-        price : float
-            l2 C².
         """
-        used = (fixed == FREE) & (self.a > 0.0)
-        share, squares = self.shares[used], price * self.a[used] ** 2
-        return float((1.0 - share - squares * (1.0 / share - 1.0)).sum())
+        return float((1.0 - self.a[(fixed == FREE) & (self.a > 0.0)]).sum())
 
 
 class NodeBound:
@@ -128,7 +113,6 @@ class NodeBound:
         self.signed = np.ascontiguousarray(data.y[:, None] * data.K * (data.C * data.centres))
         self.caps = np.nextafter(data.C * data.weights, 0.0)  # not over C w, which the product may be
         self.columns = data.C * data.column_sizes[0], data.C * data.column_sizes[1]
-        self._price = Ball(data.l2) * data.C * data.C
 
     def of(self, fixed: Marks, u: Vector) -> tuple[float, Ball, Ball]:
         """The bound of the multipliers nearest to these that are feasible, what centres save, and they.
@@ -148,8 +132,6 @@ class NodeBound:
 
     def _of(self, fixed: Marks, u: Ball) -> tuple[float, Ball, Ball]:
         rates = expansion.rates(u.mid @ self.signed, *self.columns, u)
-        if self.data.l2:
-            rates = saved_by(rates, self._price)
         saved = (rates - (fixed == FREE)).positive()[fixed != OFF].sum()
         return float((float((fixed == ON).sum()) + u.sum() - saved).lower), rates, u
 

@@ -10,7 +10,7 @@ from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.ridge import pattern_model
+from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -69,13 +69,13 @@ def finished(
     left : float, optional
         Seconds of a limit that are left; this may take half a second more.
     model : optional
-        What solves a pattern's program; by default :func:`polyopt.solvers.l0.ridge.pattern_model`'s.
+        What solves a pattern's program; by default :class:`polyopt.solvers.l0.lp.PatternLP`.
     **run
         Of :class:`formulations.solution.Solution`: solver, iterations, solve_time and so on.
     """
     clock = Clock(None if left is None else left + _GRACE)
     alpha, b = point
-    lp = pattern_model(data) if model is None else model
+    lp = PatternLP(data) if model is None else model
     while True:
         pattern = data.support(alpha)
         found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone

@@ -5,8 +5,8 @@ children decide one more, the one that raises both bounds most, found by trying 
 each gave (reliability branching). The open node of the least bound comes first. What a node's multipliers
 prove decides further centres without a solve. Where α is rounded to a pattern, its score may be a new best.
 
-Where squares cost nothing the search is that of :mod:`polyopt.solvers.l0.grown`, the same one compiled. The
-one here is for squares, for proofs that are to be written down, and goes on where a compiled step fails.
+The search is that of :mod:`polyopt.solvers.l0.grown`, the same one compiled. The one here is for proofs that
+are to be written down, and goes on where a compiled step fails.
 
 This does what an integer solver does on program (3), of half the columns and no rows that tie σ to α: a node
 is a change of bounds, and some dozens of steps from its parent's basis (:mod:`polyopt.solvers.l0.warm`).
@@ -43,7 +43,7 @@ from polyopt.solvers.l0.grown import LITTLE, PATIENCE, PIVOTS, RELIABLE, TRIES
 from polyopt.solvers.l0.grown import ROUNDING as _ROUNDING
 from polyopt.solvers.l0.node import FREE, OFF, ON
 from polyopt.solvers.l0.point import as_start, finished, idle
-from polyopt.solvers.l0.ridge import node_model
+from polyopt.solvers.l0.warm import WarmLP
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     Marks = NDArray[np.int8]
 
-__all__ = ["Open", "Search", "begun", "ended", "solve_l0_tree"]
+__all__ = ["Open", "Search", "ended", "solve_l0_tree"]
 
 _ALIKE = 1e-6  # of a score: its rounding
 _FIRST = 20  # nodes at which each rounding is tried; then one of them at every fifth
@@ -71,7 +71,7 @@ def solve_l0_tree(
     max_nodes: int | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the exact program (3) of :mod:`formulations.l0`, or of ``l0_ridge``, by branch and bound.
+    """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
     Parameters
     ----------
@@ -94,19 +94,10 @@ def solve_l0_tree(
     ValueError
         As :func:`polyopt.solvers.l0.milp.solve_l0_milp`, or numbers too large for HiGHS.
     """
-    search = begun(data, tolerance(tol), Clock(time_limit), max_nodes, progress)
+    search = CompiledSearch(data, tolerance(tol), Clock(time_limit), max_nodes, progress)
     if start is not None:
         search.offer(*as_start(data, start))
     return ended(search, search.run())
-
-
-def begun(
-    data: L0Data, tol: float, clock: Clock, max_nodes: int | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-) -> Search | CompiledSearch:  # fmt: skip
-    """A search of a problem, to be run: compiled where squares cost nothing; arguments as of it."""
-    kind = Search if data.cap_price > 0.0 else CompiledSearch
-    return kind(data, tol, clock, max_nodes, progress)
 
 
 def ended(search: Search | CompiledSearch, status: Status) -> Solution:
@@ -134,7 +125,7 @@ def ended(search: Search | CompiledSearch, status: Status) -> Solution:
         tol=search.tol,
         left=clock.left,
         model=model,
-        solver=f"branch and bound on the relaxation ({'interior point' if data.cap_price else 'simplex'})",
+        solver="branch and bound on the relaxation (simplex)",
         iterations=search.nodes,
         solve_time=solve_time,
         history=tuple(search.history),
@@ -198,7 +189,7 @@ class Search(BranchAndBound):
             self.alpha, self.b, self.best = alpha, b, score
 
     def _explore(self) -> Status:
-        self.lp = node_model(self.data)
+        self.lp = WarmLP(self.data)
         if not self.heap:
             free = np.full(len(self.data.centres), FREE, dtype=np.int8)
             root = self.lp.solve(free, None, np.inf, self.clock)
@@ -237,7 +228,7 @@ class Search(BranchAndBound):
         """The open node of a solved program, if there is anything left to decide in it."""
         bound = max(found.bound, least)
         # Its support, once paid for, is worth as much; what is certainly no better need not be evaluated.
-        if found.solved and bound + found.unpaid(fixed, self.data.cap_price) < self.best * (1.0 + _ALIKE):
+        if found.solved and bound + found.unpaid(fixed) < self.best * (1.0 + _ALIKE):
             self.offer(self.data.C * found.a)
         if bound >= self.enough:
             self.closed = min(self.closed, bound)
@@ -253,7 +244,7 @@ class Search(BranchAndBound):
         if shut.any():
             self.closed = min(self.closed, float(then[shut].min()))
         fixed = np.where(shut[1], OFF, np.where(shut[0], ON, fixed)).astype(np.int8)
-        part = (fixed == FREE) & (found.shares > 0.0) & (found.shares < 1.0)
+        part = (fixed == FREE) & (found.a > 0.0) & (found.a < 1.0)
         if not found.solved:  # any centre will do
             part = fixed == FREE
         at = np.flatnonzero(part)
@@ -261,7 +252,7 @@ class Search(BranchAndBound):
             self.closed = min(self.closed, bound)
             return []
         self.made += 1
-        return [Open(bound, self.made, fixed, found.basis, at, found.shares[at])]
+        return [Open(bound, self.made, fixed, found.basis, at, found.a[at])]
 
     def _children(self, one: Open) -> list[Open]:
         """What is left to decide of an open node, once one centre more is decided."""
@@ -331,7 +322,7 @@ class Search(BranchAndBound):
             return
         rounding = _ROUNDING if self.nodes <= _FIRST else (_ROUNDING[self.nodes // _EVERY % len(_ROUNDING)],)
         for least in rounding:
-            sigma = found.shares > least
+            sigma = found.a > least
             key = np.packbits(sigma).tobytes()
             if key in self.tried:
                 continue
