@@ -17,11 +17,10 @@ from polyopt.certificates.claims.hinge import state_l0, state_pattern
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.compiled import CompiledSearch
 from polyopt.solvers.l0.leaves import prove_by_leaves
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.point import as_start, finished
-from polyopt.solvers.l0.tree import ended, solve_l0_tree
+from polyopt.solvers.l0.tree import Search, solve_l0_tree
 from polyopt.solvers.one_norm import solve_relaxation
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def solve_globally(
     -------
     As of :func:`prove`.
     """
-    tree = CompiledSearch(data, _TREE_GAP, Clock(clock.left), None, progress)
+    tree = Search(data, _TREE_GAP, Clock(clock.left), None, progress)
     if known is not None:
         tree.offer(*as_start(data, known))
     tree.pause(_ALONE, None if clock.left is None else _EARLY * clock.left)
@@ -132,7 +131,7 @@ def solve_globally(
         relaxation, below = start["relaxation"], float(start.bound or 0.0)
         tree.pause(np.inf, None)
         status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree.run()
-    found = ended(tree, status)
+    found = tree.solution(status)
     bound = min(max(float(found.bound or 0.0), below), found.objective)
     return replace(found, duals={**found.duals, "relaxation": relaxation}, bound=bound), bound
 

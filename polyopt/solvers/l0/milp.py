@@ -22,8 +22,8 @@ from formulations.highs import quiet_highs
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.compiled import QuickPattern
 from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.tree import QuickPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,18 +17,12 @@ if TYPE_CHECKING:
 
     from formulations.l0_data import L0Data
     from formulations.matrices import Vector
-    from polyopt.solvers.l0.lp import PatternSolution
+    from polyopt.solvers.l0.tree import QuickPattern
 
 __all__ = ["as_start", "finished", "idle"]
 
 _SURE = 1e-9  # in relation: more than the rounding of a sum
 _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
-
-
-class Preparing(Protocol):
-    """What solves the program of one pattern."""
-
-    def prepare(self, sigma: ArrayLike, /, *, time_limit: float | None = None) -> PatternSolution: ...
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
@@ -50,7 +44,7 @@ def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, floa
 
 def finished(
     data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float,
-    left: float | None = None, model: Preparing | None = None, **run: Any,
+    left: float | None = None, model: PatternLP | QuickPattern | None = None, **run: Any,
 ) -> Solution:  # fmt: skip
     """The solution of a search: the program of the pattern of its best point, solved once more.
 
