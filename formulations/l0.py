@@ -7,8 +7,7 @@ zero costs 1, each unit of loss costs C,
 (1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C.
 The same C caps α and prices the loss. A pattern σ of zeros and ones says which centres may be used. For a
 fixed pattern what is left is a linear program of value L(σ), and S* is the least of S(σ) = 1'σ + C L(σ).
-Nothing is asked of the kernel: K may be asymmetric, indefinite, or rectangular. With a price of squares
-besides, these are the programs of :mod:`formulations.l0_ridge`.
+Nothing is asked of the kernel: K may be asymmetric, indefinite, or rectangular.
 
 Variables and shapes
 --------------------
@@ -90,21 +89,10 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from formulations.expansion import Expansion, Unknowns, duality
-from formulations.l0_data import L0Data, as_l0_data
-from formulations.l0_rows import (
-    CAP_OF_PATTERN,
-    LETTERS,
-    SOURCE,
-    chosen_of,
-    inverse_of,
-    numbers_of,
-    price_of,
-    primal_rows,
-    rows_of,
-    sample,
-)
+from formulations.expansion import SAVED, Expansion, Unknowns, duality
+from formulations.l0_data import L0Data, as_l0_data, as_patterns
 from formulations.program import Duality, Program, Row, without_multipliers
+from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -122,6 +110,17 @@ __all__ = [
     "relaxation_dual",
     "singles",
 ]
+
+_SOURCE = "Mannor, Peleg & Rubinstein, slides"
+_LETTERS = {
+    "Kᵢⱼ": "the kernel of sample $i$ and centre $j$",
+    "tⱼ": "the label of centre $j$, +1 or −1",
+    "σⱼ": "whether centre $j$ may be used, 1 or 0",
+    "wᵢ": "the weight of sample $i$, 1 by default",
+    "C": "the price of loss, and the cap on a coefficient",
+    "yᵢ": "the label of sample $i$, +1 or −1",
+}
+_CAP, _CAP_OF_PATTERN = "αⱼ ≤ C", "αⱼ ≤ C σⱼ"  # the row cap, as printed
 
 
 def pattern(
@@ -150,20 +149,20 @@ def pattern(
         With the parameters C and sigma, so that ``program.set(sigma=...)`` changes the pattern.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    price, chosen = price_of(data), chosen_of(data, sigma)
+    price, chosen = _price_of(data), _chosen_of(data, sigma)
     caps = cp.CallbackParam(lambda: price.value * chosen.value, shape=data.centres.shape, nonneg=True)
-    at = rows_of(data).unknowns()
+    at = _rows_of(data).unknowns()
     return Program(
         name="l0.pattern",
         title="L0 support vector machine, the program of one pattern",
-        source=f"{SOURCE}, eq. (2)",
+        source=f"{_SOURCE}, eq. (2)",
         objective=cp.Minimize(data.weights @ at.xi),
         objective_text="Σᵢ wᵢ ξᵢ",
         variables=at._asdict(),
-        rows=primal_rows(data, at, at.alpha <= caps, CAP_OF_PATTERN),
+        rows=_primal_rows(data, at, at.alpha <= caps, _CAP_OF_PATTERN),
         parameters={"C": price, "sigma": chosen},
-        letters=LETTERS,
-        data=numbers_of(data),
+        letters=_LETTERS,
+        data=_numbers_of(data),
     )
 
 
@@ -172,7 +171,7 @@ def pattern_dual(
 ) -> Program:
     """Dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
-    price, chosen, on = price_of(data), chosen_of(data, sigma), rows_of(data)
+    price, chosen, on = _price_of(data), _chosen_of(data, sigma), _rows_of(data)
     u, s = on.multipliers()
     used = Row(
         "alpha",
@@ -198,14 +197,14 @@ def relaxation(
     return Program(
         name="l0.relaxation",
         title="L0 support vector machine, relaxed",
-        source=f"{SOURCE}, eq. (4) (derived)",
-        objective=cp.Minimize(inverse_of(price) * cp.sum(at.alpha) + price * (data.weights @ at.xi)),
+        source=f"{_SOURCE}, eq. (4) (derived)",
+        objective=cp.Minimize(_inverse_of(price) * cp.sum(at.alpha) + price * (data.weights @ at.xi)),
         objective_text="(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
         variables=at._asdict(),
-        rows=primal_rows(data, at, at.alpha <= price),
+        rows=_primal_rows(data, at, at.alpha <= price),
         parameters={"C": price},
-        letters=LETTERS,
-        data=numbers_of(data),
+        letters=_LETTERS,
+        data=_numbers_of(data),
     )
 
 
@@ -214,11 +213,11 @@ def relaxation_dual(
 ) -> Program:
     """Dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
-    price, on = price_of(data), rows_of(data)
+    price, on = _price_of(data), _rows_of(data)
     u, s = on.multipliers()
     used = Row(
         "alpha",
-        on.rates(u) - s <= inverse_of(price),
+        on.rates(u) - s <= _inverse_of(price),
         "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C",
         "alpha",
         "the coefficient $αⱼ$",
@@ -237,14 +236,14 @@ def _dual(
     return Program(
         name=name,
         title=title,
-        source=f"{SOURCE}, {equation} (derived)",
+        source=f"{_SOURCE}, {equation} (derived)",
         objective=cp.Maximize(cp.sum(u) - parameters["C"] * cp.sum(s)),
         objective_text="Σᵢ uᵢ − C Σⱼ sⱼ",
         variables={"u": u, "s": s},
-        rows=rows_of(data).dual_rows(u, s, used, most, most_text, "C"),
+        rows=_rows_of(data).dual_rows(u, s, used, most, most_text, "C"),
         parameters=parameters,
-        letters=LETTERS,
-        data=numbers_of(data),
+        letters=_LETTERS,
+        data=_numbers_of(data),
     )
 
 
@@ -260,25 +259,63 @@ def mixed_integer(
     return Program(
         name="l0.mixed_integer",
         title="L0 support vector machine over all patterns",
-        source=f"{SOURCE}, eq. (3) (derived)",
+        source=f"{_SOURCE}, eq. (3) (derived)",
         objective=cp.Minimize(cp.sum(sigma) + price * (data.weights @ at.xi)),
         objective_text="Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
         variables={**at._asdict(), "sigma": sigma},
-        rows=without_multipliers(primal_rows(data, at, at.alpha <= price * sigma, CAP_OF_PATTERN)),
+        rows=without_multipliers(_primal_rows(data, at, at.alpha <= price * sigma, _CAP_OF_PATTERN)),
         parameters={"C": price},
-        letters=LETTERS,
-        data=numbers_of(data),
+        letters=_LETTERS,
+        data=_numbers_of(data),
     )
+
+
+def _price_of(data: L0Data) -> cp.Parameter:
+    """C as a parameter."""
+    return cp.Parameter(nonneg=True, name="C", value=data.C)
+
+
+def _inverse_of(price: cp.Parameter) -> cp.Parameter:
+    """One over a parameter, as a parameter."""
+    return cp.CallbackParam(lambda: 1.0 / price.value, shape=(), nonneg=True)
+
+
+def _chosen_of(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
+    """A pattern as a parameter of shape (p,)."""
+    p = len(data.centres)
+    return cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
+
+
+def _numbers_of(data: L0Data) -> dict[str, Vector]:
+    """The letters that are data."""
+    return {"K": data.K, "y": data.y, "t": data.centres, "w": data.weights}
+
+
+def _rows_of(data: L0Data) -> Expansion:
+    """The kernel matrix with its labels."""
+    return Expansion(data.K, data.y, data.centres)
+
+
+def _primal_rows(data: L0Data, at: Unknowns, cap: cp.Constraint, text: str = _CAP) -> tuple[Row, ...]:
+    """The rows of a primal, of which `cap` is printed as `text`."""
+    return (*_rows_of(data).primal_rows(at, "its price of slack"), Row("cap", cap, text, "s", SAVED))
 
 
 def _opening(data: L0Data) -> tuple[L0Data, cp.Parameter, Unknowns]:
     """The data, the price of loss and the variables of a primal program."""
-    return data, price_of(data), rows_of(data).unknowns()
+    return data, _price_of(data), _rows_of(data).unknowns()
+
+
+def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:
+    """An asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
+    X, y = two_blobs(n=n, seed=seed)
+    noise = np.random.default_rng(seed).normal(size=(len(y), len(y)))
+    return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * noise, y, np.where(y > 0, 1.0, 0.7)
 
 
 def pairs(seed: int = 0) -> list[Duality]:
     """The linear programs of this module on random data, as primal-dual pairs."""
-    K, y, weights = sample(seed)
+    K, y, weights = _sample(seed)
     K, centres = K[:, :30], y[:30]
     C, sigma, on = 2.0, np.arange(30) % 3 == 0, Expansion(K, y, centres)
     one = pattern(K, y, sigma, C, weights, centres), pattern_dual(K, y, sigma, C, weights, centres)
@@ -288,14 +325,14 @@ def pairs(seed: int = 0) -> list[Duality]:
 
 def singles(seed: int = 0) -> list[Program]:
     """The exact program, which has no dual, on random data."""
-    K, y, weights = sample(seed, n=20)
+    K, y, weights = _sample(seed, n=20)
     return [mixed_integer(K[:, :15], y, 2.0, weights, y[:15])]
 
 
 def _demonstrate() -> None:
     for pair in pairs():
         print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
-    K, y, weights = sample(0)
+    K, y, weights = _sample(0)
     program = mixed_integer(K, y, 2.0, weights)
     solution = program.solve(mip_rel_gap=1e-9, time_limit=60.0)
     print(program, end="\n\n")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import as_weights, at_least, positive, real_array
+from formulations.arguments import as_weights, positive, real_array
 from formulations.matrices import dense
 from formulations.recovery import as_data, slacks
 
@@ -42,8 +42,6 @@ class L0Data:
         What each sample counts in the loss.
     entry_error : float or ndarray of shape (n, p)
         How far the entries of K may be from those of the kernel that is meant; 0 where K itself is.
-    l2 : float
-        Price of the square of a coefficient; 0 where there is none (:mod:`formulations.l0_ridge`).
     """
 
     K: Vector
@@ -52,12 +50,6 @@ class L0Data:
     weights: Vector
     centres: Vector
     entry_error: float | Vector = 0.0
-    l2: float = 0.0
-
-    @property
-    def cap_price(self) -> float:
-        """What the square of a coefficient at its cap costs: l2 C²."""
-        return self.l2 * self.C * self.C
 
     @cached_property
     def column_sizes(self) -> tuple[Vector, Vector]:
@@ -88,23 +80,18 @@ class L0Data:
         """The loss Σ_i w_i [1 − y_i f_i]_+ ."""
         return float(self.weights @ slacks(self.outputs(alpha, b), self.y))
 
-    def cost(self, alpha: Vector, b: float) -> float:
-        """What the program of a pattern minimises: the loss, and (l2/C) Σ_j α_j² where squares are paid."""
-        squares = self.l2 / self.C * float(alpha @ alpha) if self.l2 else 0.0
-        return self.loss(alpha, b) + squares
-
     def support(self, alpha: Vector) -> NDArray[np.bool_]:
         """Which coefficients are above rounding: the pruned pattern, shape (p,)."""
         return alpha > _NOTHING * self.C
 
     def score(self, alpha: Vector, b: float) -> float:
-        """The score ‖α‖₀ + C times the cost, of the support alone: what is pruned does not help the loss."""
+        """The score ‖α‖₀ + C times the loss, of the support alone: what is pruned does not help the loss."""
         kept = self.support(alpha)
-        return float(kept.sum()) + self.C * self.cost(np.where(kept, alpha, 0.0), b)
+        return float(kept.sum()) + self.C * self.loss(np.where(kept, alpha, 0.0), b)
 
-    def pattern_score(self, sigma: ArrayLike, cost: float) -> float:
+    def pattern_score(self, sigma: ArrayLike, loss: float) -> float:
         """The slides' score S(σ) = 1'σ + C L(σ), given L(σ); never under the score of the pruned support."""
-        return float(np.sum(sigma)) + self.C * cost
+        return float(np.sum(sigma)) + self.C * loss
 
     def rates(self, u: Vector) -> Vector:
         """The rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
@@ -116,9 +103,12 @@ class L0Data:
 
 
 def as_l0_data(
-    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: ArrayLike | None = None,
-    centres: ArrayLike | None = None, l2: float = 0.0,
-) -> L0Data:  # fmt: skip
+    K: ArrayLike,
+    y: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
+) -> L0Data:
     """Check the numbers of a problem.
 
     Parameters
@@ -133,21 +123,16 @@ def as_l0_data(
         What each sample counts in the loss; by default 1.
     centres : array_like of shape (p,), optional
         Labels -1 and +1 of the centres. By default they are the samples, in their order.
-    l2 : float
-        Price of the square of a coefficient, at least 0.
 
     Raises
     ------
     ValueError
         Shapes that do not fit, numbers that are not finite, labels other than -1 and +1, C or all weights
-        not positive, l2 negative, or so large that l2 C² or l2/C is no number.
+        not positive.
     """
     given, y = as_data(K, y)
     K = dense(given)
-    price, of_squares = positive("C", C), at_least("l2", l2, 0.0)
-    with np.errstate(over="ignore"):
-        if not np.isfinite([np.float64(of_squares) * price * price, np.float64(of_squares) / price]).all():
-            raise ValueError(f"l2={of_squares:g} is too large for C={price:g}: the prices overflow")
+    price = positive("C", C)
     if centres is None:
         if K.shape[1] != len(y):
             raise ValueError(f"K of shape {K.shape} is not square: give centres, the labels of its columns")
@@ -161,7 +146,7 @@ def as_l0_data(
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise ValueError(f"centres must hold only -1 and +1, not {np.setdiff1d(labels, (-1.0, 1.0))[:3]}")
     of_samples = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
-    return L0Data(K, y, price, of_samples, labels, l2=of_squares)
+    return L0Data(K, y, price, of_samples, labels)
 
 
 def as_patterns(sigma: ArrayLike, p: int) -> Vector:

@@ -19,7 +19,6 @@ Sigma-SVM, (3)                dp/dD = ½ (w'Σw − ‖w‖²)              D st
 one-norm machine              dp/dC = Σ w_i ξ_i − Σ w_j s_j        C prices slack and caps α_j ≤ C w_j
 L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   C stands in the caps alone
                               dS/dC = L − C Σ σ_j s_j              S = 1'σ + C L
-                              dS/dλ = Σ α_j²                       the price of squares, l2
 Polyceptron, PC-SLP           dp/dR = −Σ (s⁺ + s⁻)                 the box |W| ≤ R
 SPLA1, PLUME                  dp/dρ = ½ ‖W‖²                       the ridge
 logistic polytopes            dp/dρ = ½ ‖w‖² + ½ (η/ρ) ‖b‖²        η moves with the ridge
@@ -218,11 +217,9 @@ def capped_cost(
 
 
 def pattern_cost(
-    C: float, sigma: ArrayLike, loss: float, s: ArrayLike, two_sided: bool = True, squares: float = 0.0
+    C: float, sigma: ArrayLike, loss: float, s: ArrayLike, two_sided: bool = True
 ) -> Sensitivity:
     """C of the L0 machine with its pattern held: dS/dC = L − C Σ σ_j s_j, of which dL/dC = −Σ σ_j s_j.
-
-    With a price of squares λ, L is here the loss alone: S = 1'σ + C L + λ ‖α‖².
 
     Parameters
     ----------
@@ -236,22 +233,19 @@ def pattern_cost(
         Multipliers of the caps α_j ≤ C σ_j; those of centres that are off do not count.
     two_sided : bool
         Whether they are the only ones.
-    squares : float
-        What the squares of the coefficients cost, λ ‖α‖².
     """
     sigma = np.asarray(sigma, dtype=float)
     slope = loss - C * float(sigma @ np.asarray(s))
-    value = float(sigma.sum()) + C * loss + squares
+    value = float(sigma.sum()) + C * loss
     return Sensitivity("C", C, slope, value, "L − C Σ σⱼ sⱼ", two_sided)
 
 
-def switching_on(C: float, rates: ArrayLike, l2: float = 0.0) -> Vector:
+def switching_on(C: float, rates: ArrayLike) -> Vector:
     """The least that the L0 score can change by when a centre is switched on, shape (p,).
 
     Its loss falls at the rate r_j = t_j (K'Yu)_j at first and never faster, for u is dual feasible whatever
     the pattern is (the cut of :mod:`formulations.l0`): the score rises by 1 − C² [r_j]_+ at least. A
-    centre for which that is positive cannot pay for itself. With a price of squares, the most that C r_j α −
-    λ α² comes to stands in the place of C² [r_j]_+.
+    centre for which that is positive cannot pay for itself.
 
     Parameters
     ----------
@@ -259,12 +253,8 @@ def switching_on(C: float, rates: ArrayLike, l2: float = 0.0) -> Vector:
         Price of the loss and cap of the coefficients.
     rates : array_like of shape (p,)
         The rates r, as :meth:`formulations.l0_data.L0Data.rates` gives them.
-    l2 : float
-        λ, the price of the square of a coefficient.
     """
-    r, price = C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0), l2 * C**2
-    share = np.divide(r, 2.0 * price, out=np.ones_like(r), where=r < 2.0 * price)
-    return np.asarray(1.0 - share * (r - price * share))
+    return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
 
 
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
@@ -287,8 +277,6 @@ def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -
 def price(name: str, value: float, objective: float, size: float, two_sided: bool = True) -> Sensitivity:
     """A price on the weights of faces, "l1" or "group": dp/dλ = Σ |W_kj|, dp/dτ = the sum of groups' lengths.
 
-    Or on the squares of the L0 machine's coefficients with its pattern held, "l2": dS/dλ = Σ α_j².
-
     Parameters
     ----------
     name, value, objective : str, float, float
@@ -298,7 +286,7 @@ def price(name: str, value: float, objective: float, size: float, two_sided: boo
     two_sided : bool
         Whether what is priced is unique, as it is where squares are paid for.
     """
-    formula = {"l1": "Σ |Wₖⱼ|", "group": "Σₗ ‖W of group l‖", "l2": "Σ αⱼ²"}[name]
+    formula = {"l1": "Σ |Wₖⱼ|", "group": "Σₗ ‖W of group l‖"}[name]
     return Sensitivity(name, value, size, objective, formula, two_sided and value > 0.0)
 
 

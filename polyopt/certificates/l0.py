@@ -5,9 +5,8 @@ For fixed multipliers u of the margin rows, 0 ≤ u ≤ w and Σ y_i u_i = 0, wi
     L(σ) ≥ Σ u − Σ_j σ_j q_j           for every pattern σ: a cut, tight where u is optimal,
     S(σ) ≥ C Σ u − Σ_j [C q_j − 1]_+   for every pattern σ, since each centre used costs 1,
 
-where q_j is the most that a coefficient can save, r_j α − (l2/C) α² for α from 0 to C: that is C [r_j]_+
-where squares cost nothing. The multipliers of the relaxation, divided by C, make the most of the second. Any
-numbers do for u: they are clipped to their caps and balanced first.
+where q_j = C [r_j]_+ is the most that a coefficient can save. The multipliers of the relaxation, divided by
+C, make the most of the second. Any numbers do for u: they are clipped to their caps and balanced first.
 """
 
 from __future__ import annotations
@@ -23,17 +22,14 @@ from formulations.recovery import slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.given import checked_number, checked_vector
-from polyopt.certificates.rounding import UNIT, Ball, largest_bound
+from polyopt.certificates.rounding import Ball, largest_bound
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Vector
 
-__all__ = ["certify_l0", "certify_l0_data", "cut_of", "saved", "score_bound"]
-
-_TINY = 2.0**-1020  # more than the underflows of a few products lose
-_ROUNDED = 16 * UNIT  # and more than their roundings, in relation
+__all__ = ["certify_l0", "certify_l0_data", "cut_of", "score_bound"]
 
 _BROKEN = "The point breaks its box; the value is of the point clipped to it."
 _REPAIRED = "The value is of the point clipped to its box, without coefficients under 1e-9 of the cap."
@@ -61,36 +57,7 @@ def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     """
     feasible = expansion.balanced(u, data.y, data.weights)
     rates = expansion.rates(data.rates(feasible.mid), *data.column_sizes, feasible)
-    return feasible.sum(), saved(data.C * rates, Ball(data.l2) * data.C)
-
-
-def saved(rates: Ball, price: Ball) -> Ball:
-    """The most that coefficients from 0 to 1 save, max_a r a − κ a².
-
-    It is 0 for r ≤ 0, r²/(4κ) up to r = 2κ, and r − κ beyond. It rises with r and falls with κ, so that its
-    values at the ends of both are certain.
-
-    Parameters
-    ----------
-    rates : Ball of shape (p,)
-        r.
-    price : Ball
-        κ, not negative.
-    """
-    if not price.mid and not price.rad.any():
-        return rates.positive()
-    mid = _saved(rates.mid, float(price.mid))
-    top = _saved(rates.upper, max(float(price.lower), 0.0))
-    least = _saved(rates.lower, float(price.upper))
-    rad = np.maximum(top - mid, mid - least) + _ROUNDED * top + _TINY * (1.0 + np.maximum(rates.upper, 0.0))
-    return Ball(mid, np.where(rates.upper > 0.0, rad, 0.0))
-
-
-def _saved(rates: Vector, price: float) -> Vector:
-    r = np.maximum(rates, 0.0)
-    inside = r <= 2.0 * price
-    share = np.divide(r, 4.0 * price, out=np.zeros_like(r), where=inside & (r > 0.0))
-    return np.where(inside, r * share, r - price)
+    return feasible.sum(), (data.C * rates).positive()
 
 
 def score_bound(data: L0Data, u: Vector) -> float:
@@ -109,9 +76,9 @@ def _score_bound(data: L0Data, u: Vector) -> Ball:
 def certify_l0(
     K: ArrayLike, y: ArrayLike, C: float = 1.0, *, alpha: ArrayLike, b: float | None = None,
     weights: ArrayLike | None = None, centres: ArrayLike | None = None, u: ArrayLike | None = None,
-    v: ArrayLike | None = None, bound: float | None = None, l2: float = 0.0, tol: float = 1e-6,
+    v: ArrayLike | None = None, bound: float | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
-    """Certify a point of the L0 support vector machine (:mod:`formulations.l0` and ``l0_ridge`` there).
+    """Certify a point of the L0 support vector machine (:mod:`formulations.l0`).
 
     Parameters
     ----------
@@ -131,8 +98,6 @@ def certify_l0(
     bound : float, optional
         A bound on every score that an integer solver states. It cannot be checked here: where it is attained
         and nothing proven is, the claim is ``solvers_word``.
-    l2 : float
-        Price of the square of a coefficient, at least 0.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -147,10 +112,10 @@ def certify_l0(
     Raises
     ------
     ValueError
-        Shapes that do not fit, numbers that are not finite, C not positive, l2 negative, centres other
-        than -1 and +1, or a tolerance outside (0, 1).
+        Shapes that do not fit, numbers that are not finite, C not positive, centres other than -1 and
+        +1, or a tolerance outside (0, 1).
     """
-    data = as_l0_data(K, y, C, weights, centres, l2)
+    data = as_l0_data(K, y, C, weights, centres)
     stated = checked_number("bound", bound, infinite=True)
     return certify_l0_data(data, alpha, b, u=u, v=v, stated=stated, tol=tol)
 
@@ -187,8 +152,6 @@ def certify_l0_data(
     centres = float(pattern.sum())
     loss = expansion.loss(f, data.y, data.weights)
     value = centres + data.C * loss if loss.mid or loss.rad else Ball(centres)  # the latter exactly
-    if data.l2:
-        value += data.l2 * Ball(at[pattern]).square_sum()
     residuals = [
         residual("primal", "sign", -given, data.C),
         residual("primal", "cap", given - data.C, data.C),
@@ -225,10 +188,9 @@ def certify_l0_data(
 
 
 def _solve_dual(data: L0Data, pattern: NDArray[np.bool_]) -> Vector:
-    from formulations import l0, l0_ridge
+    from formulations import l0
 
-    given = data.K, data.y, pattern, data.C, data.weights, data.centres
-    found = (l0_ridge.pattern_dual(*given, l2=data.l2) if data.l2 else l0.pattern_dual(*given)).solve()
+    found = l0.pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres).solve()
     return np.asarray(found.primal.get("u", np.zeros(len(data.y))))
 
 
@@ -238,7 +200,7 @@ def _conditions(
     """Signs of the multipliers, their balance, and the products whose sum is the gap within the pattern."""
     largest, size = float(data.weights.max()), float(np.abs(u).sum())
     xi, off = slacks(f, data.y), abs(float(data.y @ u))
-    r = np.where(pattern, data.rates(u) - 2.0 * (data.l2 / data.C) * alpha, 0.0)
+    r = np.where(pattern, data.rates(u), 0.0)
     return [
         residual("sign", "margin", -u, largest),
         residual("sign", "slack", u - data.weights, largest),

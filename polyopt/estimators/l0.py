@@ -11,13 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import at_least
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt.certificates.l0 import certify_l0_data
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
-from polyopt.estimators.parameters import Ruled
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
 
@@ -44,11 +42,10 @@ _SHARE_OF_THE_START, _SHARE_OF_THE_PROGRAM = 0.9, 0.75
 class CrossEntropySVM(ExpansionClassifier):
     """Support vector machine that pays for the number of its support vectors.
 
-    Minimises ``‖α‖₀ + l2 ‖α‖² + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_i, x_j) + b) >= 1 - ξ_i`` and
+    Minimises ``‖α‖₀ + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_i, x_j) + b) >= 1 - ξ_i`` and
     ``0 <= α_j <= C``: eq. (1) of [1]_. Which samples may be support vectors is a pattern σ of zeros and ones;
-    for a given pattern the rest is a linear program (with `l2` a quadratic one), of value L(σ), and the score
-    is S(σ) = 1'σ + C L(σ). The cross-entropy method draws patterns and learns from the best. The kernel may
-    be any function.
+    for a given pattern the rest is a linear program, of value L(σ), and the score is S(σ) = 1'σ + C L(σ). The
+    cross-entropy method draws patterns and learns from the best. The kernel may be any function.
 
     Parameters
     ----------
@@ -61,11 +58,8 @@ class CrossEntropySVM(ExpansionClassifier):
         bound over the relaxation, which asks "ce" only where it is open after some thousand steps; on more
         than a few hundred samples they may never end without a `time_limit`, of which "ce" has nine tenths
         at most. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by a general solver, for
-        comparison; with `l2` that of ``formulations.l0_ridge``, which SCIP solves, and "highs" takes none. If
-        three quarters of a `time_limit` leave it open, "ce" has the rest, and the better point is the answer.
-    l2 : float, default=0.0
-        Price of the square of a coefficient, at least 0, beside what [1]_ has: it keeps coefficients small.
-        There is no saving the proof to a file of claims with it.
+        comparison. If three quarters of a `time_limit` leave it open, "ce" has the rest, and the better point
+        is the answer.
     search : CrossEntropySettings, optional
         How the cross-entropy method searches, and whether support vectors of the SVM alone may be used; by
         default ``CrossEntropySettings()``.
@@ -77,8 +71,7 @@ class CrossEntropySVM(ExpansionClassifier):
     Attributes
     ----------
     score_ : float
-        S, the number of support vectors plus C times the loss, and l2 times the squares of the coefficients
-        (binary problems).
+        S, the number of support vectors plus C times the loss (binary problems).
     search_ : L0Search
         How the cross-entropy method found it: its runs, scores, programs spared (binary problems; solvers
         "ce", "highs" and "global").
@@ -89,8 +82,7 @@ class CrossEntropySVM(ExpansionClassifier):
         by what the screen may cost, above ``score_`` of another fit by what it certainly costs.
     duals_ : pandas.DataFrame
         One row per constraint of the pattern's linear program, with its multiplier, in input order. The cap
-        of a centre that is not used has the rate at which the loss would fall if it were. With `l2` a
-        coefficient between its bounds balances its rate with the price of its square.
+        of a centre that is not used has the rate at which the loss would fall if it were.
     history_ : pandas.DataFrame
         One row per iteration of the cross-entropy method, or per record of the integer solver.
 
@@ -118,7 +110,6 @@ class CrossEntropySVM(ExpansionClassifier):
     """
 
     _: KW_ONLY
-    l2: float = 0.0
     search: CrossEntropySettings | None = None
     random_state: Seed = None
 
@@ -126,12 +117,10 @@ class CrossEntropySVM(ExpansionClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
         "solver": [StrOptions(set(_SOLVERS))],
-        "l2": [Ruled(partial(at_least, "l2", low=0.0))],
         "search": [CrossEntropySettings, None],
         "random_state": ["random_state"],
     }
 
-    _price_of_squares: float = field(init=False, default=0.0)  # of the fit
     _searches: L0Search | None = field(init=False, default=None)
     _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to be no worse than
     _searched: float | None = field(init=False, default=None)  # what a branch and bound proves of every score
@@ -144,7 +133,6 @@ class CrossEntropySVM(ExpansionClassifier):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
-        self._price_of_squares = float(self.l2)
         super()._fit_binary(X, y, weights, rows)
         self.score_ = self.solution_.objective
 
@@ -166,12 +154,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "ce" if self.solver == "auto" else self.solver
-        if self.solver_ == "highs":
-            from polyopt.solvers.l0.milp import refuse_squares
-
-            refuse_squares(self.l2)
         how = self.search or CrossEntropySettings()
-        data = replace(as_l0_data(K, y, self.C, weights, l2=self.l2), entry_error=error)
+        data = replace(as_l0_data(K, y, self.C, weights), entry_error=error)
         if not how.svm_screen:
             found, self._searched = self._find(data, how, clock)
             return found
@@ -291,13 +275,11 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _terms(self) -> tuple[Array, float | Array, Array]:
         caps = self._price_of_loss * np.asarray(self.solution_["sigma"])
-        # What a unit of each coefficient costs at the margin, in units of the loss.
-        costs = 2.0 * (self._price_of_squares / self._price_of_loss) * np.asarray(self.solution_["alpha"])
-        return caps, costs, self._weights
+        return caps, 0.0, self._weights
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
-        data = as_l0_data(K, self._y, self._price_of_loss, self._weights, l2=self._price_of_squares)
+        data = as_l0_data(K, self._y, self._price_of_loss, self._weights)
         data = replace(data, entry_error=error)
         alpha, b = self._coefficients(), float(self.intercept_[0])
         found = certify_l0_data(
@@ -310,7 +292,7 @@ class CrossEntropySVM(ExpansionClassifier):
             stated=self.solution_.bound if self.solver_ in ("highs", "exact") else None,
             tol=tol,
         )
-        if self._fitted_kernel == "precomputed" or self._price_of_squares:  # no form in the file
+        if self._fitted_kernel == "precomputed":  # no form in the file
             return found
         from polyopt.outer.l0.proof import evidence_of
 

@@ -34,7 +34,7 @@ ENTRIES = (
     *_sparse(
         "ce-svm",
         "L0 support vector machine",
-        families={"l0": "formulations.l0", "l0_ridge": "formulations.l0_ridge"},
+        families={"l0": "formulations.l0"},
         programs=("l0.mixed_integer", "l0.relaxation_dual"),
         duals_of="l0.pattern",
         home="polyopt.estimators.l0.CrossEntropySVM",
@@ -44,7 +44,7 @@ ENTRIES = (
         is_integer=True,
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.expansions.of_l0",
-        crosschecks=("polyopt.crosschecks.l0", "polyopt.crosschecks.l0_ridge"),
+        crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
             "polyopt.outer.cross_entropy.method.CrossEntropyResult",
             "polyopt.outer.l0.scores.Work",

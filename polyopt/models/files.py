@@ -39,6 +39,7 @@ _REMOVED: dict[tuple[str, str], Any] = {
     for owner in ("SPLA1", "PLUME", "Polyceptron")
     for name, neutral in _NEUTRAL.items()
 }
+_REMOVED["CrossEntropySVM", "l2"] = 0.0
 _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
 """Estimators of earlier versions, and what to use instead."""
 

@@ -35,8 +35,8 @@ def centre_prices(estimator: CrossEntropySVM) -> pd.DataFrame:
     -------
     DataFrame
         One row per sample that is no centre, the most promising first: ``sample``; ``rate``, at which the
-        loss falls as its coefficient may rise from 0; and ``least_change``, 1 − C² rate (or more, with
-        a price of squares), under which the score cannot change: where it is positive the centre cannot pay
+        loss falls as its coefficient may rise from 0; and ``least_change``, 1 − C² rate, under which
+        the score cannot change: where it is positive the centre cannot pay
         for itself.
     """
     import pandas as pd
@@ -53,7 +53,7 @@ def centre_prices(estimator: CrossEntropySVM) -> pd.DataFrame:
         {
             "sample": caps["sample"].to_numpy()[off],
             "rate": rates,
-            "least_change": slopes.switching_on(estimator.C, rates, estimator._price_of_squares),
+            "least_change": slopes.switching_on(estimator.C, rates),
         }
     )
     return found.sort_values("rate", ascending=False, kind="stable", ignore_index=True)
@@ -70,19 +70,16 @@ def of_one_norm(machine: OneNormSVM, tol: float) -> list[Sensitivity]:
 
 
 def of_l0(machine: CrossEntropySVM, tol: float) -> list[Sensitivity]:
-    """The price of loss, for the pattern found, and that of squares where there is one."""
+    """The price of loss, for the pattern found."""
     frame, sigma = machine.duals_, np.asarray(machine.solution_["sigma"])
     s = frame.query("letter == 's'")["multiplier"].to_numpy()
     xi, weights = paid(frame, machine._rows, machine._weights)
-    l2, alpha = machine._price_of_squares, np.asarray(machine.solution_["alpha"])
-    loss, squares = float(weights @ xi), l2 * float(alpha @ alpha)
-    cost = loss + squares / machine.C
-    proven = float(machine.solution_["margin"].sum() - machine.C * (sigma @ s) - squares / machine.C)
-    if abs(cost - proven) > tol * max(float(weights.sum()), cost):
-        warn_of(machine, f"The loss of its pattern is within {relative_gap(cost, proven):.1e} of the least.")
+    loss = float(weights @ xi)
+    proven = float(machine.solution_["margin"].sum() - machine.C * (sigma @ s))
+    if abs(loss - proven) > tol * max(float(weights.sum()), loss):
+        warn_of(machine, f"The loss of its pattern is within {relative_gap(loss, proven):.1e} of the least.")
     only = not sigma.any() or are_independent(_basis(machine)[0])  # an empty pattern has no caps
-    found = [slopes.pattern_cost(machine.C, sigma, loss, s, only, squares)]
-    return [*found, slopes.price("l2", l2, found[0].objective, float(alpha @ alpha))] if l2 else found
+    return [slopes.pattern_cost(machine.C, sigma, loss, s, only)]
 
 
 def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:

@@ -18,7 +18,6 @@ from formulations.recovery import slacks
 from formulations.solution import Solution
 from polyopt.certificates.l0 import score_bound
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.ridge import solve_ridge_relaxation
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def solve_one_norm(
 
 
 def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
-    """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0` or of ``l0_ridge``.
+    """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0`.
 
     Parameters
     ----------
@@ -103,10 +102,8 @@ def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
     -------
     Solution
         As of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers prove, and the
-        best ``sigma`` (p,) from 0 to 1: α/C where squares cost nothing.
+        best ``sigma`` (p,) from 0 to 1, α/C.
     """
-    if data.cap_price > 0.0:
-        return solve_ridge_relaxation(data, time_limit=time_limit)
     caps = np.full(len(data.centres), data.C)
     found = solve_one_norm(
         data.K, data.y, data.C * data.weights, caps,

@@ -261,5 +261,5 @@ def test_the_table_shows_every_outcome_and_names_what_fails():
 def test_the_package_lists_the_checks_of_its_files():
     assert {check.family for check in CROSSCHECKS} == {
         "svm", "sigma_svm", "rmm", "rmm_bounded", "soft_rmm", "bounds", "one_norm", "cpm",
-        "polyhedral", "l0", "l0_ridge", "plume", "logistic_polytopes",
+        "polyhedral", "l0", "plume", "logistic_polytopes",
     }  # fmt: skip

@@ -31,9 +31,9 @@ def test_every_program_is_proven(name):
         # SCIP, which is optional, is the only one for quadratic integer programs.
         least = (
             SCIP
-            if re.match(r"(cpm\w*|l0_ridge)\.mixed_integer", name)
+            if re.match(r"cpm\w*\.mixed_integer", name)
             else 1 + SCIP
-            if name == "l0.mixed_integer"
+            if re.match(r"(l0|polyceptron)\.mixed_integer", name)
             else 2
         )
         assert len(passed) >= least, f"{name} has too few solvers: {passed}"

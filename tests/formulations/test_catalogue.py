@@ -88,7 +88,6 @@ def test_names_are_unique_and_partners_are_there():
         "cpm_subset.mixed_integer",
         "cpm_integer.mixed_integer",
         "l0.mixed_integer",
-        "l0_ridge.mixed_integer",
     }
     assert alone == {"rmm.subproblem", *integer}
 

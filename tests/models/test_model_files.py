@@ -239,6 +239,19 @@ def test_a_parameter_that_is_no_more_is_refused_unless_it_changed_nothing(tmp_pa
     refused(path, f"holds a SPLA1 that was fitted with {name}, which it no longer has: fit it again without")
 
 
+def test_a_machine_with_a_parameter_of_an_earlier_version_is_read_where_it_changed_nothing(tmp_path):
+    X, y = points(2), np.repeat([0, 1], 8)
+    path, machine = tmp_path / "m.skops", polyopt.CrossEntropySVM(random_state=0).fit(X, y)
+    machine.l2 = machine._asked["l2"] = 0.0
+    save_model(machine, path)
+    again = load_model(path)
+    assert again.predict(X).tolist() == machine.predict(X).tolist()
+    assert again.estimator.certificate().claim is machine.certificate().claim
+    machine.l2 = machine._asked["l2"] = 0.5
+    with pytest.raises(ValueError, match="was fitted with l2, which it no longer has: fit it again without"):
+        save_model(machine, path)  # which reads what it has written
+
+
 def test_facts_are_plain(tmp_path):
     X, y = points(2), np.repeat([0, 1], 8)
     machine = SVM(kernel="rbf", C=np.float64(2.0)).fit(X, y)

@@ -16,10 +16,10 @@ from polyopt.certificates.l0 import score_bound
 from polyopt.outer.l0 import proof
 from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0 import compiled
-from polyopt.solvers.l0.compiled import QuickPattern
+from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.milp import solve_l0_milp
+from polyopt.solvers.l0.tree import QuickPattern
 
 KERNELS = few(["indefinite", "rectangular"], ["linear", "rbf", "indefinite", "rectangular"])
 DEGENERATE = ["duplicates", "lonely", "one class", "zero kernel", "weightless"]
@@ -119,5 +119,5 @@ def test_a_pattern_s_program_by_steps_of_our_own_is_highs_s(monkeypatch, kind):
         assert (found.u >= 0.0).all()
         assert (found.u <= data.weights).all()
         assert found.cut[0] - found.cut[1] @ sigma <= found.value * (1 + 1e-9) + 1e-12
-    monkeypatch.setattr(compiled.grown, "plant", lambda *_: False)
+    monkeypatch.setattr(branch, "plant", lambda *_: False)
     assert quick.prepare(sigma).value == wanted.value

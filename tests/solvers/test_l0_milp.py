@@ -18,8 +18,8 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0_data
-from polyopt.solvers import branching
 from polyopt.solvers.l0 import milp as l0_milp
+from polyopt.solvers.l0 import tree as l0_tree
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
@@ -258,7 +258,7 @@ def test_a_real_signal_stops_it(solve, interruptible):
 
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_the_history_narrows(solve, monkeypatch):
-    for module in (l0_milp, branching):
+    for module in (l0_milp, l0_tree):
         monkeypatch.setattr(module, "_RECORD", 0.0)
     data, seen = problem("rbf", 24, seed=1), []
     found = solve(data, progress=seen.append)

@@ -96,7 +96,7 @@ PROGRAMS = [
     (pc_slp.step, (X, y, 2, chosen), BOX),
     (spla1.cell, (X, y), "C=positive ridge=positive"),
     (plume.m_step, (X, y, R), "C=positive gamma=not-negative ridge=positive"),
-    (l0.as_l0_data, (K, y), "C=positive l2=not-negative"),
+    (l0.as_l0_data, (K, y), "C=positive"),
     (SMALL.solve, (), "time_limit=seconds max_iter=count-or-none"),
 ]
 STEPS = "tol=tolerance max_iter=count-from-0"
@@ -106,7 +106,7 @@ CERTIFICATES = [
     (polyopt.certify_sigma_svm, (X, y), f"C=positive-or-inf D=share {STEPS}"),
     (polyopt.certify_cpm, (X, y), f"C=positive {STEPS}"),
     (polyopt.certify_one_norm, (K, y), "C=positive tol=tolerance"),
-    (polyopt.certify_l0, (K, y), "C=positive l2=not-negative tol=tolerance"),
+    (polyopt.certify_l0, (K, y), "C=positive tol=tolerance"),
     (polyopt.certify_spla1, (X, y, W), "C=positive ridge=positive tol=tolerance"),
     (polyopt.certify_plume, (X, y, W), f"C=positive {MODEL} tol=tolerance"),
     (polyopt.certify_pc_slp, (X, y, W), f"{BOX} tol=tolerance"),
@@ -162,7 +162,7 @@ MACHINES = [
     (polyopt.RelativeMarginMachine, f"{HINGE} B=from-1 bound_cost=positive-or-inf"),
     (polyopt.SigmaSVM, f"{HINGE} D=share"),
     (polyopt.OneNormSVM, "C=positive time_limit=seconds"),
-    (polyopt.CrossEntropySVM, "C=positive l2=not-negative time_limit=seconds"),
+    (polyopt.CrossEntropySVM, "C=positive time_limit=seconds"),
     (
         polyopt.ConvexPolytopeMachine,
         f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive l1=not-negative "

@@ -19,7 +19,7 @@ import numpy as np
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.starts import TIE
-from polyopt.solvers.l0.ridge import pattern_model
+from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.l0.cuts import CutPool
     from polyopt.solvers.l0.lp import PatternSolution
-    from polyopt.solvers.l0.ridge import PatternModel
 
     Bits = NDArray[np.bool_]
 
@@ -66,9 +65,7 @@ class Flipped:
     interrupted: bool = False
 
 
-def descend_by_flips(
-    model: PatternModel, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work
-) -> Flipped:
+def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work) -> Flipped:
     """Flip and swap centres until nothing is gained.
 
     Where it ends depends on the pattern alone, not on the cuts known nor on what the model has solved: those
@@ -76,7 +73,7 @@ def descend_by_flips(
 
     Parameters
     ----------
-    model : PatternLP or PatternQP
+    model : PatternLP
         Solves the programs.
     pool : CutPool
         Cuts known, to which it adds.
@@ -104,9 +101,9 @@ def descend_by_flips(
 class _Descent:
     """What a descent knows: its programs' model, the cuts, and the patterns that were no better."""
 
-    def __init__(self, model: PatternModel, pool: CutPool, clock: Clock, work: Work):
+    def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
-        self.apart = pattern_model(model.data)
+        self.apart = PatternLP(model.data)
         self.refused: set[bytes] = set()
 
     def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:

@@ -17,11 +17,10 @@ from polyopt.certificates.claims.hinge import state_l0, state_pattern
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.compiled import CompiledSearch
 from polyopt.solvers.l0.leaves import prove_by_leaves
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.point import as_start, finished
-from polyopt.solvers.l0.tree import ended, solve_l0_tree
+from polyopt.solvers.l0.tree import Search, solve_l0_tree
 from polyopt.solvers.one_norm import solve_relaxation
 
 if TYPE_CHECKING:
@@ -98,9 +97,9 @@ def solve_globally(
 ) -> tuple[Solution, float | None]:
     """Prove the optimum by branch and bound, and look for a good point where that takes long.
 
-    A small problem is often solved in less time than the search for a point takes. Where squares cost
-    nothing, the tree therefore goes first, for a number of steps; if it is open then the point of the search
-    is asked for, and it goes on with whichever is better. Otherwise the search comes first.
+    A small problem is often solved in less time than the search for a point takes. The tree therefore goes
+    first, for a number of steps; if it is open then the point of the search is asked for, and it goes on with
+    whichever is better.
 
     Parameters
     ----------
@@ -121,32 +120,24 @@ def solve_globally(
     -------
     As of :func:`prove`.
     """
-
-    def searched() -> Solution:
-        return search(None if clock.left is None else share * clock.left)
-
-    if data.cap_price > 0.0:
-        start = searched() if known is None else better_of(data, searched(), known)
-        done = start.status in (Status.SOLVED, Status.INTERRUPTED)
-        return (start, None) if done else prove(data, start, "global", clock, progress)
-    tree = CompiledSearch(data, _TREE_GAP, Clock(clock.left), None, progress)
+    tree = Search(data, _TREE_GAP, Clock(clock.left), None, progress)
     if known is not None:
         tree.offer(*as_start(data, known))
     tree.pause(_ALONE, None if clock.left is None else _EARLY * clock.left)
     status, relaxation, below = tree.run(), tree.root, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
-        start = searched()
+        start = search(None if clock.left is None else share * clock.left)
         tree.offer(*as_start(data, (start["alpha"], float(start["b"]))))
         relaxation, below = start["relaxation"], float(start.bound or 0.0)
         tree.pause(np.inf, None)
         status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree.run()
-    found = ended(tree, status)
+    found = tree.solution(status)
     bound = min(max(float(found.bound or 0.0), below), found.objective)
     return replace(found, duals={**found.duals, "relaxation": relaxation}, bound=bound), bound
 
 
 def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
-    """Solve the program of :mod:`formulations.l0` or ``l0_ridge`` as it stands, then that of its pattern.
+    """Solve the program of :mod:`formulations.l0` as it stands, then that of its pattern.
 
     Parameters
     ----------
@@ -155,13 +146,10 @@ def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None
     clock : Clock
         As in :func:`prove`, whose results these are.
     """
-    from formulations import l0, l0_ridge
+    from formulations import l0
 
-    given = data.K, data.y, data.C, data.weights, data.centres
-    if data.cap_price > 0.0:
-        found = l0_ridge.mixed_integer(*given, l2=data.l2).solve(time_limit=clock.left)
-    else:
-        found = l0.mixed_integer(*given).solve(time_limit=clock.left, mip_rel_gap=_MIP_GAP)
+    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    found = program.solve(time_limit=clock.left, mip_rel_gap=_MIP_GAP)
     relaxation = solve_relaxation(data, time_limit=clock.left)
     nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
     point = found.primal or nothing

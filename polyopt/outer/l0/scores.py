@@ -17,7 +17,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.patterns import kth_least, with_ties
 from polyopt.solvers.l0.cuts import CutPool
-from polyopt.solvers.l0.ridge import pattern_model
+from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,7 +102,7 @@ class PatternScorer:
     def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
         self.data, self.work, self.pool = data, Work(), CutPool(data)
         self._screening, self._clock = screening, clock
-        self._models = [pattern_model(data) for _ in range(min(effective_n_jobs(n_jobs), _CHUNK))]
+        self._models = [PatternLP(data) for _ in range(min(effective_n_jobs(n_jobs), _CHUNK))]
         self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved, the oldest first
         # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
         # where a program has several optima, screening must not change which of them is found.

@@ -24,8 +24,8 @@ from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.point import finished
-from polyopt.solvers.l0.ridge import pattern_model
 from polyopt.solvers.one_norm import solve_relaxation
 
 if TYPE_CHECKING:
@@ -168,8 +168,7 @@ def solve_l0(
 def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
     """The support of the relaxation's coefficients, with the coefficients that are best for it.
 
-    Where squares cost nothing it is the one-norm machine with the price 1/C as a heuristic for the L0
-    machine: two linear programs.
+    It is the one-norm machine with the price 1/C as a heuristic for the L0 machine: two linear programs.
 
     Arguments as in :func:`polyopt.solvers.one_norm.solve_relaxation`; the solution as of :func:`solve_l0`.
     """
@@ -220,9 +219,9 @@ class _Search:
             self._keep(pattern, score, meets(score, self._bound))
         stopped = found.status is Status.INTERRUPTED or clock.is_over
         if flips and not (stopped or meets(self._score, self._bound)):
-            data = scorer.data
-            model = pattern_model(data)
-            end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
+            end = descend_by_flips(
+                PatternLP(scorer.data), scorer.pool, pattern, clock=clock, work=scorer.work
+            )
             self._moves += end.moves
             self._keep(end.pattern, end.score, end.is_local_optimum)
             score = min(score, end.score)

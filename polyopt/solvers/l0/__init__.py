@@ -2,7 +2,8 @@
 
 Read in this order: ``point`` (where a search begins and ends), ``lp`` (the linear program of a pattern),
 ``cuts`` (the bounds that solved patterns leave), ``milp`` (the integer program by HiGHS), ``tree`` (branch
-and bound of our own), ``node`` (a node's program, its bound, and HiGHS), ``warm`` (the same program from
-another node's basis), by ``basis`` (a basis and its point), ``pivots`` (the steps) and ``exchange`` (its
-inverse); and ``leaves`` (a tree that is kept, whose leaves prove its bound).
+and bound of our own); of its compiled parts ``node`` (a node's program, its bound, and HiGHS), ``open_nodes``
+(what the search knows), ``branch`` (how it goes on), ``basis`` (a basis and its point), ``pivots`` (the steps
+from one to the next) and ``exchange`` (its inverse); and ``leaves`` (a tree that is kept, whose leaves prove
+its bound).
 """

@@ -148,10 +148,9 @@ def combine(target: Vector, factors: Vector, vectors: Vector, which: NDArray[np.
             q += 1
 
 
-@njit(cache=True)
+@within
 def copy(source: State, target: State) -> None:
     """Make one state the same as another."""
-    source, target = borrowed(source), borrowed(target)
     k = source.sizes[0]
     for q in range(k):
         for r in range(k):

@@ -9,23 +9,22 @@ Multipliers are on a grid and in balance exactly, before their bound is taken: t
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polyopt.certificates.claims.statement import numeral
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.node import FREE
-from polyopt.solvers.l0.tree import Open, Search
-from polyopt.solvers.l0.warm import WarmLP
+from polyopt.solvers.l0 import branch
+from polyopt.solvers.l0 import open_nodes as nodes
+from polyopt.solvers.l0.node import FREE, OFF, ON, bound_of
+from polyopt.solvers.l0.tree import Search
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.l0_data import L0Data
     from formulations.matrices import Vector
-    from polyopt.solvers.l0.node import NodeSolution
 
     Marks = NDArray[np.int8]
     Whole = NDArray[np.int64]
@@ -34,6 +33,15 @@ __all__ = ["prove_by_leaves"]
 
 _BITS = 40  # of the largest cap: the grid of the multipliers
 _DEEPEST = 200  # decisions one under the other, which every reader of JSON takes
+
+
+class _Kept(NamedTuple):
+    """An open node: as in the file, what it decides, its multipliers in units, and what they prove."""
+
+    told: dict[str, Any]
+    fixed: Marks
+    u: Whole
+    bound: float
 
 
 def prove_by_leaves(
@@ -52,70 +60,75 @@ def prove_by_leaves(
     max_nodes : int
         Nodes that decide, at most.
     """
-    tree = _Tree(data, goal, max_nodes)
-    tree.offer(*point)
+    tree = _Tree(data, point, goal, max_nodes)
     return tree.root, tree.grow()
 
 
-class _Tree(Search):
+class _Tree:
     """A search of which every node is kept."""
 
-    def __init__(self, data: L0Data, goal: float, max_nodes: int):
-        super().__init__(data, 0.0, Clock(None), max_nodes, None)
-        self.goal, self.root = goal, dict[str, Any]()
-        self.lp = WarmLP(data)
-        self.kept: dict[int, tuple[dict[str, Any], Whole]] = {}  # of open nodes: as in the file, multipliers
-        self.caps = np.nextafter(data.C * data.weights, 0.0)  # not over C w, which the product may be
-        self.unit = 2.0 ** float(np.frexp(self.caps.max())[1] - _BITS)
-
-    @property
-    def enough(self) -> float:
-        """A node of this bound need not be looked into."""
-        return self.goal
+    def __init__(self, data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int):
+        self._search = Search(data, 0.0, Clock(None), max_nodes)
+        self._search.offer(*point)
+        self._search.memory.values[nodes.GOAL] = goal
+        self._search.memory.counts[nodes.DEEPEST] = _DEEPEST
+        self.problem, self.y = self._search.model.problem, data.y.astype(np.int64)
+        self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - _BITS)
+        self.root: dict[str, Any] = {}
+        self._open: dict[int, _Kept] = {}  # nodes by their numbers in the search
+        self._closed = np.inf  # the least bound of the other leaves
 
     def grow(self) -> float:
         """Decide until all leaves prove the goal, or as much as one of them can."""
-        free = np.full(len(self.data.centres), FREE, dtype=np.int8)
-        found = self.lp.solve(free, None, np.inf, self.clock)
-        self._keep(self.root, free, found, None)
-        while self.heap and self.heap[0].bound < self.closed and self.nodes < self.most:
-            self._split(heappop(self.heap))
-        return float(min([self.closed, *(one.bound for one in self.heap)]))
+        search, ended = self._search, branch.PAUSE
+        search.plant()
+        free = np.full(len(self.problem.sizes), FREE, dtype=np.int8)
+        self._keep(self.root, free, search.root, None, self._opened(0))
+        while ended not in (branch.DONE, branch.LIMIT):
+            looked, made = search.memory.counts[[nodes.NODES, nodes.MADE]]
+            ended = search.advance(1)
+            if search.memory.counts[nodes.NODES] > looked:
+                self._split(int(made))
+        return float(min([self._closed, *(kept.bound for kept in self._open.values())]))
 
-    def _split(self, one: Open) -> None:
-        """Decide one centre: off, and on."""
-        self.nodes += 1
-        told, above = self.kept.pop(one.number)
-        j, _ = self._choose(one)
-        told["weight"], told["ways"] = j, [{}, {}]
-        for on, way in enumerate(told["ways"]):
-            found = self._solve(one, j, on)
-            self._keep(way, self._decided(one, j, on), found, above)
+    def _opened(self, made: int) -> list[tuple[Marks, int]]:
+        """What each node that was opened after so many others decides, and its number."""
+        found = self._search.nodes
+        slots = np.flatnonzero(found.number > made)
+        return [(found.fixed[slot], int(found.number[slot])) for slot in slots]
 
-    def _keep(self, told: dict[str, Any], fixed: Marks, found: NodeSolution, above: Whole | None) -> None:
-        """Note a node's multipliers, those above if they prove more, and whether it is to decide."""
-        u, a = self._on_grid(found.u), found.a
-        bound = self.lp.bound.proves(fixed, u * self.unit)
-        told.pop("rows", None)
-        if above is not None and self.lp.bound.proves(fixed, above * self.unit) >= bound:
-            u, bound = above, self.lp.bound.proves(fixed, above * self.unit)
+    def _split(self, made: int) -> None:
+        """Keep the children of the node looked into last; those that were opened have numbers over `made`."""
+        looked, opened = self._search.memory.looked, self._opened(made)
+        kept, j = self._open.pop(int(looked[nodes.NUMBER])), int(looked[nodes.CENTRE])
+        kept.told["weight"], kept.told["ways"] = j, [{}, {}]
+        sides = (OFF, nodes.OFF_PLACE), (ON, nodes.ON_PLACE)
+        for told, (mark, place) in zip(kept.told["ways"], sides, strict=True):
+            fixed = kept.fixed.copy()
+            fixed[j] = mark
+            u = nodes.state_of(self._search.model.desk, int(looked[place])).u
+            self._keep(told, fixed, u, kept.u, [one for one in opened if one[0][j] == mark])
+
+    def _keep(
+        self, told: dict[str, Any], fixed: Marks, u: Vector, above: Whole | None,
+        opened: list[tuple[Marks, int]],
+    ) -> None:  # fmt: skip
+        """Note a node's multipliers, or those above if they prove more, and whether it is open."""
+        own = self._on_grid(u)
+        bound = bound_of(self.problem, fixed, own * self.unit)
+        of_above = -np.inf if above is None else bound_of(self.problem, fixed, above * self.unit)
+        if above is not None and of_above >= bound:
+            own, bound = above, of_above
         else:
-            told["rows"] = {"margin": [self._changes(u, above)]}
-        if bound >= self.goal:
-            self.closed = min(self.closed, bound)
-            return
-        part = (fixed == FREE) & ((a > 0.0) & (a < 1.0) | (not found.solved))
-        if not part.any() or (fixed != FREE).sum() >= _DEEPEST:
-            self.closed = min(self.closed, bound)
+            told["rows"] = {"margin": [self._changes(own, above)]}
+        if opened:
+            self._open[opened[0][1]] = _Kept(told, fixed, own, bound)
         else:
-            self.made += 1
-            at = np.flatnonzero(part)
-            heappush(self.heap, Open(bound, self.made, fixed, found.basis, at, a[at]))
-            self.kept[self.made] = told, u
+            self._closed = min(self._closed, bound)
 
     def _on_grid(self, u: Vector) -> Whole:
         """Multipliers as whole numbers of units, within their caps and in balance."""
-        y, caps = self.data.y.astype(np.int64), np.floor(self.caps / self.unit).astype(np.int64)
+        y, caps = self.y, np.floor(self.problem.caps / self.unit).astype(np.int64)
         found = np.clip(np.floor(u / self.unit).astype(np.int64), 0, caps)
         off = int((y * found).sum())
         heavy = np.flatnonzero((y == np.sign(off)) & (found > 0))

@@ -22,8 +22,8 @@ from formulations.highs import quiet_highs
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.compiled import QuickPattern
 from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.tree import QuickPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from formulations.l0_data import L0Data
     from formulations.matrices import Vector
 
-__all__ = ["refuse_squares", "solve_l0_milp"]
+__all__ = ["solve_l0_milp"]
 
 # Of one thread, so that the same problem is the same run; integers to 1e-9, as C times one may be large.
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
@@ -82,10 +82,8 @@ def solve_l0_milp(
     Raises
     ------
     ValueError
-        A start of another shape, or not finite; no tol or time_limit; a price of squares, which HiGHS does
-        not take beside integers.
+        A start of another shape, or not finite; no tol or time_limit.
     """
-    refuse_squares(data.l2)
     clock, tol = Clock(time_limit), tolerance(tol)
     alpha, b = as_start(data, start if start is not None else (np.zeros(len(data.centres)), idle(data)))
     highs = _model(data, alpha, b)
@@ -115,26 +113,6 @@ def solve_l0_milp(
         solve_time=clock.seconds - build_time,
         history=tuple(run.history),
     )
-
-
-def refuse_squares(l2: float) -> None:
-    """Refuse a price of squares, which HiGHS does not take beside integers.
-
-    Parameters
-    ----------
-    l2 : float
-        The price.
-
-    Raises
-    ------
-    ValueError
-        It is not 0.
-    """
-    if l2:
-        raise ValueError(
-            f"HiGHS takes no squares beside integers: its integer program needs l2=0, not {l2:g}; "
-            'branch and bound takes them (solver="global")'
-        )
 
 
 def _model(data: L0Data, alpha: Vector, b: float) -> Any:

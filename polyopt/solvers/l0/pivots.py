@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.compiled import borrowed, njit
 from polyopt.solvers.l0.basis import (
     AT_CAP,
     AT_ZERO,
@@ -54,7 +53,7 @@ _TRIES = 5  # new inverses that may not help
 OPTIMAL, STOPPED, FAILED = 0, 1, 2
 
 
-@njit(cache=True)
+@within
 def pivot_to_optimum(given: Given, at: State, on: Marks, most: int, cutoff: float) -> int:
     """Go on from a dual feasible state until it is optimal.
 
@@ -76,7 +75,6 @@ def pivot_to_optimum(given: Given, at: State, on: Marks, most: int, cutoff: floa
     int
         OPTIMAL; STOPPED by one of the limits, with the multipliers so far; FAILED.
     """
-    given, at, on = borrowed(given), borrowed(at), borrowed(on)
     _switch(given, at, on)
     again = 0
     for step in range(most + 1):

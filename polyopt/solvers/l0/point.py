@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,25 +10,19 @@ from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.ridge import pattern_model
+from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from formulations.l0_data import L0Data
     from formulations.matrices import Vector
-    from polyopt.solvers.l0.lp import PatternSolution
+    from polyopt.solvers.l0.tree import QuickPattern
 
 __all__ = ["as_start", "finished", "idle"]
 
 _SURE = 1e-9  # in relation: more than the rounding of a sum
 _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
-
-
-class Preparing(Protocol):
-    """What solves the program of one pattern."""
-
-    def prepare(self, sigma: ArrayLike, /, *, time_limit: float | None = None) -> PatternSolution: ...
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
@@ -50,7 +44,7 @@ def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, floa
 
 def finished(
     data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float,
-    left: float | None = None, model: Preparing | None = None, **run: Any,
+    left: float | None = None, model: PatternLP | QuickPattern | None = None, **run: Any,
 ) -> Solution:  # fmt: skip
     """The solution of a search: the program of the pattern of its best point, solved once more.
 
@@ -69,13 +63,13 @@ def finished(
     left : float, optional
         Seconds of a limit that are left; this may take half a second more.
     model : optional
-        What solves a pattern's program; by default :func:`polyopt.solvers.l0.ridge.pattern_model`'s.
+        What solves a pattern's program; by default :class:`polyopt.solvers.l0.lp.PatternLP`.
     **run
         Of :class:`formulations.solution.Solution`: solver, iterations, solve_time and so on.
     """
     clock = Clock(None if left is None else left + _GRACE)
     alpha, b = point
-    lp = pattern_model(data) if model is None else model
+    lp = PatternLP(data) if model is None else model
     while True:
         pattern = data.support(alpha)
         found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone

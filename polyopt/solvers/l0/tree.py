@@ -5,16 +5,14 @@ children decide one more, the one that raises both bounds most, found by trying 
 each gave (reliability branching). The open node of the least bound comes first. What a node's multipliers
 prove decides further centres without a solve. Where α is rounded to a pattern, its score may be a new best.
 
-Where squares cost nothing the search is that of :mod:`polyopt.solvers.l0.grown`, the same one compiled. The
-one here is for squares, for proofs that are to be written down, and goes on where a compiled step fails.
-
 This does what an integer solver does on program (3), of half the columns and no rows that tie σ to α: a node
-is a change of bounds, and some dozens of steps from its parent's basis (:mod:`polyopt.solvers.l0.warm`).
+is a change of bounds, and some dozens of steps from its parent's basis (:mod:`polyopt.solvers.l0.pivots`). It
+is compiled (:mod:`polyopt.solvers.l0.branch`); Python begins it, looks at the clock, and asks HiGHS where the
+steps fail in a program.
 
 Bounds after 30 s of computing from the same start, C = 1, RBF kernel, ionosphere, where the best score known
 is 65.12: the relaxation 64.50; a master program of Benders cuts over σ, solved anew for each cut, 64.51;
-HiGHS on program (3) 64.69; this, with HiGHS at the nodes, 64.90. With steps of our own it comes to 64.89 in
-5 s.
+HiGHS on program (3) 64.69; a tree in Python with HiGHS at the nodes 64.90. This one comes to 64.89 in 5 s.
 
 Tried at the root of cubic kernels, without use: tighter caps of single coefficients, from programs that
 maximise each among points no worse than the best known (all stayed at C); twelve rounds of Gomory's cuts (a
@@ -25,41 +23,41 @@ Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arguments import tolerance
 from formulations.families import best_intercept
+from formulations.l0_data import as_patterns
 from formulations.solution import Solution, Status
-from polyopt.solvers.branching import BranchAndBound, OutOfTime
+from polyopt.certificates.l0 import cut_of
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.compiled import CompiledSearch
-from polyopt.solvers.l0.grown import EVERY as _EVERY
-from polyopt.solvers.l0.grown import LITTLE, PATIENCE, PIVOTS, RELIABLE, TRIES
-from polyopt.solvers.l0.grown import ROUNDING as _ROUNDING
-from polyopt.solvers.l0.node import FREE, OFF, ON
+from polyopt.solvers.l0 import basis as bases
+from polyopt.solvers.l0 import branch
+from polyopt.solvers.l0 import open_nodes as nodes
+from polyopt.solvers.l0.lp import UNPROVEN, PatternLP, PatternSolution
+from polyopt.solvers.l0.node import FREE, OFF, ON, given_of, problem_of, solve_by_highs
 from polyopt.solvers.l0.point import as_start, finished, idle
-from polyopt.solvers.l0.ridge import node_model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.l0_data import L0Data
     from formulations.matrices import Vector
-    from polyopt.solvers.l0.node import NodeSolution
+    from polyopt.solvers.l0.basis import Given
+    from polyopt.solvers.l0.node import Problem
 
     Marks = NDArray[np.int8]
 
-__all__ = ["Open", "Search", "begun", "ended", "solve_l0_tree"]
+__all__ = ["QuickPattern", "Search", "solve_l0_tree"]
 
-_ALIKE = 1e-6  # of a score: its rounding
-_FIRST = 20  # nodes at which each rounding is tried; then one of them at every fifth
-
-_BYTES = 2**28  # that open nodes may take
+_SLOTS = 256  # of open nodes, at first
+_WORK = 3e6  # multiplications, roughly, between two looks at the clock
+_BYTES = 2**28  # that open nodes may take; from then on the search goes depth first
+_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_tree(
@@ -71,7 +69,7 @@ def solve_l0_tree(
     max_nodes: int | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the exact program (3) of :mod:`formulations.l0`, or of ``l0_ridge``, by branch and bound.
+    """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
     Parameters
     ----------
@@ -87,254 +85,237 @@ def solve_l0_tree(
         score: the least over its leaves of what multipliers prove there, evaluated from the data with its
         rounding counted against it. HiGHS is trusted with nothing. Records of ``history`` also have open.
         ITERATION_LIMIT after `max_nodes`; INACCURATE where nothing is left to decide but a gap remains, by
-        HiGHS's tolerances or by rounding.
+        the tolerances of the steps or by rounding.
 
     Raises
     ------
     ValueError
         As :func:`polyopt.solvers.l0.milp.solve_l0_milp`, or numbers too large for HiGHS.
     """
-    search = begun(data, tolerance(tol), Clock(time_limit), max_nodes, progress)
+    search = Search(data, tolerance(tol), Clock(time_limit), max_nodes, progress)
     if start is not None:
         search.offer(*as_start(data, start))
-    return ended(search, search.run())
+    return search.solution(search.run())
 
 
-def begun(
-    data: L0Data, tol: float, clock: Clock, max_nodes: int | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-) -> Search | CompiledSearch:  # fmt: skip
-    """A search of a problem, to be run: compiled where squares cost nothing; arguments as of it."""
-    kind = Search if data.cap_price > 0.0 else CompiledSearch
-    return kind(data, tol, clock, max_nodes, progress)
-
-
-def ended(search: Search | CompiledSearch, status: Status) -> Solution:
-    """The solution of a search that has run.
+class Search:
+    """One search: what compiled code works on.
 
     Parameters
     ----------
-    search : Search or CompiledSearch
-        The search; where a program was lost to it, one in Python goes on.
-    status : Status
-        How it ended.
+    data : L0Data
+        The problem.
+    tol : float
+        Relative gap at which to stop.
+    clock : Clock
+        The limit.
+    max_nodes : int, optional
+        Nodes at most.
+    progress : callable, optional
+        Called with each record of the history.
+
+    Attributes
+    ----------
+    alpha, b, best : ndarray of shape (p,), float, float
+        The best point, and its score.
+    bound : float
+        Of the optimum; proven.
+    root : ndarray of shape (n,)
+        The relaxation's multipliers; zeros before it is solved.
+    history : list of dict
+        The records.
     """
-    data, clock, model = search.data, search.clock, None
-    if isinstance(search, CompiledSearch):
-        model = search.model
-        if search.lost:
-            search = Search.after(search)
-            status = search.run()
-    solve_time = clock.seconds
-    return finished(
-        data,
-        (search.alpha, search.b),
-        search.bound,
-        status,
-        tol=search.tol,
-        left=clock.left,
-        model=model,
-        solver=f"branch and bound on the relaxation ({'interior point' if data.cap_price else 'simplex'})",
-        iterations=search.nodes,
-        solve_time=solve_time,
-        history=tuple(search.history),
-    )
-
-
-@dataclass(order=True, frozen=True)
-class Open:
-    """An open node: its bound, what is decided, and the centres that its program uses in part."""
-
-    bound: float
-    number: int
-    fixed: Marks = field(compare=False)
-    basis: Marks = field(compare=False)
-    at: NDArray[np.intp] = field(compare=False)
-    parts: Vector = field(compare=False)
-
-
-class Search(BranchAndBound):
-    """One search: the best point, the open nodes, and what branching on each centre gave so far."""
 
     def __init__(
         self,
         data: L0Data,
         tol: float,
         clock: Clock,
-        max_nodes: int | None,
-        progress: Callable[[dict[str, float]], None] | None,
+        max_nodes: int | None = None,
+        progress: Callable[[dict[str, float]], None] | None = None,
     ):
         n, p = data.K.shape
-        self.data, self.alpha, self.b = data, np.zeros(p), idle(data)
-        super().__init__(data.score(self.alpha, self.b), tol, clock, max_nodes, progress)
-        self.heap: list[Open] = []
-        self.stack: list[Open] = []  # begun where there is no more room
-        self.gain, self.seen = np.zeros((2, p)), np.zeros((2, p))  # rows: off, on
-        self.tried: set[bytes] = set()
-        self.room = _BYTES // (1600 + 2 * (n + p))
+        self.data, self.tol, self.clock, self.progress = data, tol, clock, progress
+        self.alpha, self.b = np.zeros(p), idle(data)
+        self.best, self.bound = data.score(self.alpha, self.b), 0.0
+        self.history: list[dict[str, float]] = []
+        self.root, self._pause = np.zeros(n), (np.inf, np.inf)
+        self.model = QuickPattern(data)
+        room = _BYTES // (64 + n + 3 * p)
+        self._most_slots = room + p + 4  # and those of a dive
+        self.nodes = nodes.nodes_of(n, p, min(_SLOTS, self._most_slots), room)
+        most = np.iinfo(np.int64).max if max_nodes is None else max_nodes
+        self.memory = nodes.memory_of(p, self.best, tol, most)
+        self._steps = max(int(_WORK / (n * p + 100)), 1)
+        self._is_planted = False
 
-    @classmethod
-    def after(cls, other: CompiledSearch) -> Search:
-        """A search that goes on where the compiled one had to stop."""
-        most = None if np.isinf(other.most) else int(other.most)
-        search = cls(other.data, other.tol, other.clock, most, other.progress)
-        search.offer(other.alpha, other.b)
-        search.bound, search.closed, search.nodes = other.bound, other.closed, other.nodes
-        search.history = other.history
-        for bound, fixed, basis in other.left():
-            search.made += 1
-            at = np.flatnonzero(fixed == FREE)
-            heappush(search.heap, Open(bound, search.made, fixed, basis, at, np.full(len(at), 0.5)))
-        return search
-
-    def offer(self, alpha: Vector, b: float | None = None) -> None:
-        """Keep a point, with the best intercept if none is given, if it is the best so far."""
-        data = self.data
-        if b is None:
-            alpha = np.where(data.support(alpha), alpha, 0.0)
-            b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
-        score = data.score(alpha, b)
+    def offer(self, alpha: Vector, b: float) -> None:
+        """Keep a point if it is the best so far."""
+        score = self.data.score(alpha, b)
         if score < self.best:
             self.alpha, self.b, self.best = alpha, b, score
+            self.memory.values[nodes.BEST] = score
 
-    def _explore(self) -> Status:
-        self.lp = node_model(self.data)
-        if not self.heap:
-            free = np.full(len(self.data.centres), FREE, dtype=np.int8)
-            root = self.lp.solve(free, None, np.inf, self.clock)
-            self.bound = max(root.bound, 0.0)
-            if not root.solved:
+    def pause(self, steps: float, seconds: float | None) -> None:
+        """Let :meth:`run` end with STALLED after so many steps or seconds in all, to be called again.
+
+        Parameters
+        ----------
+        steps : float
+            Steps of the simplex method.
+        seconds : float, optional
+            Seconds since the search was begun.
+        """
+        self._pause = steps, np.inf if seconds is None else seconds
+
+    def run(self) -> Status:
+        """Search until the gap is closed or a limit is reached."""
+        try:
+            if not self._is_planted and not self.plant():
                 return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
-            for node in self._opened(free, root, 0.0):
-                self.heap.append(node)
-        while self._update() < self.enough and (self.heap or self.stack):
-            if self.clock.is_over:
-                return Status.TIME_LIMIT
-            if self.nodes >= self.most:
-                return Status.ITERATION_LIMIT
-            one = self.stack[-1] if self.stack else self.heap[0]
-            children = sorted(self._children(one), reverse=True)
-            if self.stack:
-                self.stack.pop()
-            else:
-                heappop(self.heap)  # not before: an interruption must not lose it
-            for child in children:
-                if self.stack or len(self.heap) >= self.room:
-                    self.stack.append(child)
-                else:
-                    heappush(self.heap, child)
-        self._update()
-        return Status.SOLVED
+            while True:
+                self._read()
+                if self.clock.is_over:
+                    return Status.TIME_LIMIT
+                left = self._pause[0] - int(self.memory.counts[nodes.STEPS])
+                if left <= 0 or self.clock.seconds >= self._pause[1]:
+                    return Status.STALLED
+                ended = self.advance(int(min(self._steps, left)))
+                if ended in (branch.DONE, branch.LIMIT):
+                    self._read()
+                    return Status.SOLVED if ended == branch.DONE else Status.ITERATION_LIMIT
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
 
-    def _update(self) -> float:
-        """The bound, as it stands; a record from time to time."""
-        least = min((node.bound for node in (*self.stack, *self.heap[:1])), default=np.inf)
-        self.bound = max(self.bound, min(least, self.closed, self.best))
-        self._record(len(self.heap) + len(self.stack))
-        return self.bound
+    def plant(self) -> bool:
+        """Solve and open the first node; whether it was solved."""
+        free = np.full(len(self.data.centres), FREE, dtype=np.int8)
+        self._is_planted = self.model.begin() and bool(branch.plant(*self._state, free))
+        if not self._is_planted:
+            self._is_planted = self._adopt(free, nodes.BASE, 0.0)
+            self._read()
+        self.root = nodes.state_of(self.model.desk, nodes.BASE).u.copy()
+        return self._is_planted
 
-    def _opened(self, fixed: Marks, found: NodeSolution, least: float) -> list[Open]:
-        """The open node of a solved program, if there is anything left to decide in it."""
-        bound = max(found.bound, least)
-        # Its support, once paid for, is worth as much; what is certainly no better need not be evaluated.
-        if found.solved and bound + found.unpaid(fixed, self.data.cap_price) < self.best * (1.0 + _ALIKE):
-            self.offer(self.data.C * found.a)
-        if bound >= self.enough:
-            self.closed = min(self.closed, bound)
-            return []
-        # What the multipliers say of one centre more: on, it costs 1 and saves its rate at most.
-        then = np.stack(
-            [
-                (found.rates - 1.0 + found.bound).lower,
-                (1.0 - found.rates.positive() + found.bound).lower,
-            ]
+    def advance(self, steps: int) -> int:
+        """Look into nodes for so many steps, at least one; how that ended, as of ``branch.grow``."""
+        ended = int(branch.grow(*self._state, steps))
+        if ended == branch.FULL:
+            slots = min(2 * len(self.nodes.bound), self._most_slots)
+            self.nodes = nodes.enlarged(self.nodes, slots)
+        elif ended == branch.LOST:
+            self._make_good()
+        return ended
+
+    def solution(self, status: Status) -> Solution:
+        """The solution of a search that has run, and ended with a status."""
+        solve_time = self.clock.seconds
+        return finished(
+            self.data,
+            (self.alpha, self.b),
+            self.bound,
+            status,
+            tol=self.tol,
+            left=self.clock.left,
+            model=self.model,
+            solver="branch and bound on the relaxation (simplex)",
+            iterations=int(self.memory.counts[nodes.NODES]),
+            solve_time=solve_time,
+            history=tuple(self.history),
         )
-        shut = (then >= self.enough) & (fixed == FREE)
-        if shut.any():
-            self.closed = min(self.closed, float(then[shut].min()))
-        fixed = np.where(shut[1], OFF, np.where(shut[0], ON, fixed)).astype(np.int8)
-        part = (fixed == FREE) & (found.shares > 0.0) & (found.shares < 1.0)
-        if not found.solved:  # any centre will do
-            part = fixed == FREE
-        at = np.flatnonzero(part)
-        if not at.size:  # a leaf
-            self.closed = min(self.closed, bound)
-            return []
-        self.made += 1
-        return [Open(bound, self.made, fixed, found.basis, at, found.shares[at])]
 
-    def _children(self, one: Open) -> list[Open]:
-        """What is left to decide of an open node, once one centre more is decided."""
-        if one.bound >= self.enough:
-            self.closed = min(self.closed, one.bound)
-            return []
-        self.nodes += 1
-        j, sides = self._choose(one)
-        children = []
-        for on in sides:
-            found = self._solve(one, j, on)
-            children += self._opened(self._decided(one, j, on), found, one.bound)
-            if found.solved:
-                self._round(found)
-        return children
+    @property
+    def _state(self) -> tuple[Problem, Given, nodes.Nodes, nodes.Memory, nodes.Desk]:
+        return self.model.problem, self.model.given, self.nodes, self.memory, self.model.desk
 
-    def _choose(self, one: Open) -> tuple[int, tuple[int, ...]]:
-        """The centre to decide, and which of off (0) and on (1) may have scores under the best."""
-        gap = self.enough - one.bound
-        share = np.stack([one.parts, 1.0 - one.parts])
-        all_seen = np.maximum(self.seen.sum(axis=1), 1.0)
-        usual = np.where(self.seen.sum(axis=1) > 0, self.gain.sum(axis=1) / all_seen, 1.0)
-        gain, seen = self.gain[:, one.at], self.seen[:, one.at]
-        expected = share * np.where(seen > 0, gain / np.maximum(seen, 1.0), usual[:, None])
-        worth = np.clip(expected, LITTLE * gap, gap).prod(axis=0)
-        chosen, most, tries, since = int(one.at[worth.argmax()]), -1.0, 0, 0
-        for i in np.argsort(-worth, kind="stable"):
-            j, value = int(one.at[i]), float(worth[i])
-            if seen[:, i].min() < RELIABLE and tries < TRIES:
-                tries += 1
-                bounds = [self._solve(one, j, on, most=PIVOTS).bound for on in (0, 1)]
-                shut = [on for on in (0, 1) if bounds[on] >= self.enough]
-                if shut:
-                    self.closed = min(self.closed, *(bounds[on] for on in shut))
-                    return j, tuple(on for on in (0, 1) if on not in shut)
-                value = float(np.clip(np.subtract(bounds, one.bound), LITTLE * gap, gap).prod())
-            since += 1
-            if value > most:
-                chosen, most, since = j, value, 0
-            if since >= PATIENCE:
-                break
-        return chosen, (0, 1)
+    def _make_good(self) -> None:
+        """Open the children of the first open node that the steps failed in, by HiGHS."""
+        slot, looked = int(branch.first_open(self.nodes)), self.memory.looked
+        fixed, least = self.nodes.fixed[slot].copy(), float(self.nodes.bound[slot])
+        if looked[nodes.CENTRE] < 0:
+            _, a, _, _ = solve_by_highs(self.model.problem, fixed, self.clock.left)
+            free = np.flatnonzero(fixed == FREE)
+            looked[nodes.CENTRE] = free[np.abs(a[free] - 0.5).argmin()]
+            looked[nodes.OFF_PLACE], looked[nodes.ON_PLACE] = nodes.OFF_SIDE, nodes.ON_SIDE
+            self.memory.counts[nodes.NODES] += 1
+        for mark, place in ((OFF, nodes.OFF_PLACE), (ON, nodes.ON_PLACE))[looked[nodes.DONE_SIDES] :]:
+            child = fixed.copy()
+            child[looked[nodes.CENTRE]] = mark
+            self._adopt(child, int(looked[place]), least)
+        branch.close(self.nodes, slot)  # not before: an interruption must not lose it
 
-    def _learn(self, one: Open, j: int, on: int, rise: float) -> None:
-        """Remember by how much deciding a centre raises the bound, for each unit that it moves."""
-        part = float(one.parts[one.at == j][0])
-        moved = 1.0 - part if on else part
-        self.gain[on, j] += min(max(rise, 0.0), self.enough - one.bound) / max(moved, 1e-3)
-        self.seen[on, j] += 1.0
+    def _adopt(self, fixed: Marks, place: int, least: float) -> bool:
+        """Solve a node by HiGHS and open it, to begin from the constant classifier; whether it was solved."""
+        is_solved, a, b, u = solve_by_highs(self.model.problem, fixed, self.clock.left)
+        at = nodes.state_of(self.model.desk, place)
+        bases.begin(self.model.given, at)
+        at.u[:], at.a[:], at.rest[0] = u, a * self.model.given.full, b
+        branch.adopt(*self._state, fixed, place, least, is_solved)
+        return is_solved
 
-    def _decided(self, one: Open, j: int, on: int) -> Marks:
-        fixed = one.fixed.copy()
-        fixed[j] = ON if on else OFF
-        return fixed
-
-    def _solve(self, one: Open, j: int, on: int, most: int | None = None) -> NodeSolution:
-        """Solve the program of a node with one centre more decided."""
-        found = self.lp.solve(self._decided(one, j, on), one.basis, self.enough, self.clock, most=most)
-        if self.clock.is_over:
-            raise OutOfTime
-        self._learn(one, j, on, found.bound - one.bound)
-        return found
-
-    def _round(self, found: NodeSolution) -> None:
-        """Try the patterns of the larger coefficients: all at the first nodes, then one now and then."""
-        if self.nodes > _FIRST and self.nodes % _EVERY:
+    def _read(self) -> None:
+        """What compiled code has found so far; a record from time to time."""
+        values = self.memory.values
+        if values[nodes.BEST] < self.best:
+            self.offer(self.data.C * self.memory.a, float(values[nodes.INTERCEPT_AT]))
+        self.bound = max(self.bound, float(branch.proven(self.nodes, self.memory)))
+        now = self.clock.seconds
+        if self.history and now <= self.history[-1]["seconds"] + _RECORD:
             return
-        rounding = _ROUNDING if self.nodes <= _FIRST else (_ROUNDING[self.nodes // _EVERY % len(_ROUNDING)],)
-        for least in rounding:
-            sigma = found.shares > least
-            key = np.packbits(sigma).tobytes()
-            if key in self.tried:
-                continue
-            self.tried.add(key)
-            fixed = np.where(sigma, ON, OFF).astype(np.int8)
-            self.offer(self.data.C * self.lp.solve(fixed, found.basis, self.enough, self.clock).a)
+        record = {
+            "seconds": now,
+            "objective": self.best,
+            "bound": self.bound,
+            "nodes": float(self.memory.counts[nodes.NODES]),
+            "open": float(self.nodes.counts[: nodes.SPARE].sum()),
+        }
+        self.history.append(record)
+        if self.progress is not None:
+            self.progress(record)
+
+
+class QuickPattern:
+    """The programs of patterns by steps of our own, and where these fail by HiGHS.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    """
+
+    def __init__(self, data: L0Data):
+        n, p = data.K.shape
+        self.data, self.problem = data, problem_of(data)
+        self.given, self.desk = given_of(self.problem), nodes.desk_of(n, p)
+
+    def begin(self) -> bool:
+        """Put the constant classifier's basis on the desk; whether there is one."""
+        self.given.cap[:] = self.given.full
+        return bases.begin(self.given, nodes.state_of(self.desk, nodes.BASE))
+
+    def prepare(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
+        """The program of a pattern; as :meth:`polyopt.solvers.l0.lp.PatternLP.prepare` of one pattern."""
+        data, at = self.data, nodes.state_of(self.desk, nodes.BASE)
+        pattern = as_patterns(sigma, len(data.centres))
+        fixed = np.where(pattern > 0.0, ON, OFF).astype(np.int8)
+        best = nodes.memory_of(len(fixed), np.inf, 0.0, 0)
+        none = nodes.nodes_of(len(data.y), len(fixed), 1, 0)
+        if self.begin() and branch.plant(self.problem, self.given, none, best, self.desk, fixed):
+            # The multipliers of that basis at the true costs, which those of the steps are a little off.
+            true = self.given._replace(
+                h=self.problem.caps, free=1.0 / self.given.full, paid=np.zeros_like(self.given.paid)
+            )
+            u = at.u.copy()
+            u = at.u if bases.load(true, at) else u
+            alpha = data.C * best.a
+            b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
+            u = np.minimum(u / data.C, data.weights)
+            constant, slopes = cut_of(data, u)
+            proves, value = constant - slopes.dot(pattern), data.loss(alpha, b)
+            if value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum()):
+                return PatternSolution(
+                    Status.SOLVED, value, max(float(proves.lower), 0.0), alpha, b, u,
+                    (float(constant.lower), slopes.upper), int(best.counts[nodes.STEPS]),
+                    warm=False, restarted=False,
+                )  # fmt: skip
+        return PatternLP(data).prepare(sigma, time_limit=time_limit)

@@ -1,12 +1,8 @@
-"""The branch and bound of :mod:`polyopt.solvers.l0.tree` in compiled code, where squares cost nothing.
+"""The compiled steps of :mod:`polyopt.solvers.l0.tree`: nodes looked into one after the other.
 
-The same search: reliability branching, the open node of the least bound first, centres decided by what
-multipliers prove, rounded patterns. A node takes some dozens of microseconds where Python takes a
-millisecond. The steps that a trial of a centre has made are kept: where that centre is chosen, its children
-go on from there.
-
-A program that the steps of :mod:`polyopt.solvers.l0.pivots` fail in ends the search here; the one in Python
-goes on with what is open, and asks HiGHS.
+A node takes some dozens of microseconds. The steps that a trial of a centre has made are kept: where that
+centre is chosen, its children go on from there. A program that the steps of
+:mod:`polyopt.solvers.l0.pivots` fail in is left to the caller, who asks HiGHS.
 """
 
 from __future__ import annotations
@@ -18,18 +14,22 @@ import numpy as np
 from polyopt.compiled import borrowed, njit
 from polyopt.operands import put
 from polyopt.solvers.l0.basis import Given, State, copy, joined, load, within
-from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem, prove
-from polyopt.solvers.l0.grown_nodes import (
+from polyopt.solvers.l0.node import APART, FREE, OFF, ON, Problem, prove
+from polyopt.solvers.l0.open_nodes import (
     BASE,
     BEST_OFF,
     BEST_ON,
+    CENTRE,
     CLOSED,
+    DONE_SIDES,
     MOST,
     NODES,
+    NUMBER,
+    OFF_PLACE,
     OFF_SIDE,
+    ON_PLACE,
     ON_SIDE,
     PATTERN,
-    ROOT,
     SPARE,
     STEPS,
     Desk,
@@ -54,21 +54,19 @@ if TYPE_CHECKING:
     Marks = NDArray[np.int8]
 
 __all__ = [
-    "DONE", "EVERY", "FULL", "LIMIT", "LITTLE", "LOST", "PATIENCE", "PAUSE", "PIVOTS", "RELIABLE", "ROUNDING",
-    "TRIES", "grow", "plant", "proven",
+    "DONE", "FULL", "LIMIT", "LOST", "PAUSE", "adopt", "close", "first_open", "grow", "plant", "proven",
 ]  # fmt: skip
 
 # Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
 # of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
 # times or more, made 20 % fewer to 45 % more nodes; all five together took 0.9 to 1.2 times as long.
-RELIABLE = 4  # gains of a centre's children seen, from which on it is not tried any more
-TRIES = 12  # centres tried at a node at most, with few pivots each
-PIVOTS = 40  # of such a trial, at most
-PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
-LITTLE = 1e-3  # of a gap: a rise of less counts as this much
-ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
-FIRST, EVERY = 3, 5  # nodes at which each of these is tried; then one of them at every fifth
-_APART = 1e-8  # by which costs and caps are changed, as of polyopt.solvers.l0.warm
+_RELIABLE = 4  # gains of a centre's children seen, from which on it is not tried any more
+_TRIES = 12  # centres tried at a node at most, with few pivots each
+_PIVOTS = 40  # of such a trial, at most
+_PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
+_LITTLE = 1e-3  # of a gap: a rise of less counts as this much
+_ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
+_FIRST, _EVERY = 3, 5  # nodes at which each of these is tried; then one of them at every fifth
 BOTH, NEITHER = 2, 3  # sides that are left of a centre, beside 0 and 1 for one of them
 _STEPS = 20  # for each row and column, after which a program is given up
 
@@ -90,10 +88,38 @@ def plant(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, f
     if ended != OPTIMAL:
         return False
     bound = max(prove(of, fixed, base.u, desk.rates), 0.0)
-    memory.values[ROOT] = bound
     if opened(of, given, nodes, memory, fixed, base, ended, bound, desk.rates) >= 0:
         _round(of, given, memory, desk, base)
     return True
+
+
+@njit(cache=True)
+def adopt(
+    of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, fixed: Marks, place: int,
+    least: float, is_solved: bool,
+) -> None:  # fmt: skip
+    """Open a node whose program was solved elsewhere, or left unsolved.
+
+    The desk's state at `place` has a basis to begin from, multipliers, a and b; the node's scores are known
+    to be `least` or more.
+    """
+    of, given, nodes = borrowed(of), borrowed(given), borrowed(nodes)
+    memory, desk, fixed = borrowed(memory), borrowed(desk), borrowed(fixed)
+    at = pick(desk, place)
+    bound = max(prove(of, fixed, at.u, desk.rates), least)
+    opened(of, given, nodes, memory, fixed, at, OPTIMAL if is_solved else FAILED, bound, desk.rates)
+
+
+@njit(cache=True)
+def first_open(nodes: Nodes) -> int:
+    """The slot of the node to look into next, -1 if none is open."""
+    return first(borrowed(nodes))
+
+
+@njit(cache=True)
+def close(nodes: Nodes, slot: int) -> None:
+    """Take out the first open node, or any of the stack."""
+    taken(borrowed(nodes), slot)
 
 
 @njit(cache=True)
@@ -112,7 +138,8 @@ def grow(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, st
     Returns
     -------
     int
-        DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where a program failed.
+        DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where a program of the first
+        open node failed, of which ``memory.looked`` says how far it came.
     """
     of, given, nodes = borrowed(of), borrowed(given), borrowed(nodes)
     memory, desk = borrowed(memory), borrowed(desk)
@@ -180,23 +207,36 @@ def _branch(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk,
     put(nodes.rows[slot], base.rows)
     put(nodes.cols[slot], base.cols)
     put(nodes.on[slot], base.on)
+    memory.looked[NUMBER], memory.looked[CENTRE], memory.looked[DONE_SIDES] = nodes.number[slot], -1, 0
     if not load(given, base):
         return False
     memory.counts[STEPS] += base.sizes[0]
-    for j in range(len(desk.shares)):
-        share = base.a[j] / given.full[j]
-        desk.shares[j] = share if desk.fixed[j] == FREE and 0.0 < share < 1.0 else -1.0
-    if desk.shares[largest(desk.shares)] <= 0.0:
+    is_known = _share(given, desk, base)
+    if not is_known:  # the node was adopted, with a basis that is not its own
+        is_known = _run(given, memory, desk, base, _most(desk), np.inf) == OPTIMAL
+        is_known = is_known and _share(given, desk, base)
+    if not is_known:
         return False
     j, sides, off, on = _choose(of, given, memory, desk, bound)
+    memory.looked[CENTRE], memory.looked[OFF_PLACE], memory.looked[ON_PLACE] = j, off, on
     memory.counts[NODES] += 1
     for side in range(2):
         if sides in (BOTH, side):
             at = pick(desk, on if side else off)
             if not _child(of, given, nodes, memory, desk, at, j, side, bound):
                 return False
+        memory.looked[DONE_SIDES] = side + 1
     taken(nodes, slot)
     return True
+
+
+@within
+def _share(given: Given, desk: Desk, base: State) -> bool:
+    """Note which free centres a node's point uses in part, -1 for the others; whether there is one."""
+    for j in range(len(desk.shares)):
+        share = base.a[j] / given.full[j]
+        desk.shares[j] = share if desk.fixed[j] == FREE and 0.0 < share < 1.0 else -1.0
+    return desk.shares[largest(desk.shares)] > 0.0
 
 
 @joined
@@ -211,9 +251,9 @@ def _choose(of: Problem, given: Given, memory: Memory, desk: Desk, bound: float)
     for _ in range(p):
         j = largest(worth)
         value, worth[j] = worth[j], -1.0
-        if value < 0.0 or since >= PATIENCE:
+        if value < 0.0 or since >= _PATIENCE:
             break
-        if min(memory.seen[0, j], memory.seen[1, j]) < RELIABLE and tries < TRIES:
+        if min(memory.seen[0, j], memory.seen[1, j]) < _RELIABLE and tries < _TRIES:
             tries += 1
             value, sides = 1.0, BOTH
             for side in range(2):
@@ -237,7 +277,7 @@ def _choose(of: Problem, given: Given, memory: Memory, desk: Desk, bound: float)
 
 @within
 def _clipped(rise: float, gap: float) -> float:
-    return min(max(rise, LITTLE * gap), gap)
+    return min(max(rise, _LITTLE * gap), gap)
 
 
 @within
@@ -279,7 +319,7 @@ def _tried(
     goal = enough(memory)
     copy(pick(desk, BASE), at)
     _side(given, desk, j, side)
-    ended = _run(given, memory, desk, at, np.int64(PIVOTS), goal + 4.0 * _APART * abs(goal))
+    ended = _run(given, memory, desk, at, np.int64(_PIVOTS), goal + 4.0 * APART * abs(goal))
     _side(given, desk, j, np.int64(2))
     if ended == FAILED:
         copy(pick(desk, BASE), at)
@@ -303,7 +343,7 @@ def _child(
 ) -> bool:  # fmt: skip
     """Solve the program of a child, from what was tried of it, and open its node; whether it was solved."""
     goal = enough(memory)
-    cutoff = goal + 4.0 * _APART * abs(goal)
+    cutoff = goal + 4.0 * APART * abs(goal)
     marked = desk.fixed.copy()
     marked[j] = ON if side else OFF
     _side(given, desk, j, side)
@@ -320,7 +360,7 @@ def _child(
     _learn(memory, desk, j, side, own - bound, goal - bound)
     own = max(own, bound)
     slot = opened(of, given, nodes, memory, marked, at, ended, own, desk.rates)
-    if slot >= 0 and (memory.counts[NODES] <= FIRST or memory.counts[NODES] % EVERY == 0):
+    if slot >= 0 and (memory.counts[NODES] <= _FIRST or memory.counts[NODES] % _EVERY == 0):
         _round(of, given, memory, desk, at)
     return True
 
@@ -329,12 +369,12 @@ def _child(
 def _round(of: Problem, given: Given, memory: Memory, desk: Desk, at: State) -> None:
     """Try the patterns of the larger coefficients: all at the first nodes, then one now and then."""
     before, sigma, number = desk.fixed.copy(), desk.fixed.copy(), memory.counts[NODES]
-    for turn in range(len(ROUNDING)):
-        if number > FIRST and turn != number // EVERY % len(ROUNDING):
+    for turn in range(len(_ROUNDING)):
+        if number > _FIRST and turn != number // _EVERY % len(_ROUNDING):
             continue
         mark = np.int64(1469598103934665603)
         for j in range(len(sigma)):
-            sigma[j] = ON if at.a[j] / given.full[j] > ROUNDING[turn] else OFF
+            sigma[j] = ON if at.a[j] / given.full[j] > _ROUNDING[turn] else OFF
             mark = (mark ^ np.int64(sigma[j] + 3)) * np.int64(1099511628211)
         place = (mark >> 20) % len(memory.tried)
         if memory.tried[place] == mark:
@@ -343,6 +383,6 @@ def _round(of: Problem, given: Given, memory: Memory, desk: Desk, at: State) -> 
         spare, goal = pick(desk, PATTERN), enough(memory)
         copy(at, spare)
         _decide(given, desk, sigma)
-        if _run(given, memory, desk, spare, _most(desk), goal + 4.0 * _APART * abs(goal)) == OPTIMAL:
+        if _run(given, memory, desk, spare, _most(desk), goal + 4.0 * APART * abs(goal)) == OPTIMAL:
             offer(of, given, memory, spare)
     _decide(given, desk, before)

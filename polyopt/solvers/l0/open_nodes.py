@@ -1,4 +1,4 @@
-"""What the search of :mod:`polyopt.solvers.l0.grown` knows: open nodes, its best point, gains seen."""
+"""What the search of :mod:`polyopt.solvers.l0.branch` knows: open nodes, its best point, gains seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from polyopt.operands import put
 from polyopt.solvers.l0.basis import Given, State, empty_state, within
-from polyopt.solvers.l0.grown_bound import FREE, OFF, ON, Problem
+from polyopt.solvers.l0.node import FREE, OFF, ON, Problem
 from polyopt.solvers.l0.pivots import OPTIMAL
 
 if TYPE_CHECKING:
@@ -20,19 +20,24 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 __all__ = [
-    "BASE", "BEST", "BEST_OFF", "BEST_ON", "CLOSED", "HEAP", "INTERCEPT_AT", "MADE", "MOST", "NODES",
-    "NOTHING", "OFF_SIDE", "ON_SIDE", "PATTERN", "ROOM", "ROOT", "SPARE", "STACK", "STEPS", "TOL",
-    "Desk", "Memory", "Nodes", "base_of", "desk_of", "enlarged", "enough", "first", "largest", "least",
-    "memory_of", "nodes_of", "offer", "opened", "pick", "taken",
+    "BASE", "BEST", "BEST_OFF", "BEST_ON", "CENTRE", "CLOSED", "DEEPEST", "DONE_SIDES", "GOAL", "HEAP",
+    "INTERCEPT_AT", "MADE", "MOST", "NODES", "NOTHING", "NUMBER", "OFF_PLACE", "OFF_SIDE", "ON_PLACE",
+    "ON_SIDE", "PATTERN", "ROOM", "SPARE", "STACK", "STEPS", "TOL", "Desk", "Memory", "Nodes", "desk_of",
+    "enlarged", "enough", "first", "largest", "least", "memory_of", "nodes_of", "offer", "opened", "pick",
+    "state_of", "taken",
 ]  # fmt: skip
 
 # Places in Nodes.counts: nodes in the heap, on the stack, free slots, and how many nodes the heap may have.
 HEAP, STACK, SPARE, ROOM = 0, 1, 2, 3
-# Places in Memory.counts: nodes whose children were made, nodes opened, how many of the first at most, steps.
-NODES, MADE, MOST, STEPS = 0, 1, 2, 3
+# Places in Memory.counts: nodes whose children were made, nodes opened, how many of the first at most, steps,
+# and how many centres a node may decide. Where that last number is not 0, each decision is a node of its own.
+NODES, MADE, MOST, STEPS, DEEPEST = 0, 1, 2, 3, 4
+# Places in Memory.looked, about the node whose children were made last: its number, the centre decided (-1
+# before), the places in Desk.states of its children with that centre off and on, and how many are dealt with.
+NUMBER, CENTRE, OFF_PLACE, ON_PLACE, DONE_SIDES = 0, 1, 2, 3, 4
 # Places in Memory.values: the best score, its intercept, the least bound of what is closed, the tolerance,
-# the root's bound.
-BEST, INTERCEPT_AT, CLOSED, TOL, ROOT = 0, 1, 2, 3, 4
+# and a bound that is enough.
+BEST, INTERCEPT_AT, CLOSED, TOL, GOAL = 0, 1, 2, 3, 4
 NOTHING = 1e-9  # a coefficient under this share of its cap counts as none, as in formulations.l0_data
 _ALIKE = 1e-6  # of a score: its rounding
 
@@ -57,15 +62,17 @@ class Nodes(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What is found: the best ``a`` (p,); ``gain, seen`` (2, p), off and on, as the tree's; numbers.
+    """What is found: the best ``a`` (p,), and what deciding each centre off or on gave so far.
 
-    ``tried`` has the patterns rounded to last, by their hashes.
+    ``gain`` (2, p) are rises of the bound for each unit that the centre moved, ``seen`` (2, p) their numbers.
+    ``tried`` has the patterns rounded to last, by their hashes; ``looked, counts, values`` are numbers.
     """
 
     a: Vector
     gain: Vector
     seen: Vector
     tried: Numbers
+    looked: Numbers
     counts: Numbers
     values: Vector
 
@@ -113,9 +120,10 @@ def enlarged(nodes: Nodes, slots: int) -> Nodes:
 
 def memory_of(p: int, best: float, tol: float, most: int) -> Memory:
     """Nothing seen; a point of that score is known."""
-    values = np.array([best, np.nan, np.inf, tol, 0.0])
-    counts = np.array([0, 0, most, 0])
-    return Memory(np.zeros(p), np.zeros((2, p)), np.zeros((2, p)), np.zeros(256, np.int64), counts, values)
+    return Memory(
+        np.zeros(p), np.zeros((2, p)), np.zeros((2, p)), np.zeros(256, np.int64), np.zeros(5, np.int64),
+        np.array([0, 0, most, 0, 0]), np.array([best, np.nan, np.inf, tol, np.inf]),
+    )  # fmt: skip
 
 
 def desk_of(n: int, p: int) -> Desk:
@@ -125,9 +133,9 @@ def desk_of(n: int, p: int) -> Desk:
     return Desk(states, np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(p), np.zeros((2, p)))
 
 
-def base_of(desk: Desk) -> State:
-    """The state of the node at hand, for Python."""
-    parts: Any = (part[BASE] for part in desk.states)
+def state_of(desk: Desk, place: int) -> State:
+    """One of the states, for Python."""
+    parts: Any = (part[place] for part in desk.states)
     return State(*parts)
 
 
@@ -154,7 +162,7 @@ def largest(of: Vector) -> int:
 @within
 def enough(memory: Memory) -> float:
     """A node of this bound need not be looked into."""
-    return memory.values[BEST] * (1.0 - memory.values[TOL])
+    return min(memory.values[BEST] * (1.0 - memory.values[TOL]), memory.values[GOAL])
 
 
 @within
@@ -267,8 +275,10 @@ def opened(
         # Its support, once paid for, is worth as much; what is certainly no better need not be evaluated.
         if bound + unpaid < memory.values[BEST] * (1.0 + _ALIKE):
             offer(of, given, memory, at)
-    goal, left = enough(memory), 0
-    if bound < goal:
+    goal, left, deepest, decided = enough(memory), 0, memory.counts[DEEPEST], 0
+    for j in range(len(fixed)):
+        decided += fixed[j] != FREE
+    if bound < goal and (deepest == 0 or decided < deepest):
         for j in range(len(fixed)):
             if fixed[j] != FREE:
                 continue
@@ -276,10 +286,10 @@ def opened(
             on, off = bound + 1.0 - max(rates[1, j], 0.0), bound + rates[0, j] - 1.0
             on -= 1e-15 * (abs(on) + abs(rates[1, j]) + 1.0)
             off -= 1e-15 * (abs(off) + abs(rates[0, j]) + 1.0)
-            if on >= goal:
+            if deepest == 0 and on >= goal:
                 fixed[j] = OFF
                 memory.values[CLOSED] = min(memory.values[CLOSED], on)
-            elif off >= goal:
+            elif deepest == 0 and off >= goal:
                 fixed[j] = ON
                 memory.values[CLOSED] = min(memory.values[CLOSED], off)
             elif ended != OPTIMAL or 0.0 < at.a[j] < given.full[j]:
