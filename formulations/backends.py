@@ -15,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.clock import Clock
-from formulations.native import solved_by_cvxpy, stop_at
+from formulations.highs import quiet_highs, searches_of_cvxpy
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ _STATUSES = {
     cp.USER_LIMIT: Status.ITERATION_LIMIT,
 }
 _RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
+_INTERRUPTED = ("interrupted", "userinterrupt")  # words of the solvers that answer Ctrl-C themselves
 _HAIR = 1e-9  # seconds: a limit of 0 is none to some solvers, and with this one all of them end at once
 
 
@@ -188,32 +189,49 @@ def attempt(
     -------
     Solution
         With status ``FAILED`` where there is no point and no verdict. Integer programs have no multipliers.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, if there is no point of an integer program to be kept.
     """
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
         settings |= dict.fromkeys(backend.iterations, max_iter)
     clock = Clock(seconds)
-    problem, found = program.problem, None
+    problem, found, interrupted = program.problem, None, False
+    integer = problem.is_mixed_integer()
+    if solver == "HIGHS":
+        quiet_highs()
     try:
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
             settings[backend.time] = _HAIR if clock.is_over else clock.left
-        raw = solved_by_cvxpy(chain, problem, data, verbose=verbose, settings=dict(settings))
-        stop_at(backend.word(raw))
+        # Without a warm start: a solver kept from the last solve would keep its limits, too.
+        told = {"warm_start": False, "verbose": verbose, "solver_opts": settings}
+        if integer and solver == "HIGHS":
+            raw, interrupted = _searched(lambda: chain.solve_via_data(problem, data, **told), clock)
+        else:
+            raw = chain.solve_via_data(problem, data, **told)
+            interrupted = backend.word(raw).lower() in _INTERRUPTED
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
         pass
     elapsed = clock.seconds
+    if interrupted and (found is None or found.status not in _STATUSES or not integer):
+        raise KeyboardInterrupt
     if found is None or found.status not in _STATUSES:  # neither a point nor a verdict
         return _empty(Status.FAILED, solver, elapsed, 0.0)
     problem.unpack(found)
     taken = float(found.attr.get("solve_time") or 0.0)
-    status = _status(backend, raw, _STATUSES[found.status])
+    status = Status.INTERRUPTED if interrupted else _status(backend, raw, _STATUSES[found.status])
     if status in _RULED_OUT:
         return _empty(status, solver, elapsed, taken)
     if any(variable.value is None for variable in program.variables.values()):
+        if interrupted:
+            raise KeyboardInterrupt
         return _empty(Status.FAILED, solver, elapsed, taken)
-    objective, integer = float(program.objective.value), problem.is_mixed_integer()
+    objective = float(program.objective.value)
     distance, nodes = _tree(solver, raw) if integer else (np.nan, None)
     # cvxpy minimises, up to a constant: the distance to the bound is what can be carried over.
     distance = np.maximum(distance, 0.0) if program.sense == "minimise" else -np.maximum(distance, 0.0)
@@ -228,6 +246,15 @@ def attempt(
         build_time=max(elapsed - taken, 0.0),
         solve_time=taken,
     )
+
+
+def _searched(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]:
+    """What HiGHS leaves of an integer program, and True if Ctrl-C ended it."""
+    with searches_of_cvxpy(clock) as interruptions:
+        raw = solve()
+    if raw["model_status"] == "kInterrupt":  # a word that cvxpy takes for an error
+        raw["model_status"] = "kTimeLimit"
+    return raw, any(interruptions)
 
 
 def _empty(status: Status, solver: str, elapsed: float, taken: float) -> Solution:

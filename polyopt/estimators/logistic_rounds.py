@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.clock import run_is_over
+from formulations.clock import is_out_of_time
 from polyopt.outer.logistic_paths import Candidate
 from polyopt.solvers.logistic_polytopes import sizes_down_to
 
@@ -170,7 +170,7 @@ class SearchRounds:
         self.tried += [c for c in points if c not in self.tried and self.paths.tried(c, splits[:1])]
         if self.tell is not None:
             self.tell({"fit": self.paths.made, "seconds": time.perf_counter() - self.begun})
-        return whole and not run_is_over()
+        return whole and not is_out_of_time()
 
     def _best_of(self, candidates: Sequence[Candidate], splits: Sequence[int]) -> Candidate | None:
         known = [c for c in candidates if self.paths.tried(c, splits)]

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import Run
-from formulations.runs import one_run
+from formulations.clock import running
+from formulations.solution import Status
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
@@ -98,8 +98,9 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         self._take_names(X)
         hands = self._hands(X, y, sample_weight)
         try:
-            with one_run() as run, heard_by(printer(type(self).__name__) if self.verbose else None):
-                self._fit(hands, Run(self.time_limit, run), checkpoint, resume)
+            heard = heard_by(printer(type(self).__name__) if self.verbose else None)
+            with running(Clock(self.time_limit)) as whole, heard:
+                self._fit(hands, whole, checkpoint, resume)
         finally:
             hands.close()
         self._warn_if_short()
@@ -131,7 +132,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         return Arrays(X, y, sample_weight)
 
     def _fit(
-        self, hands: Hands, whole: Run, checkpoint: str | Path | None, resume: str | Path | None
+        self, hands: Hands, whole: Clock, checkpoint: str | Path | None, resume: str | Path | None
     ) -> None:
         looks = hands.look()
         weights = self._read(looks)
@@ -148,6 +149,8 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             left = whole.left
             clock = Clock(None if left is None else left / (len(pairs) - number))
             self._fit_pair(number, hands, (float(factors[i]), float(factors[j])), clock, checkpoint, resume)
+            if self.solutions_[-1].status is Status.INTERRUPTED:
+                whole.stop()
         self.n_iter_ = max(max(each.iterations for each in self.solutions_), 1)
 
     def _begin(self, pairs: int) -> None:

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import positive, tolerance, whole
-from formulations.clock import current_run
 from formulations.solution import Solution, Status
 from polyopt.large import checkpoint as files
 from polyopt.large.held import Walk
@@ -156,9 +155,6 @@ def solve_cpm_rounds(
             save(rounds.state.known())
         status = rounds.run(max_iter, tol, save)
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    run = current_run()
-    if status is Status.TIME_LIMIT and run is not None and run.is_stopped:
         status = Status.INTERRUPTED
     state = rounds.state
     return Solution(

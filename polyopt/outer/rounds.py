@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from formulations.arguments import tolerance, whole
-from formulations.clock import run_is_over
+from formulations.clock import is_out_of_time
 from formulations.solution import Solution, Status
 from polyopt.outer.starts import TIE, best_of
 from polyopt.solvers.clock import Clock
@@ -246,7 +246,7 @@ class _Run(Generic[State]):
             for _ in range(stage.max_iter):
                 if self.made >= self.max_iter:
                     return
-                if self.best is not None and run_is_over():
+                if self.best is not None and is_out_of_time():
                     self.status = Status.TIME_LIMIT
                     return
                 found = problem.round(state, self.clock.left)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from formulations.clock import run_is_over
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import positive_factor
@@ -95,7 +94,7 @@ def minimise_priced(
             if gap <= tol * abs(value) and _is_at_rest(penalty, W, slope, ridge, tol):
                 status = Status.SOLVED
                 break
-            if clock.is_over or run_is_over():
+            if clock.is_over:
                 status = Status.TIME_LIMIT
                 break
             if len(history) >= max_iter:

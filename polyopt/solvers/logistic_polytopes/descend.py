@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize
 
-from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from polyopt.solvers.logistic_polytopes.proximal import proximal
 from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
@@ -77,7 +76,7 @@ def descend(
         for t in softness:
             W, steps = run(problem, W, clock, t, limits.after(made), tol, limits.progress_at(t))
             made += steps
-            if clock.is_over or run_is_over():
+            if clock.is_over:
                 break
         return W, made
     if problem.l1 > 0.0 and problem.support is None:
@@ -122,7 +121,7 @@ def _by_features(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> 
         slope = problem.smooth(W, sharpest, sharpest)[1][:, :-1]
         up, down = ((1.0 + _SLACK) * price[:, :-1] for price in problem.thresholds)
         wanted = ((slope < -up) | (slope > down)).any(axis=0) & ~active
-        if not wanted.any() or made >= limits.most or clock.is_over or run_is_over():
+        if not wanted.any() or made >= limits.most or clock.is_over:
             return W, made
         active |= wanted
     W, steps = _descended(problem, W, clock, limits.less(made))
@@ -151,7 +150,7 @@ def _descended(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tu
     def after_step(progress: Callable[[float], None] | None, intermediate_result: OptimizeResult) -> None:
         if progress is not None:
             progress(float(intermediate_result.fun))
-        if clock.is_over or run_is_over():
+        if clock.is_over:
             raise StopIteration
 
     for t in limits.softness:
@@ -165,7 +164,7 @@ def _descended(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tu
         )  # fmt: skip
         here = found.x[: len(here)] - found.x[len(here) :] if split else found.x
         made += int(found.nit)
-        if clock.is_over or run_is_over():
+        if clock.is_over:
             break
     W = np.zeros(problem.shape)
     W[allowed] = here

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.clock import run_is_over
 from polyopt.solvers.logistic_polytopes.smooth import Units
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def proximal(
     V = price.inward(problem.allowed(W))
     value, slope = evaluate(V)
     best, last, L, made = (value, V), [value], weight, 0
-    while made < max_iter and not (clock.is_over or run_is_over()):
+    while made < max_iter and not clock.is_over:
         for _ in range(_TRIALS):
             trial = price.shrunk(L * V - slope, L)
             moved = trial - V

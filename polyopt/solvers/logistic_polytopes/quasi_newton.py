@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.clock import run_is_over
 from polyopt.answers.doubles import FAR, exp, log
 from polyopt.compiled import njit
 
@@ -86,7 +85,7 @@ def quasi_newton(
         if progress is not None:
             for value in values[:steps].tolist():
                 progress(value)
-        if is_over or clock.is_over or run_is_over():
+        if is_over or clock.is_over:
             break
     return units.outward(state[0].reshape(W.shape)), made
 
