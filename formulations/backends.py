@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.clock import Clock
+from formulations.clock import Clock, interrupted
 from formulations.highs import quiet_highs, searches_of_cvxpy
 from formulations.solution import Solution, Status
 
@@ -199,7 +199,7 @@ def attempt(
     if max_iter is not None:
         settings |= dict.fromkeys(backend.iterations, max_iter)
     clock = Clock(seconds)
-    problem, found, interrupted = program.problem, None, False
+    problem, found, was_interrupted = program.problem, None, False
     integer = problem.is_mixed_integer()
     if solver == "HIGHS":
         quiet_highs()
@@ -210,25 +210,25 @@ def attempt(
         # Without a warm start: a solver kept from the last solve would keep its limits, too.
         told = {"warm_start": False, "verbose": verbose, "solver_opts": settings}
         if integer and solver == "HIGHS":
-            raw, interrupted = _searched(lambda: chain.solve_via_data(problem, data, **told), clock)
+            raw, was_interrupted = _searched(lambda: chain.solve_via_data(problem, data, **told), clock)
         else:
             raw = chain.solve_via_data(problem, data, **told)
-            interrupted = backend.word(raw).lower() in _INTERRUPTED
+            was_interrupted = backend.word(raw).lower() in _INTERRUPTED
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
         pass
     elapsed = clock.seconds
-    if interrupted and (found is None or found.status not in _STATUSES or not integer):
+    if was_interrupted and (found is None or found.status not in _STATUSES or not integer):
         raise KeyboardInterrupt
     if found is None or found.status not in _STATUSES:  # neither a point nor a verdict
         return _empty(Status.FAILED, solver, elapsed, 0.0)
     problem.unpack(found)
     taken = float(found.attr.get("solve_time") or 0.0)
-    status = Status.INTERRUPTED if interrupted else _status(backend, raw, _STATUSES[found.status])
+    status = interrupted() if was_interrupted else _status(backend, raw, _STATUSES[found.status])
     if status in _RULED_OUT:
         return _empty(status, solver, elapsed, taken)
     if any(variable.value is None for variable in program.variables.values()):
-        if interrupted:
+        if was_interrupted:
             raise KeyboardInterrupt
         return _empty(Status.FAILED, solver, elapsed, taken)
     objective = float(program.objective.value)

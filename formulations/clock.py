@@ -4,9 +4,8 @@ Clocks are nested. A fit makes a clock current (:func:`running`), and every cloc
 a pair of classes, a start or a fold, ends no later than it does and stops when it is stopped. A loop that
 finds its clock over ends with its best point.
 
-Ctrl-C is Python's own KeyboardInterrupt. Each loop catches it at one place, keeps its best point and says so
-in its status; a loop around it sees that status and ends as well, and an estimator stops the clock of the
-whole fit.
+Ctrl-C is Python's own KeyboardInterrupt. Each loop catches it at one place and keeps its best point. There it
+calls :func:`interrupted`, which stops the current clock, so that the loops around it end as well.
 
 Limits are for computing: seconds that happen once on a machine, as those of compilation, are left out
 (:func:`leave_out`).
@@ -22,8 +21,17 @@ from contextvars import ContextVar
 from time import time as wall_time
 
 from formulations.arguments import seconds
+from formulations.solution import Status
 
-__all__ = ["Clock", "OutOfTimeError", "current_clock", "is_out_of_time", "leave_out", "running"]
+__all__ = [
+    "Clock",
+    "OutOfTimeError",
+    "current_clock",
+    "interrupted",
+    "is_out_of_time",
+    "leave_out",
+    "running",
+]
 
 _HAIR = 1e-3  # seconds that are left at least: some solvers take a limit of 0 as no limit
 
@@ -32,13 +40,7 @@ _leaving_out = threading.Lock()
 
 
 def leave_out(passed: float) -> None:
-    """Let seconds that have passed count against no limit, in all threads of this process.
-
-    Parameters
-    ----------
-    passed : float
-        Wall-clock seconds up to now that were not spent on the computation, as those of compilation.
-    """
+    """Let seconds that have passed, as those of compilation, count against no limit in this process."""
     global _left_out
     with _leaving_out:
         _left_out += passed
@@ -144,15 +146,20 @@ def is_out_of_time() -> bool:
     return clock is not None and clock.is_over
 
 
+def interrupted() -> Status:
+    """Stop the current clock, if there is one, and return INTERRUPTED.
+
+    A loop calls it where it has caught KeyboardInterrupt and keeps its best point.
+    """
+    clock = _current.get()
+    if clock is not None:
+        clock.stop()
+    return Status.INTERRUPTED
+
+
 @contextmanager
 def running(clock: Clock) -> Iterator[Clock]:
-    """Make a clock the current one of this thread.
-
-    Parameters
-    ----------
-    clock : Clock
-        The clock.
-    """
+    """Make a clock the current one of this thread."""
     token = _current.set(clock)
     try:
         yield clock

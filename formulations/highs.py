@@ -118,7 +118,7 @@ def searches_of_cvxpy(clock: Clock) -> Iterator[list[bool]]:
     with _one_at_a_time:
         usual = highspy.Highs
 
-        class Searching(usual):  # type: ignore[misc]
+        class Searching(usual):  # type: ignore[misc, valid-type]
             def run(self) -> Any:
                 status, was_interrupted = search(self, clock, super().run)
                 interrupted.append(was_interrupted)

@@ -19,7 +19,7 @@ import numpy as np
 
 from formulations.arguments import seconds, whole_or_none
 from formulations.backends import BACKENDS, PREFERRED, attempt
-from formulations.clock import Clock
+from formulations.clock import Clock, interrupted
 from formulations.optimality import conditions
 from formulations.solution import Solution, Status
 
@@ -63,7 +63,7 @@ def solve(
     except KeyboardInterrupt:
         if run.best is None:
             raise
-        run.best = replace(run.best, status=Status.INTERRUPTED)
+        run.best = replace(run.best, status=interrupted())
     return run.answer()
 
 

@@ -79,14 +79,9 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def end_process(status: int) -> None:
-    """End the process with a status after a signal.
+    """End the process with an exit status after a signal.
 
-    Where Ctrl-C came while something was imported, Python would end by the signal in place of a status.
-
-    Parameters
-    ----------
-    status : int
-        The exit status.
+    If Ctrl-C came while something was imported, Python would end by the signal in place of a status.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -117,14 +112,9 @@ def end_if_stopped(is_cut: bool) -> None:
 
 
 def is_replaced(path: Path, keep_interrupted: bool) -> bool:
-    """Whether the result of a run that was stopped goes to a file; tells what becomes of it.
+    """Return True if the result of a command that was stopped goes to a file; tells what becomes of it.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    keep_interrupted : bool
-        Whether it is replaced if it is there.
+    A file that is there is replaced only with `keep_interrupted`.
     """
     if not path.exists() or keep_interrupted:
         tell(f"what was done by then is kept in {path}")

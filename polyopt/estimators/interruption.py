@@ -60,13 +60,7 @@ class Part:
 
     @contextmanager
     def of_fit(self, machine: _Machine) -> Iterator[None]:
-        """The machine is fitted within, told apart, and in its share of the time; it says why it ended.
-
-        Parameters
-        ----------
-        machine : estimator
-            The machine.
-        """
+        """The machine is fitted within, told apart, and in its share of the time; it says why it ended."""
         heard = machine._heard(f", {self.what} {self.number + 1} of {self.count}")
         limit = share(self.whole, self.number, self.count, self.n_jobs)
         with running(self.whole), heard, _limited(machine, limit):
@@ -78,11 +72,7 @@ def note_interruption(machine: _Fitted) -> bool:
     """Stop the clock after a fit that Ctrl-C ended, and return True if the fit fell short by that.
 
     A fit that began with the clock stopped may know only that its time was over: its status is changed here.
-
-    Parameters
-    ----------
-    machine : estimator
-        Fitted to two classes.
+    The machine is one of two classes.
     """
     clock, solutions = current_clock(), solutions_of(machine)
     if clock is None:
@@ -109,13 +99,7 @@ def broken_off() -> Iterator[None]:
 
 
 def warn_of_interruption(machine: _Fitted) -> None:
-    """Warn, once for a whole fit, that it was interrupted, and of how much is solved.
-
-    Parameters
-    ----------
-    machine : estimator
-        Fitted.
-    """
+    """Warn, once for a whole fit, that it was interrupted, and of how much is solved."""
     pairs = getattr(machine, "estimators_", None) if len(machine.classes_) > 2 else None
     if pairs is None:
         if any(found.status is Status.INTERRUPTED for found in solutions_of(machine)):

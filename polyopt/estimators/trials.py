@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 
-from formulations.clock import current_clock, is_out_of_time
+from formulations.clock import current_clock, interrupted, is_out_of_time
 from polyopt.estimators.status import FINE, status_of
 from polyopt.jobs import dealt
 from polyopt.solvers.progress import printer
@@ -226,10 +226,9 @@ def fit_whole(
         with _heard(title, verbose):
             machine.fit(X, y, **weights)
     except KeyboardInterrupt:
-        clock = current_clock()
-        if clock is None:
+        if current_clock() is None:
             raise
-        clock.stop()
+        interrupted()
         return None
     return machine if _is_whole(machine) else None
 

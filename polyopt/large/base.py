@@ -14,7 +14,6 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import running
-from formulations.solution import Status
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
@@ -149,8 +148,6 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             left = whole.left
             clock = Clock(None if left is None else left / (len(pairs) - number))
             self._fit_pair(number, hands, (float(factors[i]), float(factors[j])), clock, checkpoint, resume)
-            if self.solutions_[-1].status is Status.INTERRUPTED:
-                whole.stop()
         self.n_iter_ = max(max(each.iterations for each in self.solutions_), 1)
 
     def _begin(self, pairs: int) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.outer.descent import DescentProblem
@@ -244,7 +245,7 @@ def solve_few_faces(
                 status = found.status
                 break
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status = interrupted()
     return told(best, first, status, "steps", made, clock, history)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations import class_faces as faces
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.rounds import Stage, run_stages
@@ -167,7 +168,7 @@ def _polished(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left:
     try:
         return polish(problem, W, Clock(time_left), tol=tol, max_iter=max_iter)
     except KeyboardInterrupt:
-        point = Solution(Status.INTERRUPTED, {"W": W}, {}, problem.value(W), None, "newton", 0)
+        point = Solution(interrupted(), {"W": W}, {}, problem.value(W), None, "newton", 0)
         return _known(problem, point)
 
 

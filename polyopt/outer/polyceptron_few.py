@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from formulations.arguments import positive, whole
+from formulations.clock import interrupted
 from formulations.polyhedral import belonging
 from formulations.solution import Solution, Status
 from polyopt.certificates.polyceptron_subset import bounds_of_faces
@@ -197,7 +198,7 @@ def solve_few_polyceptron(
             status = short or ended(best, first.status)
             break
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status = interrupted()
     return told(best, first, status, "linear programs", made, clock, history)
 
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import positive, tolerance, whole, whole_or_none
+from formulations.clock import interrupted
 from formulations.matrices import dense
 from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
@@ -190,7 +191,7 @@ class _Search:
             if self.tree is None or not self.tree.is_done:
                 self._groups(size, rng)
         except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
+            self.status = interrupted()
 
     def solution(self) -> Solution:
         """What is known."""

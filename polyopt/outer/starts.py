@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
-from formulations.clock import current_clock
+from formulations.clock import current_clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.jobs import answers, call_timed
 from polyopt.solvers.clock import Clock
@@ -105,7 +105,7 @@ def _runs(
     except KeyboardInterrupt:
         if not runs:
             raise
-        return runs, Status.INTERRUPTED
+        return runs, interrupted()
     return runs, None
 
 

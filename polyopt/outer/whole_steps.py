@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.solution import Status
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def carried_out(steps: Steps, status: Status, clock: Clock) -> Status:
         steps.search_again()
     except KeyboardInterrupt:
         steps.finish()
-        status = Status.INTERRUPTED
+        status = interrupted()
     return Status.TIME_LIMIT if clock.is_over and status is Status.CONVERGED else status
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.solution import Status
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class BranchAndBound(ABC):
         try:
             return self._explore()
         except KeyboardInterrupt:
-            return Status.INTERRUPTED
+            return interrupted()
         except OutOfTime:
             return Status.TIME_LIMIT
 

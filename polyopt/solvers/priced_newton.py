@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import positive_factor
@@ -113,7 +114,7 @@ def minimise_priced(
             gap = gap_of(penalty, W, slope, ridge)
             history.append({"seconds": clock.seconds, "objective": value})
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status = interrupted()
     return Solution(
         status, {"W": W}, {}, value, value - gap, "proximal newton", len(history),
         solve_time=clock.seconds,

@@ -5,7 +5,16 @@ import threading
 
 import pytest
 
-from formulations.clock import Clock, OutOfTimeError, current_clock, is_out_of_time, leave_out, running
+from formulations.clock import (
+    Clock,
+    OutOfTimeError,
+    current_clock,
+    interrupted,
+    is_out_of_time,
+    leave_out,
+    running,
+)
+from formulations.solution import Status
 
 LONG = 1e9
 
@@ -91,3 +100,10 @@ def test_a_thread_takes_a_clock_with_it():
 def test_a_clock_takes_a_limit_and_nothing_else():
     with pytest.raises(ValueError, match="time_limit"):
         Clock(-1.0)
+
+
+def test_an_interrupted_loop_stops_the_clocks_around_it():
+    assert interrupted() is Status.INTERRUPTED  # there are none
+    with running(Clock()) as whole, running(Clock(LONG)):
+        assert interrupted() is Status.INTERRUPTED
+    assert whole.is_stopped

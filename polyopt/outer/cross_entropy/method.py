@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import seconds, whole
+from formulations.clock import interrupted
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.evaluation import Evaluator, require
 from polyopt.outer.cross_entropy.patterns import OutOfTime, PatternScores, Scored
@@ -225,7 +226,7 @@ def cross_entropy_minimize(
     except KeyboardInterrupt:
         if scores.best is None:
             raise
-        return search.result(Status.INTERRUPTED, "the search was interrupted")
+        return search.result(interrupted(), "the search was interrupted")
     return search.result()
 
 

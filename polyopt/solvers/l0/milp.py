@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance
+from formulations.clock import interrupted
 from formulations.families import best_intercept
 from formulations.highs import quiet_highs, search
 from formulations.recovery import slacks
@@ -190,11 +191,11 @@ class _Run:
                 told += 1
                 progress(self.history[told - 1])
 
-        returned, interrupted = search(self.highs, clock, meanwhile=tell)
+        returned, was_interrupted = search(self.highs, clock, meanwhile=tell)
         if returned.name == "kError":
             return Status.FAILED
         status = _STATUSES.get(self.highs.getModelStatus().name, Status.FAILED)
-        return Status.INTERRUPTED if interrupted and status is not Status.SOLVED else status
+        return interrupted() if was_interrupted and status is not Status.SOLVED else status
 
     def _watch(self, event: Any) -> None:
         said = event.data_out
