@@ -113,8 +113,10 @@ def solve_logistic_polytopes(
             record["objective"] = value
             tell(record)
         status = Status.CONVERGED if made < max_iter else Status.ITERATION_LIMIT
+        if watch.is_over:
+            status = Status.INTERRUPTED if watch.is_stopped else Status.TIME_LIMIT
         return Solution(
-            Status.TIME_LIMIT if watch.is_over else status, {"W": W}, {}, value, None, "l-bfgs", made,
+            status, {"W": W}, {}, value, None, "l-bfgs", made,
             solve_time=watch.seconds, history=tuple(records),
         )  # fmt: skip
 

@@ -49,7 +49,7 @@ def descend(
     W : ndarray of shape (K, m+1)
         Faces to begin from, not all alike; weights that are held at 0 may be anything.
     clock : Clock
-        When to stop; the best point so far is kept then.
+        When to stop; the best point so far is kept then. Ctrl-C stops it.
     softness : sequence of float
         t of the maxima, one after the other.
     max_iter : int
@@ -147,7 +147,12 @@ def _descended(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tu
         loss, slope = evaluate(plus - minus, t)
         return loss + float(price @ (plus + minus)), np.r_[slope + price, price - slope]
 
+    def point_of(x: Array) -> Array:
+        return x[: len(x) // 2] - x[len(x) // 2 :] if split else x
+
     def after_step(progress: Callable[[float], None] | None, intermediate_result: OptimizeResult) -> None:
+        nonlocal here
+        here = point_of(intermediate_result.x).copy()
         if progress is not None:
             progress(float(intermediate_result.fun))
         if clock.is_over:
@@ -157,12 +162,16 @@ def _descended(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tu
         if limits.after(made) < 1:
             break
         start = np.r_[np.maximum(here, 0.0), np.maximum(-here, 0.0)] if split else here
-        found = minimize(
-            evaluate_parts if split else evaluate, start, args=(t,), jac=True, method="L-BFGS-B",
-            bounds=bounds, callback=partial(after_step, limits.progress_at(t)),
-            options={"maxiter": limits.after(made), "maxcor": _MEMORY, "ftol": limits.tol, "gtol": 0.0},
-        )  # fmt: skip
-        here = found.x[: len(here)] - found.x[len(here) :] if split else found.x
+        try:
+            found = minimize(
+                evaluate_parts if split else evaluate, start, args=(t,), jac=True, method="L-BFGS-B",
+                bounds=bounds, callback=partial(after_step, limits.progress_at(t)),
+                options={"maxiter": limits.after(made), "maxcor": _MEMORY, "ftol": limits.tol, "gtol": 0.0},
+            )  # fmt: skip
+        except KeyboardInterrupt:  # the point after the last whole step is kept
+            clock.stop()
+            break
+        here = point_of(found.x)
         made += int(found.nit)
         if clock.is_over:
             break
