@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.clock import Clock
-from formulations.highs import quiet_highs
-from formulations.native import solved_by_cvxpy, stop_at
+from formulations.clock import Clock, interrupted
+from formulations.highs import quiet_highs, searches_of_cvxpy
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
@@ -162,6 +161,7 @@ _STATUSES = {
     cp.USER_LIMIT: Status.ITERATION_LIMIT,
 }
 _RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
+_INTERRUPTED = ("interrupted", "userinterrupt")  # words of the solvers that answer Ctrl-C themselves
 _HAIR = 1e-9  # seconds: a limit of 0 is none to some solvers, and with this one all of them end at once
 
 
@@ -192,38 +192,52 @@ def attempt(
     -------
     Solution
         With status ``FAILED`` where there is no point and no verdict. Integer programs have no multipliers.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, if there is no point of an integer program to be kept.
     """
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
         settings |= dict.fromkeys(backend.iterations, max_iter)
     clock = Clock(seconds)
-    problem, found = program.problem, None
+    problem, found, was_interrupted = program.problem, None, False
+    integer = problem.is_mixed_integer()
+    if solver == "HIGHS":
+        quiet_highs()
     try:
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
             settings[backend.time] = _HAIR if clock.is_over else clock.left
-        begins = False
-        if start is not None and solver == "HIGHS":
+        # A warm start is the caller's point: a solver kept from the last solve would keep its limits, too.
+        begins = start is not None and solver == "HIGHS"
+        if begins:
             _begin(program, data, start)
-            begins = True
-        raw = solved_by_cvxpy(
-            chain, problem, data, verbose=verbose, settings=dict(settings), warm_start=begins
-        )
-        stop_at(backend.word(raw))
+        told = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
+        if integer and solver == "HIGHS":
+            raw, was_interrupted = _searched(lambda: chain.solve_via_data(problem, data, **told), clock)
+        else:
+            raw = chain.solve_via_data(problem, data, **told)
+            was_interrupted = backend.word(raw).lower() in _INTERRUPTED
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
         pass
     elapsed = clock.seconds
+    if was_interrupted and (found is None or found.status not in _STATUSES or not integer):
+        raise KeyboardInterrupt
     if found is None or found.status not in _STATUSES:  # neither a point nor a verdict
         return _empty(Status.FAILED, solver, elapsed, 0.0)
     problem.unpack(found)
     taken = float(found.attr.get("solve_time") or 0.0)
-    status = _status(backend, raw, _STATUSES[found.status])
+    status = interrupted() if was_interrupted else _status(backend, raw, _STATUSES[found.status])
     if status in _RULED_OUT:
         return _empty(status, solver, elapsed, taken)
     if any(variable.value is None for variable in program.variables.values()):
+        if was_interrupted:
+            raise KeyboardInterrupt
         return _empty(Status.FAILED, solver, elapsed, taken)
-    objective, integer = float(program.objective.value), problem.is_mixed_integer()
+    objective = float(program.objective.value)
     distance, nodes = _tree(solver, raw) if integer else (np.nan, None)
     # cvxpy minimises, up to a constant: the distance to the bound is what can be carried over.
     distance = np.maximum(distance, 0.0) if program.sense == "minimise" else -np.maximum(distance, 0.0)
@@ -252,6 +266,15 @@ def _begin(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> No
     point.col_value = found.tolist()
     last = {"model_status": "kOptimal", "solution": point}
     program.problem._solver_cache["HIGHS"] = (None, None, last)
+
+
+def _searched(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]:
+    """What HiGHS leaves of an integer program, and True if Ctrl-C ended it."""
+    with searches_of_cvxpy(clock) as interruptions:
+        raw = solve()
+    if raw["model_status"] == "kInterrupt":  # a word that cvxpy takes for an error
+        raw["model_status"] = "kTimeLimit"
+    return raw, any(interruptions)
 
 
 def _empty(status: Status, solver: str, elapsed: float, taken: float) -> Solution:

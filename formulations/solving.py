@@ -19,9 +19,8 @@ import numpy as np
 
 from formulations.arguments import seconds, whole_or_none
 from formulations.backends import BACKENDS, PREFERRED, attempt
-from formulations.clock import Clock
+from formulations.clock import Clock, interrupted
 from formulations.optimality import conditions
-from formulations.runs import one_run
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
@@ -56,14 +55,16 @@ def solve(
     time_limit, max_iter = seconds(time_limit), whole_or_none("max_iter", max_iter)
     if "SCIP" in names:
         _require_scip()
-    with one_run() as whole:
-        run = _Run(program, time_limit, max_iter, verbose, start, options)
+    run = _Run(program, time_limit, max_iter, verbose, start, options)
+    try:
         for name in names:
             if run.ask(name):
                 break
-        found = run.answer()
-    is_cut = whole.is_stopped and found.status in (Status.TIME_LIMIT, Status.FAILED)
-    return replace(found, status=Status.INTERRUPTED) if is_cut else found
+    except KeyboardInterrupt:
+        if run.best is None:
+            raise
+        run.best = replace(run.best, status=interrupted())
+    return run.answer()
 
 
 def _checked_solver(solver: str) -> str:

@@ -1,22 +1,24 @@
-"""Pieces of work dealt out to joblib's workers, all of them a part of one run."""
+"""Pieces of work dealt out to joblib's workers, which look at the current clock of whoever deals.
+
+Workers in other processes know the deadline of the clock, and not that it was stopped later. What they had
+not finished at Ctrl-C is lost, or done here, in no time, with the clock stopped (:func:`deal`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
-from dataclasses import Field, fields, is_dataclass
-from typing import Any, TypeVar
+from contextlib import nullcontext
+from typing import Any, ClassVar, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from formulations.clock import Run, current_run
-from formulations.runs import run_here, stop_after
+from formulations.clock import Clock, current_clock, running
 from polyopt.watch import counted
 
-__all__ = ["answers", "call_in_run", "deal", "dealt", "share"]
+__all__ = ["Shipped", "answers", "call_timed", "deal", "dealt", "share"]
 
-_Task = TypeVar("_Task")
+_Task = TypeVar("_Task", bound=tuple[Any, ...])
 _Result = TypeVar("_Result")
 
 
@@ -25,14 +27,13 @@ def deal(
 ) -> list[_Result]:
     """Call a function with each of some tasks.
 
-    Workers know the run that goes on here, and end when it is over. Tasks that an interruption left out are
-    called here then, in a run that is over.
+    Tasks that Ctrl-C left out are called here then, with the clock stopped.
 
     Parameters
     ----------
     function : callable
         Takes a task.
-    tasks : sequence
+    tasks : sequence of NamedTuple
         The tasks.
     n_jobs : int, optional
         Calls made at once, as joblib counts.
@@ -53,33 +54,31 @@ def dealt(
 ) -> Iterator[tuple[int, _Result]]:
     """The same, each result with its task's number as it comes, for a caller who counts them.
 
-    After Ctrl-C that no call answered there are no more.
+    Ctrl-C stops the current clock, and there are no more results; without a current clock it is the caller's.
 
     Parameters
     ----------
     function, tasks, n_jobs
         As of :func:`deal`.
     """
-    run = current_run()
-    try:
-        yield from _results(run, function, tasks, n_jobs)
-    except KeyboardInterrupt as interrupt:
-        if run is None:
-            raise
-        stop_after(run, interrupt)
-    except BrokenExecutor:  # Ctrl-C in a terminal comes to idle workers too, which die of it
-        if run is None or not run.is_stopped:
-            raise
-
-
-def _results(
-    run: Run | None, function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
-) -> Iterator[tuple[int, _Result]]:
+    clock = current_clock()
+    # The fields of a task are sent apart: Dask's backend sends an array once to all calls that have it.
     calls = (
-        delayed(call_in_run)(run, _numbered, function, number, *_apart(task))
+        delayed(call_timed)(clock, _numbered, function, number, type(task), *task)
         for number, task in enumerate(tasks)
     )
-    yield from answers(calls, n_jobs, in_order=False)
+    try:
+        yield from answers(calls, n_jobs, in_order=False)
+    except KeyboardInterrupt:
+        if clock is None:
+            raise
+        clock.stop()
+
+
+def _numbered(
+    function: Callable[[Any], _Result], number: int, made: Callable[..., Any], *fields: Any
+) -> tuple[int, _Result]:
+    return number, function(made(*fields))
 
 
 def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) -> Generator[Any]:
@@ -103,50 +102,20 @@ def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) 
         yield from Parallel(n_jobs=n_jobs)(calls)
 
 
-def _apart(task: Any) -> tuple[Any, ...]:
-    """A task as it is sent: Dask's backend sends an array once to all calls that have it as an argument."""
-    if is_dataclass(task) and not isinstance(task, type) and all(map(_is_place, fields(task))):
-        return (type(task), *(getattr(task, field.name) for field in fields(task)))
-    return (type(task), *task) if hasattr(task, "_fields") else (None, task)
-
-
-def _is_place(field: Field[Any]) -> bool:
-    """Whether a field is one of the arguments, by its place, that make its dataclass again."""
-    return field.init and not field.kw_only
-
-
-def _numbered(
-    function: Callable[[Any], _Result], number: int, made: Callable[..., Any] | None, *task: Any
-) -> tuple[int, _Result]:
-    return number, function(task[0] if made is None else made(*task))
-
-
-def call_in_run(run: Run | None, function: Callable[..., _Result], *arguments: object) -> _Result:
-    """Call a function as a part of a run, in whatever worker.
-
-    Parameters
-    ----------
-    run : Run or None
-        The run; None for none.
-    function : callable
-        The function.
-    *arguments : object
-        What it takes.
-    """
-    if run is None:
-        return function(*arguments)
-    with run_here(run):
+def call_timed(clock: Clock | None, function: Callable[..., _Result], *arguments: object) -> _Result:
+    """Call a function with a clock as the current one, in whatever worker; None leaves it as it is."""
+    with nullcontext() if clock is None else running(clock):
         return function(*arguments)
 
 
-def share(whole: Run, number: int, count: int, n_jobs: int | None) -> float | None:
+def share(whole: Clock, number: int, count: int, n_jobs: int | None) -> float | None:
     """Seconds for one of several tasks, so that the others have as many; None without a limit.
 
     What tasks before it have not used is left to those after them.
 
     Parameters
     ----------
-    whole : Run
+    whole : Clock
         The limit for all of them.
     number, count : int
         The number of the task, from 0, and how many there are.
@@ -158,3 +127,16 @@ def share(whole: Run, number: int, count: int, n_jobs: int | None) -> float | No
         return None
     following = count - number
     return left * min(effective_n_jobs(n_jobs), following) / following
+
+
+class Shipped:
+    """A problem that joblib ships to other processes, without what each process makes for itself.
+
+    A subclass names those attributes, which in the copy have the class's values.
+    """
+
+    _own: ClassVar[tuple[str, ...]] = ("_program",)
+
+    def __getstate__(self) -> dict[str, object]:
+        """All attributes but those."""
+        return {name: value for name, value in vars(self).items() if name not in self._own}

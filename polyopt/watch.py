@@ -35,43 +35,19 @@ T = TypeVar("T")
 
 @dataclass
 class Step:
-    """A loop whose steps are counted.
-
-    Attributes
-    ----------
-    total : int
-        Steps in all.
-    what : str
-        What one is, such as ``"pair"``.
-    finished : int
-        Steps done.
-    text : str
-        What is being done.
-    """
+    """A loop whose steps are counted."""
 
     total: int
-    what: str
+    what: str  # the name of a step, such as "pair"
     finished: int = 0
-    text: str = ""
+    text: str = ""  # what is being done, in a few words
 
     def name(self, text: str) -> None:
-        """Say what is being done now.
-
-        Parameters
-        ----------
-        text : str
-            A few words.
-        """
+        """Say what is being done now."""
         self.text = text
 
     def done(self, count: int = 1) -> None:
-        """Count finished steps.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-        """
+        """Count finished steps."""
         self.finished += count
 
     def __str__(self) -> str:
@@ -127,15 +103,7 @@ def watching() -> Iterator[Watch]:
 
 @contextmanager
 def steps(total: int, what: str) -> Iterator[Step]:
-    """A loop of a known number of steps, which says itself when one is done.
-
-    Parameters
-    ----------
-    total : int
-        Steps in all.
-    what : str
-        What one is, such as ``"pair"``.
-    """
+    """A loop of `total` steps, each called `what`, which says itself when one is done."""
     step, watch = Step(total, what), _watch.get()
     if watch is None:
         yield step
@@ -152,17 +120,7 @@ def steps(total: int, what: str) -> Iterator[Step]:
 
 
 def counted(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The results that a loop gives, each counted as it comes.
-
-    Parameters
-    ----------
-    items : iterable
-        The results.
-    total : int
-        How many there are at most.
-    what : str
-        What one is.
-    """
+    """Yield the results that a loop gives, at most `total`, each counted as it comes."""
     with steps(total, what) as step:
         for item in items:
             step.done()
@@ -180,13 +138,7 @@ def current_listener() -> Listener | None:
 
 @contextmanager
 def heard_by(hearing: Listener | None) -> Iterator[None]:
-    """Let the records of all loops within be heard.
-
-    Parameters
-    ----------
-    hearing : callable or None
-        Takes a record; None leaves it to what hears them already.
-    """
+    """Let a function hear the records of all loops within; None leaves it to what hears them already."""
     token = _listener.set(hearing or _listener.get())
     try:
         yield
@@ -195,13 +147,7 @@ def heard_by(hearing: Listener | None) -> Iterator[None]:
 
 
 def tell(record: Mapping[str, float]) -> None:
-    """Tell a record of a solver's history.
-
-    Parameters
-    ----------
-    record : mapping of str to float
-        Such as ``{"iteration": 3.0, "seconds": 0.2, "objective": 1.5, "bound": 1.4}``.
-    """
+    """Tell a record of a solver's history, such as ``{"iteration": 3.0, "objective": 1.5, "bound": 1.4}``."""
     watch, hearing = _watch.get(), _listener.get()
     if watch is not None:
         watch.record = record
@@ -220,13 +166,9 @@ _seer: ContextVar[Seer | None] = ContextVar("seer", default=None)
 
 @contextmanager
 def seen_by(seeing: Seer) -> Iterator[None]:
-    """Let the points that loops within this thread pass through be seen.
+    """Let a function see the points that loops within this thread pass through.
 
-    Parameters
-    ----------
-    seeing : callable
-        Takes a record and the point's arrays by name, which change after it returns: what is to be kept is
-        copied.
+    It takes a record and the point's arrays by name, which change after it returns: it copies what it keeps.
     """
     token = _seer.set(seeing)
     try:
@@ -236,15 +178,7 @@ def seen_by(seeing: Seer) -> Iterator[None]:
 
 
 def show(record: Mapping[str, float], point: Callable[[], Mapping[str, Any]]) -> None:
-    """Show a point that a loop passes through.
-
-    Parameters
-    ----------
-    record : mapping of str to float
-        As of :func:`tell`.
-    point : callable
-        Gives the point's arrays by name; called only where somebody sees them.
-    """
+    """Show a point that a loop passes through; `point`, which makes it, is called only if it is seen."""
     seeing = _seer.get()
     if seeing is not None:
         seeing(record, point())

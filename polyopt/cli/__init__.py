@@ -21,7 +21,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from formulations.termination import Terminated, came, forget, raise_interrupted, raise_terminated
 from polyopt.cli.catalogue import catalogue
 from polyopt.cli.certify import certify
 from polyopt.cli.compare import compare
@@ -38,7 +37,16 @@ from polyopt.cli.lecture import lecture
 from polyopt.cli.predict import predict
 from polyopt.cli.rules import rules
 from polyopt.cli.show import show
-from polyopt.cli.stopping import BROKEN_PIPE, end_process, silence, status_of_stop, tell
+from polyopt.cli.stopping import (
+    BROKEN_PIPE,
+    answer_signals,
+    came,
+    end_process,
+    forget,
+    silence,
+    status_of_stop,
+    tell,
+)
 from polyopt.cli.verify import verify
 
 __all__ = ["app", "main"]
@@ -47,7 +55,7 @@ __all__ = ["app", "main"]
 _STATUSES = (
     "Exit status: 0 done; 1 a check fails (verify) or something needed is missing (doctor); 2 bad input, "
     "told in a sentence; 130 stopped by Ctrl-C; 143 stopped by SIGTERM; 141 nobody reads the output. Ctrl-C "
-    "keeps what is done by then; a second one ends at once."
+    "keeps what is done by then."
 )
 
 
@@ -57,8 +65,8 @@ class _Commands(TyperGroup):
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         try:
             return super().make_context(*arguments, **settings)
-        except KeyboardInterrupt as stop:
-            raise typer.Exit(status_of_stop(stop)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(status_of_stop()) from None
         except BrokenPipeError:  # of the help, which is printed while the options are read
             silence()
             raise typer.Exit(BROKEN_PIPE) from None
@@ -79,12 +87,12 @@ class _Commands(TyperGroup):
             raise typer.Exit(BROKEN_PIPE) from None
         except (typer.Exit, typer.Abort):
             raise  # these say how to end, and are RuntimeErrors by birth
-        except KeyboardInterrupt as stop:
-            raise typer.Exit(status_of_stop(stop)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(status_of_stop()) from None
         except Exception as error:
             # A signal may have become an error: imports do so, and C code that goes on without a value.
             if came():
-                raise typer.Exit(status_of_stop(Terminated() if came() == signal.SIGTERM else None)) from None
+                raise typer.Exit(status_of_stop()) from None
             if not isinstance(error, ValueError | OSError | RuntimeError | MemoryError):
                 raise
             say(f"error: {error}")
@@ -137,21 +145,18 @@ def _say_all(stream: Any) -> None:
 
 def main() -> None:
     """Entry point of the ``polyopt`` command."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, raise_interrupted)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, raise_terminated)
+    answer_signals()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started the command
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         _say_all(getattr(sys, name))
     try:
         app()
-    except KeyboardInterrupt as stop:  # while the commands were made of their functions
-        end_process(status_of_stop(stop))
+    except KeyboardInterrupt:  # while the commands were made of their functions
+        end_process(status_of_stop())
     except SystemExit as end:
         if end.code not in (130, 143):
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)  # all is done: Python takes a moment to end
             raise
-        end_process(143 if came() == signal.SIGTERM else end.code)
+        end_process(end.code)

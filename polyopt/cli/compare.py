@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data, complete_methods
-from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell, whole_command
+from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, raise_if_stopped, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,15 +104,16 @@ def compare(
     datasets = [load_data(text, target, form) for text in names]
     for one in datasets:
         check_faces(one, given, large)
-    with progress("", quiet), whole_command() as whole:
+    raise_if_stopped()
+    with progress("", quiet):
         found = run(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
             data_limit=data_limit, prove=prove,
         )  # fmt: skip
     _show(found, csv, json)
-    if report is not None and (not whole.is_stopped or is_replaced(report, keep_interrupted)):
+    if report is not None and (not found.interrupted or is_replaced(report, keep_interrupted)):
         _write_page(found, report, quiet)
-    end_if_stopped(whole)
+    end_if_stopped(found.interrupted)
 
 
 def _with_built_in(names: Sequence[str]) -> list[str]:
@@ -124,23 +124,21 @@ def _with_built_in(names: Sequence[str]) -> list[str]:
 
 
 def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
-    from formulations.runs import one_run
     from polyopt.cli.console import progress, say
     from polyopt.report import write_report
 
     n_steps = len({(row.data, row.method) for row in found.rows}) + 1
-    # After Ctrl-C in the comparison the page is written with what there is, and the next one ends it at once.
-    pictures = nullcontext() if found.interrupted else one_run()
-    with pictures as run, progress("method", quiet, n_steps) as step:
+    tell(f"the comparison is printed, but not written to {report}")
+    with progress("method", quiet, n_steps) as step:
 
         def drawing(text: str) -> None:
-            if run is not None and run.is_stopped:  # a page of which pictures are missing is not written
-                tell(f"the comparison is printed, but not written to {report}")
-                end_if_stopped(run)
+            if not found.interrupted:  # a page of which pictures are missing is not written
+                raise_if_stopped()
             step.name(text)
             step.done()
 
         write_report(found, report, on_step=drawing)
+    tell(f"what was done by then is kept in {report}")
     say(f"report: {report}")
 
 

@@ -8,7 +8,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
-from polyopt.cli.stopping import end_if_stopped, whole_command
+from polyopt.cli.stopping import end_if_stopped, raise_if_stopped
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 from polyopt.text import visible
 
@@ -56,9 +56,11 @@ def duals(
     check_data(data, target, form)
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
+    from formulations.solution import Status
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.settings import settings_text
     from polyopt.datasets import fit_preparation
+    from polyopt.estimators.status import status_of
     from polyopt.sensitivity import sensitivities
 
     given = options.check_settings([entry], given, others)
@@ -68,11 +70,12 @@ def duals(
     found, _ = fit_preparation(found)
     X = scaler_for(found.X, found.feature_names).transform(found.X)
     drawn = progress(f"{entry.name} on {found.name}", quiet)
-    with warnings_as_sentences(), answering_for(entry), drawn, whole_command() as run:
+    raise_if_stopped()
+    with warnings_as_sentences(), answering_for(entry), drawn:
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(named, settings, time_limit=time_limit, seed=seed).fit(X, found.y)
         frame = estimator.duals_
-    end_if_stopped(run)
+    end_if_stopped(status_of(estimator) is Status.INTERRUPTED)
     rows = _rows_of(entry, settings, frame, named)
     frame = _sorted(frame, list(rows), entry.leftovers)
     if csv:

@@ -10,13 +10,12 @@ import typer
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
 from polyopt.cli.info import probabilities_of, size_text
-from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell, whole_command
+from polyopt.cli.stopping import KeepInterrupted, came, end_if_stopped, is_replaced, raise_if_stopped, tell
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from formulations.clock import Run
     from polyopt.certificates import Certificate
     from polyopt.datasets import Dataset
     from polyopt.models import Model
@@ -83,7 +82,7 @@ def fit(
         check_target(path, option, inputs=(data,), replace_input=overwrite_input, is_alone=False)
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
-    from formulations.runs import one_run
+    from formulations.clock import Clock, running
     from polyopt.cli.columns import by_features
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.settings import settings_text
@@ -98,22 +97,21 @@ def fit(
     scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
     _make_ready(out)
-    with whole_command() as whole:
-        with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
-            with one_run(time_limit) as limited:
-                settings = entry.settings_for(X, found.y, **given)
-                machine = entry.make(named, settings, time_limit=limited.left, seed=seed)
-            estimator = machine.fit(X, found.y)
-            certificate = _certified(estimator)
-        with whole.finishing():
-            is_cut = _is_cut(estimator) or _is_left_uncalibrated(estimator, whole)
-            model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
-            if out is not None and (not is_cut or is_replaced(out, keep_interrupted)):
-                say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
+    raise_if_stopped()
+    with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
+        with running(Clock(time_limit)) as limited:
+            settings = entry.settings_for(X, found.y, **given)
+            machine = entry.make(named, settings, time_limit=limited.left, seed=seed)
+        estimator = machine.fit(X, found.y)
+        certificate = _certified(estimator)
+    is_cut = _is_cut(estimator)
+    model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
+    if out is not None and (not is_cut or is_replaced(out, keep_interrupted)):
+        say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
         _write(certificate, model, data, claim, overwrite_input)
-    end_if_stopped(whole)
+    end_if_stopped(is_cut or certificate is None)
 
 
 def _write(
@@ -161,12 +159,9 @@ def _is_cut(estimator: BaseEstimator) -> bool:
     from formulations.solution import Status
     from polyopt.estimators.status import status_of
 
-    return status_of(estimator) is Status.INTERRUPTED
-
-
-def _is_left_uncalibrated(estimator: Any, run: Run) -> bool:
-    """Whether Ctrl-C ended the folds of its calibration."""
-    return run.is_stopped and bool(getattr(estimator, "_uncalibrated", ""))
+    if status_of(estimator) is Status.INTERRUPTED:
+        return True
+    return bool(came()) and bool(getattr(estimator, "_uncalibrated", ""))  # in the folds of its calibration
 
 
 def _certified(estimator: Any) -> Certificate | None:

@@ -28,10 +28,10 @@ def lab(
     It is served to this machine alone, and to whoever has the link that is printed. Ctrl-C ends it.
     """
     import importlib.util
+    import signal
 
-    from formulations.termination import Terminated
     from polyopt.cli.console import say
-    from polyopt.cli.stopping import tell
+    from polyopt.cli.stopping import came, tell
 
     if missing := [
         name for name in ("starlette", "uvicorn", "websockets") if importlib.util.find_spec(name) is None
@@ -47,10 +47,9 @@ def lab(
         _warm(begin)
         try:
             _serve(listening, begin, browser)
-        except Terminated:
-            raise
         except KeyboardInterrupt:
-            pass
+            if came() == signal.SIGTERM:
+                raise
     say("The lab has ended.")
 
 

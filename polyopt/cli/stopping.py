@@ -1,4 +1,9 @@
-"""How a command ends that is stopped: its exit status, and a sentence on what is kept."""
+"""How a command ends that is stopped: its exit status, and a sentence on what is kept.
+
+Ctrl-C and SIGTERM raise KeyboardInterrupt in a command. A solver that catches it keeps its best point and
+says so in its status. The command goes on with that point, and :func:`end_if_stopped` ends it with the exit
+status.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +11,26 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
-
-from formulations.termination import Terminated, came
-
-if TYPE_CHECKING:
-    from formulations.clock import Run
 
 __all__ = [
     "BROKEN_PIPE",
     "KeepInterrupted",
+    "answer_signals",
+    "came",
     "end_if_stopped",
     "end_process",
+    "forget",
     "is_replaced",
+    "raise_if_stopped",
     "silence",
     "status_of_stop",
     "tell",
-    "whole_command",
 ]
 
 BROKEN_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 141
@@ -40,32 +43,45 @@ KeepInterrupted = Annotated[
 ]
 
 
-class _Told:
-    """What is kept, at the moment."""
+class _State:
+    """What is kept at the moment, in a sentence, and the first signal that came; 0 while there was none."""
 
     sentence = "nothing was written"
+    number = 0
 
 
 def tell(sentence: str) -> None:
-    """What the sentence at the end says from now on, if the command is stopped.
+    """Change the sentence at the end of a command that is stopped: what is kept from now on."""
+    _State.sentence = sentence
 
-    Parameters
-    ----------
-    sentence : str
-        What is kept.
-    """
-    _Told.sentence = sentence
+
+def came() -> int:
+    """The number of the first signal that came; 0 while there was none."""
+    return _State.number
+
+
+def forget() -> None:
+    """Forget the signal that ended another command of this process."""
+    _State.number = 0
+
+
+def answer_signals() -> None:
+    """Let Ctrl-C and SIGTERM raise KeyboardInterrupt, unless they are answered otherwise than by default."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    _State.number = _State.number or number
+    raise KeyboardInterrupt
 
 
 def end_process(status: int) -> None:
-    """End the process with a status after a signal.
+    """End the process with an exit status after a signal.
 
-    Where Ctrl-C came while something was imported, Python would end by the signal in place of a status.
-
-    Parameters
-    ----------
-    status : int
-        The exit status.
+    If Ctrl-C came while something was imported, Python would end by the signal in place of a status.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -74,62 +90,31 @@ def end_process(status: int) -> None:
     os._exit(status)
 
 
-def status_of_stop(stop: KeyboardInterrupt | None) -> int:
-    """Exit status after an exception that stopped the command; says what is kept.
-
-    Parameters
-    ----------
-    stop : KeyboardInterrupt or None
-        The exception; None for Ctrl-C that something turned into another.
-    """
-    return _end(signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
-
-
-@contextmanager
-def whole_command() -> Iterator[Run]:
-    """The run of a command; it is stopped where a signal came before it and something took it for its own.
-
-    Yields
-    ------
-    Run
-        It tells whether it was stopped.
-    """
-    from formulations.runs import one_run
-
-    with one_run() as run:
-        if came():
-            run.stop(came())
-        yield run
-
-
-def end_if_stopped(run: Run) -> None:
-    """End the command, if its run was stopped and went on to its end.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    """
-    if run.is_stopped:
-        raise typer.Exit(_end(run.signal))
-
-
-def _end(number: int) -> int:
+def status_of_stop() -> int:
+    """Exit status of a command that a signal ended; says what is kept."""
+    number = came() or signal.SIGINT
     word = "terminated" if number == signal.SIGTERM else "interrupted"
     with suppress(OSError):  # a full disk
-        typer.echo(f"{word}: {_Told.sentence}", err=True)
+        typer.echo(f"{word}: {_State.sentence}", err=True)
     return 128 + number
 
 
-def is_replaced(path: Path, keep_interrupted: bool) -> bool:
-    """Whether the result of a run that was stopped goes to a file; tells what becomes of it.
+def raise_if_stopped() -> None:
+    """Raise KeyboardInterrupt if a signal came and something else caught it, as an import may."""
+    if came():
+        raise KeyboardInterrupt
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    keep_interrupted : bool
-        Whether it is replaced if it is there.
+
+def end_if_stopped(is_cut: bool) -> None:
+    """End the command if a signal came, or cut its work short, and what was done by then is kept."""
+    if is_cut or came():
+        raise typer.Exit(status_of_stop())
+
+
+def is_replaced(path: Path, keep_interrupted: bool) -> bool:
+    """Return True if the result of a command that was stopped goes to a file; tells what becomes of it.
+
+    A file that is there is replaced only with `keep_interrupted`.
     """
     if not path.exists() or keep_interrupted:
         tell(f"what was done by then is kept in {path}")

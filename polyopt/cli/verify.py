@@ -27,7 +27,7 @@ def verify(
     with what was computed and what is expected. Exit status 1 if anything falls short.
     """
     from polyopt.cli.console import output, progress, say
-    from polyopt.cli.stopping import tell
+    from polyopt.cli.stopping import raise_if_stopped, tell
     from polyopt.files import check_target
     from polyopt.methods.registry import families
     from polyopt.verify import Check, falls_short, verification_table
@@ -41,6 +41,7 @@ def verify(
             for name in families():
                 step.name(name)
                 checks += run(seed, (name,))
+                raise_if_stopped()
                 step.done()
     finally:
         output(_WIDTH).print(verification_table(checks))
@@ -55,7 +56,9 @@ def verify(
             with progress("cross-check", quiet, len(held)) as step:
                 for check in held:
                     step.name(check.name)
-                    outcomes.append(evaluate(check, seed))
+                    outcome = evaluate(check, seed)
+                    raise_if_stopped()  # after Ctrl-C a solver's point is no answer
+                    outcomes.append(outcome)
                     step.done()
         finally:
             output().print()

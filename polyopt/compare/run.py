@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import arguments
-from formulations.clock import Clock, Run, current_run
-from formulations.runs import one_run, stop_after
+from formulations.clock import Clock, running
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.compare.comparison import Comparison, Row
@@ -104,30 +103,27 @@ def compare(
     datasets = tuple(prepare(one, seed) for one in loaded)
     race = _Race(given, range(seed, seed + seeds), time_limit, data_limit, prove, on_start, on_row)
     counts = [1 if first.published else splits for first in datasets]
-    with one_run() as run:
-        try:
-            with steps(sum(counts) * race.size, "fit") as step:
-                for name in given:
-                    race.warm_up(find_method(name), step)
-                for one, first, count in zip(loaded, datasets, counts, strict=True):
-                    for split in range(seed, seed + count):
-                        race.run(first if split == seed else prepare(one, split), split, step)
-            _end_if_stopped(run)
-        except KeyboardInterrupt as interrupt:
-            stop_after(run, interrupt)
+    interrupted = False
+    try:
+        with running(Clock()) as race.clock, steps(sum(counts) * race.size, "fit") as step:
+            for name in given:
+                race.warm_up(find_method(name), step)
+            for one, first, count in zip(loaded, datasets, counts, strict=True):
+                for split in range(seed, seed + count):
+                    race.run(first if split == seed else prepare(one, split), split, step)
+            race.end_if_stopped()
+    except KeyboardInterrupt:
+        interrupted = True
     whole = time.perf_counter() - began
     return Comparison(
-        tuple(race.rows), datasets, seed, time_limit, whole, run.is_stopped, seeds, splits, given_text(given)
+        tuple(race.rows), datasets, seed, time_limit, whole, interrupted, seeds, splits, given_text(given)
     )
-
-
-def _end_if_stopped(run: Run | None) -> None:
-    if run is not None and run.is_stopped:
-        raise KeyboardInterrupt
 
 
 class _Race:
     """Every method by every solver, on one split after the other."""
+
+    clock: Clock  # of the whole race; a fit that Ctrl-C ends stops it
 
     def __init__(
         self,
@@ -173,7 +169,7 @@ class _Race:
             best: Row | None = None
             for solver in solvers:
                 for seed in self._seeds_of(name):
-                    _end_if_stopped(current_run())
+                    self.end_if_stopped()
                     step.name(f"{name} {solver} on {data.name}")
                     if self._on_start is not None:
                         self._on_start(data.name, name, solver)
@@ -189,6 +185,11 @@ class _Race:
                         best = row
                     self._take(row)
                     step.done()
+
+    def end_if_stopped(self) -> None:
+        """Raise KeyboardInterrupt after Ctrl-C in a fit or a search of settings that kept its point."""
+        if self.clock.is_stopped:
+            raise KeyboardInterrupt
 
     def _take(self, row: Row) -> None:
         # Pictures are of the first split and seed; the others' estimators would fill the memory.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from formulations.runs import whole_or_nothing
+from formulations.clock import Clock, running
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 
 if TYPE_CHECKING:
@@ -221,8 +221,10 @@ def run(check: Crosscheck, seed: int = 0) -> Outcome:
 
     nothing = (np.nan, np.nan)
     try:
-        with whole_or_nothing():
+        with running(Clock()) as clock:
             difference, *pair = deviation(check.relation, *check.evaluate(seed))
+        if clock.is_stopped:  # a fit that kept its best point
+            raise KeyboardInterrupt
     except NotRun as reason:
         return ended("not run", np.nan, nothing, str(reason))
     except Exception as error:  # of any kind: the other checks are still to be run

@@ -29,8 +29,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import refuse_masked
-from formulations.clock import Run, current_run
-from formulations.runs import one_run
+from formulations.clock import Clock, running
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
@@ -234,21 +233,21 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             samples, codes, weights, rows = self._with_further(
                 self._select(samples, rows), codes, weights, rows, len(labels)
             )
-            with one_run() as run, self._heard(), broken_off():
+            with running(Clock()) as fit, self._heard(), broken_off():
                 if len(self.classes_) == 2:
                     signs = np.where(codes == 1, 1.0, -1.0)
-                    whole = Run(getattr(self, "time_limit", None), run)
+                    whole = Clock(getattr(self, "time_limit", None))
                     self._fit_binary(samples, signs, weights, rows)
                     note_interruption(self)
                     self._calibrate(samples, signs, weights, whole)
                 else:
                     self._fit_pairs(samples, codes, weights, rows)
-                if run.is_stopped:
+                if fit.is_stopped:
                     warn_of_interruption(self)
             self._settle()
         return self
 
-    def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Run) -> None:
+    def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Clock) -> None:
         """Find probabilities for the binary machine just fitted, where they are asked for, in time left."""
 
     def _settle(self) -> None:
@@ -280,7 +279,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         if len(earlier) == len(pairs):
             machines = earlier  # each begins with what it found
         machines = [copy(each).set_params(**asked) for each in machines]
-        whole = Run(getattr(self, "time_limit", None), current_run())
+        whole = Clock(getattr(self, "time_limit", None))
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
         tasks = [
             Pair(machine, X, codes, weights, pair, Part("pair", number, len(pairs), whole, self.n_jobs))

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import current_run
+from formulations.clock import current_clock
 from polyopt.answers.placed import Placed
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.calibration import (
@@ -34,7 +34,7 @@ from polyopt.estimators.votes import couple_pairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.clock import Run
+    from formulations.clock import Clock
     from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
     from polyopt.graphs import Graph
@@ -93,7 +93,7 @@ class CalibratedClassifier(PairwiseClassifier):
         """Move the zero of the binary scores to where they are `shift`."""
         raise NotImplementedError(f"{type(self).__name__} cannot be calibrated")
 
-    def _calibrate(self, X: Any, y: Array, weights: Array, whole: Run) -> None:
+    def _calibrate(self, X: Any, y: Array, weights: Array, whole: Clock) -> None:
         if self.calibration is None:
             return
         found = self._curve(X, y, weights, whole)
@@ -102,7 +102,7 @@ class CalibratedClassifier(PairwiseClassifier):
         else:
             self.calibration_ = found
 
-    def _curve(self, X: Any, y: Array, weights: Array, whole: Run) -> Calibration | str:
+    def _curve(self, X: Any, y: Array, weights: Array, whole: Clock) -> Calibration | str:
         """The curve for a machine of two classes, or why there is none."""
         assert self.calibration is not None
         splits = folds_of(X, y)
@@ -111,7 +111,7 @@ class CalibratedClassifier(PairwiseClassifier):
         machines = [self._for_fold() for _ in splits]
         scores = held_out_scores(machines, X, y, weights, splits, whole, self.n_jobs)
         if scores is None:
-            run = current_run()
+            run = current_clock()
             is_stopped = run is not None and run.is_stopped
             return f"{'Ctrl-C' if is_stopped else 'the time limit'} came before the end of its folds"
         return calibrate(scores, y > 0, weights, self.calibration, len(splits))

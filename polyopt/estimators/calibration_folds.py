@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.clock import Run
+    from formulations.clock import Clock
     from formulations.matrices import Array, Matrix
 
     Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -82,8 +81,7 @@ def _digests(X: Any) -> NDArray[np.uint64]:
     return found
 
 
-@dataclass(frozen=True)
-class _Fold:
+class _Fold(NamedTuple):
     """A machine, and the samples that it is fitted to and that it scores."""
 
     machine: Any
@@ -96,7 +94,7 @@ class _Fold:
 
 def held_out_scores(
     machines: Sequence[Any], X: Matrix, y: Array, weights: Array, splits: Sequence[Split],
-    whole: Run, n_jobs: int | None,
+    whole: Clock, n_jobs: int | None,
 ) -> Array | None:  # fmt: skip
     """Scores (n,) of all samples, each by the machine of the fold that held it out.
 
@@ -108,7 +106,7 @@ def held_out_scores(
         Samples, labels of -1 and +1, and weights, as the whole machine is fitted to them.
     splits : sequence of (ndarray, ndarray)
         As :func:`folds_of` gives them.
-    whole : Run
+    whole : Clock
         The limit for all folds together.
     n_jobs : int, optional
         Folds at once, as joblib counts.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import run_is_over
+from formulations.clock import is_out_of_time
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
@@ -120,7 +120,7 @@ class ExpansionClassifier(SupportClassifier):
         self.gamma_ = self._gamma_of(X, weights)
         # What is fitted keeps its own numbers: parameters may be set again before the next fit.
         self._fitted = (self.C, self.kernel, self.gamma_, self.degree, self.coef0)
-        self.solution_ = self._unsolved(y, weights) if run_is_over() else self._solved(y, weights, clock)
+        self.solution_ = self._unsolved(y, weights) if is_out_of_time() else self._solved(y, weights, clock)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
         places = np.flatnonzero(expansion)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.clock import run_is_over
+from formulations.clock import is_out_of_time
 from formulations.families import Families, margin_family
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
@@ -136,7 +136,7 @@ class HingeFit(SupportClassifier):
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
-        if run_is_over() and self.kernel != "linear":
+        if is_out_of_time() and self.kernel != "linear":
             self._fit_nothing()
             return
         geometry = cache(self._feature_space)  # made where it is first wanted, and once

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.clock import Run, current_run
-from formulations.runs import exception_of, run_here
+from formulations.clock import Clock, current_clock, running
 from formulations.solution import Status
 from polyopt.estimators.status import FINE, solutions_of
 from polyopt.jobs import share
@@ -47,7 +46,7 @@ class Part:
         What such a machine is, for whoever watches, such as ``"pair"``.
     number, count : int
         Its number, from 0, and how many there are.
-    whole : Run
+    whole : Clock
         The limit for all of them.
     n_jobs : int, optional
         Machines fitted at once, as joblib counts.
@@ -56,48 +55,31 @@ class Part:
     what: str
     number: int
     count: int
-    whole: Run
+    whole: Clock
     n_jobs: int | None
 
     @contextmanager
     def of_fit(self, machine: _Machine) -> Iterator[None]:
-        """The machine is fitted within, told apart, and in its share of the time; it says why it ended.
-
-        Parameters
-        ----------
-        machine : estimator
-            The machine.
-        """
+        """The machine is fitted within, told apart, and in its share of the time; it says why it ended."""
         heard = machine._heard(f", {self.what} {self.number + 1} of {self.count}")
         limit = share(self.whole, self.number, self.count, self.n_jobs)
-        with run_here(self.whole), heard, _limited(machine, limit):
+        with running(self.whole), heard, _limited(machine, limit):
             yield
         note_interruption(machine)
 
 
 def note_interruption(machine: _Fitted) -> bool:
-    """Say of a fit that ended in a run that was stopped why it ended, if it fell short.
+    """Stop the clock after a fit that Ctrl-C ended, and return True if the fit fell short by that.
 
-    Its solver may know only that its time was over. A solver that answered Ctrl-C itself stops the run here.
-
-    Parameters
-    ----------
-    machine : estimator
-        Fitted to two classes.
-
-    Returns
-    -------
-    bool
-        Whether it was interrupted.
+    A fit that began with the clock stopped may know only that its time was over: its status is changed here.
+    The machine is one of two classes.
     """
-    run = current_run()
-    solutions = solutions_of(machine)
-    if run is None:
+    clock, solutions = current_clock(), solutions_of(machine)
+    if clock is None:
         return False
-    if any(found.status is Status.INTERRUPTED for found in solutions) and not run.is_stopped:
-        run.stop()
-    short = [found for found in solutions if found.status not in FINE]
-    if not run.is_stopped or not short:
+    if any(found.status is Status.INTERRUPTED for found in solutions):
+        clock.stop()
+    if not clock.is_stopped or all(found.status in FINE for found in solutions):
         return False
     noted = [replace(s, status=Status.INTERRUPTED) if s.status not in FINE else s for s in solutions]
     machine.solution_ = noted if isinstance(machine.solution_, list) else noted[0]
@@ -106,30 +88,18 @@ def note_interruption(machine: _Fitted) -> bool:
 
 @contextmanager
 def broken_off() -> Iterator[None]:
-    """What finds no point in a run that was stopped was interrupted, and did not fail.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        In place of the error.
-    """
+    """Raise KeyboardInterrupt in place of a RuntimeError if the clock is stopped: there is no point."""
     try:
         yield
     except RuntimeError:
-        run = current_run()
-        if run is None or not run.is_stopped:
+        clock = current_clock()
+        if clock is None or not clock.is_stopped:
             raise
-        raise exception_of(run.signal) from None
+        raise KeyboardInterrupt from None
 
 
 def warn_of_interruption(machine: _Fitted) -> None:
-    """Warn, once for a whole fit, that it was interrupted, and of how much is solved.
-
-    Parameters
-    ----------
-    machine : estimator
-        Fitted.
-    """
+    """Warn, once for a whole fit, that it was interrupted, and of how much is solved."""
     pairs = getattr(machine, "estimators_", None) if len(machine.classes_) > 2 else None
     if pairs is None:
         if any(found.status is Status.INTERRUPTED for found in solutions_of(machine)):

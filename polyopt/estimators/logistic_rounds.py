@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.clock import run_is_over
+from formulations.clock import interrupted, is_out_of_time
 from polyopt.outer.logistic_paths import Candidate
 from polyopt.solvers.logistic_polytopes import sizes_down_to
 
@@ -62,11 +62,14 @@ class SearchRounds:
         self.begun = time.perf_counter()
 
     def run(self) -> None:
-        """All rounds, as far as the run and the budget go."""
-        for structure in self._first():
-            self._second(structure)
-        for structure in self._best_structures(self.all, _THINNED):
-            self._third(structure)
+        """All rounds, as far as the time and the budget go; Ctrl-C keeps what was tried whole."""
+        try:
+            for structure in self._first():
+                self._second(structure)
+            for structure in self._best_structures(self.all, _THINNED):
+                self._third(structure)
+        except KeyboardInterrupt:
+            interrupted()
 
     def best(self) -> Candidate | None:
         """The best candidate that is small enough, of those tried on all splits, or else on the first one."""
@@ -170,7 +173,7 @@ class SearchRounds:
         self.tried += [c for c in points if c not in self.tried and self.paths.tried(c, splits[:1])]
         if self.tell is not None:
             self.tell({"fit": self.paths.made, "seconds": time.perf_counter() - self.begun})
-        return whole and not run_is_over()
+        return whole and not is_out_of_time()
 
     def _best_of(self, candidates: Sequence[Candidate], splits: Sequence[int]) -> Candidate | None:
         known = [c for c in candidates if self.paths.tried(c, splits)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.clock import Run, current_run
+from formulations.clock import Clock
 from polyopt.estimators.interruption import note_interruption
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ def places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
     return np.flatnonzero((codes == pair[0]) | (codes == pair[1]) | (codes < 0))
 
 
-@dataclass
-class Pair:
+class Pair(NamedTuple):
     """One machine to be fitted to two of the classes in data that were checked; the second is +1.
 
     Attributes
@@ -66,7 +64,7 @@ class Pair:
         machine.n_features_in_ = samples.shape[1]
         weights = self.weights[places]
         with self.part.of_fit(machine):
-            whole = Run(getattr(machine, "time_limit", None), current_run())
+            whole = Clock(getattr(machine, "time_limit", None))
             machine._fit_binary(samples, y, weights, np.arange(len(places)))
             note_interruption(machine)
             machine._calibrate(samples, y, weights, whole)

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.runs import exception_of, one_run
+from formulations.clock import Clock, running
 from formulations.solution import Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.status import status_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.clock import Run
     from polyopt.estimators.given import SamplesLike
 
 __all__ = ["Answering", "Chosen", "ClassifierSearch", "machine_of", "told_of"]
@@ -174,11 +173,11 @@ class ClassifierSearch(Answering):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         check_labels(type(self).__name__, X, y)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        with one_run(self.time_limit) as run:
+        with running(Clock(self.time_limit)) as clock:
             chosen = self._search(X, y, weights)
             if chosen.whole is None:
-                self.status_ = Status.INTERRUPTED if run.is_stopped else Status.TIME_LIMIT
-                self.best_estimator_ = _kept(run, chosen, X, y, weights)
+                self.status_ = Status.INTERRUPTED if clock.is_stopped else Status.TIME_LIMIT
+                self.best_estimator_ = _kept(clock, chosen, X, y, weights)
                 marked(machine_of(self.best_estimator_), self.status_)
                 text = f"{type(self).__name__}: {self.status_} {chosen.told}"
                 warnings.warn(text, ConvergenceWarning, stacklevel=2)
@@ -213,10 +212,10 @@ class ClassifierSearch(Answering):
         super().__setstate__(state)
 
 
-def _kept(run: Run, chosen: Chosen, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Any:
+def _kept(clock: Clock, chosen: Chosen, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Any:
     """What a search has that did not come to its end."""
     if chosen.kept is not None:
         return chosen.kept
-    if run.is_stopped:
-        raise exception_of(run.signal)
+    if clock.is_stopped:
+        raise KeyboardInterrupt
     return chosen.start.fit(X, y, **weights)  # which ends at once

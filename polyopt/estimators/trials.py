@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 
-from formulations.clock import current_run, run_is_over
-from formulations.runs import stop_after
+from formulations.clock import current_clock, interrupted, is_out_of_time
 from polyopt.estimators.status import FINE, status_of
 from polyopt.jobs import dealt
 from polyopt.solvers.progress import printer
@@ -202,7 +201,7 @@ class Trials:
 
 def _is_whole(machine: Any) -> bool:
     """Whether a fit that has just ended came to its own end, and not to that of the run."""
-    return not run_is_over() or (hasattr(machine, "solution_") and status_of(machine) in FINE)
+    return not is_out_of_time() or (hasattr(machine, "solution_") and status_of(machine) in FINE)
 
 
 def fit_whole(
@@ -221,22 +220,20 @@ def fit_whole(
     verbose : bool or int
         Whether anybody does.
     """
-    run = current_run()
-    if run_is_over():
+    if is_out_of_time():
         return None
     try:
         with _heard(title, verbose):
             machine.fit(X, y, **weights)
-    except KeyboardInterrupt as interrupt:
-        if run is None:
+    except KeyboardInterrupt:
+        if current_clock() is None:
             raise
-        stop_after(run, interrupt)
+        interrupted()
         return None
     return machine if _is_whole(machine) else None
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(NamedTuple):
     """A candidate on a split."""
 
     machine: BaseEstimator
@@ -265,7 +262,7 @@ def _heard(title: str, verbose: bool | int) -> AbstractContextManager[None]:
 
 def _tried(trial: _Trial) -> _Found | None:
     """Fit and score; None where the run was over before that was done."""
-    if run_is_over():
+    if is_out_of_time():
         return None
     train, held = trial.split
     machine = clone(trial.machine).set_params(**trial.settings)

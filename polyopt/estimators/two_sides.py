@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from formulations.clock import Run, current_run
+from formulations.clock import Clock
 from polyopt.answers.form import Form
 from polyopt.answers.placed import Placed
 from polyopt.certificates.combine import combine
@@ -58,7 +57,7 @@ class TwoSidedClassifier(StreamedClassifier):
             self._fit_side(X, y, weights, rows, self._chosen_side())
             return
         machines = [self._one_sided() for _ in range(2)]
-        whole = Run(self.time_limit, current_run())
+        whole = Clock(self.time_limit)
         tasks = [
             _Side(machine, X, y, weights, rows, side, Part("side", number, 2, whole, self.n_jobs))
             for number, (machine, side) in enumerate(zip(machines, (1.0, -1.0), strict=True))
@@ -166,8 +165,7 @@ class TwoSidedClassifier(StreamedClassifier):
         return pd.concat(frames, ignore_index=True)
 
 
-@dataclass
-class _Side:
+class _Side(NamedTuple):
     """One machine, and what it is fitted to."""
 
     machine: TwoSidedClassifier

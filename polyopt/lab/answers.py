@@ -18,7 +18,7 @@ from polyopt.lab.tables import MOST_TEXT, columns_of
 from polyopt.lab.traces import trace_told
 
 if TYPE_CHECKING:
-    from formulations.clock import Run
+    from formulations.clock import Clock
     from polyopt.lab.fitting import Fitted
     from polyopt.watch import Listener
 
@@ -35,7 +35,7 @@ class Context:
     ----------
     message : mapping
         The client's.
-    run : Run
+    run : Clock
         By which it can be stopped.
     hear : callable
         Hears the records of solvers.
@@ -46,7 +46,7 @@ class Context:
     """
 
     message: Mapping[str, Any]
-    run: Run
+    run: Clock
     hear: Listener
     tell: Callable[..., None]
     last: Fitted | None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from formulations.clock import Run
+from formulations.clock import Clock
 from polyopt.lab import answers
 from polyopt.lab.plain import plain
 from polyopt.lab.telling import Teller
@@ -35,7 +35,7 @@ class Job:
     number: int
     op: str
     message: Mapping[str, Any]
-    run: Run = field(default_factory=Run)
+    run: Clock = field(default_factory=Clock)
 
     @property
     def who(self) -> object:
@@ -167,7 +167,7 @@ class Engine:
         try:
             with watching() as watch, Teller(job.number, self._send, watch) as teller:
                 last = None if self._last is None else self._last[1]
-                run = Run(_LONGEST, job.run)  # the time begins with the work
+                run = Clock(_LONGEST, outer=job.run)  # the time begins with the work
                 context = answers.Context(job.message, run, teller.hear, teller.tell, last)
                 told, fitted = answers.COMPUTED[job.op](context)
                 told = plain(told)

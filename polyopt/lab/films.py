@@ -13,7 +13,7 @@ from polyopt.lab.picture import drawing
 from polyopt.lab.samples import rows_held, samples_of
 
 if TYPE_CHECKING:
-    from formulations.clock import Run
+    from formulations.clock import Clock
     from polyopt.lab.fitting import Fitted
     from polyopt.lab.state import State
     from polyopt.watch import Listener
@@ -67,7 +67,7 @@ def read_values(state: State, parameter: object, values: object, count: object) 
 
 
 def film(
-    state: State, parameter: str, values: list[float], view: View, grid: tuple[int, int] | None, run: Run,
+    state: State, parameter: str, values: list[float], view: View, grid: tuple[int, int] | None, run: Clock,
     hear: Listener, tell: Callable[..., None],
 ) -> dict[str, Any]:  # fmt: skip
     """The small pictures; each is told as soon as it is there.
@@ -82,7 +82,7 @@ def film(
         Its values.
     view, grid
         As of :func:`polyopt.lab.picture.picture`.
-    run : Run
+    run : Clock
         By which it can be stopped: the pictures made by then are kept.
     hear, tell : callable
         Hears solvers' records; tells the client how far it is.

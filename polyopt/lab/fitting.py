@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from formulations.runs import run_here
+from formulations.clock import running
 from polyopt.estimators.status import solutions_of
 from polyopt.watch import heard_by, seen_by, steps
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.clock import Run
+    from formulations.clock import Clock
     from polyopt.certificates.certificate import Certificate
     from polyopt.lab.state import State
     from polyopt.methods import Method
@@ -96,7 +96,7 @@ def of_kernel(state: State) -> dict[str, Any]:
 
 
 def fit_state(
-    state: State, run: Run, hearing: Listener | None = None, *, seeing: Seer | None = None,
+    state: State, run: Clock, hearing: Listener | None = None, *, seeing: Seer | None = None,
     begin: NDArray[np.int64] | None = None,
 ) -> Fitted:  # fmt: skip
     """Solve a state and certify the answer.
@@ -105,7 +105,7 @@ def fit_state(
     ----------
     state : State
         A checked state.
-    run : Run
+    run : Clock
         What it is a part of, by which it can be stopped.
     hearing : callable, optional
         Hears the records of the solver.
@@ -122,7 +122,7 @@ def fit_state(
         The run was stopped before there was a point.
     """
     method = state.machine.entry(state.settings)
-    with _turn(run), run_here(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:
+    with _turn(run), running(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         given = {name: value for name, value in of_kernel(state).items() if value is not None}
@@ -149,7 +149,7 @@ def _fitted(state: State, method: Method, settings: dict[str, Any], begin: NDArr
 
 
 @contextmanager
-def _turn(run: Run) -> Iterator[None]:
+def _turn(run: Clock) -> Iterator[None]:
     """Wait until no other solves, and say so; a run that is stopped waits no longer."""
     if not _one_at_a_time.acquire(timeout=_LOOK):
         with steps(1, "turn") as step:

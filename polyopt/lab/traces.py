@@ -12,7 +12,7 @@ from polyopt.lab.fitting import fit_state
 from polyopt.lab.picture import drawing
 
 if TYPE_CHECKING:
-    from formulations.clock import Run
+    from formulations.clock import Clock
     from polyopt.lab.fitting import Fitted
     from polyopt.lab.state import State
     from polyopt.watch import Listener
@@ -68,7 +68,7 @@ class _Album:
         return self._best
 
 
-def trace_told(state: State, most: object, run: Run, hear: Listener) -> dict[str, Any]:
+def trace_told(state: State, most: object, run: Clock, hear: Listener) -> dict[str, Any]:
     """A state solved, with the points on the way.
 
     Parameters
@@ -77,7 +77,7 @@ def trace_told(state: State, most: object, run: Run, hear: Listener) -> dict[str
         A checked state.
     most : object
         How many steps are told at most; of more some are left out.
-    run : Run
+    run : Clock
         By which it can be stopped.
     hear : callable
         Hears the records of the solvers.
@@ -120,7 +120,7 @@ def _alternates(fitted: Fitted) -> bool:
     return takes and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
 
 
-def _from_random(fitted: Fitted, run: Run, hear: Listener) -> _Album:
+def _from_random(fitted: Fitted, run: Clock, hear: Listener) -> _Album:
     """The alternation from the state's own random assignment."""
     state, album = fitted.state, _Album()
     first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
@@ -162,7 +162,7 @@ def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> 
     }  # fmt: skip
 
 
-def _optimum(fitted: Fitted, run: Run, hear: Listener) -> dict[str, Any]:
+def _optimum(fitted: Fitted, run: Clock, hear: Listener) -> dict[str, Any]:
     """What the exact solver ends with, for the same state, and what is proven of it."""
     from dataclasses import replace
 

@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import Run
-from formulations.runs import one_run
+from formulations.clock import running
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
@@ -98,8 +97,9 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         self._take_names(X)
         hands = self._hands(X, y, sample_weight)
         try:
-            with one_run() as run, heard_by(printer(type(self).__name__) if self.verbose else None):
-                self._fit(hands, Run(self.time_limit, run), checkpoint, resume)
+            heard = heard_by(printer(type(self).__name__) if self.verbose else None)
+            with running(Clock(self.time_limit)) as whole, heard:
+                self._fit(hands, whole, checkpoint, resume)
         finally:
             hands.close()
         self._warn_if_short()
@@ -131,7 +131,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         return Arrays(X, y, sample_weight)
 
     def _fit(
-        self, hands: Hands, whole: Run, checkpoint: str | Path | None, resume: str | Path | None
+        self, hands: Hands, whole: Clock, checkpoint: str | Path | None, resume: str | Path | None
     ) -> None:
         looks = hands.look()
         weights = self._read(looks)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import positive, tolerance, whole
-from formulations.clock import current_run
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.large import checkpoint as files
 from polyopt.large.held import Walk
@@ -156,10 +156,7 @@ def solve_cpm_rounds(
             save(rounds.state.known())
         status = rounds.run(max_iter, tol, save)
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    run = current_run()
-    if status is Status.TIME_LIMIT and run is not None and run.is_stopped:
-        status = Status.INTERRUPTED
+        status = interrupted()
     state = rounds.state
     return Solution(
         status, {"W": state.best}, {}, state.reached, None, "sgd, local steps",

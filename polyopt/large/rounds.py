@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.families import Families, margin_family
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import Certificate, Claim
@@ -251,7 +252,7 @@ class Rounds:
                     limits.tol, limits.max_iter, self._clock, None if self._saver is None else save
                 )
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+            status = interrupted()
         stopped = status if status in _STOPPED else None
         if stopped is not None and self._best is not None:
             return stopped

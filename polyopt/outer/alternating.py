@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.jobs import Shipped
 from polyopt.outer.rounds import Problem, Round
-from polyopt.outer.shipped import Shipped
 from polyopt.outer.starts import generators_of
 
 if TYPE_CHECKING:

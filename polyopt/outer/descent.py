@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.solution import Solution, Status
+from polyopt.jobs import Shipped
 from polyopt.outer.rounds import Round
-from polyopt.outer.shipped import Shipped
 from polyopt.outer.starts import generators_of
 
 if TYPE_CHECKING:

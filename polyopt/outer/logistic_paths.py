@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from formulations.class_faces import Owners, shortfall
-from formulations.clock import run_is_over
+from formulations.clock import is_out_of_time
 from formulations.polyhedral import scores
 from polyopt.outer.logistic_polytopes import random_start
 from polyopt.solvers.clock import Clock
@@ -127,7 +127,7 @@ class Paths:
                     if self._budget is not None and self.made >= self._budget:
                         return False
                     faces = self._descended(candidate, split, before)
-                    if run_is_over():
+                    if is_out_of_time():
                         return False
                     known = self._found[candidate, split] = (faces, *self._held(candidate, split, faces))
                     self.made += 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations import class_faces as faces
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.rounds import Stage, run_stages
@@ -112,8 +113,10 @@ def solve_logistic_polytopes(
             record["objective"] = value
             tell(record)
         status = Status.CONVERGED if made < max_iter else Status.ITERATION_LIMIT
+        if watch.is_over:
+            status = Status.INTERRUPTED if watch.is_stopped else Status.TIME_LIMIT
         return Solution(
-            Status.TIME_LIMIT if watch.is_over else status, {"W": W}, {}, value, None, "l-bfgs", made,
+            status, {"W": W}, {}, value, None, "l-bfgs", made,
             solve_time=watch.seconds, history=tuple(records),
         )  # fmt: skip
 
@@ -167,7 +170,7 @@ def _polished(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left:
     try:
         return polish(problem, W, Clock(time_left), tol=tol, max_iter=max_iter)
     except KeyboardInterrupt:
-        point = Solution(Status.INTERRUPTED, {"W": W}, {}, problem.value(W), None, "newton", 0)
+        point = Solution(interrupted(), {"W": W}, {}, problem.value(W), None, "newton", 0)
         return _known(problem, point)
 
 

@@ -8,16 +8,14 @@ one starts, and the kernel rows that one has computed serve the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arguments import at_least, tolerance
-from formulations.clock import current_run
 from formulations.families import Families, hinge_families
 from formulations.recovery import as_costs, as_data
-from formulations.runs import one_run
 from formulations.shown import Shown, Summary
 from formulations.solution import Status
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
@@ -68,7 +66,6 @@ class PathPoint(Shown):
         return point_summary(_NAME, "B", self)
 
 
-@one_run()
 def rmm_path(
     X: MatrixLike,
     y: ArrayLike,
@@ -148,8 +145,6 @@ def rmm_path(
     def add(B: float) -> PathPoint:
         rows = hinge_families(labels, costs, B)
         solution = solve(rows, tol=tol, time_limit=clock.left)
-        if _was_stopped(solution):
-            solution = replace(solution, status=Status.INTERRUPTED)
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
         v = solution.primal.get("w", None)
         if v is None:
@@ -168,18 +163,10 @@ def rmm_path(
         svm = add(np.inf)
         for B in sorted(_usual(svm.solution, geometry) if bounds is None else bounds, reverse=True):
             step.done()
-            if clock.is_over:
+            if clock.is_over or path[-1].solution.status is Status.INTERRUPTED:
                 break
             add(float(B))
     return path
-
-
-def _was_stopped(solution: Solution) -> bool:
-    """Whether Ctrl-C ended it; the path then ends as well."""
-    run = current_run()
-    if run is not None and solution.status is Status.INTERRUPTED:
-        run.stop()
-    return run is not None and run.is_stopped and solution.status is not Status.SOLVED
 
 
 def _solver(

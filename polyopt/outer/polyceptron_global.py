@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import positive, tolerance
+from formulations.clock import interrupted
 from formulations.polyceptron_global import mixed_integer, point_of
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
@@ -105,7 +106,7 @@ def solve_polyceptron_global(
             if found.primal:
                 point = _better(problem, point, found["W"], clock)
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+            status = interrupted()
     point = problem.settled(point)
     bound = float(np.clip(bound, 0.0, point.objective))
     record = {"bound": bound, "objective": point.objective, "seconds": clock.seconds}

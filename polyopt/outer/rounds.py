@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from formulations.arguments import tolerance, whole
-from formulations.clock import run_is_over
+from formulations.clock import interrupted, is_out_of_time
 from formulations.solution import Solution, Status
 from polyopt.outer.starts import TIE, best_of
 from polyopt.solvers.clock import Clock
@@ -214,7 +214,7 @@ def run_from_many_starts(
         try:
             return finish(found, clock.left)
         except KeyboardInterrupt:
-            return replace(found, status=Status.INTERRUPTED)
+            return replace(found, status=interrupted())
 
     count = (first is not None) + n_init + (last is not None)
     return best_of(run, count, time_limit=time_limit, n_jobs=n_jobs)
@@ -246,7 +246,7 @@ class _Run(Generic[State]):
             for _ in range(stage.max_iter):
                 if self.made >= self.max_iter:
                     return
-                if self.best is not None and run_is_over():
+                if self.best is not None and is_out_of_time():
                     self.status = Status.TIME_LIMIT
                     return
                 found = problem.round(state, self.clock.left)
@@ -262,7 +262,7 @@ class _Run(Generic[State]):
         except KeyboardInterrupt:
             if self.best is None:
                 raise
-            self.status = Status.INTERRUPTED
+            self.status = interrupted()
 
     def solution(self) -> Solution:
         """The best point, with what the run took."""

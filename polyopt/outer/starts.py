@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import numpy as np
 from joblib import delayed
 
-from formulations.clock import Run, current_run
-from formulations.runs import one_run
+from formulations.clock import current_clock, interrupted
 from formulations.solution import Solution, Status
-from polyopt.jobs import answers, call_in_run
+from polyopt.jobs import answers, call_timed
 from polyopt.solvers.clock import Clock
 from polyopt.watch import counted, current_listener, heard_by
 
@@ -48,11 +46,10 @@ def best_of(
         with the number of its ``start``; ``runs`` holds the runs themselves, without multipliers;
         ``iterations`` and ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
     """
-    with one_run() as whole:
-        clock = Clock(time_limit)
-        runs, stopped = _runs(run, count, clock, Run(time_limit, whole), n_jobs)
-        if whole.is_stopped:
-            stopped = Status.INTERRUPTED
+    clock = Clock(time_limit)
+    runs, stopped = _runs(run, count, clock, n_jobs)
+    if clock.is_stopped:
+        stopped = Status.INTERRUPTED
     best = runs[number_of_best(runs)]
     return replace(
         best,
@@ -88,14 +85,14 @@ def continued(
 
 
 def _runs(
-    run: Callable[[int, float | None], Solution], count: int, clock: Clock, limit: Run, n_jobs: int | None
+    run: Callable[[int, float | None], Solution], count: int, clock: Clock, n_jobs: int | None
 ) -> tuple[list[Solution], Status | None]:
     """The runs that were made, and why no more were."""
-    here, listener, runs = current_run(), current_listener(), list[Solution]()
+    here, listener, runs = current_clock(), current_listener(), list[Solution]()
 
     def timed(number: int) -> Solution:
         with heard_by(listener):
-            return call_in_run(here, run, number, limit.left)
+            return call_timed(here, run, number, clock.left)
 
     made = answers((delayed(timed)(number) for number in range(count)), n_jobs)
     try:
@@ -108,11 +105,7 @@ def _runs(
     except KeyboardInterrupt:
         if not runs:
             raise
-        return runs, Status.INTERRUPTED
-    except BrokenExecutor:  # Ctrl-C in a terminal comes to idle workers too, which die of it
-        if not runs or not limit.is_stopped:
-            raise
-        return runs, Status.INTERRUPTED
+        return runs, interrupted()
     return runs, None
 
 

@@ -11,7 +11,6 @@ nothing.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.clock import Clock
 from formulations.highs import SIMPLEX, quiet_highs
-from formulations.native import Ear
 from formulations.solution import Status
 
 if TYPE_CHECKING:
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
 
-# Entries of A up to which nobody looks at a clock in a solve, as HiGHS calls back at every pivot. Solves of
-# nearly as many took 0.03 s at most, with 500 to 6,000 columns and 10 to 250 rows.
-_SHORT = 1 << 16
 # Tighter than HiGHS's own 1e-7: what is proven of a point is measured at 1e-6, relative to its value.
 _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 
@@ -94,8 +88,7 @@ class PersistentLP:
     Notes
     -----
     One thread. Pickled, it carries its numbers and no basis, and is built anew where it is loaded. Solves
-    from several threads wait for each other. A run that is over ends a solve of a large
-    program as a time limit does; a small one takes less than some hundredths of a second.
+    from several threads wait for each other.
 
     Raises
     ------
@@ -124,7 +117,7 @@ class PersistentLP:
 
     def __getstate__(self) -> dict[str, Any]:
         """The numbers alone: neither HiGHS's model nor its basis can travel."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_ear", "_lock")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -134,7 +127,6 @@ class PersistentLP:
         highspy = quiet_highs()
         self._lock, self._has_basis = Lock(), False
         self._highs = highspy.Highs()
-        self._ear = Ear(self._highs) if self._A.nnz > _SHORT else None
         for name, value in _OPTIONS.items():
             self._highs.setOptionValue(name, value)
         if self._highs.run() == highspy.HighsStatus.kError:
@@ -150,10 +142,6 @@ class PersistentLP:
         if self._highs.passModel(lp) == highspy.HighsStatus.kError:
             raise ValueError("HiGHS refuses the linear program: scale A, whose entries are too large")
         self._columns = np.arange(len(self._cost), dtype=np.int32)
-
-    def _heard(self) -> AbstractContextManager[None]:
-        """What HiGHS is run in."""
-        return nullcontext() if self._ear is None else self._ear.hears(Clock())
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -219,8 +207,7 @@ class PersistentLP:
         # HiGHS's clock runs on from solve to solve.
         highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
         highs.setOptionValue("objective_bound", np.inf if cutoff is None else float(cutoff))
-        with self._heard():
-            returned = highs.run()
+        returned = highs.run()
         verdict = highs.getModelStatus()
         status = _STATUSES.get(verdict.name, Status.FAILED)
         if returned.name == "kError":
@@ -253,7 +240,6 @@ _STATUSES = {
     "kInfeasible": Status.INFEASIBLE,
     "kUnbounded": Status.UNBOUNDED,
     "kTimeLimit": Status.TIME_LIMIT,
-    "kInterrupt": Status.TIME_LIMIT,
     "kIterationLimit": Status.ITERATION_LIMIT,
     "kObjectiveBound": Status.CUT_OFF,
     "kUnknown": Status.STALLED,

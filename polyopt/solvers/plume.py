@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 
 from formulations import mixture
 from formulations.arguments import one_of, tolerance, whole
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import positive_factor
@@ -232,7 +233,7 @@ def _minimise(
     try:
         methods[method](run)
     except KeyboardInterrupt:
-        run.status = Status.INTERRUPTED
+        run.status = interrupted()
     if run.value > start[1]:  # by rounding
         run.W, run.value, run.gradient = start
     bounded = objective.R is not None and objective.ridge > 0

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from formulations.arguments import at_least, one_of, positive, whole, whole_or_none
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.compiled import njit
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
@@ -306,7 +307,7 @@ def _run(
                 status = Status.TIME_LIMIT
                 break
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status = interrupted()
     return Solution(
         status, {"W": kept.W}, {}, kept.criterion, None, f"polyceptron, {name}",
         int(history[-1][unit]) if history else 0,

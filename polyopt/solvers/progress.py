@@ -12,15 +12,7 @@ _UNITS = ("iteration", "round", "epoch", "pass")
 
 
 def printer(title: str, every: float = 1.0) -> Callable[[Mapping[str, float]], None]:
-    """A ``progress`` for solvers: prints their records, no more often than each `every` seconds.
-
-    Parameters
-    ----------
-    title : str
-        What is being solved.
-    every : float
-        Seconds.
-    """
+    """A ``progress`` for solvers: prints their records after a title, once in `every` seconds at most."""
     last = time.perf_counter()
 
     def show(record: Mapping[str, float]) -> None:

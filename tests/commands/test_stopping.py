@@ -9,11 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import polyopt.cli as cli
-import polyopt.models as models
-from formulations import runs
-from formulations.clock import current_run
-from formulations.termination import raise_interrupted, raise_terminated
-from polyopt.cli import app
+from formulations.clock import current_clock
+from polyopt.cli import app, stopping
 from polyopt.estimators.svm import SVM
 from polyopt.models import load_model
 
@@ -27,17 +24,27 @@ def out(tmp_path):
     return tmp_path / "model.skops"
 
 
+SIGNALS = [(2, 130, "interrupted"), (15, 143, "terminated")]
+
+
+def signalled(number):
+    """A signal comes, as the entry point answers it."""
+    with pytest.raises(KeyboardInterrupt):
+        stopping._interrupt(number, None)
+
+
 @pytest.fixture
 def stopped(monkeypatch):
-    """Each fit of an SVM is stopped: in its run by a signal's number, or by an exception."""
+    """A signal comes in each fit of an SVM, which has a point or has none."""
 
-    def stop(how):
+    def stop(number=2, *, has_point=True):
         original = SVM._fit_binary
 
         def fit(self, *arguments):
-            if isinstance(how, BaseException):
-                raise how
-            current_run().stop(how)
+            signalled(number)
+            if not has_point:
+                raise KeyboardInterrupt
+            current_clock().stop()
             original(self, *arguments)
 
         monkeypatch.setattr(SVM, "_fit_binary", fit)
@@ -45,7 +52,7 @@ def stopped(monkeypatch):
     return stop
 
 
-@pytest.mark.parametrize(("number", "status", "word"), [(2, 130, "interrupted"), (15, 143, "terminated")])
+@pytest.mark.parametrize(("number", "status", "word"), SIGNALS)
 def test_a_stopped_fit_is_saved_to_a_new_file(stopped, out, number, status, word):
     stopped(number)
     done = run("fit", "wdbc", "--method", "svm", "--out", out)
@@ -55,26 +62,9 @@ def test_a_stopped_fit_is_saved_to_a_new_file(stopped, out, number, status, word
     assert load_model(out).method == "svm"
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_a_model_is_written_as_a_part_that_is_to_be_whole(stopped, out, monkeypatch, is_stopped):
-    """So that no signal breaks the writing off."""
-    seen, save = [], models.save_model
-
-    def watched(*arguments):
-        seen.append(current_run().is_finishing)
-        return save(*arguments)
-
-    monkeypatch.setattr(models, "save_model", watched)
-    if is_stopped:
-        stopped(2)
-    run("fit", "wdbc", "--method", "svm", "--out", out)
-    assert seen == [True]
-    assert load_model(out).method == "svm"
-
-
 def test_a_model_that_is_there_stays_unless_it_is_given_up(stopped, out):
     out.write_bytes(b"old")
-    stopped(2)
+    stopped()
     done = run("fit", "wdbc", "--method", "svm", "--out", out)
     assert done.exit_code == 130
     assert f"interrupted: {out} is as it was; --keep-interrupted" in " ".join(done.stderr.split())
@@ -84,12 +74,12 @@ def test_a_model_that_is_there_stays_unless_it_is_given_up(stopped, out):
     assert load_model(out).method == "svm"
 
 
-@pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt(), 130), (runs.Terminated(), 143)])
-def test_without_a_point_nothing_is_written(stopped, out, stop, status):
-    stopped(stop)
+@pytest.mark.parametrize(("number", "status", "word"), SIGNALS)
+def test_without_a_point_nothing_is_written(stopped, out, number, status, word):
+    stopped(number, has_point=False)
     done = run("fit", "wdbc", "--method", "svm", "--out", out)
     assert done.exit_code == status
-    assert "nothing was written" in done.stderr
+    assert f"{word}: nothing was written" in done.stderr
     assert not out.exists()
     out.write_bytes(b"old")
     done = run("fit", "wdbc", "--method", "svm", "--out", out, "--keep-interrupted")
@@ -99,14 +89,14 @@ def test_without_a_point_nothing_is_written(stopped, out, stop, status):
 
 
 def test_multipliers_of_a_stopped_fit_are_not_printed(stopped):
-    stopped(2)
+    stopped()
     done = run("duals", "--method", "svm", "--data", "wdbc")
     assert (done.exit_code, done.stdout) == (130, "")
 
 
 def test_a_stopped_comparison_writes_its_report_to_a_new_file(stopped, tmp_path):
     page = tmp_path / "page.html"
-    stopped(2)
+    stopped()
     given = ("compare", "--data", "wdbc", "--methods", "svm", "--report", page)
     done = run(*given)
     assert done.exit_code == 130
@@ -128,15 +118,15 @@ def test_a_stopped_verification_prints_what_is_proven(monkeypatch):
     def check(name, family, seed):
         seen.append(name)
         if len(seen) == 2:
-            current_run().stop(15)
+            signalled(15)
         return original(name, family, seed)
 
     monkeypatch.setattr(module, "_check_family", check)
     monkeypatch.setattr("polyopt.methods.registry.families", lambda: ("one_norm", "svm", "rmm"))
     done = run("verify")
     assert done.exit_code == 143
-    assert "2 programs proven" in done.stdout
-    assert "svm.primal" not in done.stdout
+    assert "programs proven" in done.stdout
+    assert "rmm.qp" not in done.stdout
     assert len(seen) == 2
 
 
@@ -174,19 +164,16 @@ def begun(*arguments):
     )
 
 
-# The fit tells where it is, and waits there for a signal: no clock is asked how far it has come.
+# The fit tells where it is, and waits there for a signal.
 _BEGIN = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from formulations.clock import current_run
-from polyopt.estimators.svm import SVM
-original = SVM._fit_binary
-def fit(self, *arguments):
+from polyopt.solvers.interior_point import driver
+def wait(*_):
+    driver.show = lambda *_: None
     print("here", flush=True)
-    while not current_run().is_stopped:
-        time.sleep(0.01)
-    original(self, *arguments)
-SVM._fit_binary = fit
+    time.sleep(1e4)
+driver.show = wait
 from polyopt.cli import main
 sys.argv = ["polyopt", *sys.argv[1:]]
 main()
@@ -224,8 +211,7 @@ def test_a_reader_who_leaves_is_no_error():
 @pytest.mark.parametrize("error", [ImportError, AttributeError, RuntimeError, ValueError, TypeError])
 def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, error):
     def import_that_breaks_off(*_, **__):
-        with pytest.raises(KeyboardInterrupt):
-            raise_interrupted(2, None)
+        signalled(2)
         raise error("partially initialised")
 
     monkeypatch.setattr(SVM, "_fit_binary", import_that_breaks_off)
@@ -235,46 +221,33 @@ def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, e
     assert run("fit", "nowhere.csv").exit_code == 2  # which the next command of this process knows nothing of
 
 
-@pytest.mark.parametrize(("answer", "status"), [(raise_interrupted, 130), (raise_terminated, 143)])
-def test_a_signal_that_something_took_for_its_own_stops_the_run(monkeypatch, out, answer, status):
-    def check(*_):
-        with pytest.raises(KeyboardInterrupt):
-            answer(2, None)
-
-    monkeypatch.setattr("polyopt.compare.data.check_dataset", check)
+@pytest.mark.parametrize(("number", "status", "word"), SIGNALS)
+def test_a_signal_that_something_took_for_its_own_ends_the_command(monkeypatch, out, number, status, word):
+    monkeypatch.setattr("polyopt.compare.data.check_dataset", lambda *_: signalled(number))
     done = run("fit", "wdbc", "--method", "svm", "--out", out)
     assert done.exit_code == status
-    assert "what was done by then is kept" in done.stderr
+    assert f"{word}: nothing was written" in done.stderr
 
 
-def test_without_any_point_it_is_told_which_signal_it_was(monkeypatch):
-    def fit(self, *arguments):
-        current_run().stop(signal.SIGTERM)
-        raise RuntimeError("no point")
-
-    monkeypatch.setattr(SVM, "_fit_binary", fit)
-    assert run("fit", "wdbc", "--method", "svm").exit_code == 143
-
-
-@pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt(), 130), (runs.Terminated(), 143)])
-def test_a_signal_before_the_command_begins_ends_it_as_well(monkeypatch, stop, status):
+def test_a_signal_before_the_command_begins_ends_it_as_well(monkeypatch):
     ended = []
 
     def start():
-        raise stop
+        stopping.forget()
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(cli, "app", start)
     monkeypatch.setattr(cli, "end_process", ended.append)
     cli.main()
-    assert ended == [status]
+    assert ended == [130]
 
 
-def test_sigterm_is_answered_by_the_command_alone(monkeypatch):
+def test_signals_are_answered_by_the_command_alone(monkeypatch):
     answered = []
     monkeypatch.setattr(signal, "signal", lambda number, answer: answered.append((number, answer)))
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     monkeypatch.setattr(signal, "getsignal", usual.get)
     monkeypatch.setattr(cli, "app", lambda: None)
     cli.main()
-    assert answered == [(signal.SIGINT, raise_interrupted), (signal.SIGTERM, raise_terminated)]
+    assert answered == [(signal.SIGINT, stopping._interrupt), (signal.SIGTERM, stopping._interrupt)]

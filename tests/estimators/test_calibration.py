@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import estimator_checks
 
-from formulations.clock import current_run
+from formulations.clock import current_clock
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, FaceSearch, Polyceptron
 from polyopt.estimators.calibration import agreeing, calibrate
 from polyopt.estimators.calibration_folds import folds_of
@@ -290,7 +290,7 @@ def test_a_fit_that_is_stopped_in_a_fold_keeps_the_machine_and_says_so(machine, 
     def stop_in_the_third(self, *arguments):
         calls.append(self)
         if len(calls) == 3:
-            current_run().stop()
+            current_clock().stop()
         original(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:

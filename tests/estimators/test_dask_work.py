@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -50,8 +49,7 @@ class Sent(np.ndarray):
         return np.asarray(self).__reduce_ex__(protocol)
 
 
-@dataclass
-class Sum:
+class Sum(NamedTuple):
     X: Any
     power: int
 

@@ -1,8 +1,8 @@
-"""Ctrl-C ends a whole fit, with its pairs, sides and workers, and keeps what is there."""
+"""Ctrl-C ends a whole fit, with its pairs and sides, and keeps what is there."""
 
 import warnings
-from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,8 +10,7 @@ from joblib import delayed, parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.clock import current_run
-from formulations.runs import one_run, whole_or_nothing
+from formulations.clock import Clock, current_clock, running
 from formulations.solution import Status
 from polyopt import (
     PCSLP,
@@ -69,7 +68,7 @@ def stopped_after(monkeypatch):
                 done.append(self)
                 raise KeyboardInterrupt
             if len(done) == count and how == "stopped":
-                current_run().stop()
+                current_clock().stop()
             done.append(self)
             original(self, *arguments)
 
@@ -80,12 +79,12 @@ def stopped_after(monkeypatch):
 
 @pytest.mark.cases(9, "SigmaSVM", "worst", "CrossEntropySVM")
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
-def test_a_stopped_run_has_a_point_at_once(machine):
+def test_a_stopped_clock_leaves_a_point_at_once(machine):
     X, y = three()
     for labels in (y > 0, y):
-        with one_run() as run, warnings.catch_warnings():
+        with running(Clock()) as clock, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            run.stop()
+            clock.stop()
             fitted = clone(machine).fit(X, labels)
         assert set(fitted.predict(X)) <= set(labels)
         ends = np.atleast_1d(np.array(fitted.solution_, dtype=object)).ravel()
@@ -93,9 +92,9 @@ def test_a_stopped_run_has_a_point_at_once(machine):
         assert {one.status for one in ends} <= {Status.INTERRUPTED, Status.SOLVED, Status.CONVERGED}
     # The point is one of the program's, and its certificate proves no more than is true of it.
     reached = clone(machine).fit(X, y > 0).certificate()
-    with one_run() as run, warnings.catch_warnings():
+    with running(Clock()) as clock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run.stop()
+        clock.stop()
         at_once = clone(machine).fit(X, y > 0)
     proven = at_once.certificate()
     assert proven.dual_value <= proven.primal_value
@@ -130,7 +129,7 @@ def test_an_interruption_before_there_is_a_point_is_the_callers(stopped_after):
     stopped_after(0, "raised")
     with pytest.raises(KeyboardInterrupt):
         SVM().fit(X, y > 0)
-    assert current_run() is None
+    assert current_clock() is None
 
 
 def test_pairs_after_the_whole_limit_make_no_rounds():
@@ -141,10 +140,10 @@ def test_pairs_after_the_whole_limit_make_no_rounds():
 
 
 @pytest.mark.processes
-def test_workers_in_other_processes_are_stopped_too():
+def test_workers_in_other_processes_know_a_clock_that_is_stopped():
     X, y = three()
-    with one_run() as run:
-        run.stop()
+    with running(Clock()) as clock:
+        clock.stop()
         with pytest.warns(ConvergenceWarning, match="0 of 3 pairs"):
             model = SVM(solver="exact", n_jobs=2).fit(X, y)
     assert status_of(model) is Status.INTERRUPTED
@@ -170,10 +169,11 @@ def test_a_search_that_is_broken_off_has_no_best(stopped_after):
     X, y = three()
     stopped_after(1, "stopped")
 
-    with pytest.raises(KeyboardInterrupt), whole_or_nothing():
+    with running(Clock()) as clock, pytest.warns(ConvergenceWarning, match="1 of 3 pairs"):
         SVM().fit(X, y)
-    with one_run() as run:
-        run.stop()
+    assert clock.is_stopped
+    with running(Clock()) as clock:
+        clock.stop()
         with pytest.raises(KeyboardInterrupt):
             FaceSearch(SPLA1(n_init=1), n_faces=(1, 2), cv=2).fit(X, y > 0)
 
@@ -190,33 +190,26 @@ def test_ctrl_c_ends_a_path():
 
 
 def test_shares_use_what_is_left():
-    with one_run(90.0) as run:
-        assert share(run, 0, 45, 1) == pytest.approx(2.0, rel=0.1)
-        assert share(run, 44, 45, 2) == pytest.approx(90.0, rel=0.1)
-        assert share(run, 0, 45, 2) == pytest.approx(4.0, rel=0.1)
-    with one_run() as run:
-        assert share(run, 0, 45, 1) is None
+    clock = Clock(90.0)
+    assert share(clock, 0, 45, 1) == pytest.approx(2.0, rel=0.1)
+    assert share(clock, 44, 45, 2) == pytest.approx(90.0, rel=0.1)
+    assert share(clock, 0, 45, 2) == pytest.approx(4.0, rel=0.1)
+    assert share(Clock(), 0, 45, 1) is None
 
 
-@dataclass
-class _Found:
-    what: int
-    times: int = field(init=False, default=1)
-    by: int = field(kw_only=True, default=1)
+class Task(NamedTuple):
+    number: int
+    other: Any = None
 
 
-def test_tasks_arrive_as_they_were_sent():
-    """Fields that are no arguments, or have no place among them, go with the task."""
-    tasks = [_Found(number, by=10) for number in range(3)]
-    for task in tasks:
-        task.times = 7
-    assert deal(lambda task: task.what * task.times * task.by, tasks, None, "sum") == [0, 70, 140]
+def size(task):
+    return abs(task.number)
 
 
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
 def test_a_backend_that_answers_at_the_end_alone_is_taken_as_well(backend):
     with parallel_config(backend=backend, n_jobs=2):
-        assert deal(abs, [-1, 2, -3], None, "number") == [1, 2, 3]
+        assert deal(size, [Task(-1), Task(2), Task(-3)], None, "number") == [1, 2, 3]
         assert list(answers((delayed(abs)(number) for number in (-1, 2, -3)), None)) == [1, 2, 3]
 
 
@@ -224,18 +217,19 @@ def test_what_was_done_is_dealt_out_before_the_interruption():
     seen = []
 
     def work(task):
-        seen.append(task)
-        if task == 2 and seen.count(2) == 1:
+        seen.append(task.number)
+        if task.number == 2 and seen.count(2) == 1:
             raise KeyboardInterrupt
-        return 10 * task
+        return 10 * task.number
 
+    tasks = [Task(number) for number in range(4)]
     with pytest.raises(KeyboardInterrupt):
-        deal(work, [0, 1, 2, 3], None, "piece")
+        deal(work, tasks, None, "piece")
     seen.clear()
-    with one_run() as run:
-        assert deal(work, [0, 1, 2, 3], None, "piece") == [0, 10, 20, 30]
-        assert run.is_stopped
-    assert seen == [0, 1, 2, 2, 3]  # what was left out is called in the run that is over
+    with running(Clock()) as clock:
+        assert deal(work, tasks, None, "piece") == [0, 10, 20, 30]
+        assert clock.is_stopped
+    assert seen == [0, 1, 2, 2, 3]  # what was left out is called with the clock stopped
 
 
 @pytest.mark.cases(9)

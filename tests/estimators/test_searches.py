@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
-from formulations.clock import current_run
-from formulations.runs import Terminated, one_run
+from formulations.clock import Clock, current_clock, running
 from formulations.solution import Status
 from polyopt import SPLA1, SVM, ConvexPolytopeMachine, FaceSearch, LogisticSearch, PolytopeSearch
 from polyopt.estimators.base import PairwiseClassifier
@@ -34,7 +32,7 @@ def blobs():
 
 @pytest.fixture
 def ends_in_fit(monkeypatch):
-    """The run ends when so many fits were begun: in the next, before its first step, or by an exception."""
+    """The fit ends when so many fits were begun: in the next, before its first step, or by an exception."""
 
     def end(count, how="stopped"):
         begun = []
@@ -45,8 +43,8 @@ def ends_in_fit(monkeypatch):
             if len(begun) == count + 1 and how == "raised":
                 raise KeyboardInterrupt
             if len(begun) == count + 1:
-                run = current_run()
-                run.stop() if how == "stopped" else setattr(run, "_until", 0.0)
+                clock = current_clock()
+                clock.stop() if how == "stopped" else setattr(clock, "_until", 0.0)
             return original(self, *arguments, **more)
 
         monkeypatch.setattr(PairwiseClassifier, "fit", fit)
@@ -139,9 +137,9 @@ def test_before_any_candidate_there_is_an_interruption_or_a_point(blobs, ends_in
     assert says_so(late, "late")
     assert set(late.predict(X)) <= {0, 1}
     assert len(late.results_) == 0
-    with one_run() as run:
-        run.stop(signal.SIGTERM)
-        with pytest.raises(Terminated):
+    with running(Clock()) as clock:
+        clock.stop()
+        with pytest.raises(KeyboardInterrupt):
             clone(search).fit(X, y)
     ends_in_fit(0, "raised")
     with pytest.raises(KeyboardInterrupt):
@@ -177,7 +175,7 @@ def test_more_classes_and_two_sides_say_it_of_every_part(blobs, ends_in_fit):
 
 
 class Tree(DecisionTreeClassifier):
-    """A classifier that knows of no runs."""
+    """A classifier that knows of no clocks."""
 
     def __init__(self, n_faces=2, random_state=0):
         super().__init__(max_leaf_nodes=n_faces + 1, random_state=random_state)

@@ -1,13 +1,18 @@
-"""HiGHS says nothing where answers are printed: not its name either, which 1.16 prints of itself."""
+"""HiGHS says nothing where answers are printed, its name neither, and answers Ctrl-C with its best point."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from formulations import highs, l0
+from formulations.clock import Clock
 from formulations.highs import SIMPLEX, quiet_highs
+from formulations.samples import two_blobs
+from formulations.solution import Status
 
 SOLVED = {
     "a program": """
@@ -32,10 +37,28 @@ def test_nothing_is_printed_by_the_first_solver_of_a_process(code):
 
 def test_a_program_that_is_solved_again_is_so_by_the_serial_dual_simplex_from_its_basis():
     """Options by the names that HiGHS has for them; presolve would throw the basis away."""
-    highs = quiet_highs()
-    one = highs.Highs()
+    one = quiet_highs().Highs()
     for name, value in SIMPLEX.items():
-        assert one.setOptionValue(name, value) == highs.HighsStatus.kOk, name
+        assert one.setOptionValue(name, value) == quiet_highs().HighsStatus.kOk, name
     given = [SIMPLEX[name] for name in ("output_flag", "threads", "parallel", "presolve", "solver")]
     assert given == [False, 1, "off", "off", "simplex"]
     assert SIMPLEX["simplex_strategy"] == 1  # by HiGHS's list of options: dual, serial
+
+
+def test_ctrl_c_ends_an_integer_program_with_its_best_point(monkeypatch):
+    """As far as cvxpy's HiGHS has come in a second."""
+    X, y = two_blobs(n=90, separation=0.3)
+    real = highs.search
+    monkeypatch.setattr(highs, "search", lambda solver, clock, run: (real(solver, Clock(1.0), run)[0], True))
+    kernel = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1))
+    found = l0.mixed_integer(kernel, y, 1.0).solve(time_limit=60.0)
+    assert found.status is Status.INTERRUPTED
+    assert found.bound < found.objective < np.inf
+    assert found["alpha"].shape == (90,)
+
+
+def test_the_solver_that_cvxpy_makes_is_the_usual_one_again():
+    highspy, usual = quiet_highs(), quiet_highs().Highs
+    with highs.searches_of_cvxpy(Clock()):
+        assert highspy.Highs is not usual
+    assert highspy.Highs is usual

@@ -10,7 +10,7 @@ import time
 import pytest
 from numba.extending import overload
 
-from formulations.clock import Clock, Run
+from formulations.clock import Clock
 from polyopt.compiled import njit
 from polyopt.files import temporary_folder
 
@@ -50,12 +50,12 @@ def test_compilation_counts_against_no_limit():
 
 
 def test_a_deadline_moves_by_the_compilation():
-    """A run has at least as much left as if only the other seconds had passed."""
+    """A clock has at least as much left as if only the other seconds had passed."""
     function, limit = slow_to_compile(), 1000.0
     before = time.perf_counter()
-    run = Run(limit)
+    clock = Clock(limit)
     function(2.0)
-    assert limit - (time.perf_counter() - before - SLOW) <= run.left <= limit
+    assert limit - (time.perf_counter() - before - SLOW) <= clock.left <= limit
 
 
 @pytest.fixture

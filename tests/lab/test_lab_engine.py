@@ -14,7 +14,7 @@ from helpers.lab import Client, some_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.clock import Run
+from formulations.clock import Clock
 from polyopt.lab import answers, fitting, telling
 from polyopt.lab.engine import MOST_BYTES
 from polyopt.lab.fitting import fit_state
@@ -244,7 +244,7 @@ def test_too_many_requests_are_refused(held):
 
 def test_a_stopped_solver_keeps_its_best_point_and_says_so():
     state = read_state({**GOOD, "machine": "cpm", "method": "sgd", "settings": {"max_iter": 5000}})
-    run, records = Run(), []
+    run, records = Clock(), []
 
     def hear(record):
         records.append(record)
@@ -302,8 +302,8 @@ def test_random_states_end_in_finite_numbers_that_the_certificate_does_not_contr
 
 
 def test_who_waits_for_another_solver_can_be_stopped():
-    state, run = read_state(GOOD), Run()
+    state, run = read_state(GOOD), Clock()
     run.stop()
     with fitting._one_at_a_time, pytest.raises(KeyboardInterrupt):
         fit_state(state, run)
-    assert fit_state(state, Run()).certificate.is_optimal
+    assert fit_state(state, Clock()).certificate.is_optimal

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.cpm import clusters
 
-from formulations.runs import one_run
+from formulations.clock import Clock, running
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.descent import DescentProblem
@@ -88,11 +88,11 @@ def test_the_first_round_is_made_whatever_the_time():
 
 
 @pytest.mark.parametrize("how", ["stopped", "out of time"])
-def test_a_run_that_is_over_makes_no_round_from_a_point(how):
+def test_a_fit_that_is_over_makes_no_round_from_a_point(how):
     """Nor the first one, as one in the middle of a whole fit that was stopped has no right to time."""
-    with one_run(0.0 if how == "out of time" else None) as run:
+    with running(Clock(0.0 if how == "out of time" else None)) as clock:
         if how == "stopped":
-            run.stop()
+            clock.stop()
         problem = Scripted([4.0, 3.0])
         found = run_rounds(problem, begin(5.0))
     assert problem.made == found.iterations == 0

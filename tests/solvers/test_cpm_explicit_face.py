@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from formulations import cpm
-from formulations.clock import Run
-from formulations.runs import run_here
+from formulations.clock import Clock, running
 from formulations.samples import two_blobs
 from polyopt import certify_cpm
 from polyopt.solvers.cpm.explicit_face import solve_explicit_face
@@ -35,11 +34,10 @@ def test_it_is_the_program_of_a_face_and_its_multipliers_prove_it(kind):
     assert wrong.relative_gap > 1e-8
 
 
-def test_there_is_no_point_where_squares_overflow_or_the_run_is_over():
+def test_there_is_no_point_where_squares_overflow_or_the_time_is_over():
     X, y = two_blobs(n=12)
     found = solve_explicit_face(cpm.lift(1e200 * X), y, np.ones(12))
     assert found is None or np.isfinite(found["w"]).all()
-    run = Run()
-    run.stop()
-    with run_here(run):
+    with running(Clock()) as clock:
+        clock.stop()
         assert solve_explicit_face(cpm.lift(X), y, np.ones(12)) is None

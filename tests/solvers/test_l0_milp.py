@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import signal
 from functools import cache
-from threading import Thread
 from types import SimpleNamespace
 
 import highspy
@@ -201,13 +200,7 @@ def test_highs_takes_the_start(kind):
     assert seen[0]["objective"] == pytest.approx(score, rel=1e-9)
 
 
-def test_all_is_told_of_a_run_that_ends_before_it_is_looked_at(monkeypatch):
-    class AtOnce(Thread):
-        def start(self):
-            super().start()
-            self.join()
-
-    monkeypatch.setattr("polyopt.solvers.l0.milp.Thread", AtOnce)
+def test_all_is_told_of_a_search_that_ends_before_it_is_looked_at():
     seen = []
     found = solve_l0_milp(problem("rbf", 20, seed=3), progress=seen.append)
     assert found.status is Status.SOLVED
@@ -274,7 +267,7 @@ def test_the_history_narrows(solve, monkeypatch):
 def test_a_failure_of_highs_leaves_the_start(monkeypatch):
     data = problem("rbf", 20)
     first = PatternLP(data).solve(np.arange(20) % 3 == 0)
-    monkeypatch.setattr(l0_milp._Run, "_solve", lambda self: setattr(self, "failed", True))
+    monkeypatch.setattr(l0_milp, "search", lambda *_, **__: (SimpleNamespace(name="kError"), False))
     found = solve_l0_milp(data, start=(first.alpha, first.b))
     check(data, found)
     assert found.status is Status.FAILED

@@ -361,6 +361,22 @@ def test_a_clock_that_is_over_keeps_the_start():
     assert found.objective <= problem.value(W) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(("l1", "group"), [(0.0, 0.0), (0.3, 0.0), (0.0, 0.3)])
+def test_ctrl_c_keeps_the_point_that_a_descent_has_reached(l1, group):
+    free, W = drawn(Owners(2, 2), l1)
+    problem, clock, seen = replace(free, group=group), Clock(), []
+
+    def stop(softness, value):
+        seen.append((softness, value))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    found, _ = descend(problem, W, clock, softness=(1.0, 0.3), progress=stop)
+    assert clock.is_stopped
+    assert len(seen) == 3
+    assert problem.value(found) < problem.value(W)
+
+
 # -- certificates ----------------------------------------------------------------------------
 
 

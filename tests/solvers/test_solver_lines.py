@@ -9,11 +9,9 @@ from scipy.linalg.lapack import dpotrs
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
-from formulations.runs import one_run
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.kernels import MatrixGram
-from polyopt.solvers import persistent_lp
 from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
@@ -23,7 +21,6 @@ from polyopt.solvers.interior_point.system import Regulariser, System
 from polyopt.solvers.logistic_polytopes.orthant import step_within
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
-from polyopt.solvers.persistent_lp import PersistentLP
 from polyopt.solvers.progress import printer
 
 
@@ -212,14 +209,3 @@ def test_progress_is_seen_at_once(monkeypatch):
     monkeypatch.setattr("sys.stderr", stream)
     printer("a fit", 0.0)({"seconds": 1.0, "objective": 2.0})
     assert told == ["a fit: 1.0 s, objective 2", "\n", "seen"]
-
-
-def test_a_run_that_is_over_ends_a_large_linear_program_and_looks_at_no_clock_in_a_small_one(monkeypatch):
-    def solved():
-        lp = PersistentLP(-np.ones(30), np.triu(np.ones((20, 30))), -np.inf, 1.0, 0.0, np.inf)
-        with one_run(limit=0.0):
-            return lp.solve().status
-
-    assert solved() is Status.SOLVED
-    monkeypatch.setattr(persistent_lp, "_SHORT", 0)
-    assert solved() is Status.TIME_LIMIT

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.polytope import natural_assignment, shares
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.assignments import AssignmentSearch, Open
@@ -91,7 +92,7 @@ class _Search(AssignmentSearch):
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
-            return self._record(Status.INTERRUPTED)
+            return self._record(interrupted())
 
     def _begin(self, first: Vector | None) -> None:
         """An incumbent: from the faces given, or from random ones, each by alternating.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.solution import Solution, Status
-from polyopt.outer.shipped import Shipped
+from polyopt.jobs import Shipped
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.dual import Progress, dual_machine

@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from formulations.arguments import tolerance, whole_or_none
-from formulations.clock import Run, run_is_over
+from formulations.clock import running
 from formulations.matrices import dense
 from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
-from formulations.runs import one_run
 from formulations.solution import Solution, Status
 from polyopt.certificates.cpm_groups import bound_of_groups, costs_in_groups
 from polyopt.jobs import dealt, share
@@ -133,9 +132,8 @@ def solve_cpm_groups(
         max_nodes = max(_WORK // size**2, 1)
     if not ((y > 0).any() and (y < 0).any()):
         raise ValueError("y must hold both classes, -1 and +1: with one of them there is nothing to assign")
-    with one_run(time_limit) as run:
-        clock = Clock(time_limit)
-        search = _Groups(X, y, as_costs(C, len(y)), n_faces, clock, run, seed, known)
+    with running(Clock(time_limit)) as clock:
+        search = _Groups(X, y, as_costs(C, len(y)), n_faces, clock, seed, known)
         search.begin(size)
         search.together()
         search.bound(max_nodes, n_jobs)
@@ -168,7 +166,6 @@ class _Groups:
     C: Vector
     n_faces: int
     clock: Clock
-    run: Run
     seed: int
     known: Sequence[Vector]
 
@@ -203,7 +200,7 @@ class _Groups:
 
     def together(self) -> None:
         """Bound all samples together, where they are not a group anyway and groups are not solved."""
-        if self.m == 1 or self.n_faces == 1 or self.X.shape[1] <= MOST_FEATURES or self.run.is_over:
+        if self.m == 1 or self.n_faces == 1 or self.X.shape[1] <= MOST_FEATURES or self.clock.is_over:
             return
         try:
             self.whole = bound_by_neighbours(
@@ -211,11 +208,11 @@ class _Groups:
                 Clock(self._until(_NEIGHBOURS)), self.seed,
             )  # fmt: skip
         except KeyboardInterrupt:
-            self.run.stop()
+            self.clock.stop()
 
     def bound(self, max_nodes: int | None, n_jobs: int | None) -> None:
         """Bound the groups, one after the other or at once."""
-        until = Run(self._until(_GROUPS), self.run)
+        until = Clock(self._until(_GROUPS))
         costs = costs_in_groups(self.C, self.m)
         tasks = []
         # Starts of their own take longer in a large group than its bound.
@@ -234,7 +231,7 @@ class _Groups:
         faces = [found.W for found in self.found if found.W is not None][:_TRIED]
         faces.sort(key=lambda W: objective(self.X, self.y, W, self.C))
         for W in faces[:_BEST]:
-            if self.run.is_over:
+            if self.clock.is_over:
                 break
             assignment = np.where(self.y > 0, self._scores(W).argmax(axis=1), -1)
             other = run_rounds(self.problem, assignment, max_iter=_ROUNDS, time_limit=self.clock.left)
@@ -263,7 +260,7 @@ class _Groups:
     # -- parts ---------------------------------------------------------------------------------
 
     def _status(self) -> Status:
-        if self.run.is_stopped:
+        if self.clock.is_stopped:
             return Status.INTERRUPTED
         ends = {found.status for found in self.found} or {Status.TIME_LIMIT}
         for limit in (Status.INTERRUPTED, Status.TIME_LIMIT, Status.ITERATION_LIMIT):
@@ -304,9 +301,9 @@ class _Task(NamedTuple):
     start: Vector | None
 
 
-def _searched(task: _Task, until: Run, max_nodes: int | None, n_jobs: int | None) -> _Found:
+def _searched(task: _Task, until: Clock, max_nodes: int | None, n_jobs: int | None) -> _Found:
     """Bound a group's program, in whatever worker."""
-    if until.is_over or run_is_over():
+    if until.is_over:
         return _Found(0.0, None, 0, Status.TIME_LIMIT)
     found = solve_cpm_global(
         task.X, task.y, task.C, task.n_faces, tol=_CLOSE, max_nodes=max_nodes, seed=task.seed,

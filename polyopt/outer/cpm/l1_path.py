@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import at_least, tolerance, whole, within
-from formulations.clock import current_run
 from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, check_assignment
 from formulations.recovery import as_costs, as_data
-from formulations.runs import one_run
 from formulations.shown import Shown, Summary
 from formulations.solution import Status
 from polyopt.certificates.cpm import certify_cpm
@@ -83,7 +81,6 @@ class L1Point(Shown):
         return self.penalty.features(self.solution["W"])
 
 
-@one_run()
 def l1_path(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, n_faces: int = 3, prices: Sequence[float] | None = None,
     *, penalty: FacePenalty | None = None, grouped: float = 0.0, assignment: ArrayLike | None = None,
@@ -145,7 +142,10 @@ def l1_path(
         free = PolytopeProblem(X, labels, costs, K, engine="dual", tol=_START_GAP)
         begin = [Stage(free, max_iter)]
         count = whole("n_init", n_init) if K > 1 else 1
-        state = run_from_many_starts(begin, n_init=count, seed=seed, time_limit=clock.left)["assignment"]
+        begun = run_from_many_starts(begin, n_init=count, seed=seed, time_limit=clock.left)
+        if begun.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        state = begun["assignment"]
     if prices is None:
         dearest = _dearest(X, labels, costs[:, None] * answers(labels, K, state), shape, grouped)
         prices = np.geomspace(_SPAN * dearest, dearest, _POINTS).tolist()
@@ -171,7 +171,7 @@ def l1_path(
             )
             path.append(L1Point(price, own, found, certificate))
             step.done()
-            if _was_stopped(found):
+            if found.status is Status.INTERRUPTED:
                 break
     return path
 
@@ -196,11 +196,3 @@ def _dearest(X: Matrix, y: Vector, caps: Vector, shape: FacePenalty, grouped: fl
         middle = 0.5 * (low + high)
         low, high = (middle, high) if is_worth(middle) else (low, middle)
     return high
-
-
-def _was_stopped(solution: Solution) -> bool:
-    """Whether Ctrl-C ended it; the path then ends as well."""
-    run = current_run()
-    if run is not None and solution.status is Status.INTERRUPTED:
-        run.stop()
-    return run is not None and run.is_stopped

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from joblib import effective_n_jobs
 
+from formulations.clock import interrupted
 from formulations.matrices import dense
 from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
@@ -162,7 +163,7 @@ class _Search(AssignmentSearch):
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
-            return self._record(Status.INTERRUPTED)
+            return self._record(interrupted())
 
     def _priced(self, prices: PriceSearch, max_nodes: int | None) -> bool:
         """Rounds of prices, until they bring nothing more; whether they close the gap."""

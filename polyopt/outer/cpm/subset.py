@@ -15,6 +15,7 @@ import numpy as np
 
 from formulations import cpm
 from formulations.arguments import as_costs, whole
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.cpm.problem import PolytopeProblem
@@ -86,7 +87,7 @@ def search_subset(
         if search.best is None:
             raise
         search.stop()
-        return search, Status.INTERRUPTED
+        return search, interrupted()
 
 
 @dataclass
@@ -257,7 +258,7 @@ def solve_cpm_subset(
             proving, first["assignment"], max_iter=min(_ROUNDS, max_iter - made), time_limit=clock.left
         )
     except KeyboardInterrupt:  # before there was a first round
-        return replace(first, status=Status.INTERRUPTED)
+        return replace(first, status=interrupted())
     status = last.status
     if status is Status.CONVERGED and last.bound is not None:
         is_proven = last.objective - last.bound <= tol * last.objective

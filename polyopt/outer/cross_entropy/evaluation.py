@@ -9,8 +9,8 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from joblib import delayed
 
-from formulations.clock import current_run
-from polyopt.jobs import answers, call_in_run
+from formulations.clock import current_clock
+from polyopt.jobs import answers, call_timed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,9 +86,9 @@ class Evaluator:
         if self.batch:
             yield from self._of_batch(patterns, threshold, elite)
             return
-        run = delayed(call_in_run)
+        run = delayed(call_timed)
         tasks = (
-            run(current_run(), _evaluate, self._score, self._at_once, self._errors, pattern)
+            run(current_clock(), _evaluate, self._score, self._at_once, self._errors, pattern)
             for pattern in patterns
         )
         outcomes = answers(tasks, self._n_jobs)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import seconds, whole
-from formulations.clock import current_run
+from formulations.clock import interrupted
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.evaluation import Evaluator, require
 from polyopt.outer.cross_entropy.patterns import OutOfTime, PatternScores, Scored
@@ -220,14 +220,13 @@ def cross_entropy_minimize(
     try:
         search.run(given, restarts + 1, np.random.default_rng(random_state))
     except OutOfTime:
-        run = current_run()
-        if run is not None and run.is_stopped:
+        if clock.is_stopped:
             return search.result(Status.INTERRUPTED, "the search was interrupted")
         return search.result(Status.TIME_LIMIT, f"the limit of {time_limit} seconds has passed")
     except KeyboardInterrupt:
         if scores.best is None:
             raise
-        return search.result(Status.INTERRUPTED, "the search was interrupted")
+        return search.result(interrupted(), "the search was interrupted")
     return search.result()
 
 

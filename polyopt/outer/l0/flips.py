@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.starts import TIE
@@ -95,6 +96,7 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
                 return there
             here = there
     except KeyboardInterrupt:
+        interrupted()
         return replace(here, interrupted=True)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.clock import interrupted
 from formulations.shown import Shown, Summary, Table
 from formulations.solution import Solution, Status
 from polyopt.certificates.l0 import score_bound
@@ -159,7 +160,7 @@ def solve_l0(
             if ended is Status.INTERRUPTED or clock.is_over or search.is_optimal:
                 break
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status = interrupted()
     solution = _solution(data, search.pattern, relaxation, status, f"cross-entropy ({search})", clock)
     iterations = sum(found.iterations for found in search.found)
     return replace(solution, iterations=iterations, history=tuple(search.history)), search.told()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import tolerance, whole
+from formulations.clock import interrupted
 from formulations.polytope import check_assignment
 from formulations.recovery import as_costs
 from formulations.solution import Solution, Status
@@ -131,7 +132,7 @@ def solve_cpm_dual(
                 break
             machine.climb(tol)
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status = interrupted()
     if status is not Status.SOLVED:
         machine.check()
     return Solution(

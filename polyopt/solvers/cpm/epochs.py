@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.watch import tell
 
@@ -81,7 +82,7 @@ class Epochs(ABC):
                     return Status.TIME_LIMIT if over else Status.CONVERGED
         except KeyboardInterrupt:
             self.measure()
-            return Status.INTERRUPTED
+            return interrupted()
         return Status.ITERATION_LIMIT
 
     def solution(self, status: Status, objective: float, solver: str, clock: Clock) -> Solution:

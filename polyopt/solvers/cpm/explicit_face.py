@@ -17,7 +17,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.backends import BACKENDS
-from formulations.native import by_clarabel
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
@@ -85,12 +84,15 @@ def ask_clarabel(
     """What Clarabel says of min ½ x'Px + c·x with b − Ax in the cones; None where it left no point."""
     import clarabel
 
+    if clock.is_over:
+        return None
     told = clarabel.DefaultSettings()
     told.verbose = False
     for name, value in BACKENDS["CLARABEL"].settings.items():
         if hasattr(told, name):  # one of them is cvxpy's own
             setattr(told, name, value)
-    found = by_clarabel(P, c, A, b, cones, told, clock)
+    told.time_limit = clock.left if clock.left is not None else np.inf
+    found = clarabel.DefaultSolver(P, c, A, b, cones, told).solve()
     return found if str(found.status) in _ENDS else None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance, whole_or_none
+from formulations.clock import interrupted
 from formulations.solution import Solution, Status
 from polyopt.kernels import as_gram
 from polyopt.solvers.clock import Clock, OutOfTimeError
@@ -144,7 +145,7 @@ class Decomposition:
         except OutOfTimeError:
             status = Status.TIME_LIMIT
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+            status = interrupted()
             point.recover()
         point.bring_up_to_date()
         return history.answer(status)

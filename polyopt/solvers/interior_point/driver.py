@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance, whole_or_none
+from formulations.clock import interrupted
 from formulations.families.intercept import allowed, shrink_of, within
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
@@ -137,7 +138,7 @@ def solve_problem(
     try:
         status = run.to_end(_ITERATIONS if max_iter is None else max_iter)
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status = interrupted()
     return kept.solution(status)
 
 

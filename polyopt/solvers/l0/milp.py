@@ -10,15 +10,14 @@ HiGHS as it is: where it is easy, a modelling language takes longer to build it 
 
 from __future__ import annotations
 
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from formulations.arguments import tolerance
-from formulations.clock import current_run
+from formulations.clock import interrupted
 from formulations.families import best_intercept
-from formulations.highs import quiet_highs
+from formulations.highs import quiet_highs, search
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
@@ -40,9 +39,9 @@ _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibil
 _STATUSES = {
     "kOptimal": Status.SOLVED,
     "kTimeLimit": Status.TIME_LIMIT,
-    "kInterrupt": Status.INTERRUPTED,
+    "kInterrupt": Status.TIME_LIMIT,
 }
-_WAIT, _RECORD = 0.05, 0.2  # seconds between two looks for Ctrl-C, and between two records of the history
+_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_milp(
@@ -90,7 +89,7 @@ def solve_l0_milp(
     for name, value in {"mip_rel_gap": tol, "mip_abs_gap": 0.0, "time_limit": clock.left or np.inf}.items():
         highs.setOptionValue(name, value)
     build_time, run = clock.seconds, _Run(highs)
-    status = run.solve(progress)
+    status = run.solve(clock, progress)
     info, values = highs.getInfo(), np.array(highs.getSolution().col_value)
     if len(values) and np.isfinite(values).all():
         size = len(data.centres)
@@ -153,53 +152,31 @@ def _model(data: L0Data, alpha: Vector, b: float) -> Any:
 
 
 class _Run:
-    """HiGHS in a thread of its own: Ctrl-C comes to this one, and HiGHS is asked to stop.
-
-    In a thread of its own HiGHS also takes the number of threads that it is told, whatever it was told before
-    in the process.
-    """
+    """HiGHS, and the history of its search."""
 
     def __init__(self, highs: Any):
-        self.highs, self.stop, self.failed = highs, False, False
+        self.highs = highs
         self.history: list[dict[str, float]] = []
         highs.cbMipInterrupt.subscribe(self._watch)
 
-    def solve(self, progress: Callable[[dict[str, float]], None] | None) -> Status:
-        """Run to the end, or to Ctrl-C."""
-        thread, told, interrupted = Thread(target=self._solve, daemon=True), 0, False
-        run = current_run()
-        thread.start()
-        is_over = False
-        while not is_over:
-            try:
-                thread.join(_WAIT)
-                is_over = not thread.is_alive()  # what it wrote until then is told below
-                if run is not None and run.is_stopped:
-                    interrupted = self.stop = True
-                # After Ctrl-C the run only ends; what it tells meanwhile is for nobody.
-                while progress is not None and not interrupted and told < len(self.history):
-                    told += 1
-                    progress(self.history[told - 1])
-            except KeyboardInterrupt:
-                if interrupted:
-                    raise
-                interrupted = self.stop = True
-            except BaseException:
-                self.stop = True
-                thread.join()
-                raise
-        if self.failed:
+    def solve(self, clock: Clock, progress: Callable[[dict[str, float]], None] | None) -> Status:
+        """Run to the end, to the clock's, or to Ctrl-C."""
+        told = 0
+
+        def tell() -> None:
+            nonlocal told
+            while progress is not None and told < len(self.history):
+                told += 1
+                progress(self.history[told - 1])
+
+        returned, was_interrupted = search(self.highs, clock, meanwhile=tell)
+        if returned.name == "kError":
             return Status.FAILED
         status = _STATUSES.get(self.highs.getModelStatus().name, Status.FAILED)
-        return Status.INTERRUPTED if interrupted and status is not Status.SOLVED else status
-
-    def _solve(self) -> None:
-        self.failed = self.highs.run().name == "kError"
+        return interrupted() if was_interrupted and status is not Status.SOLVED else status
 
     def _watch(self, event: Any) -> None:
         said = event.data_out
-        if self.stop:
-            event.interrupt()
         last = self.history[-1] if self.history else None
         now, best, bound = said.running_time, said.mip_primal_bound, said.mip_dual_bound
         if last is None or (

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize
 
-from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from polyopt.solvers.logistic_polytopes.proximal import proximal
 from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
@@ -50,7 +49,7 @@ def descend(
     W : ndarray of shape (K, m+1)
         Faces to begin from, not all alike; weights that are held at 0 may be anything.
     clock : Clock
-        When to stop; the best point so far is kept then.
+        When to stop; the best point so far is kept then. Ctrl-C stops it.
     softness : sequence of float
         t of the maxima, one after the other.
     max_iter : int
@@ -77,7 +76,7 @@ def descend(
         for t in softness:
             W, steps = run(problem, W, clock, t, limits.after(made), tol, limits.progress_at(t))
             made += steps
-            if clock.is_over or run_is_over():
+            if clock.is_over:
                 break
         return W, made
     if problem.l1 > 0.0 and problem.support is None:
@@ -122,7 +121,7 @@ def _by_features(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> 
         slope = problem.smooth(W, sharpest, sharpest)[1][:, :-1]
         up, down = ((1.0 + _SLACK) * price[:, :-1] for price in problem.thresholds)
         wanted = ((slope < -up) | (slope > down)).any(axis=0) & ~active
-        if not wanted.any() or made >= limits.most or clock.is_over or run_is_over():
+        if not wanted.any() or made >= limits.most or clock.is_over:
             return W, made
         active |= wanted
     W, steps = _descended(problem, W, clock, limits.less(made))
@@ -148,24 +147,33 @@ def _descended(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tu
         loss, slope = evaluate(plus - minus, t)
         return loss + float(price @ (plus + minus)), np.r_[slope + price, price - slope]
 
+    def point_of(x: Array) -> Array:
+        return x[: len(x) // 2] - x[len(x) // 2 :] if split else x
+
     def after_step(progress: Callable[[float], None] | None, intermediate_result: OptimizeResult) -> None:
+        nonlocal here
+        here = point_of(intermediate_result.x).copy()
         if progress is not None:
             progress(float(intermediate_result.fun))
-        if clock.is_over or run_is_over():
+        if clock.is_over:
             raise StopIteration
 
     for t in limits.softness:
         if limits.after(made) < 1:
             break
         start = np.r_[np.maximum(here, 0.0), np.maximum(-here, 0.0)] if split else here
-        found = minimize(
-            evaluate_parts if split else evaluate, start, args=(t,), jac=True, method="L-BFGS-B",
-            bounds=bounds, callback=partial(after_step, limits.progress_at(t)),
-            options={"maxiter": limits.after(made), "maxcor": _MEMORY, "ftol": limits.tol, "gtol": 0.0},
-        )  # fmt: skip
-        here = found.x[: len(here)] - found.x[len(here) :] if split else found.x
+        try:
+            found = minimize(
+                evaluate_parts if split else evaluate, start, args=(t,), jac=True, method="L-BFGS-B",
+                bounds=bounds, callback=partial(after_step, limits.progress_at(t)),
+                options={"maxiter": limits.after(made), "maxcor": _MEMORY, "ftol": limits.tol, "gtol": 0.0},
+            )  # fmt: skip
+        except KeyboardInterrupt:  # the point after the last whole step is kept
+            clock.stop()
+            break
+        here = point_of(found.x)
         made += int(found.nit)
-        if clock.is_over or run_is_over():
+        if clock.is_over:
             break
     W = np.zeros(problem.shape)
     W[allowed] = here

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from polyopt.solvers.logistic_polytopes.descend import descend
 from polyopt.solvers.logistic_polytopes.smooth import shares_of
@@ -87,7 +86,7 @@ def eliminate(
         loss = np.where(support, squares.saliency(W), np.inf)
         support = _without(W, loss, max(most, int(_KEPT * numbers_of(W, knots))), knots)
         W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
-        if not (clock.is_over or run_is_over()):
+        if not clock.is_over:
             W = _descended(problem, W, support, clock)
     return W, support
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import entr
 
-from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
 from polyopt.solvers.logistic_polytopes.orthant import step_within
@@ -150,7 +149,7 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
             return None
         if kept.made >= max_iter:
             return Status.ITERATION_LIMIT
-        if clock.is_over or run_is_over():
+        if clock.is_over:
             return Status.TIME_LIMIT
         found = (_within_orthant if problem.group == 0.0 else _with_groups)(kept, t, tol)
         if found is None:

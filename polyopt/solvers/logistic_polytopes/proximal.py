@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.clock import run_is_over
 from polyopt.solvers.logistic_polytopes.smooth import Units
 
 if TYPE_CHECKING:
@@ -75,26 +74,29 @@ def proximal(
     V = price.inward(problem.allowed(W))
     value, slope = evaluate(V)
     best, last, L, made = (value, V), [value], weight, 0
-    while made < max_iter and not (clock.is_over or run_is_over()):
-        for _ in range(_TRIALS):
-            trial = price.shrunk(L * V - slope, L)
-            moved = trial - V
-            found, steep = evaluate(trial)
-            if found <= max(last) - _ENOUGH * 0.5 * L * float((moved * moved).sum()):
+    try:
+        while made < max_iter and not clock.is_over:
+            for _ in range(_TRIALS):
+                trial = price.shrunk(L * V - slope, L)
+                moved = trial - V
+                found, steep = evaluate(trial)
+                if found <= max(last) - _ENOUGH * 0.5 * L * float((moved * moved).sum()):
+                    break
+                L *= 2.0
+            else:
                 break
-            L *= 2.0
-        else:
-            break
-        made += 1
-        if progress is not None:
-            progress(found)
-        bend, square = float((moved * (steep - slope)).sum()), float((moved * moved).sum())
-        fallen, (V, slope) = last[-1] - found, (trial, steep)
-        last = [*last[1 - _KEPT :], found]
-        best = min(best, (found, V), key=lambda point: point[0])
-        if square == 0.0 or abs(fallen) <= tol * abs(found):
-            break
-        L = float(np.clip(bend / square, _RANGE[0] * weight, _RANGE[1] * weight))
+            made += 1
+            if progress is not None:
+                progress(found)
+            bend, square = float((moved * (steep - slope)).sum()), float((moved * moved).sum())
+            fallen, (V, slope) = last[-1] - found, (trial, steep)
+            last = [*last[1 - _KEPT :], found]
+            best = min(best, (found, V), key=lambda point: point[0])
+            if square == 0.0 or abs(fallen) <= tol * abs(found):
+                break
+            L = float(np.clip(bend / square, _RANGE[0] * weight, _RANGE[1] * weight))
+    except KeyboardInterrupt:
+        clock.stop()
     return price.outward(best[1]), made
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.clock import run_is_over
 from polyopt.answers.doubles import FAR, exp, log
 from polyopt.compiled import njit
 
@@ -80,14 +79,17 @@ def quasi_newton(
     )  # fmt: skip
     most = max(1, int(_AT_ONCE / (len(problem.y) * size + 1)))
     made, values = 0, np.empty(min(most, max_iter))
-    while made < max_iter:
-        steps, is_over = _advance(*state, min(most, max_iter - made), tol, values, *samples)
-        made += steps
-        if progress is not None:
-            for value in values[:steps].tolist():
-                progress(value)
-        if is_over or clock.is_over or run_is_over():
-            break
+    try:
+        while made < max_iter:
+            steps, is_over = _advance(*state, min(most, max_iter - made), tol, values, *samples)
+            made += steps
+            if progress is not None:
+                for value in values[:steps].tolist():
+                    progress(value)
+            if is_over or clock.is_over:
+                break
+    except KeyboardInterrupt:
+        clock.stop()
     return units.outward(state[0].reshape(W.shape)), made
 
 
