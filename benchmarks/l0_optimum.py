@@ -14,7 +14,7 @@ solved by a dual simplex method of its own; the seven others are still of the tr
 their statuses are read off their gaps. In the new rows of linear ionosphere and of the cubic kernel on
 ionosphere and wdbc, HiGHS's program had 28 to 39 seconds of computing, as the machine was loaded.
 
-Every cell is kept in results/l0_optimum.csv as it ends, and not computed again; the picture is beside it.
+Every cell is kept in results/l0_optimum.csv as it ends, and not computed again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.slides import DATA
 from formulations.l0_data import L0Data, as_l0_data
 from polyopt import CrossEntropySettings, Kernel, datasets
-from polyopt.files import replacing, write_text
+from polyopt.files import write_text
 from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 from polyopt.solvers.one_norm import solve_one_norm
 
-RESULTS = Path(__file__).parent / "results"
-KEPT, PICTURE = RESULTS / "l0_optimum.csv", RESULTS / "l0_optimum.png"
+KEPT = Path(__file__).parent / "results" / "l0_optimum.csv"
 KERNELS, C = ("linear", "poly", "rbf"), 1.0
 _SHOWN = (
     "kernel; data; n; relaxation; one-norm, 1; one-norm, 1/C; CE, one run; CE, one run, s; CE; "
@@ -64,9 +63,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                 f"  {kernel}, {name}: CE {rows[-1]['CE']:.4f}, bound {rows[-1]['tree, bound']:.4f}",
                 flush=True,
             )
-    table = _with_excess(pd.DataFrame(rows))
-    _draw(table)
-    return _shown(table)
+    return _shown(pd.DataFrame(rows))
 
 
 def problem(
@@ -121,50 +118,7 @@ def _with_excess(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
-    table = table if "excess, %" in table else _with_excess(table)
+    table = _with_excess(table)
     words = {"MILP": "HiGHS", "tree": "branch and bound", "rbf": "RBF"}
     shown = table[_SHOWN.split("; ")].replace({"kernel": words})
     return shown.rename(columns=lambda name: ", ".join(words.get(word, word) for word in name.split(", ")))
-
-
-def _draw(table: pd.DataFrame) -> None:
-    from polyopt.plots.style import BLUE, GREEN, GRID, MUTED, ORANGE, PURPLE, new_figure, styled
-
-    marks = (
-        ("relaxation", "relaxation's bound", MUTED, "|", True),
-        ("MILP, bound", "integer program's bound, 60 s", PURPLE, ">", True),
-        ("tree, bound", "branch and bound's, 60 s", GREEN, "4", True),
-        ("one-norm, 1/C", "one-norm SVM, price 1/C, pruned", ORANGE, "s", False),
-        ("CE, one run", "cross-entropy, one run", BLUE, "o", False),
-        ("CE", "cross-entropy, 60 s", BLUE, "x", True),
-    )
-    places = np.arange(len(table))[::-1]
-    names = table["data"] + ", " + table["kernel"]
-
-    def percent(column: str) -> pd.Series:
-        return 100 * (table[column] / table["best known"] - 1)
-
-    with styled():
-        figure = new_figure(7.6, 1.6 + 0.24 * len(table))
-        axes = figure.subplots()
-        axes.hlines(places, percent("best bound"), 0, color=GRID, linewidth=6, label="where the optimum is")
-        for column, label, colour, marker, filled in marks:
-            axes.plot(
-                percent(column), places, marker, color=colour, label=label,
-                markerfacecolor=colour if filled else "none", markersize=6, linestyle="none",
-            )  # fmt: skip
-        axes.axvline(0, color=MUTED, linewidth=0.8)
-        axes.set_yticks(places, names)
-        axes.set_xscale("symlog", linthresh=1.0)
-        ticks = [-50, -10, -3, -1, 0, 1, 3, 10, 50]
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.set_xlim(-50, 75)
-        axes.minorticks_off()
-        axes.set(
-            xlabel="per cent above the best score known", title="Scores and bounds of the L0 machine, C = 1"
-        )
-        axes.grid(axis="x")
-        figure.legend(loc="outside lower center", ncol=3)
-        RESULTS.mkdir(exist_ok=True)
-        with replacing(PICTURE) as stream:
-            figure.savefig(stream, dpi=110)

@@ -49,12 +49,11 @@ from joblib import Parallel, delayed
 from benchmarks.helpers.digit_machines import GRIDS, badness, pair_record
 from benchmarks.helpers.digit_pairs import SCALINGS, Digits, Pair, images, is_at_hand
 from benchmarks.helpers.kept import machine_facts
-from benchmarks.helpers.rmm_page import KERNELS, as_printed, draw
+from benchmarks.helpers.rmm_page import KERNELS, as_printed
 from polyopt.datasets._download import cache_folder
 from polyopt.files import replacing, write_text
 
-FOLDER = Path(__file__).parent / "results"
-KEPT, PICTURE = FOLDER / "rmm_table.csv", FOLDER / "rmm_table.png"
+KEPT = Path(__file__).parent / "results" / "rmm_table.csv"
 
 _LARGE = (("MNIST, 2/3", False), ("MNIST, full", True))
 DATA = {
@@ -89,7 +88,6 @@ def run(smoke: bool = False, data: Sequence[str] = tuple(DATA), n_jobs: int = 2)
         # Read anew: another run may have kept its cells meanwhile.
         rows = [row for row in kept_cells() if row["data"] not in lines] + _cells(digits, records)
         write_text(KEPT, pd.DataFrame(rows).to_csv(index=False, float_format="%.5g"))
-        draw(rows, PICTURE)
     return as_printed(rows, absent)
 
 

@@ -1,16 +1,13 @@
-"""How Table 1 of the RMM paper is shown: our cells, the paper's under them, and a picture of both."""
+"""How Table 1 of the RMM paper is shown: our cells, and the paper's under them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from benchmarks.helpers.digit_machines import DIRECT, GRIDS, TOL
-from polyopt.files import replacing
 
 KERNELS = ("1", "2", "3", "4", "5", "6", "7", "RBF")  # degrees of the polynomial, and the RBF kernel
 LINES = ("MNIST, full", "MNIST, 2/3", "MNIST, 1000", "USPS", "optdigits", "digits")
@@ -84,40 +81,3 @@ def _status(cells: Sequence[dict[str, Any]]) -> str:
     if {*ends} == {DIRECT}:
         return "linear systems"
     return f"converged; violation ≤ {largest:.1e}"
-
-
-def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Errors against kernels, a panel for each set of digits; the paper's as hollow marks."""
-    from matplotlib.ticker import MaxNLocator, ScalarFormatter
-
-    from polyopt.plots.style import BLUE, GREEN, ORANGE, PURPLE, new_figure, styled
-
-    looks = dict(zip(GRIDS, ((PURPLE, "s"), (GREEN, "o"), (ORANGE, "^"), (BLUE, "D")), strict=True))
-    shown = [row for row in rows if row["is chosen"]]
-    errors = {(row["data"], row["method"], row["kernel"]): float(row["errors"]) for row in shown}
-    names = [name for name in reversed(LINES) if any(key[0] == name for key in errors)]
-    with styled():
-        figure = new_figure(0.6 + 2.9 * len(names), 3.9)
-        panels = figure.subplots(1, len(names), squeeze=False)[0]
-        marks: dict[str, Any] = {}
-        for axes, name in zip(panels, names, strict=True):
-            for method, (colour, marker) in looks.items():
-                ours = [errors.get((name, method, kernel), np.nan) for kernel in KERNELS]
-                paper = np.where(np.isnan(ours), np.nan, PAPER.get((name, method), np.nan))
-                degrees = range(1, len(KERNELS))
-                look = {"color": colour, "marker": marker, "markersize": 4}
-                line = axes.plot(degrees, ours[:-1], label=method, **look)
-                axes.plot([len(KERNELS)], ours[-1:], **look)  # the RBF kernel is no degree: not joined
-                marks.setdefault(method, line[0])
-                if not np.isnan(paper).all():
-                    look |= {"markersize": 7, "markerfacecolor": "none", "linestyle": "none"}
-                    marks[f"{method}, the paper"] = axes.plot([*degrees, len(KERNELS)], paper, **look)[0]
-            axes.set(title=name, xlabel="kernel (degree, or RBF)", yscale="log", xlim=(0.5, 8.5))
-            axes.set_xticks(range(1, 9), KERNELS)
-            axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
-            axes.yaxis.set_major_formatter(ScalarFormatter())
-            axes.minorticks_off()
-        panels[0].set_ylabel("test errors of 45 votes")
-        figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=len(marks))
-        with replacing(file) as stream:
-            figure.savefig(stream, dpi=110)
