@@ -69,6 +69,7 @@ from scipy.optimize import linprog
 
 from formulations.arguments import positive
 from formulations.box import BOX_LETTERS, box_rows
+from formulations.clock import Clock
 from formulations.cpm_global import _at_all, _pairs_at
 from formulations.matrices import dense
 from formulations.polyhedral import SAMPLE_LETTERS
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["big_m", "mixed_integer", "point_of"]
+__all__ = ["big_m", "mixed_integer", "point_of", "shares_between"]
 
 _NEGLIGIBLE = 1e-9  # share of a positive in a convex combination below which it is left out
 
@@ -100,9 +101,39 @@ def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float6
     return np.asarray(1.0 + positive("radius", radius) * np.abs(lift(dense(X)[y < 0])).sum(axis=1))
 
 
+def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
+    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others.
+
+    Parameters
+    ----------
+    X, y
+        As in :func:`mixed_integer`.
+    time_limit : float, optional
+        Seconds; negatives that are not looked at by then have shares of 0.
+    """
+    X, y = as_data(X, y)
+    lifted, clock = lift(dense(X)), Clock(time_limit)
+    unit = np.abs(lifted).max(axis=0)
+    unit[unit == 0.0] = 1.0
+    points, negatives = lifted[y > 0] / unit, lifted[y < 0] / unit
+    found = np.zeros((len(negatives), len(points)))
+    for i, own in enumerate(negatives):
+        if clock.is_over:
+            break
+        distance = np.square(points - own).sum(axis=1)
+        solved = linprog(distance, A_eq=points.T, b_eq=own, bounds=(0.0, None))
+        if solved.status == 0:
+            # The solver's shares meet its tolerance; these of the same positives are exact but for rounding.
+            used = np.flatnonzero(solved.x > _NEGLIGIBLE)
+            exact = np.linalg.lstsq(points[used].T, own, rcond=None)[0]
+            found[i, used] = np.maximum(exact, 0.0)
+    return found
+
+
 def mixed_integer(
-    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, radius: float = 1e4
-) -> Program:
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, radius: float = 1e4,
+    shares: NDArray[np.float64] | None = None,
+) -> Program:  # fmt: skip
     """The machine over all assignments; HiGHS and SCIP solve it.
 
     Parameters
@@ -112,6 +143,8 @@ def mixed_integer(
     radius : float
         R, finite. In a wide box M is large, and a solver's tolerance of z, times M, is a score: prefer a
         radius that is not much larger than the weights.
+    shares : ndarray of shape (n₋, n₊), optional
+        λ, at least 0; by default that of :func:`shares_between`.
     """
     X, y = as_data(X, y)
     if not ((y > 0).any() and (y < 0).any()):
@@ -119,7 +152,7 @@ def mixed_integer(
     R, costs, lifted = positive("radius", radius), as_costs(C, len(y)), lift(dense(X))
     inside, outside, K = lifted[y > 0], lifted[y < 0], n_faces
     p, q = len(inside), len(outside)
-    M, shares = big_m(X, y, R), _shares(inside, outside)
+    M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
     held = _held(inside, outside, shares, R)
     W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((p, K), name="xi")
     eta, z = cp.Variable(q, name="eta"), cp.Variable((q, K), boolean=True, name="z")
@@ -192,23 +225,6 @@ def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, N
         "eta": np.maximum(0.0, 1.0 + scores[y < 0].min(axis=1)),
         "z": np.eye(len(W))[own],
     }
-
-
-def _shares(inside: NDArray[Any], outside: NDArray[Any]) -> NDArray[np.float64]:
-    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others."""
-    found = np.zeros((len(outside), len(inside)))
-    unit = np.abs(inside).max(axis=0)
-    unit[unit == 0.0] = 1.0
-    points = inside / unit
-    for i, own in enumerate(outside / unit):
-        distance = np.square(points - own).sum(axis=1)
-        solved = linprog(distance, A_eq=points.T, b_eq=own, bounds=(0.0, None))
-        if solved.status == 0:
-            # The solver's shares meet its tolerance; these of the same positives are exact but for rounding.
-            used = np.flatnonzero(solved.x > _NEGLIGIBLE)
-            exact = np.linalg.lstsq(points[used].T, own, rcond=None)[0]
-            found[i, used] = np.maximum(exact, 0.0)
-    return found
 
 
 def _held(

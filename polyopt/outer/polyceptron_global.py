@@ -14,7 +14,7 @@ import numpy as np
 
 from formulations.arguments import positive, tolerance
 from formulations.clock import interrupted
-from formulations.polyceptron_global import mixed_integer, point_of
+from formulations.polyceptron_global import mixed_integer, point_of, shares_between
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
 from polyopt.outer.polyceptron import ExactPolyceptron
@@ -35,6 +35,7 @@ MOST_SAMPLES = 1_000
 """Samples at most: HiGHS proves the optimum of some hundred in few dimensions."""
 
 _STARTS = 0.1  # share of the time limit for the descent
+_SHARES = 0.3  # share of the time left for the negatives between positives
 _ROUNDS = 100  # of a descent
 _LIMITS = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
@@ -125,7 +126,8 @@ def solve_polyceptron_global(
 
 def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> Solution:
     """HiGHS on the integer program, from faces."""
-    program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius)
+    shares = shares_between(problem.X, problem.y, clock.part(_SHARES).left)
+    program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius, shares)
     return program.solve(
         "HIGHS", time_limit=clock.left, start=point_of(problem.X, problem.y, W),
         mip_rel_gap=tol, mip_feasibility_tolerance=1e-9,
