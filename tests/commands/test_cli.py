@@ -387,6 +387,18 @@ def test_duals_of_a_polytope_name_the_face(table):
     assert faces == {"0", "1"}
 
 
+@pytest.mark.parametrize("method", ["rmm", "rmm-rbf"])
+def test_duals_of_bounds_with_slack_are_explained_by_their_own_program(method, table):
+    given = ("duals", "--method", method, "--data", table, "--B", 1.2, "--top", 1)
+    soft, hard = run(*given, "--set", "bound_cost=0.05"), run(*given)
+    assert (soft.exit_code, hard.exit_code) == (0, 0)
+    rows = {row.multiplier: row for row in find_programs("soft_rmm.qp")[0].rows}
+    for letter in ("lam", "rho", "rho_star"):
+        assert f"{letter}   {rows[letter].text}\n" in soft.output
+    assert "\nbound_cost " in soft.output
+    assert "rho" not in hard.output
+
+
 def test_duals_of_prices_name_the_feature(table):
     given = ("duals", "--method", "cpm", "--data", table, "--faces", 2, "--set", "l1=0.5")
     done = run(*given, "--csv")

@@ -162,6 +162,17 @@ def test_the_program_is_typeset_with_the_certificates_values(client, name):
             assert row["binding"] + by_row[row["row"]]["binding"] == row["count"]
 
 
+def test_slack_on_the_bounds_is_a_setting_whose_program_is_shown(client):
+    names = {}
+    for cost in (None, 0.05):
+        own = state("rmm", kernel="linear", B=1.2, bound_cost=cost)
+        told, picture = client.ask("program", state=own), client.ask("solve", state=own)
+        names[cost] = (told["primal"]["name"], told["dual"]["name"])
+        letters = {family["letter"] for family in picture["families"]}
+        assert ("rho" in letters) == (cost is not None)
+    assert names == {None: ("rmm.qp", "rmm.qp_dual"), 0.05: ("soft_rmm.qp", "soft_rmm.qp_dual")}
+
+
 @pytest.mark.parametrize(("name", "settings"), [("svm", {"kernel": "linear"}), ("cpm", {"n_faces": 2})])
 def test_a_row_of_the_dual_has_the_primals_slack_as_its_multiplier(client, name, settings):
     told = client.ask("program", state=state(name, C=2.0, **settings))
