@@ -23,7 +23,7 @@ NAMES = (
     "plume_steps",
     "l0_speed", "l0_screening", "l0_optimum", "l0_tables", "l0_claims", "l0_reason", "l0_synthetic",
     "l0_workers", "dask_linear",
-    "interpretable", "interpretable_sets", "prediction_speed",
+    "interpretable", "interpretable_sets",
     "lab_latency", "lab_in_browser", "audit", "main_job", "pictures", "campaign",
 )  # fmt: skip
 

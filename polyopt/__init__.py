@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
-    from polyopt.estimators.folded import fold as fold
     from polyopt.estimators.hinges import Hinges as Hinges
     from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
@@ -116,7 +115,6 @@ _SHARED = {
     "certify_program": "polyopt.certificates",
     "certify_solution": "polyopt.foreign.certify",
     "exact_solution": "polyopt.certificates.claims.refine",
-    "fold": "polyopt.estimators.folded",
     "load_model": "polyopt.models",
     "register": "polyopt.methods",
     "save_model": "polyopt.models",

@@ -4,7 +4,7 @@ Columns of many different numbers, no one of which fills half of the rows, are f
 which takes heavy tails away. A bent column that the faces use has its power as one number more, so a machine
 of at most 60 numbers has bent columns only where there are at most 20 of them, and so many numbers fewer for
 its faces. The search tries faces on the columns, and faces that may bend at three knots of each: a knot that
-is used is a number, too. All of it is folded, and the folded machine answers.
+is used is a number, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from benchmarks.helpers.interpretable_rivals import LIMIT
-from polyopt import Columns, LogisticPolytopes, LogisticSearch, PiecewisePower, fold
+from polyopt import Columns, LogisticPolytopes, LogisticSearch, PiecewisePower
 from polyopt.estimators.search import machine_of
 
 __all__ = ["OURS", "Polytopes", "ours"]
@@ -69,7 +69,7 @@ class Polytopes(ClassifierMixin, BaseEstimator):
         self.standardise = standardise
 
     def fit(self, X: Any, y: NDArray[Any]) -> Self:
-        """Prepare the columns, search, and fold."""
+        """Prepare the columns, and search."""
         columns = Columns() if self.standardise else FunctionTransformer()
         Z = np.asarray(columns.fit_transform(X))
         steps, most = [("columns", columns)] if self.standardise else [], self.max_numbers
@@ -86,16 +86,16 @@ class Polytopes(ClassifierMixin, BaseEstimator):
         self.search_ = search.fit(Z, y)
         self.classes_ = search.classes_
         self.n_numbers_ = search.n_numbers_ + int((_used(search.best_estimator_, len(bent)) & bent).sum())
-        self.folded_ = fold(Pipeline([*steps, ("search", search)]))
+        self.pipeline_ = Pipeline([*steps, ("search", search)])
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the classes."""
-        return self.folded_.predict_proba(X)
+        return self.pipeline_.predict_proba(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The more probable class."""
-        return self.folded_.predict(X)
+        return self.pipeline_.predict(X)
 
 
 def _used(best: Any, m: int) -> NDArray[np.bool_]:

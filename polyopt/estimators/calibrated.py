@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
@@ -14,16 +15,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import current_run
-from polyopt.answers.placed import Placed
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.calibration import (
     METHODS,
     Calibration,
     agreeing,
-    are_many,
     calibrate,
     draw_agreeing,
-    logistic,
 )
 from polyopt.estimators.calibration_folds import folds_of, held_out_scores
 from polyopt.estimators.calibration_told import has_probabilities, told_of_curves
@@ -198,12 +196,7 @@ class CalibratedClassifier(PairwiseClassifier):
         """Probabilities of the classes of samples that were checked."""
         if not self._is_binary:
             return self._coupled(X)
-        odds = self._odds(X)
-        if odds is not None and (isinstance(X, Placed) or are_many(odds[0])):
-            from polyopt.answers.sigmoid import two_classes
-
-            return two_classes(*odds)
-        second = self._agreeing(X, odds)
+        second = self._second(X)
         found = np.empty((len(second), 2))
         found[:, 1] = second
         np.subtract(1.0, second, out=found[:, 0])
@@ -211,21 +204,18 @@ class CalibratedClassifier(PairwiseClassifier):
 
     def _second(self, X: Any) -> Array:
         """Probabilities of ``classes_[1]``, of two classes."""
-        return self._agreeing(X, self._odds(X))
+        odds = self._odds(X)
+        if odds is not None:
+            scores, slope = odds
+            return agreeing(expit(slope * scores), scores > 0)
+        assert self.calibration_ is not None
+        scores = self._binary_scores(X)
+        return agreeing(self.calibration_.probability(scores), scores > 0)
 
     def _odds(self, X: Any) -> tuple[Array, float] | None:
         """Scores (t,) and the log-odds of ``classes_[1]`` for a unit; None where the curve is no sigmoid."""
         assert self.calibration_ is not None
         return (self._binary_scores(X), self.calibration_.slope) if self.calibration_.slope else None
-
-    def _agreeing(self, X: Any, odds: tuple[Array, float] | None) -> Array:
-        """Probabilities of ``classes_[1]``, of two classes, by what :meth:`_odds` gives."""
-        if odds is not None:
-            scores, slope = odds
-            return agreeing(logistic(slope * scores), scores > 0)
-        assert self.calibration_ is not None
-        scores = self._binary_scores(X)
-        return agreeing(self.calibration_.probability(scores), scores > 0)
 
     def _coupled(self, X: Any) -> Array:
         """Probabilities of more than two classes."""

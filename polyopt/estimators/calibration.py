@@ -5,6 +5,7 @@ Both are scikit-learn's. A score's zero is moved to where both classes are as pr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -12,8 +13,6 @@ import numpy as np
 from scipy.special import expit
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression
-
-from polyopt.answers import ABOVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +26,11 @@ __all__ = [
     "CalibrationMethod",
     "Units",
     "agreeing",
-    "are_many",
     "calibrate",
     "curve_of",
     "draw_agreeing",
     "flat_nodes",
     "line_of",
-    "logistic",
     "targets_of",
 ]
 
@@ -43,7 +40,7 @@ METHODS = ("sigmoid", "isotonic")
 _SPREAD = 1e-12  # of the scores' size: less between them is rounding
 _SLOPE = 1e-6  # of the log-odds, for one standard deviation of the scores: less says nothing
 _BEYOND = 1e-6  # standard deviations of the scores
-_MANY = 1 << 14  # numbers
+_ABOVE = math.nextafter(0.5, 1.0)  # the least probability of a class, of two, that is the more probable
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +83,7 @@ class Calibration:
             Scores less the shift, as a calibrated machine's are.
         """
         if self.slope:
-            return logistic(self.slope * scores)
+            return np.asarray(expit(self.slope * scores))
         return np.interp(scores, *self.nodes)
 
     def draw(self, graph: Graph, scores: str) -> str:
@@ -110,20 +107,6 @@ class Calibration:
         return graph.op("Add", risen, graph.constant(float(p[0])))
 
 
-def are_many(z: Array) -> bool:
-    """Whether it is worth it to start a compiled loop for so many numbers."""
-    return len(z) >= _MANY
-
-
-def logistic(z: Array) -> Array:
-    """``1 / (1 + e^-z)``; of many finite numbers by compiled loops, whose last digit may differ."""
-    if not are_many(z):
-        return np.asarray(expit(z))
-    from polyopt.answers.sigmoid import sigmoid
-
-    return sigmoid(z)
-
-
 def agreeing(second: Array, is_second: NDArray[np.bool_]) -> Array:
     """Probabilities (t,) of the second class that agree with the labels, also at ties and where they round.
 
@@ -138,7 +121,7 @@ def agreeing(second: Array, is_second: NDArray[np.bool_]) -> Array:
     is_second : ndarray of bool, shape (t,)
         Which samples are of that class.
     """
-    return np.where(is_second, np.maximum(second, ABOVE), np.minimum(second, 0.5))
+    return np.where(is_second, np.maximum(second, _ABOVE), np.minimum(second, 0.5))
 
 
 def draw_agreeing(graph: Graph, second: str, is_second: str) -> str:
@@ -151,7 +134,7 @@ def draw_agreeing(graph: Graph, second: str, is_second: str) -> str:
     second, is_second : str
         Its arguments, (n, 1).
     """
-    above = graph.op("Max", second, graph.constant(ABOVE))
+    above = graph.op("Max", second, graph.constant(_ABOVE))
     return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
 
 

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import refuse_masked, within
 from polyopt.estimators.column_table import is_frame, read_columns
-from polyopt.estimators.column_weights import ColumnWeights
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.validation import validated
 from polyopt.polytope import Polytope
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Array
     from polyopt.estimators.column_table import ColumnTable
-    from polyopt.estimators.fold_steps import PulledFaces
     from polyopt.estimators.given import SamplesLike
     from polyopt.graphs import Graph
 
@@ -249,38 +247,6 @@ class Columns(TransformerMixin, BaseEstimator):
             mean[:p], scale[:p] = self._scaler.mean_, self._scaler.scale_
         own = Polytope.from_scaled(polytope.W, polytope.b, mean, scale)
         return Polytope(own.W, own.b, tuple(self._out), self._spread, self._centre, polytope.is_closed)
-
-    def weights_of_columns(self, faces: PulledFaces) -> ColumnWeights:
-        """What the cells of a table add to the outputs of faces.
-
-        Parameters
-        ----------
-        faces : PulledFaces
-            Faces of the features.
-        """
-        check_is_fitted(self, self._fitted)
-        (of_numbers, of_texts), p, b = self._places, len(self._places[0]), faces.b
-        own = self._scaler
-        scaling = (np.zeros(p), np.ones(p)) if own is None else (own.mean_, own.scale_)
-        numbers = faces.before_scaling(*scaling)
-        weights, middles = np.zeros((len(self.is_text_), len(b))), np.zeros(len(self.is_text_))
-        weights[of_numbers], middles[of_numbers] = numbers.W.T, numbers.centres
-        gaps = {k: numbers.at(j, self._medians[j]) for j, k in enumerate(of_numbers)}
-        marks = []  # what features of gaps and of texts add where they are 1
-        for feature in range(p, len(faces.centres)):
-            marks.append(faces.at(feature, 1.0) - faces.at(feature, 0.0))
-            b = b + faces.at(feature, 0.0)
-        for j in self._gaps:
-            gaps[of_numbers[j]] = gaps[of_numbers[j]] + marks.pop(0)
-        levels, tables = {}, {}
-        for k, (texts, has_rare), other in zip(of_texts, self._levels, self._spellings, strict=True):
-            levels[k] = {text: level for level, text in enumerate(texts, 1)}
-            levels[k] |= {one: levels[k].get(text, 0) for one, text in other.items()}
-            rows = [marks.pop(0) for _ in texts]
-            tables[k] = np.array([marks.pop(0) if has_rare else np.zeros(len(b)), *rows])
-        bends = {of_numbers[j]: own for j, own in numbers.bends.items()}
-        curves = {of_numbers[j]: own for j, own in numbers.curves.items()}
-        return ColumnWeights(weights, middles, b, gaps, levels, tables, bends, curves)
 
     def columns_of_features(self) -> tuple[list[tuple[int, str | None]], list[float | str | None]]:
         """How features are made of columns, where each is a column or tells whether it has one text.

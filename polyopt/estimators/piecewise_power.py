@@ -1,4 +1,4 @@
-"""The power transform by straight pieces, so that the machine behind it can be folded."""
+"""The power transform by straight pieces."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class PiecewisePower(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Each column is standardised and goes through the power transform of Yeo and Johnson (2000) with the power
     of greatest likelihood, which scikit-learn's ``PowerTransformer`` finds; the result has mean 0 and
     deviation 1. Between the places where that is a whole number from -3 to 3 the function is taken to be
-    straight, and beyond the last of them constant. So outliers are held, and the function is a sum of hinges:
-    ``polyopt.fold`` makes one machine of it and what is behind it.
+    straight, and beyond the last of them constant. So outliers are held, and the function is a sum of hinges.
 
     Columns of at most ten different numbers, and those of which one number fills half, stay as they are. Put
     it after ``Columns``, whose indicators it leaves alone.

@@ -12,7 +12,6 @@ from sklearn.utils._param_validation import StrOptions
 from formulations import mixture
 from formulations.arguments import at_least
 from formulations.polyhedral import pull
-from polyopt.answers.placed import Placed
 from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.plume_subset import certify_plume_subset
 from polyopt.certificates.whole_faces import certify_plume_integer
@@ -228,10 +227,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
             super()._take_from_scores(shift)
 
     def _log_odds(self, X: Any) -> Array:
-        gamma = self._asked["gamma"]
-        if isinstance(X, Placed):
-            return self._side * mixture.log_odds_of(X.outputs(self), gamma)
-        return self._side * mixture.log_odds(X, self._faces, gamma)
+        return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self._asked["decision"] == "polytope":

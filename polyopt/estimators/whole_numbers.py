@@ -65,10 +65,6 @@ class NumberedFaces(FaceClassifier):
             self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in NUMBERS)
             self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
 
-    @property
-    def _is_whole(self) -> bool:
-        return hasattr(self, "integers_") or super()._is_whole
-
     def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
         if hasattr(self, "integers_"):
             return whole_scores(X, self.integers_, self.scales_, self.thresholds_)

@@ -8,10 +8,9 @@ from helpers.conventions import broken_conventions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PowerTransformer, StandardScaler
+from sklearn.preprocessing import PowerTransformer
 
-from polyopt import Columns, Hinges, LogisticPolytopes, PiecewisePower, fold
+from polyopt import PiecewisePower
 
 rng = np.random.default_rng(0)
 TAILS = np.column_stack(
@@ -57,33 +56,3 @@ def test_any_column_becomes_a_rising_function_of_itself(column):
     assert (np.diff(values[order]) >= 0).all()
     if not np.isnan(made.powers_[0]):
         assert np.abs(values).max() <= 3.0
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [[], [StandardScaler()], [Hinges(3)], [Hinges(2), StandardScaler()], [PiecewisePower()]],
-    ids=lambda steps: "-".join(type(step).__name__ for step in steps),
-)
-def test_it_folds(steps):
-    y = (TAILS[:, 0] > 0.5) & (TAILS[:, 0] < 3.0) | (TAILS[:, 2] > 1e8 + 1)
-    gaps = TAILS.copy()
-    gaps[::9, 1] = np.nan
-    pipeline = make_pipeline(
-        Columns(), PiecewisePower(), *steps, LogisticPolytopes((0, 2), random_state=0, n_init=1, tol=1e-3)
-    )
-    folded = fold(pipeline.fit(gaps, y))
-    # The numbers between, at and far beyond the knots.
-    wide = np.column_stack([np.geomspace(1e-9, 1e300, 400), np.linspace(-9, 9, 400), 1e8 + np.arange(400.0)])
-    wide = np.vstack([wide, -wide])
-    for X in (gaps, TAILS, wide):
-        assert folded.decision_function(X) == pytest.approx(pipeline.decision_function(X), abs=1e-6)
-    wide[7, 0] = np.inf
-    with pytest.raises(ValueError, match="infinity"):
-        folded.predict(wide)
-
-
-def test_hinges_before_it_do_not_fold():
-    machine = LogisticPolytopes((0, 1), random_state=0, n_init=1, tol=1e-3)
-    pipeline = make_pipeline(Hinges(2), PiecewisePower(), machine).fit(TAILS[:, :1], TAILS[:, 0] > 1)
-    with pytest.raises(ValueError, match="Hinges before PiecewisePower"):
-        fold(pipeline)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.clock import run_is_over
-from polyopt.answers.doubles import FAR, exp, log
 from polyopt.compiled import njit
+from polyopt.solvers.logistic_polytopes.vector_math import FAR, exp, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
