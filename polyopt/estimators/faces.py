@@ -93,8 +93,7 @@ class FaceClassifier(Explained, CalibratedClassifier):
     Attributes
     ----------
     W_, b_ : ndarray of shape (K, m), (K,)
-        The faces, in the units of X (binary problems with one polytope); those of ``solution_``, but for
-        a calibration's shift of the offsets.
+        The faces, in the units of X (binary problems with one polytope).
     polytope_ : Polytope
         The inside as a set: redundant faces, vertices, volume, rules (binary problems with one polytope).
     assignment_ : ndarray of int, shape (n,)
@@ -162,10 +161,6 @@ class FaceClassifier(Explained, CalibratedClassifier):
         """Say so where features lie far away, or their spreads are not alike."""
         names = getattr(self, "feature_names_in_", None)
         advise_scaling(X, type(self).__name__, wide=self._wide, names=names, frames=1)
-
-    def _take_from_scores(self, shift: float) -> None:
-        """Move all faces by as much, so that the scores are less by `shift`."""
-        self.b_, self._polytope = self.b_ - self._side * shift, None
 
     # -- the faces ---------------------------------------------------------------------------
 

@@ -282,11 +282,6 @@ class LogisticPolytopes(Probabilities, PricedFaces):
             best.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
         return graph.op("Sub", *best)
 
-    def _take_from_scores(self, shift: float) -> None:
-        """Move the faces of one class by as much."""
-        moved = self._is_plus if self._is_plus.any() else ~self._is_plus
-        self.b_ = self.b_ - np.where(moved, np.where(self._is_plus, shift, -shift), 0.0)
-
     # -- as sets -----------------------------------------------------------------------------
 
     @property

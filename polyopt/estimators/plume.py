@@ -86,8 +86,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether
         the sample is in the polytope of the faces. The two differ near the polytope's edges, where
         ``predict_proba``, which without `calibration` is the model's probability in either case, may be less
-        than one half for the class that is predicted. A calibration moves the log-odds of the one, and the
-        faces of the other.
+        than one half for the class that is predicted.
     n_init : int, default=10
         Starts, of which the best end is kept.
     max_iter : int, default=5000
@@ -220,11 +219,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
     def _binary_scores(self, X: Any) -> Array:
         if self._asked["decision"] == "polytope":
             return super()._binary_scores(X)
-        return self._log_odds(X) - self.shift_
-
-    def _take_from_scores(self, shift: float) -> None:
-        if self._asked["decision"] == "polytope":
-            super()._take_from_scores(shift)
+        return self._log_odds(X)
 
     def _log_odds(self, X: Any) -> Array:
         return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
@@ -239,8 +234,7 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
             _draw_log_sum(graph, graph.op("Sub", gate, _draw_softplus(graph, each)))
             for each in (graph.op("Neg", s), s)
         )
-        odds = graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
-        return graph.op("Sub", odds, graph.constant(self.shift_)) if self.shift_ else odds
+        return graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
 
     @property
     def _decides_by_model(self) -> bool:
@@ -309,7 +303,6 @@ class PLUME(Probabilities, WholeFaces, PolyhedralClassifier):
         from formulations.rademacher import plume_bound, polytope_bound
 
         self._need_one_polytope("the bound")
-        self._need_own_zero("the bound")
         self._need_data("generalization_bound()")
         if self._asked["decision"] == "polytope":
             # The polytope's theorem has its faces positive outside.

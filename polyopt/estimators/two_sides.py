@@ -73,13 +73,6 @@ class TwoSidedClassifier(StreamedClassifier):
             machine.feature_names_in_ = names
         return machine
 
-    def _take_from_scores(self, shift: float) -> None:
-        if self._sides is None:
-            super()._take_from_scores(shift)
-            return
-        for machine in self._sides:  # the score is the sum of theirs
-            machine._take_from_scores(0.5 * shift)
-
     def _take_sides(self, machines: Sequence[Self]) -> None:
         self._sides, self._side = tuple(machines), 1.0
         self.solver_ = machines[0].solver_

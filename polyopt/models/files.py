@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from formulations.families import Families, Family
 from formulations.solution import Solution
-from polyopt.estimators.calibration import Calibration
+from polyopt.estimators.calibrated import ScoreClassifier
 from polyopt.estimators.columns import Columns
 from polyopt.estimators.hinges import Hinges
 from polyopt.estimators.piecewise_power import PiecewisePower
@@ -32,13 +32,15 @@ _FIRST = "polyopt model, version 1"
 # A file that grows by more than this factor, and beyond this size, was not made by a fit.
 _GROWTH, _SIZE = 200, 1 << 26
 _FOREIGN = "is not a model saved by 'polyopt fit'"
+# What a fitted CalibratedClassifierCV is made of, which skops does not trust unasked.
+_OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibration._SigmoidCalibration")
 
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    own = (Solution, Families, Family, Calibration, Columns, Hinges, PiecewisePower)
+    own = (Solution, Families, Family, ScoreClassifier, Columns, Hinges, PiecewisePower)
     kinds = (*own, sp.csr_matrix, sp.csr_array, np.dtype)  # an imputer keeps the type of its columns
-    shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
+    shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}.union(_OF_CALIBRATION)
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 
@@ -197,6 +199,11 @@ def _content(stream: IO[bytes]) -> Any:
         return skops.io.load(stream, trusted=trusted)
     except UntrustedTypesFoundException:
         foreign = sorted(set(skops.io.get_untrusted_types(file=stream)) - set(trusted))
+        if all(name.startswith("polyopt.") for name in foreign):
+            raise _ForeignError(
+                f"was saved by an earlier polyopt, as it holds {', '.join(foreign)}, which there is no more: "
+                "fit the model again"
+            ) from None
         raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
 
 
