@@ -15,9 +15,7 @@ import scipy.sparse as sp
 from formulations.families import Families, Family
 from formulations.solution import Solution
 from polyopt.estimators.calibrated import ScoreClassifier
-from polyopt.estimators.columns import Columns
 from polyopt.estimators.hinges import Hinges
-from polyopt.estimators.piecewise_power import PiecewisePower
 from polyopt.files import check_is_file, write_bytes
 from polyopt.methods import METHODS
 from polyopt.models.model import Model
@@ -38,7 +36,7 @@ _OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibra
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    own = (Solution, Families, Family, ScoreClassifier, Columns, Hinges, PiecewisePower)
+    own = (Solution, Families, Family, ScoreClassifier, Hinges)
     kinds = (*own, sp.csr_matrix, sp.csr_array, np.dtype)  # an imputer keeps the type of its columns
     shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}.union(_OF_CALIBRATION)
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
