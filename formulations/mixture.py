@@ -54,7 +54,6 @@ __all__ = [
     "gate",
     "hessian",
     "log_odds",
-    "log_odds_of",
     "loss",
     "multipliers",
     "posterior",
@@ -126,11 +125,7 @@ def posterior(X: Matrix, W: Array, gamma: float) -> Array:
 
 def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
     """The logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
-    return log_odds_of(scores_in_blocks(X, W), gamma)
-
-
-def log_odds_of(s: Array, gamma: float) -> Array:
-    """The same from the scores (n, K)."""
+    s = scores_in_blocks(X, W)
     a = _exponents(s, gamma)
     return _log_sum(a - np.logaddexp(0.0, -s)) - _log_sum(a - np.logaddexp(0.0, s))
 

@@ -45,16 +45,13 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_spla1 as certify_spla1
     from polyopt.certificates import certify_svm as certify_svm
     from polyopt.certificates.claims.refine import exact_solution as exact_solution
-    from polyopt.estimators.columns import Columns as Columns
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
-    from polyopt.estimators.folded import fold as fold
     from polyopt.estimators.hinges import Hinges as Hinges
     from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
     from polyopt.estimators.pc_slp import PCSLP as PCSLP
-    from polyopt.estimators.piecewise_power import PiecewisePower as PiecewisePower
     from polyopt.estimators.plume import PLUME as PLUME
     from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
     from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
@@ -105,17 +102,14 @@ _check_formulations()
 _SHARED = {
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
-    "Columns": "polyopt.estimators.columns",
     "Hinges": "polyopt.estimators.hinges",
     "Kernel": "polyopt.kernels",
     "Method": "polyopt.methods",
     "Model": "polyopt.models",
-    "PiecewisePower": "polyopt.estimators.piecewise_power",
     "binding": "polyopt.sensitivity",
     "certify_program": "polyopt.certificates",
     "certify_solution": "polyopt.foreign.certify",
     "exact_solution": "polyopt.certificates.claims.refine",
-    "fold": "polyopt.estimators.folded",
     "load_model": "polyopt.models",
     "register": "polyopt.methods",
     "save_model": "polyopt.models",

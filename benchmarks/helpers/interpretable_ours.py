@@ -1,10 +1,11 @@
 """Our side of the comparison with interpretable models: this one function says what is compared.
 
-Columns of many different numbers, no one of which fills half of the rows, are first bent by PiecewisePower,
-which takes heavy tails away. A bent column that the faces use has its power as one number more, so a machine
-of at most 60 numbers has bent columns only where there are at most 20 of them, and so many numbers fewer for
-its faces. The search tries faces on the columns, and faces that may bend at three knots of each: a knot that
-is used is a number, too. All of it is folded, and the folded machine answers.
+Gaps of numbers are filled and marked, rare categories share an indicator, and numbers are standardised.
+Columns of many different numbers, no one of which fills half of the rows, then go through the power transform
+of Yeo and Johnson and are held within three deviations, which takes heavy tails away. A bent column that the
+faces use has its power as one number more, so a machine of at most 60 numbers has bent columns only where
+there are at most 20 of them, and so many numbers fewer for its faces. The search tries faces on the columns,
+and faces that may bend at three knots of each: a knot that is used is a number, too.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTransformer, StandardScaler
 
 from benchmarks.helpers.interpretable_rivals import LIMIT
-from polyopt import Columns, LogisticPolytopes, LogisticSearch, PiecewisePower, fold
+from polyopt import LogisticPolytopes, LogisticSearch
 from polyopt.estimators.search import machine_of
 
 __all__ = ["OURS", "Polytopes", "ours"]
@@ -27,6 +30,9 @@ OURS = ("polytope, 60 numbers", "polytope, any size")
 """The names that are compared, from small to large."""
 
 _MOST_BENT = 20
+_FEW_VALUES = 10  # a column of so many different numbers, or fewer, is not bent
+_HALF = 0.5  # nor one of whose rows a single number fills this share
+_WITHIN = 3.0  # deviations beyond which bent columns are held
 _KNOTS = (0, 3)
 
 
@@ -69,33 +75,62 @@ class Polytopes(ClassifierMixin, BaseEstimator):
         self.standardise = standardise
 
     def fit(self, X: Any, y: NDArray[Any]) -> Self:
-        """Prepare the columns, search, and fold."""
-        columns = Columns() if self.standardise else FunctionTransformer()
-        Z = np.asarray(columns.fit_transform(X))
-        steps, most = [("columns", columns)] if self.standardise else [], self.max_numbers
-        power = PiecewisePower().fit(Z)
-        bent = ~np.isnan(power.powers_)
+        """Prepare the columns, and search."""
+        steps: list[Any] = [_columns(X)] if self.standardise else []
+        Z = np.asarray(steps[0].fit_transform(X) if steps else X)
+        most, bent = self.max_numbers, np.array([_is_bent(column) for column in Z.T])
         if most is not None:
             bent &= bent.sum() <= _MOST_BENT
             most = most - int(bent.sum())
         if bent.any():
-            Z = power.transform(Z)
-            steps.append(("power", power))
+            steps.append(_power(bent))
+            Z = steps[-1].fit_transform(Z)
         machine = LogisticPolytopes(n_init=2, random_state=self.seed, tol=1e-3)
         search = LogisticSearch(machine, max_faces=self.max_faces, max_numbers=most, n_knots=_KNOTS)
         self.search_ = search.fit(Z, y)
         self.classes_ = search.classes_
-        self.n_numbers_ = search.n_numbers_ + int((_used(search.best_estimator_, len(bent)) & bent).sum())
-        self.folded_ = fold(Pipeline([*steps, ("search", search)]))
+        used = _used(search.best_estimator_, len(bent))  # bent columns come first
+        self.n_numbers_ = search.n_numbers_ + int(used[: bent.sum()].sum())
+        self.pipeline_ = make_pipeline(*steps, search)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the classes."""
-        return self.folded_.predict_proba(X)
+        return self.pipeline_.predict_proba(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The more probable class."""
-        return self.folded_.predict(X)
+        return self.pipeline_.predict(X)
+
+
+def _columns(X: Any) -> Any:
+    """What makes columns of an array of numbers, or of a frame with categories."""
+    numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    if isinstance(X, np.ndarray):
+        return numbers
+    levels = make_pipeline(
+        SimpleImputer(strategy="constant", fill_value="(missing)"),
+        OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=0.01, sparse_output=False),
+    )
+    return ColumnTransformer(
+        [
+            ("numbers", numbers, make_column_selector(dtype_include="number")),
+            ("levels", levels, make_column_selector(dtype_include="category")),
+        ]
+    )
+
+
+def _is_bent(column: NDArray[np.float64]) -> bool:
+    values, counts = np.unique(column, return_counts=True)
+    return len(values) > _FEW_VALUES and counts.max() < _HALF * len(column)
+
+
+def _power(bent: NDArray[np.bool_]) -> ColumnTransformer:
+    """The power transform of some columns, which come first then."""
+    held = FunctionTransformer(np.clip, kw_args={"a_min": -_WITHIN, "a_max": _WITHIN})
+    return ColumnTransformer(
+        [("power", make_pipeline(PowerTransformer(), held), np.flatnonzero(bent))], remainder="passthrough"
+    )
 
 
 def _used(best: Any, m: int) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from polyopt.datasets._preparation import columns_of_features
+from polyopt.models.raw_units import RawUnits
 from polyopt.text import visible
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ def by_features(
         A name that is none of a feature or of a column, or a sign for a column of text.
     """
     found = dict(settings)
-    made = [] if preparation is None else columns_of_features(preparation)[0]
+    made: list[tuple[int, str | None]] = []
+    if preparation is not None:
+        table = columns or [f"x{j}" for j in range(int(preparation.n_features_in_))]
+        raw = RawUnits.of([("preparation", preparation)], table)
+        made = [(f.column, f.text) for f in raw.features]
     known = _Names(list(names or ()), list(columns or ()), made)
     if isinstance(found.get("signs"), Mapping):
         found["signs"] = {known.feature(key): sign for key, sign in found["signs"].items()}

@@ -81,11 +81,7 @@ def probabilities_of(machine: object) -> str:
         return "the model's own"
     if len(curves) > 1:
         return f"calibrated, {curves[0].method}, for each of {len(curves)} pairs of classes"
-    where = "the boundary is where both classes are as probable"
-    return (
-        f"calibrated, {curves[0].method}, {curves[0].n_folds} folds; {where}, {curves[0].shift:.3g} in the "
-        "scores of the certified point"
-    )
+    return f"calibrated, {curves[0].method}, on samples held out"
 
 
 def _facts(model: Model, size: int) -> dict[str, Any]:

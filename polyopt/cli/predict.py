@@ -85,7 +85,7 @@ def _as_lines(labels: NDArray[Any]) -> str:
 
 
 def _as_table(model: Model, labels: NDArray[Any], probabilities: NDArray[Any]) -> str:
-    """Labels and probabilities as CSV; every digit, so that the largest of a row is the label's."""
+    """Labels and probabilities as CSV, with every digit."""
     rows = [["label", *(f"p({label})" for label in model.estimator.classes_.tolist())]]
     rows += [
         [str(label), *map(repr, row)]

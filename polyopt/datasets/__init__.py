@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from polyopt.datasets._layout import first_cells, is_number
     from polyopt.datasets._load import load
     from polyopt.datasets._preparation import (
-        columns_of_features,
+        column_texts,
+        feature_names,
         features_of,
         fit_preparation,
         imputes,
+        parts_of,
         prepared_names,
         table_preparation,
-        text_columns,
         unseen_texts,
     )
     from polyopt.datasets._shapes import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
@@ -50,7 +51,8 @@ __all__ = [
     "as_known",
     "built_in",
     "catalogue",
-    "columns_of_features",
+    "column_texts",
+    "feature_names",
     "features_of",
     "first_cells",
     "fit_preparation",
@@ -69,6 +71,7 @@ __all__ = [
     "make_two_spirals",
     "names",
     "open_source",
+    "parts_of",
     "polyceptron_faces",
     "prepared_names",
     "read_csv",
@@ -77,7 +80,6 @@ __all__ = [
     "svmlight_block",
     "svmlight_lines",
     "table_preparation",
-    "text_columns",
     "unseen_texts",
 ]
 
@@ -91,7 +93,8 @@ _HOMES = {
     "as_known": "_labels",
     "built_in": "_catalogue",
     "catalogue": "_catalogue",
-    "columns_of_features": "_preparation",
+    "column_texts": "_preparation",
+    "feature_names": "_preparation",
     "features_of": "_preparation",
     "first_cells": "_layout",
     "fit_preparation": "_preparation",
@@ -111,6 +114,7 @@ _HOMES = {
     "names": "_catalogue",
     "open_source": "_source",
     "polyceptron_faces": "_generators",
+    "parts_of": "_preparation",
     "prepared_names": "_preparation",
     "read_csv": "_csvfile",
     "read_svmlight": "_svmlight",
@@ -118,7 +122,6 @@ _HOMES = {
     "svmlight_block": "_svmlight",
     "svmlight_lines": "_svmlight",
     "table_preparation": "_preparation",
-    "text_columns": "_preparation",
     "unseen_texts": "_preparation",
 }
 

@@ -100,89 +100,79 @@ def features_of(preparation: ColumnTransformer | None, X: Features) -> NDArray[n
 
 
 def prepared_names(preparation: ColumnTransformer, names: Sequence[str] | None) -> list[str]:
-    """Names of the features: a column's own, and ``column_text`` for an indicator.
-
-    Where that is the name of another feature, an indicator is called ``column=text``.
+    """Names of the features, as :func:`feature_names` gives them.
 
     Parameters
     ----------
     preparation : ColumnTransformer
-        Fitted.
+        As :func:`table_preparation` makes it, fitted.
     names : sequence of str, optional
         The table's; ``x0``, ``x1`` and so on by default.
     """
     n_columns = int(preparation.n_features_in_)
-    given = [f"x{j}" for j in range(n_columns)] if names is None else [str(name) for name in names]
-    found: list[str] = []
-    taken = set(given)
-    for _, part, places in preparation.transformers_:
+    features: list[tuple[int, str | None]] = []
+    for _, part, places in parts_of(preparation):
         encoder = _encoder(part)
         if encoder is None:
-            found += [given[place] for place in places]
-            continue
-        for place, texts in zip(places, encoder.categories_, strict=True):
-            for text in texts:
-                usual = f"{given[place]}_{text}"
-                found.append(usual if usual not in taken else f"{given[place]}={text}")
-                taken.add(found[-1])
+            features += [(place, None) for place in places]
+        else:
+            pairs = zip(places, encoder.categories_, strict=True)
+            features += [(place, text) for place, texts in pairs for text in texts]
+    given = [f"x{j}" for j in range(n_columns)] if names is None else [str(name) for name in names]
+    return feature_names(features, given)
+
+
+def feature_names(features: Sequence[tuple[int, str | None]], columns: Sequence[str]) -> list[str]:
+    """Names of features: a column's own, and ``column_text`` for an indicator.
+
+    If that is the name of another feature, an indicator is called ``column=text``.
+
+    Parameters
+    ----------
+    features : sequence of (int, str or None)
+        For each feature its column and, of an indicator, the text for which it is 1.
+    columns : sequence of str
+        The columns' names.
+    """
+    found, taken = [], set(columns)
+    for column, text in features:
+        name = columns[column]
+        if text is not None:
+            usual = f"{name}_{text}"
+            name = usual if usual not in taken else f"{name}={text}"
+            taken.add(name)
+        found.append(name)
     return found
 
 
-def _encoder(part: Any) -> OneHotEncoder | None:
-    """The encoder of a part, which may be the last step of a pipeline."""
-    from sklearn.pipeline import Pipeline
-
-    last = part.steps[-1][1] if isinstance(part, Pipeline) else part
-    return last if hasattr(last, "categories_") else None
-
-
-def columns_of_features(
-    preparation: ColumnTransformer,
-) -> tuple[list[tuple[int, str | None]], list[float | str | None]]:
-    """How features are made of columns.
+def parts_of(preparation: ColumnTransformer) -> list[tuple[str, Any, list[int]]]:
+    """The parts of a fitted ColumnTransformer that give features: name, step, and places of their columns.
 
     Parameters
     ----------
     preparation : ColumnTransformer
         Fitted.
-
-    Returns
-    -------
-    features : list of (int, str or None)
-        For each feature its column and, of an indicator, the text for which it is 1.
-    fills : list of (float, str or None)
-        For each column what fills a gap; None where nothing does.
-
-    Raises
-    ------
-    ValueError
-        A step that makes them in another way than :func:`table_preparation`'s.
     """
-    features: list[tuple[int, str | None]] = []
-    fills: list[float | str | None] = [None] * int(preparation.n_features_in_)
-    for name, part, places in preparation.transformers_:
-        encoder, imputer = _encoder(part), _imputer(part)
-        if not _is_plain(part, encoder, imputer):
-            raise ValueError(f"its step {name!r} ({type(part).__name__}) is not one that 'polyopt fit' makes")
-        for k, place in enumerate(places):
-            if imputer is not None:
-                fill = imputer.statistics_[k]
-                fills[place] = str(fill) if isinstance(fill, str) else float(fill)
-            texts = [None] if encoder is None else encoder.categories_[k].tolist()
-            features += [(int(place), text) for text in texts]
-    return features, fills
+    names = list(getattr(preparation, "feature_names_in_", []))
+    every = np.arange(int(preparation.n_features_in_))
+    found = []
+    for name, part, chosen in preparation.transformers_:
+        chosen = [chosen] if isinstance(chosen, str) else chosen
+        if isinstance(chosen, slice) or not any(isinstance(one, str) for one in chosen):
+            places = np.atleast_1d(every[chosen]) if len(np.atleast_1d(chosen)) else every[:0]
+        else:
+            places = np.array([names.index(one) for one in chosen])
+        if len(places) and not (isinstance(part, str) and part == "drop"):
+            found.append((name, part, [int(place) for place in places]))
+    return found
 
 
-def _is_plain(part: Any, encoder: OneHotEncoder | None, imputer: SimpleImputer | None) -> bool:
-    """Whether a part fills gaps, with a value for each column, makes indicators of all texts, and no more."""
-    steps = [type(step).__name__ for _, step in getattr(part, "steps", [("", part)])]
-    if steps not in (["SimpleImputer"], ["OneHotEncoder"], ["SimpleImputer", "OneHotEncoder"]):
-        return bool(part == "passthrough" or getattr(part, "func", 0) is None)  # the latter once it is fitted
-    is_whole = encoder is None or (
-        encoder.drop is None and not getattr(encoder, "_infrequent_enabled", False)
-    )
-    fills = [] if imputer is None else imputer.statistics_.tolist()
-    return is_whole and all(fill == fill for fill in fills) and not getattr(imputer, "add_indicator", False)
+def _encoder(part: Any) -> OneHotEncoder | None:
+    """The encoder of a part, which may be a step of a pipeline."""
+    from sklearn.pipeline import Pipeline
+
+    steps = [step for _, step in part.steps] if isinstance(part, Pipeline) else [part]
+    return next((step for step in steps if hasattr(step, "categories_")), None)
 
 
 def _imputer(part: Any) -> SimpleImputer | None:
@@ -192,6 +182,23 @@ def _imputer(part: Any) -> SimpleImputer | None:
 
     first = part.steps[0][1] if isinstance(part, Pipeline) else part
     return first if isinstance(first, SimpleImputer) else None
+
+
+def column_texts(preparation: ColumnTransformer | None) -> dict[int, list[str]]:
+    """The categories of the columns whose categories are texts, by the place of the column.
+
+    Parameters
+    ----------
+    preparation : ColumnTransformer or None
+        Fitted.
+    """
+    found = {}
+    for _, part, places in [] if preparation is None else parts_of(preparation):
+        encoder = _encoder(part)
+        for place, known in () if encoder is None else zip(places, encoder.categories_, strict=True):
+            if any(isinstance(one, str) for one in known):
+                found[place] = known.tolist()
+    return dict(sorted(found.items()))
 
 
 def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int, list[str]]:
@@ -205,25 +212,11 @@ def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int
         The table.
     """
     found = {}
-    for _, part, places in [] if preparation is None else preparation.transformers_:
-        encoder = _encoder(part)
-        for place, known in () if encoder is None else zip(places, encoder.categories_, strict=True):
-            there = dict.fromkeys(text for text in np.asarray(X)[:, place].tolist() if text is not None)
-            if new := [text for text in there if text not in set(known.tolist())]:
-                found[int(place)] = new
+    for place, known in column_texts(preparation).items():
+        there = dict.fromkeys(text for text in np.asarray(X)[:, place].tolist() if text is not None)
+        if new := [text for text in there if text not in set(known)]:
+            found[place] = new
     return found
-
-
-def text_columns(preparation: ColumnTransformer | None) -> tuple[int, ...]:
-    """Places of the columns that become indicators.
-
-    Parameters
-    ----------
-    preparation : ColumnTransformer or None
-        As :func:`table_preparation` makes it, fitted or not.
-    """
-    parts = [] if preparation is None else preparation.transformers
-    return tuple(place for name, _, places in parts if name == "text" for place in places)
 
 
 def imputes(preparation: ColumnTransformer | None) -> bool:

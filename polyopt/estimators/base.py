@@ -300,11 +300,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         """The model as it was fitted, and samples as it scores them."""
         check_is_fitted(self)
         model = self._as_fitted()
-        return model, model._placed(X)
-
-    def _placed(self, X: SamplesLike) -> Any:
-        """Samples for ``_scores``: checked, or such that they are checked while they are scored."""
-        return self._scorable(X)
+        return model, model._scorable(X)
 
     def _scorable(self, X: SamplesLike) -> Any:
         """Samples as they are scored: of the training data's features, finite."""

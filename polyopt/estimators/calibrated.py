@@ -1,4 +1,4 @@
-"""Probabilities for classifiers that score: calibrated on held-out samples, and never against ``predict``."""
+"""Probabilities for classifiers that score: scikit-learn's calibration of the scores of held-out samples."""
 
 from __future__ import annotations
 
@@ -7,28 +7,21 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from formulations.clock import current_clock
-from polyopt.answers.placed import Placed
+from formulations.solution import Status
 from polyopt.estimators.base import PairwiseClassifier
-from polyopt.estimators.calibration import (
-    METHODS,
-    Calibration,
-    agreeing,
-    are_many,
-    calibrate,
-    draw_agreeing,
-    logistic,
-)
-from polyopt.estimators.calibration_folds import folds_of, held_out_scores
-from polyopt.estimators.calibration_told import has_probabilities, told_of_curves
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.interruption import Part
 from polyopt.estimators.parameters import check_parameters
+from polyopt.estimators.status import solutions_of
 from polyopt.estimators.votes import couple_pairs
 
 if TYPE_CHECKING:
@@ -39,88 +32,106 @@ if TYPE_CHECKING:
     from polyopt.estimators.given import SamplesLike
     from polyopt.graphs import Graph
 
-__all__ = ["CalibratedClassifier"]
+__all__ = ["CalibratedClassifier", "ScoreClassifier"]
+
+_FOLDS = 5  # at most
+
+
+class ScoreClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier of one feature, which is a score: what ``CalibratedClassifierCV`` is wrapped around.
+
+    Parameters
+    ----------
+    unit : float
+        The scores are divided by it, so that the fit of a sigmoid does not depend on their size.
+    """
+
+    def __init__(self, unit: float = 1.0):
+        self.unit = unit
+
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+        """Learn the labels; nothing else is fitted."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X: Array) -> Array:
+        """Scores (t,) in their unit."""
+        return np.asarray(X)[:, 0] / self.unit
+
+    def predict(self, X: Array) -> NDArray[Any]:
+        """Labels (t,) by the signs of the scores."""
+        found: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        return found
 
 
 @estimator
 class CalibratedClassifier(PairwiseClassifier):
     """Base of the classifiers that can be calibrated.
 
-    A subclass moves its zero in :meth:`_take_from_scores`.
-
     Parameters
     ----------
     calibration : {"sigmoid", "isotonic"}, optional
-        Probabilities for ``predict_proba``, by Platt's sigmoid of the score or by an isotonic curve, which
-        wants a thousand samples. The curve is fitted to the scores of samples by machines that were not
-        fitted to them: the training data are cut into five folds, fewer where a class has fewer samples,
-        which costs as many further fits; the machine itself is fitted to all. Then zero is moved to the score
-        at which both classes are as probable, ``shift_``, and so ``predict`` gives the more probable class:
-        all biases of a polytope move by as much, rules and exports with them. ``solution_``, ``duals_`` and
-        ``certificate()`` stay those of the program's own point. More than two classes are decided by the
-        probabilities that agree best with those of all pairs. Probabilities are those of the samples as they
-        are weighted, `class_weight` included. `time_limit` is for the folds too, which have what the machine
-        left: without time for all of them, and after Ctrl-C, the machine is kept as it is, without calibrated
-        probabilities, and a warning says so.
+        Probabilities for ``predict_proba`` by scikit-learn's ``CalibratedClassifierCV``: Platt's sigmoid of
+        the score, or an isotonic curve, which wants a thousand samples. The curve is fitted to the scores of
+        samples by machines that were not fitted to them: the training data are cut into five stratified
+        folds, fewer if a class has fewer samples, which costs as many further fits; the machine itself is
+        fitted to all. ``predict``, the polytope and its rules are those of the machine without calibration:
+        near its boundary the class predicted may be the less probable one, as with ``SVC(probability=True)``.
+        The probabilities of more than two classes are those that agree best with the calibrated ones of all
+        pairs. Probabilities are those of the samples as they are weighted, `class_weight` included.
+        `time_limit` is for the folds too, which have what the machine left: without time for all of them, and
+        after Ctrl-C, there are no calibrated probabilities, and a warning says so.
 
     Attributes
     ----------
-    calibration_ : Calibration or None
-        The curve, where there is one (binary problems).
-    shift_ : float
-        What calibration took from the scores of the program's own point; 0 without (binary problems).
+    calibration_ : CalibratedClassifierCV or None
+        The curve, if there is one: its only feature is the score (binary problems).
     """
 
-    calibration_: Calibration | None = field(init=False, default=None)
+    calibration_: CalibratedClassifierCV | None = field(init=False, default=None)
     _: KW_ONLY
     calibration: Literal["sigmoid", "isotonic"] | None = None
 
     _uncalibrated = ""  # why a fit that was to be calibrated is not
     _models_probabilities = False  # whether the model itself has probabilities
-    _curves = METHODS
 
     def _validate_params(self) -> None:
         super()._validate_params()
         check_parameters(
-            {"calibration": [StrOptions(set(METHODS)), None]},
+            {"calibration": [StrOptions({"sigmoid", "isotonic"}), None]},
             {"calibration": self.calibration},
             type(self).__name__,
         )
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _take_from_scores(self, shift: float) -> None:
-        """Move the zero of the binary scores to where they are `shift`."""
-        raise NotImplementedError(f"{type(self).__name__} cannot be calibrated")
-
     def _calibrate(self, X: Any, y: Array, weights: Array, whole: Clock) -> None:
         if self.calibration is None:
             return
-        found = self._curve(X, y, weights, whole)
-        if isinstance(found, str):
-            self._uncalibrated = found
-        else:
-            self.calibration_ = found
-
-    def _curve(self, X: Any, y: Array, weights: Array, whole: Clock) -> Calibration | str:
-        """The curve for a machine of two classes, or why there is none."""
-        assert self.calibration is not None
-        splits = folds_of(X, y)
-        if not splits:  # a class of one sample: no scores to go by
-            return calibrate(np.zeros(len(y)), y > 0, weights, self.calibration, 0)
-        machines = [self._for_fold() for _ in splits]
-        scores = held_out_scores(machines, X, y, weights, splits, whole, self.n_jobs)
-        if scores is None:
-            run = current_clock()
-            is_stopped = run is not None and run.is_stopped
-            return f"{'Ctrl-C' if is_stopped else 'the time limit'} came before the end of its folds"
-        return calibrate(scores, y > 0, weights, self.calibration, len(splits))
+        count = min(_FOLDS, int((y > 0).sum()), int((y < 0).sum()))
+        if count < 2:
+            self._uncalibrated = "a class has one sample"
+            return
+        scores = np.empty(len(y))
+        for number, (train, held) in enumerate(StratifiedKFold(count).split(scores, y)):
+            machine = self._for_fold()
+            part = Part("fold", number, count, whole, None)
+            if not _is_fitted_in_time(machine, X[train], y[train], weights[train], part):
+                clock = current_clock()
+                ended = "Ctrl-C" if clock is not None and clock.is_stopped else "the time limit"
+                self._uncalibrated = f"{ended} came before the end of its folds"
+                return
+            scores[held] = machine._binary_scores(X[held])
+        curve = CalibratedClassifierCV(
+            ScoreClassifier(float(scores.std()) or 1.0), method=self.calibration, cv=2, ensemble=False
+        )
+        self.calibration_ = curve.fit(scores[:, None], y, sample_weight=weights)
 
     def _for_fold(self) -> Self:
         """A machine for a part of the samples, which are weighted, with what this one knows of the labels."""
         machine = clone(self)
         known = machine.get_params(deep=False)
-        machine.set_params(**{n: None for n in ("calibration", "class_weight", "n_jobs") if n in known})
+        machine.set_params(**{n: None for n in ("calibration", "class_weight") if n in known})
         machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
         machine._asked = machine.get_params(deep=False)
         names = getattr(self, "feature_names_in_", None)  # by which parameters may name features
@@ -129,53 +140,41 @@ class CalibratedClassifier(PairwiseClassifier):
         return machine
 
     def _settle(self) -> None:
-        """Move the zero where all parts have their curves; else no part is calibrated."""
-        if self.calibration is None:
-            return
+        """Warn if a pair of classes has no curve; then the others lose theirs."""
         parts = [self] if self._is_binary else self.estimators_
-        reasons = [part._uncalibrated for part in parts if part.calibration_ is None]
+        reasons = [part._uncalibrated for part in parts if part._uncalibrated]
+        if not reasons:
+            return
         for part in parts:
-            if reasons:
-                part.calibration_ = None
-            else:
-                part._take_from_scores(part.shift_)
-        self._uncalibrated = reasons[0] if reasons else ""
+            part.calibration_ = None
+        self._uncalibrated = reasons[0]
         name = type(self).__name__
         left = f"those of {name}'s model are left" if self._models_probabilities else "it has none"
-        text = told_of_curves(self._uncalibrated, [part.calibration_ for part in parts], left)
-        if text:
-            warnings.warn(f"{name}: {text}", ConvergenceWarning, stacklevel=3 + self._frames)
-
-    @property
-    def shift_(self) -> float:
-        """What calibration took from the scores of the program's own point; 0 without."""
-        check_is_fitted(self)
-        if not self._is_binary:
-            raise AttributeError("shift_ is of two classes: ask the machines in estimators_")
-        return 0.0 if self.calibration_ is None else self.calibration_.shift
-
-    def _need_own_zero(self, what: str) -> None:
-        """Refuse what is true of the program's own point alone."""
-        if self.shift_:
-            raise ValueError(
-                f"{what} is of the program's own point, from which calibration moved the boundary by "
-                f"{self.shift_:.3g}: fit with calibration=None"
-            )
+        warnings.warn(
+            f"{name}: the probabilities are not calibrated, as {self._uncalibrated}; {left}",
+            ConvergenceWarning, stacklevel=3 + self._frames,
+        )  # fmt: skip
 
     # -- answering ---------------------------------------------------------------------------
 
     @property
     def _is_calibrated(self) -> bool:
-        if self._is_binary:
-            return self.calibration_ is not None
-        return all(part.calibration_ is not None for part in self.estimators_)
+        parts = [self] if self._is_binary else self.estimators_
+        return all(part.calibration_ is not None for part in parts)
 
-    @property
-    def _couples(self) -> bool:
-        """Whether more than two classes are decided by probabilities, and not by votes."""
-        return not self._is_binary and self._is_calibrated
+    def _has_probabilities(self) -> bool:
+        """True if there are any, for ``hasattr``; else AttributeError says why there are none."""
+        name = type(self).__name__
+        is_fitted = hasattr(self, "classes_")
+        if self._models_probabilities or (self._is_calibrated if is_fitted else self.calibration):
+            return True
+        if is_fitted and self._uncalibrated:
+            raise AttributeError(
+                f"{name} has no probabilities, as it is not calibrated: {self._uncalibrated}"
+            )
+        raise AttributeError(f"{name} has probabilities with calibration='sigmoid' or 'isotonic'")
 
-    @available_if(has_probabilities)
+    @available_if(_has_probabilities)
     def predict_proba(self, X: SamplesLike) -> Array:
         """Probabilities of the classes.
 
@@ -187,70 +186,75 @@ class CalibratedClassifier(PairwiseClassifier):
         Returns
         -------
         ndarray of shape (t, n_classes)
-            In the order of ``classes_``; ``predict`` gives the class with the largest. With more than two
-            classes, those that agree best with the probabilities of all pairs (the second method of Wu, Lin &
-            Weng, 2004).
+            In the order of ``classes_``. With more than two classes, those that agree best with the
+            probabilities of all pairs (the second method of Wu, Lin & Weng, 2004).
         """
         model, samples = self._prepared(X)
         return model._probabilities(samples)
 
     def _probabilities(self, X: Any) -> Array:
         """Probabilities of the classes of samples that were checked."""
-        if not self._is_binary:
-            return self._coupled(X)
-        odds = self._odds(X)
-        if odds is not None and (isinstance(X, Placed) or are_many(odds[0])):
-            from polyopt.answers.sigmoid import two_classes
-
-            return two_classes(*odds)
-        second = self._agreeing(X, odds)
-        found = np.empty((len(second), 2))
-        found[:, 1] = second
-        np.subtract(1.0, second, out=found[:, 0])
-        return found
-
-    def _second(self, X: Any) -> Array:
-        """Probabilities of ``classes_[1]``, of two classes."""
-        return self._agreeing(X, self._odds(X))
-
-    def _odds(self, X: Any) -> tuple[Array, float] | None:
-        """Scores (t,) and the log-odds of ``classes_[1]`` for a unit; None where the curve is no sigmoid."""
-        assert self.calibration_ is not None
-        return (self._binary_scores(X), self.calibration_.slope) if self.calibration_.slope else None
-
-    def _agreeing(self, X: Any, odds: tuple[Array, float] | None) -> Array:
-        """Probabilities of ``classes_[1]``, of two classes, by what :meth:`_odds` gives."""
-        if odds is not None:
-            scores, slope = odds
-            return agreeing(logistic(slope * scores), scores > 0)
-        assert self.calibration_ is not None
-        scores = self._binary_scores(X)
-        return agreeing(self.calibration_.probability(scores), scores > 0)
-
-    def _coupled(self, X: Any) -> Array:
-        """Probabilities of more than two classes."""
+        if self._is_binary:
+            second = self._second(X)
+            return np.column_stack([1.0 - second, second])
         pairs = np.column_stack([part._as_fitted()._second(X) for part in self.estimators_])
         return couple_pairs(pairs, len(self.classes_))
 
-    def _scores(self, X: Any) -> Array:
-        return np.log(self._coupled(X)) if self._couples else super()._scores(X)
-
-    def _labels(self, X: Any) -> NDArray[np.intp]:
-        return self._coupled(X).argmax(axis=1) if self._couples else super()._labels(X)
+    def _second(self, X: Any) -> Array:
+        """Probabilities of ``classes_[1]``, of two classes."""
+        assert self.calibration_ is not None
+        found: Array = self.calibration_.predict_proba(self._binary_scores(X)[:, None])[:, 1]
+        return found
 
     # -- for other programs ------------------------------------------------------------------
 
     def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
-        scores, second, _ = super()._draw_two(graph, x)
-        if self.calibration_ is None:
-            return scores, second, None
-        return scores, second, draw_agreeing(graph, self.calibration_.draw(graph, scores), second)
+        scores, is_second, second = super()._draw_two(graph, x)
+        if self.calibration_ is not None:
+            second = _draw_curve(graph, scores, self.calibration_)
+        return scores, is_second, second
 
     def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
-        if not self._couples:
-            return super()._draw_many(graph, x)
-        from polyopt.estimators.coupling_graph import draw_coupling
+        scores, number, probabilities = super()._draw_many(graph, x)
+        if self._is_calibrated:
+            from polyopt.estimators.coupling_graph import draw_coupling
 
-        parts = [part._as_fitted()._draw_two(graph, x)[2] for part in self.estimators_]
-        p = draw_coupling(graph, graph.op("Concat", *parts, axis=1), len(self.classes_))
-        return graph.op("Log", p), graph.op("ArgMax", p, axis=1, keepdims=0), p
+            parts = [part._as_fitted()._draw_two(graph, x)[2] for part in self.estimators_]
+            probabilities = draw_coupling(graph, graph.op("Concat", *parts, axis=1), len(self.classes_))
+        return scores, number, probabilities
+
+
+def _is_fitted_in_time(machine: Any, X: Any, y: Array, weights: Array, part: Part) -> bool:
+    """Fit the machine of a fold; False if the limit or Ctrl-C came before its own end."""
+    if part.whole.is_over:
+        return False
+    try:
+        # What a fold has to say, the whole machine has said.
+        with warnings.catch_warnings(), part.of_fit(machine):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UserWarning)
+            machine._fit_binary(X, y, weights, np.arange(len(y)))
+    except RuntimeError:
+        if not part.whole.is_over:
+            raise
+        return False
+    cut = (Status.TIME_LIMIT, Status.INTERRUPTED)
+    return all(found.status not in cut for found in solutions_of(machine))
+
+
+def _draw_curve(graph: Graph, scores: str, calibrated: CalibratedClassifierCV) -> str:
+    """The probability (n, 1) of the second class at scores (n, 1), as an ONNX graph."""
+    (fitted,) = calibrated.calibrated_classifiers_
+    (curve,) = fitted.calibrators
+    z = graph.op("Div", scores, graph.constant(fitted.estimator.unit))
+    if not isinstance(curve, IsotonicRegression):
+        odds = graph.op("Mul", z, graph.constant(-float(curve.a_)))
+        return graph.op("Sigmoid", graph.op("Sub", odds, graph.constant(float(curve.b_))))
+    # Straight pieces: how much of each the score is past, times what the piece rises. The last one is flat.
+    x = np.append(curve.X_thresholds_, np.nextafter(curve.X_thresholds_[-1], np.inf))
+    p = np.append(curve.y_thresholds_, curve.y_thresholds_[-1])
+    low, high = graph.constant(x[:-1]), graph.constant(x[1:])
+    within = graph.op("Min", graph.op("Max", z, low), high)
+    past = graph.op("Div", graph.op("Sub", within, low), graph.constant(np.diff(x)))
+    risen = graph.op("MatMul", past, graph.constant(np.diff(p)[:, None]))
+    return graph.op("Add", risen, graph.constant(float(p[0])))

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Number, Real
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from polyopt.polytope.spellings import text_of_number
 
@@ -37,18 +36,12 @@ class ColumnTable:
 
     Attributes
     ----------
-    names : tuple of str
-        All columns' names; ``x0``, ``x1`` and so on where the table has none.
-    is_text : tuple of bool
-        Which columns hold texts.
     numbers : ndarray of shape (n, p)
-        The others, NaN where a value is missing.
+        The columns of numbers, NaN where a value is missing.
     texts : ndarray of object, shape (n, q)
         The columns of texts, None where a value is missing.
     """
 
-    names: tuple[str, ...]
-    is_text: tuple[bool, ...]
     numbers: Array
     texts: Texts
 
@@ -65,52 +58,37 @@ def is_frame(X: object) -> bool:
 
 
 def read_columns(
-    X: SamplesLike,
-    text: Sequence[str | int] = (),
-    is_text: Sequence[bool] | None = None,
-    spellings: Sequence[Mapping[str, str]] | None = None,
+    X: SamplesLike, is_text: Sequence[bool | None], spellings: Sequence[Mapping[str, str]]
 ) -> ColumnTable:
     """Numbers and texts of a table.
 
     Parameters
     ----------
     X : frame of pandas or polars, or array_like of shape (n, m)
-        The table. Texts, categories and truths are texts; "" is a missing one.
-    text : sequence of str or int
-        Further columns to be read as texts, by name or place.
-    is_text : sequence of bool, optional
-        Which columns hold texts, where that was settled before.
-    spellings : sequence of mapping of str to str, optional
+        The table. "" is a missing text.
+    is_text : sequence of bool or None
+        Which columns hold texts; None for a column that is left out.
+    spellings : sequence of mapping of str to str
         For each column of texts the spellings to be replaced, and by what.
 
     Raises
     ------
     ValueError
-        No column, a name or a place that is not there, dates and other types that are neither, numbers that
-        are no numbers, or a sparse matrix.
+        Another number of columns, dates and other types that are neither, or numbers that are no numbers.
     """
-    if sp.issparse(X):
-        raise ValueError("a sparse matrix has no columns of texts: scale it by MaxAbsScaler, without Columns")
     names, columns = _frame(X) if is_frame(X) else _array(X)
-    if not names:
-        shape = np.shape(X)
-        raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
-    if is_text is None:
-        chosen = {_place(one, names) for one in text}
-        is_text = [k in chosen or _holds_texts(column) for k, column in enumerate(columns)]
-    elif len(is_text) != len(names):
-        raise ValueError(
-            f"X has {len(names)} features, but Columns is expecting {len(is_text)} features as input"
-        )
+    if len(is_text) != len(names):
+        raise ValueError(f"X has {len(names)} features, but {len(is_text)} features are expected as input")
     n = len(columns[0])
     found: dict[bool, list[Any]] = {False: [], True: []}
     for name, column, as_text in zip(names, columns, is_text, strict=True):
-        found[as_text].append(column if as_text else column_as_numbers(column, name))
+        if as_text is not None:
+            found[as_text].append(column if as_text else column_as_numbers(column, name))
     numbers = np.column_stack(found[False]) if found[False] else np.empty((n, 0))
     texts = np.empty((n, len(found[True])), dtype=object)
-    for k, column in enumerate(found[True]):
-        texts[:, k] = column_as_texts(column, None if spellings is None else spellings[k])
-    return ColumnTable(tuple(names), tuple(is_text), numbers, texts)
+    for k, (column, other) in enumerate(zip(found[True], spellings, strict=True)):
+        texts[:, k] = column_as_texts(column, other)
+    return ColumnTable(numbers, texts)
 
 
 def _frame(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
@@ -208,15 +186,6 @@ def _objects(cells: list[Any]) -> NDArray[np.object_]:
     return found
 
 
-def _place(one: str | int, names: list[str]) -> int:
-    """The place of a column that was named."""
-    if isinstance(one, str) and one in names:
-        return names.index(one)
-    if isinstance(one, int | np.integer) and -len(names) <= one < len(names):
-        return int(one) % len(names)
-    raise ValueError(f"text must name columns of X, by name or place, not {one!r}")
-
-
 def is_missing(value: object) -> bool:
     """True for None and for values that are not equal to themselves: NaN, and pandas' NA and NaT."""
     try:
@@ -230,16 +199,6 @@ def is_missing(value: object) -> bool:
 def _is_gap(cell: object) -> bool:
     """True for a missing value and for the empty text."""
     return not cell if isinstance(cell, str) else is_missing(cell)
-
-
-def _holds_texts(column: NDArray[Any]) -> bool:
-    """Whether a column has a cell that is there and is no number; truths are texts."""
-    if column.dtype.kind in "bU":
-        return True
-    if column.dtype.kind != "O":
-        return False
-    there = [cell for cell in column if not _is_gap(cell)]
-    return not all(isinstance(cell, Real) and not isinstance(cell, bool | np.bool_) for cell in there)
 
 
 def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:

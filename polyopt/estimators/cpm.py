@@ -240,10 +240,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
                 f"group_size={self.group_size!r} needs solver='global' with margin='total' and loss='sum', "
                 f"not solver={self.solver!r}" + (f" and {special}" if special else "")
             )
-        if self.ties == "random" and self.calibration is not None:
-            raise ValueError(
-                "ties='random' is of votes, and with calibration probabilities decide: leave it 'scores'"
-            )
         if self.double_sided and self.inside_label is not None:
             raise ValueError(
                 f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
@@ -325,6 +321,5 @@ class ConvexPolytopeMachine(PolytopeLearner):
         from formulations.rademacher import polytope_bound
 
         self._need_one_polytope("the bound")
-        self._need_own_zero("the bound")
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)

@@ -9,8 +9,6 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from polyopt.answers.form import Form
-from polyopt.answers.placed import Placed, PlacedMatrix
 from polyopt.estimators.advice import advise_scaling
 from polyopt.estimators.calibrated import CalibratedClassifier
 from polyopt.estimators.explained import Explained
@@ -95,8 +93,7 @@ class FaceClassifier(Explained, CalibratedClassifier):
     Attributes
     ----------
     W_, b_ : ndarray of shape (K, m), (K,)
-        The faces, in the units of X (binary problems with one polytope); those of ``solution_``, but for
-        a calibration's shift of the offsets.
+        The faces, in the units of X (binary problems with one polytope).
     polytope_ : Polytope
         The inside as a set: redundant faces, vertices, volume, rules (binary problems with one polytope).
     assignment_ : ndarray of int, shape (n,)
@@ -165,10 +162,6 @@ class FaceClassifier(Explained, CalibratedClassifier):
         names = getattr(self, "feature_names_in_", None)
         advise_scaling(X, type(self).__name__, wide=self._wide, names=names, frames=1)
 
-    def _take_from_scores(self, shift: float) -> None:
-        """Move all faces by as much, so that the scores are less by `shift`."""
-        self.b_, self._polytope = self.b_ - self._side * shift, None
-
     # -- the faces ---------------------------------------------------------------------------
 
     def face_scores(self, X: SamplesLike) -> NDArray[Any]:
@@ -210,32 +203,9 @@ class FaceClassifier(Explained, CalibratedClassifier):
 
     # -- all samples at once -----------------------------------------------------------------
 
-    def _placed(self, X: SamplesLike) -> Any:
-        """A matrix that is as the loops read it is neither copied nor checked beforehand."""
-        if type(X) is not np.ndarray or X.ndim != 2:
-            return self._scorable(X)
-        if X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
-            return self._scorable(X)  # which says what is wrong, or warns
-        parts = [self] if self._is_binary else [part._as_fitted() for part in self.estimators_]
-        faces = [part._decision()[0] for part in parts]
-        rows, weights = sum(len(W) for W in faces), sum(int(np.count_nonzero(W)) for W in faces)
-        if any(part._is_whole for part in parts) or not PlacedMatrix.is_worth(X, rows, weights):
-            return self._scorable(X)
-        return PlacedMatrix(X, lambda: self._scorable(X))
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether scores are of whole numbers, which are to be exact."""
-        return False
-
-    def _decision(self) -> tuple[NDArray[Any], NDArray[Any], Form]:
-        """All faces that decide about a score, (K, m) and (K,), and how their outputs become it."""
-        return self.W_, self.b_, Form.of_polytope(self._outward, self._side)
-
     def _binary_scores(self, X: Any) -> NDArray[Any]:
-        if isinstance(X, Placed):
-            return X.scores(self)
-        return self._decision()[2].score(self._scores_of_faces(X))
+        outputs = self._scores_of_faces(X)
+        return self._side * (outputs.max(axis=1) if self._outward > 0 else outputs.min(axis=1))
 
     @property
     def polytope_(self) -> Polytope:

@@ -28,7 +28,7 @@ class Hinges(TransformerMixin, BaseEstimator):
 
     A face that is linear in these features is piecewise linear in every feature of X, as the hinges of
     multivariate adaptive regression splines are (Friedman 1991, eq. (30)). A ridge on their weights makes it
-    smooth: a weight is by how much the slope changes at a knot. Put it after ``Columns`` or a
+    smooth: a weight is by how much the slope changes at a knot. Put it after a
     ``StandardScaler``, so that all features cost alike.
 
     Knots are quantiles of the training data, without the values that more than one in ``n_knots + 1`` samples

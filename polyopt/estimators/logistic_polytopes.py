@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.arguments import whole_or_none
 from formulations.class_faces import BIAS, Owners
 from formulations.polyhedral import scores
-from polyopt.answers.form import Form
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
@@ -263,10 +262,13 @@ class LogisticPolytopes(Probabilities, PricedFaces):
             return sum(pair.n_numbers_ for pair in self.estimators_)
         return numbers_of(np.column_stack([self.W_, self.b_]), self._knots)
 
-    def _decision(self) -> tuple[Array, Array, Form]:
-        own = [(int(np.argmax(self._is_plus == plus)), 1.0 if plus else -1.0) for plus in (False, True)
-               if (self._is_plus == plus).any()]  # fmt: skip
-        return self.W_, self.b_, Form(1.0, tuple(k for k, _ in own), tuple(sign for _, sign in own))
+    def _binary_scores(self, X: Any) -> Array:
+        outputs = self._scores_of_faces(X)
+        minus, plus = (
+            outputs[:, mine].max(axis=1) if mine.any() else np.zeros(len(outputs))
+            for mine in (~self._is_plus, self._is_plus)
+        )
+        return plus - minus
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         best = []
@@ -279,11 +281,6 @@ class LogisticPolytopes(Probabilities, PricedFaces):
             )
             best.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
         return graph.op("Sub", *best)
-
-    def _take_from_scores(self, shift: float) -> None:
-        """Move the faces of one class by as much."""
-        moved = self._is_plus if self._is_plus.any() else ~self._is_plus
-        self.b_ = self.b_ - np.where(moved, np.where(self._is_plus, shift, -shift), 0.0)
 
     # -- as sets -----------------------------------------------------------------------------
 

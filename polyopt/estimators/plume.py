@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations import mixture
 from formulations.arguments import at_least
-from polyopt.answers.placed import Placed
 from polyopt.certificates.plume import certify_plume
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
@@ -69,8 +68,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether
         the sample is in the polytope of the faces. The two differ near the polytope's edges, where
         ``predict_proba``, which without `calibration` is the model's probability in either case, may be less
-        than one half for the class that is predicted. A calibration moves the log-odds of the one, and the
-        faces of the other.
+        than one half for the class that is predicted.
     n_init : int, default=10
         Starts, of which the best end is kept.
     max_iter : int, default=5000
@@ -161,17 +159,10 @@ class PLUME(Probabilities, PolyhedralClassifier):
     def _binary_scores(self, X: Any) -> Array:
         if self._asked["decision"] == "polytope":
             return super()._binary_scores(X)
-        return self._log_odds(X) - self.shift_
-
-    def _take_from_scores(self, shift: float) -> None:
-        if self._asked["decision"] == "polytope":
-            super()._take_from_scores(shift)
+        return self._log_odds(X)
 
     def _log_odds(self, X: Any) -> Array:
-        gamma = self._asked["gamma"]
-        if isinstance(X, Placed):
-            return self._side * mixture.log_odds_of(X.outputs(self), gamma)
-        return self._side * mixture.log_odds(X, self._faces, gamma)
+        return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self._asked["decision"] == "polytope":
@@ -183,8 +174,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
             _draw_log_sum(graph, graph.op("Sub", gate, _draw_softplus(graph, each)))
             for each in (graph.op("Neg", s), s)
         )
-        odds = graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
-        return graph.op("Sub", odds, graph.constant(self.shift_)) if self.shift_ else odds
+        return graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
 
     @property
     def _decides_by_model(self) -> bool:
@@ -234,7 +224,6 @@ class PLUME(Probabilities, PolyhedralClassifier):
         from formulations.rademacher import plume_bound, polytope_bound
 
         self._need_one_polytope("the bound")
-        self._need_own_zero("the bound")
         self._need_data("generalization_bound()")
         if self._asked["decision"] == "polytope":
             # The polytope's theorem has its faces positive outside.

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polyhedral import scores
 from polyopt.estimators.advice import WIDE
 from polyopt.estimators.calibrated import CalibratedClassifier
-from polyopt.estimators.calibration import draw_agreeing
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.status import FINE
+from polyopt.estimators.votes import couple_pairs
 from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ SHARED: dict[str, list[Any]] = {
     "inside_label": "no_validation",  # type: ignore[dict-item]
 }
 """Constraints of the parameters that all of them have."""
+
+_ABOVE = math.nextafter(0.5, 1.0)  # the least probability of a class, of two, that is the more probable
 
 
 @estimator
@@ -161,7 +165,7 @@ class PolyhedralClassifier(FaceClassifier):
 class Probabilities(CalibratedClassifier):
     """``predict_proba`` for classifiers whose model gives the log-odds of ``classes_[1]``.
 
-    With `calibration` they are the calibrated ones.
+    With `calibration` they are the calibrated ones, and what is predicted stays what it is without.
     """
 
     _models_probabilities = True
@@ -177,13 +181,53 @@ class Probabilities(CalibratedClassifier):
 
     @property
     def _couples(self) -> bool:
-        return not self._is_binary and (self._is_calibrated or self._decides_by_model)
+        """Whether more than two classes are decided by the model's probabilities, and not by votes."""
+        return not self._is_binary and self._decides_by_model
 
-    def _odds(self, X: Any) -> tuple[Array, float] | None:
-        return super()._odds(X) if self._is_calibrated else (self._log_odds(X), 1.0)
+    def _second(self, X: Any) -> Array:
+        return super()._second(X) if self._is_calibrated else self._second_by_model(X)
+
+    def _second_by_model(self, X: Any) -> Array:
+        """Probabilities of ``classes_[1]``, of two classes, by the model.
+
+        If the model decides, they agree with the labels also at ties and where they round: of two equal
+        probabilities the first is the larger one to ``argmax``.
+        """
+        odds = self._log_odds(X)
+        second = expit(odds)
+        return np.where(odds > 0, np.maximum(second, _ABOVE), np.minimum(second, 0.5))
+
+    def _coupled(self, X: Any) -> Array:
+        """Probabilities of more than two classes, by the model."""
+        pairs = np.column_stack([part._as_fitted()._second_by_model(X) for part in self.estimators_])
+        return couple_pairs(pairs, len(self.classes_))
+
+    def _scores(self, X: Any) -> Array:
+        return np.log(self._coupled(X)) if self._couples else super()._scores(X)
+
+    def _labels(self, X: Any) -> NDArray[np.intp]:
+        return self._coupled(X).argmax(axis=1) if self._couples else super()._labels(X)
 
     def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
         scores, is_second, second = super()._draw_two(graph, x)
         if second is None and self._decides_by_model:
-            second = draw_agreeing(graph, graph.op("Sigmoid", scores), is_second)
+            second = self._draw_second_by_model(graph, scores, is_second)
         return scores, is_second, second
+
+    def _draw_second_by_model(self, graph: Graph, scores: str, is_second: str) -> str:
+        second = graph.op("Sigmoid", scores)
+        above = graph.op("Max", second, graph.constant(_ABOVE))
+        return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
+
+    def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
+        if not self._couples:
+            return super()._draw_many(graph, x)
+        from polyopt.estimators.coupling_graph import draw_coupling
+
+        seconds = []
+        for part in self.estimators_:
+            scores, is_second, _ = part._as_fitted()._draw_two(graph, x)
+            seconds.append(self._draw_second_by_model(graph, scores, is_second))
+        p = draw_coupling(graph, graph.op("Concat", *seconds, axis=1), len(self.classes_))
+        shown = super()._draw_many(graph, x)[2] if self._is_calibrated else p
+        return graph.op("Log", p), graph.op("ArgMax", p, axis=1, keepdims=0), shown

@@ -63,7 +63,7 @@ class Portable(Proven):
 
         It takes ``X`` (n, m), double, and gives ``label`` (n,) and ``scores``: (n,) of two classes, (n,
         n_classes) of more, as ``predict`` and ``decision_function`` do; and ``probabilities`` (n, n_classes),
-        as ``predict_proba``, where that is what decides. A pipeline is exported by
+        as ``predict_proba``, where the model has them. A pipeline is exported by
         :class:`polyopt.models.Model`.
 
         Raises

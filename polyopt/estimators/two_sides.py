@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.base import clone
 
 from formulations.clock import Clock
-from polyopt.answers.form import Form
-from polyopt.answers.placed import Placed
 from polyopt.certificates.combine import combine
 from polyopt.estimators.interruption import Part
 from polyopt.estimators.stream import StreamedClassifier
@@ -74,13 +72,6 @@ class TwoSidedClassifier(StreamedClassifier):
             machine.feature_names_in_ = names
         return machine
 
-    def _take_from_scores(self, shift: float) -> None:
-        if self._sides is None:
-            super()._take_from_scores(shift)
-            return
-        for machine in self._sides:  # the score is the sum of theirs
-            machine._take_from_scores(0.5 * shift)
-
     def _take_sides(self, machines: Sequence[Self]) -> None:
         self._sides, self._side = tuple(machines), 1.0
         self.solver_ = machines[0].solver_
@@ -115,22 +106,8 @@ class TwoSidedClassifier(StreamedClassifier):
     def _is_one_polytope(self) -> bool:
         return self._is_binary and self._sides is None
 
-    def _decision(self) -> tuple[NDArray[Any], NDArray[Any], Form]:
-        if self._sides is None:
-            return super()._decision()
-        own = [machine._decision() for machine in self._sides]
-        W, b = (np.concatenate([each[part] for each in own]) for part in (0, 1))
-        signs = tuple(form.signs[0] for _, _, form in own)
-        return W, b, Form(self._outward, (0, len(own[0][0])), signs)
-
-    @property
-    def _is_whole(self) -> bool:
-        if self._sides is None:
-            return super()._is_whole
-        return any(machine._is_whole for machine in self._sides)
-
     def _binary_scores(self, X: Any) -> Array:
-        if self._sides is None or isinstance(X, Placed):
+        if self._sides is None:
             return super()._binary_scores(X)
         minus, plus = self._sides
         return minus._binary_scores(X) + plus._binary_scores(X)

@@ -154,7 +154,7 @@ def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
     if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_OF_CELLS)):
         return _about_cells(error, name, X)
     if "could not convert string to float" in text:
-        return ValueError(f"{text}: put Columns() before, in a pipeline; it makes features of texts")
+        return ValueError(f"{text}: put a OneHotEncoder before, which makes features of texts")
     if text.startswith(("Input X contains NaN", "Input X contains infinity")):
         return _about_gaps(X, name, "NaN" if "X contains NaN" in text else "infinity")
     if text.startswith("Input y contains NaN"):

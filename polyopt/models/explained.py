@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from formulations.matrices import is_sparse
-from polyopt.datasets import columns_of_features
-from polyopt.estimators.columns import Columns
 from polyopt.estimators.frames import named_as
 from polyopt.explanations import explain_model, explain_sample
-from polyopt.explanations.subject import Column, Subject, columns_of
+from polyopt.explanations.subject import Column, Subject
 from polyopt.models.rules import Rules
 
 if TYPE_CHECKING:
@@ -22,6 +18,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Array, Matrix
     from polyopt.explanations import ModelExplanation, SampleExplanation
     from polyopt.models.model import Model
+    from polyopt.models.raw_units import RawUnits
 
 __all__ = ["explain_features", "explain_row", "explain_table", "features_of_table", "subject_of"]
 
@@ -122,52 +119,32 @@ def subject_of(model: Model) -> Subject:
     elif kind == "difference":
         labels = (rules.outside[1], rules.outside[0])
 
+    raw = model.raw_units
+
     def predict(X: Array) -> NDArray[Any]:
-        found: Any = X
-        for _, step in model.steps:
-            if isinstance(step, Columns):
-                found = step.scaled(found)
-            elif hasattr(step, "scale_"):
-                found = step.transform(named_as(step, found))
-        answer: NDArray[Any] = model.estimator.predict(named_as(model.estimator, found))
+        answer: NDArray[Any] = model.estimator.predict(named_as(model.estimator, raw.scaled(X)))
         return answer
 
-    return Subject(
-        rules.polytopes, kind, labels, predict, _columns(model, rules.polytopes[0].names), rules.decides
-    )
+    return Subject(rules.polytopes, kind, labels, predict, _columns(raw), rules.decides)
 
 
-def _columns(model: Model, names: tuple[str, ...]) -> tuple[Column, ...]:
-    """The columns of the table, each with the features that it has become."""
-    if model.columns is not None:
-        return _columns_of_table(model.columns, names)
-    if model.preparation is None:
-        return columns_of(names)
-    table = model.feature_names or [f"x{j}" for j in range(model.n_features)]
-    features, _ = columns_of_features(model.preparation)
-    found = []
-    for place in dict.fromkeys(place for place, _ in features):
-        own = [(j, text) for j, (other, text) in enumerate(features) if other == place]
-        texts = None if own[0][1] is None else tuple(str(text) for _, text in own)
-        found.append(Column(table[place], tuple(j for j, _ in own), texts))
-    return tuple(found)
-
-
-def _columns_of_table(step: Columns, names: tuple[str, ...]) -> tuple[Column, ...]:
-    """Numbers with the mark of their gaps, and all texts of a column together."""
-    found = []
-    for k, (name, is_text) in enumerate(zip(step.column_names, step.is_text_, strict=True)):
-        places = np.flatnonzero(step.groups_ == k).tolist()
-        if is_text:
-            texts = tuple(names[j].removeprefix(f"{name}=") for j in places)
-            found.append(Column(name, tuple(places), texts))
-        else:
-            found.append(Column(name, tuple(places), gap=places[1] if len(places) > 1 else None))
-    return tuple(found)
+def _columns(raw: RawUnits) -> tuple[Column, ...]:
+    """The columns of the table, each with the features that it has become; a hinge is one of its own."""
+    found, names = [], raw.names
+    for k in dict.fromkeys(f.column for f in raw.features):
+        own = [(j, f) for j, f in enumerate(raw.features) if f.column == k and f.knot is None]
+        places = tuple(j for j, _ in own)
+        if k in raw.texts:
+            texts = tuple("(missing)" if f.text is None else f.text for _, f in own)
+            found.append(Column(raw.columns[k], places, texts))
+        elif own:
+            found.append(Column(raw.columns[k], places, gap=next((j for j, f in own if f.is_gap), None)))
+    hinges = [j for j, f in enumerate(raw.features) if f.knot is not None]
+    return (*found, *(Column(names[j], (j,)) for j in hinges))
 
 
 def features_of_table(model: Model, X: Matrix) -> Array:
-    """The features (n, m) of the rows of a table, before any scaler: numbers and indicators.
+    """The features (n, m) of the rows of a table, in its units: numbers and indicators.
 
     Parameters
     ----------
@@ -187,5 +164,5 @@ def features_of_table(model: Model, X: Matrix) -> Array:
                 f"the data have {X.shape[0]} x {X.shape[1]} cells, too many to explain a model on; give fewer"
             )
         X = X.toarray()
-    features: Array = model.before_scaling(X)
+    features: Array = model.raw_values(X)
     return features

@@ -14,10 +14,8 @@ import scipy.sparse as sp
 
 from formulations.families import Families, Family
 from formulations.solution import Solution
-from polyopt.estimators.calibration import Calibration
-from polyopt.estimators.columns import Columns
+from polyopt.estimators.calibrated import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
-from polyopt.estimators.piecewise_power import PiecewisePower
 from polyopt.files import check_is_file, write_bytes
 from polyopt.methods import METHODS
 from polyopt.models.model import Model
@@ -42,13 +40,15 @@ _REMOVED: dict[tuple[str, str], Any] = {
 _REMOVED["CrossEntropySVM", "l2"] = 0.0
 _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
 """Estimators of earlier versions, and what to use instead."""
+# What a fitted CalibratedClassifierCV is made of, which skops does not trust unasked.
+_OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibration._SigmoidCalibration")
 
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    own = (Solution, Families, Family, Calibration, Columns, Hinges, PiecewisePower)
+    own = (Solution, Families, Family, ScoreClassifier, Hinges)
     kinds = (*own, sp.csr_matrix, sp.csr_array, np.dtype)  # an imputer keeps the type of its columns
-    shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
+    shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}.union(_OF_CALIBRATION)
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 
@@ -210,6 +210,11 @@ def _content(stream: IO[bytes]) -> Any:
         for home, _, name in (one.rpartition(".") for one in foreign):
             if name in _GONE and home.startswith("polyopt."):
                 raise _RefusedError(f"this version has no {name} any more: {_GONE[name]}") from None
+        if all(name.startswith("polyopt.") for name in foreign):
+            raise _ForeignError(
+                f"was saved by an earlier polyopt, as it holds {', '.join(foreign)}, which there is no more: "
+                "fit the model again"
+            ) from None
         raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
 
 

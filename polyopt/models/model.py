@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from formulations.matrices import is_sparse
 from polyopt.estimators.column_table import read_columns
-from polyopt.estimators.columns import Columns
 from polyopt.estimators.frames import column_names, in_order, named_as
 from polyopt.polytope.spellings import other_spellings
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
     from formulations.matrices import Matrix
+    from polyopt.models.raw_units import RawUnits
 
 __all__ = ["Model"]
 
@@ -109,27 +110,33 @@ class Model:
         """The step that imputes and encodes; None for none."""
         return next((step for _, step in self.steps if hasattr(step, "transformers_")), None)
 
-    @property
-    def columns(self) -> Columns | None:
-        """The step that reads a table's columns; None for none."""
-        return next((step for _, step in self.steps if isinstance(step, Columns)), None)
+    @cached_property
+    def raw_units(self) -> RawUnits:
+        """What the machine's features are in the columns of the table.
+
+        Raises
+        ------
+        ValueError
+            A step through which they cannot be followed.
+        """
+        from polyopt.models.raw_units import RawUnits
+
+        names = self.feature_names or [f"x{j}" for j in range(self.n_features)]
+        return RawUnits.of(self.steps, names)
 
     @property
     def text_places(self) -> tuple[int, ...]:
         """Places of the columns that are read as texts."""
-        from polyopt.datasets import text_columns
+        from polyopt.datasets import column_texts
 
-        columns = self.columns
-        if columns is None:
-            return text_columns(self.preparation)
-        return tuple(k for k, is_text in enumerate(columns.is_text_) if is_text)
+        return tuple(column_texts(self.preparation))
 
     @property
     def fills_gaps(self) -> bool:
         """Whether values may be missing."""
         from polyopt.datasets import imputes
 
-        return self.columns is not None or imputes(self.preparation)
+        return imputes(self.preparation)
 
     @property
     def scaler(self) -> StandardScaler | None:
@@ -141,23 +148,6 @@ class Model:
         """Number of columns it reads."""
         first = self.pipeline.steps[0][1]
         return int(first.n_features_in_)
-
-    @property
-    def machine_names(self) -> list[str] | None:
-        """Names of the features that the machine sees, in the units before the scaler."""
-        from polyopt.datasets import prepared_names
-
-        names: Any = self.feature_names
-        for _, step in self.steps:
-            if hasattr(step, "scale_"):
-                continue
-            if names is None:
-                names = [f"x{j}" for j in range(int(step.n_features_in_))]
-            if "text" in getattr(step, "named_transformers_", {}):
-                names = prepared_names(step, names)
-            else:
-                names = [str(name) for name in step.get_feature_names_out(names)]
-        return names
 
     @property
     def holds_data(self) -> bool:
@@ -186,30 +176,25 @@ class Model:
             A frame that lacks a column of the fit, has another one, or has two of one name; or an array with
             another number of columns.
         """
+        from polyopt.datasets import column_texts
+
         names, found = self.feature_names, column_names(X)
         if names is None:
             names = list(getattr(self.pipeline.steps[0][1], "feature_names_in_", ()))
         if names and found is not None:
             X = in_order(X, names, "X")
-        if self.columns is not None or not self.text_places or is_sparse(X):
+        texts = column_texts(self.preparation)
+        was_frame = hasattr(self.pipeline.steps[0][1], "feature_names_in_")
+        if not texts or is_sparse(X) or (was_frame and found is not None):
             return X
         # The model was fitted to the texts of a file: 10115 of a frame is its text "10115".
-        is_text = np.isin(np.arange(self.n_features), self.text_places)
-        table = read_columns(X, is_text=is_text.tolist(), spellings=self._spellings)
+        is_text = np.isin(np.arange(self.n_features), list(texts))
+        table = read_columns(X, is_text.tolist(), [other_spellings(own) for own in texts.values()])
+        if was_frame:  # whose missing texts are NaN
+            table.texts[table.texts == None] = np.nan  # noqa: E711
         cells = np.empty((len(table.texts), self.n_features), dtype=object)
         cells[:, is_text], cells[:, ~is_text] = table.texts, table.numbers
         return cells
-
-    @property
-    def _spellings(self) -> list[dict[str, str]]:
-        """For each column of texts of the preparation the other spellings of its truths."""
-        from polyopt.datasets import columns_of_features
-
-        features, _ = columns_of_features(self.preparation)
-        return [
-            other_spellings(text for place, text in features if place == column)
-            for column in sorted(self.text_places)
-        ]
 
     def transform(self, X: Matrix) -> Any:
         """Features of samples as the machine takes them.
@@ -231,21 +216,15 @@ class Model:
             X = step.transform(named_as(step, X))
         return named_as(self.estimator, X)
 
-    def before_scaling(self, X: Matrix) -> Any:
-        """Features of samples in the units before the scaler.
+    def raw_values(self, X: Matrix) -> Any:
+        """The values of samples of which the machine's features are made, in the units of the table.
 
         Parameters
         ----------
         X : array_like, frame or CSR matrix
             Samples whose features are as they were in the file.
         """
-        X = self.in_order(X)
-        for _, step in self.steps:
-            if isinstance(step, Columns):
-                X = step.readable(named_as(step, X))
-            elif not hasattr(step, "scale_"):
-                X = step.transform(named_as(step, X))
-        return X if is_sparse(X) else np.asarray(X, dtype=float)
+        return self.raw_units.values(self.in_order(X))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Labels of samples.
@@ -276,6 +255,25 @@ class Model:
         except AttributeError as error:
             raise ValueError(str(error.__cause__ or error)) from None
         return answer(self.transform(X))
+
+    def rules(self, digits: int = 4, max_terms: int | None = None) -> str:
+        """The faces of a polytope machine as text, in the units of the table (two classes).
+
+        Parameters
+        ----------
+        digits : int
+            Significant digits.
+        max_terms : int, optional
+            Terms of each face; by default all.
+
+        Raises
+        ------
+        ValueError
+            A machine without faces or of more than two classes, or a step before it that no table has.
+        """
+        from polyopt.models.rules import Rules
+
+        return "\n".join(Rules.of(self).texts(digits, max_terms))
 
     def to_onnx(self) -> ModelProto:
         """The whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from polyopt.datasets import column_texts, parts_of
 from polyopt.graphs import Graph
 from polyopt.polytope.spellings import other_spellings
 
@@ -87,7 +88,7 @@ def to_onnx(model: Piped) -> ModelProto:
 def _draw_step(graph: Graph, x: str, step: Any) -> str:
     """One step of numbers to numbers."""
     kind = type(step).__name__
-    if kind in ("ColumnTransformer", "Columns"):
+    if kind == "ColumnTransformer":
         m = int(step.n_features_in_)
         columns = [graph.op("Gather", x, graph.constant(np.array([j])), axis=1) for j in range(m)]
         return _joined(graph, _draw_columns(graph, columns, step))
@@ -145,38 +146,13 @@ def _joined(graph: Graph, columns: Columns) -> str:
     return columns[0] if len(columns) == 1 else graph.op("Concat", *columns, axis=1)
 
 
-def _parts(step: Any) -> list[tuple[Any, list[int]]]:
-    """The fitted parts of a ColumnTransformer, and the places of their columns."""
-    names = list(getattr(step, "feature_names_in_", []))
-    found = []
-    for _, part, chosen in step.transformers_:
-        every: Any = np.arange(int(step.n_features_in_))
-        if isinstance(chosen, str):
-            chosen = [chosen]
-        if isinstance(chosen, slice) or not any(isinstance(one, str) for one in chosen):
-            places = np.atleast_1d(every[chosen]) if len(np.atleast_1d(chosen)) else every[:0]
-        else:
-            places = np.array([names.index(one) for one in chosen])
-        found.append((part, [int(place) for place in places]))
-    return found
-
-
 def _text_columns(model: Piped) -> set[int]:
     """Places of the columns whose categories are texts."""
-    steps = model.steps
-    if steps and type(steps[0][1]).__name__ == "Columns":
-        return {k for k, is_text in enumerate(steps[0][1].is_text_) if is_text}
-    if not steps or type(steps[0][1]).__name__ not in ("ColumnTransformer", "OneHotEncoder"):
-        return set()
-    first = steps[0][1]
-    parts = _parts(first) if type(first).__name__ == "ColumnTransformer" else [(first, None)]
-    found: set[int] = set()
-    for part, places in parts:
-        encoder = part.steps[-1][1] if type(part).__name__ == "Pipeline" else part
-        if type(encoder).__name__ == "OneHotEncoder":
-            own = range(len(encoder.categories_)) if places is None else places
-            found |= {j for j, of in zip(own, encoder.categories_, strict=True) if _are_texts(of)}
-    return found
+    first = model.steps[0][1] if model.steps else None
+    if type(first).__name__ == "ColumnTransformer":
+        return set(column_texts(first))
+    categories = first.categories_ if type(first).__name__ == "OneHotEncoder" else []
+    return {j for j, of in enumerate(categories) if _are_texts(of)}
 
 
 def _are_texts(categories: Any) -> bool:
@@ -188,14 +164,11 @@ def _draw_columns(graph: Graph, columns: Columns, step: Any) -> Columns:
     kind = type(step).__name__
     if kind == "ColumnTransformer":
         made: Columns = []
-        for part, places in _parts(step):
+        for _, part, places in parts_of(step):
             own = [columns[place] for place in places]
-            if own and not (isinstance(part, str) and part == "drop"):
-                is_kept = isinstance(part, str) or type(part).__name__ == "FunctionTransformer"
-                made += own if is_kept and _is_identity(part) else _draw_columns(graph, own, part)
+            is_kept = isinstance(part, str) or type(part).__name__ == "FunctionTransformer"
+            made += own if is_kept and _is_identity(part) else _draw_columns(graph, own, part)
         return made
-    if kind == "Columns":
-        return [step.draw(graph, columns)]
     if kind == "Pipeline":
         for _, each in step.steps:
             columns = _draw_columns(graph, columns, each)

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from polyopt.datasets import columns_of_features
-from polyopt.estimators.columns import Columns
 from polyopt.methods import METHODS, find_method
-from polyopt.polytope import Polytope
 from polyopt.polytope.code import (
     Reading,
     as_python,
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Matrix
     from polyopt.models.model import Model
+    from polyopt.polytope import Polytope
     from polyopt.polytope.code import Label
 
 __all__ = ["Agreement", "Rules"]
@@ -54,7 +52,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Rules:
-    """The polytopes of a machine of two classes, in the units before its scaler.
+    """The polytopes of a machine of two classes, in the units of the table.
 
     Attributes
     ----------
@@ -96,21 +94,13 @@ class Rules:
             raise ValueError(f"it is a model of {model.method}; rules are of a polytope, --method {having}")
         if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
             raise ValueError(f"it has {len(machine.classes_)} classes, and so no polytope of its own")
-        names = None if model.machine_names is None else tuple(map(shown, model.machine_names))
+        raw = model.raw_units
+        names = [shown(name) for name in raw.names]
         sides, pieces = getattr(machine, "sides_", (machine,)), getattr(machine, "polytopes_", None)
-        polytopes = []
-        for own in [side.polytope_ for side in sides] if pieces is None else pieces:
-            if model.columns is not None:
-                made = _columns_alone(model).in_units(own)
-                polytopes.append(replace(made, feature_names=names))
-            elif model.scaler is None:
-                polytopes.append(replace(own, feature_names=names))
-            else:
-                made = Polytope.from_scaler(own.W, own.b, model.scaler, names)
-                polytopes.append(replace(made, is_closed=own.is_closed))
+        each = [side.polytope_ for side in sides] if pieces is None else pieces
         return cls(
             model,
-            tuple(polytopes),
+            tuple(raw.polytope(own, names) for own in each),
             tuple(_label(side.inside_label_) for side in sides),
             tuple(_label(side.outer_label_) for side in sides),
             pieces is not None,
@@ -150,7 +140,7 @@ class Rules:
         X : array_like, frame or CSR matrix
             Samples as the model reads them.
         """
-        X = self.model.before_scaling(X)
+        X = self.model.raw_values(X)
         classes = self.model.estimator.classes_
         if len(self.inside) == 1:
             [inside], within = self.inside, np.any([own.contains(X) for own in self.polytopes], axis=0)
@@ -235,25 +225,13 @@ class Rules:
 
     def _reading(self) -> Reading:
         """How the features are read from the columns of the data."""
-        model = self.model
-        if model.columns is not None:
-            columns = _columns_alone(model)
-            try:
-                return Reading(model.feature_names or columns.column_names, *columns.columns_of_features())
-            except ValueError as error:
-                raise ValueError(f"rules as code read columns as they are or filled: {error}") from None
-        names = model.feature_names or [f"x{j}" for j in range(model.n_features)]
-        steps = [step for _, step in model.steps if not hasattr(step, "scale_")]
-        preparation = model.preparation
-        if steps != ([] if preparation is None else [preparation]):
-            which = ", ".join(type(step).__name__ for step in steps)
-            raise ValueError(f"rules as code read columns, and this model has the steps {which} before them")
-        if preparation is None:
-            return Reading.plain(names)
-        try:
-            return Reading(names, *columns_of_features(preparation))
-        except ValueError as error:
-            raise ValueError(f"rules as code read columns as they are or filled: {error}") from None
+        raw = self.model.raw_units
+        if not raw.is_flat:
+            raise ValueError(
+                "rules as code read columns as they are or filled, and some features of this model are "
+                "hinges or tell of missing values"
+            )
+        return Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
 
     def agreement(self, X: Matrix) -> Agreement:
         """On how many samples the rules give the machine's own label.
@@ -296,17 +274,6 @@ class Rules:
         raise ValueError(
             f"no number of terms reaches a fidelity of {fidelity:g}: the best share is {best:.6g}"
         )
-
-
-def _columns_alone(model: Model) -> Columns:
-    """The step that reads columns; ValueError where others are between it and the machine."""
-    columns = model.columns
-    if columns is None or len(model.steps) > 1:
-        which = ", ".join(type(step).__name__ for _, step in model.steps)
-        raise ValueError(
-            f"rules are in a table's units where Columns alone is before the machine, not {which}"
-        )
-    return columns
 
 
 def _label(label: Any) -> Label:

@@ -95,45 +95,6 @@ class Faces:
         spread, centre = None if scale is None else unit, None if mean is None else shift
         return cls(W / unit, b - W @ (shift / unit), names, spread, centre)
 
-    @classmethod
-    def from_scaler(
-        cls, W: ArrayLike, b: ArrayLike, scaler: object, feature_names: Sequence[str] | None = None
-    ) -> Self:
-        """The polytope in the units before a scaler, of faces learnt on what it gave.
-
-        Parameters
-        ----------
-        W, b
-            As in :meth:`from_scaled`.
-        scaler : StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler
-            Fitted; anything with ``scale_`` and possibly ``mean_``, ``center_`` or ``min_``.
-        feature_names : sequence of str, optional
-            Names of the features; by default the scaler's ``feature_names_in_``, if it has them.
-
-        Raises
-        ------
-        ValueError
-            A scaler that is not fitted, or that clips and so is not affine.
-        """
-        if not hasattr(scaler, "scale_"):
-            raise ValueError(
-                f"scaler must be fitted and have scale_, as StandardScaler has; {scaler!r} has none"
-            )
-        if getattr(scaler, "clip", False):
-            raise ValueError(
-                f"{scaler!r} clips, so that faces are not flat in the units before it: set clip=False"
-            )
-        if feature_names is None:
-            feature_names = getattr(scaler, "feature_names_in_", None)
-        mean, scale = getattr(scaler, "mean_", getattr(scaler, "center_", None)), scaler.scale_
-        if not getattr(scaler, "with_mean", True):
-            mean = None  # which StandardScaler keeps a record of, without taking it off
-        if hasattr(scaler, "min_"):  # MinMaxScaler: x · scale_ + min_
-            mean, scale = -scaler.min_ / scaler.scale_, 1.0 / scaler.scale_
-        found = cls.from_scaled(W, b, mean, scale, feature_names)
-        centre = getattr(scaler, "mean_", getattr(scaler, "center_", None))
-        return replace(found, centre=centre)
-
     def within(self, low: ArrayLike, high: ArrayLike) -> Self:
         """The part within low ≤ x ≤ high, as 2m further faces.
 

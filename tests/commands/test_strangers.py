@@ -148,7 +148,7 @@ def test_an_indicator_never_has_the_name_of_another_feature(tmp_path):
     rows = [[("b_c", "x")[k % 3 == 0], ("c", "z")[k % 2], k, "io"[k % 2]] for k in range(12)]
     path, model = write(tmp_path / "t.csv", ["a", "a_b", "a_x", "y"], *rows), tmp_path / "m.skops"
     worked("fit", path, "--categorical", "all", "--method", "cpm", "--quiet", "--out", model)
-    names = load_model(model).machine_names
+    names = load_model(model).raw_units.names
     assert len(set(names)) == len(names) == 5
     assert {"a_x", "a=x"} < set(names)
     assert '"a=x"' in worked("rules", model, "--format", "json")

@@ -343,7 +343,7 @@ ENDLESS[3, 1] = np.inf
         ((GOOD_X, GOOD_Y[:-1]), "inconsistent numbers of samples"),
         ((GOOD_X[0], GOOD_Y), "Expected 2D array"),
         ((GOOD_X, np.linspace(0, 1, 12)), "Unknown label type"),
-        ((np.full((12, 3), "x"), GOOD_Y), r"could not convert.*put Columns\(\) before|dtype='numeric'"),
+        ((np.full((12, 3), "x"), GOOD_Y), r"could not convert.*put a OneHotEncoder before|dtype='numeric'"),
         ((GOOD_X, GOOD_Y, np.full(12, np.nan)), "sample_weight|Sample weights"),
         ((GOOD_X, GOOD_Y, -np.ones(12)), "sample_weight must be positive and finite"),
         ((GOOD_X, GOOD_Y, np.where(GOOD_Y > 0, 1.0, 0.0)), "one class"),

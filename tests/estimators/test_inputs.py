@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import unique_labels
 
 import polyopt
-from polyopt import SVM, Columns, ConvexPolytopeMachine, FaceSearch, Hinges, large
+from polyopt import SVM, ConvexPolytopeMachine, FaceSearch, Hinges, large
 
 NAMES = [
     name
@@ -39,7 +39,7 @@ REFUSED = {
     "infinity": (np.where(X == 6.0, np.inf, X), Y, r"X contains infinity in column.*Replace"),
     "one dimension": (X[:, 0], Y, r"Expected 2D array.*X.*\(\d+,\).*Reshape"),
     "complex": (X + 1j, Y, "Complex data not supported: give X.real and X.imag"),
-    "texts": (FRAME.astype(object).assign(width="wide"), Y, r"could not convert.*put Columns\(\) before"),
+    "texts": (FRAME.astype(object).assign(width="wide"), Y, r"could not convert.*put a OneHotEncoder before"),
     "texts and numbers": (X, changed("a"), "y has labels of several kinds, number and str: make all of them"),
     "texts and numbers, a list": (X, changed("a").tolist(), "y has labels of several kinds, number and str"),
     "two columns of one name": (FRAME.set_axis(["a", "b", "a"], axis=1), Y, "X has two columns named 'a'"),
@@ -99,7 +99,7 @@ def test_blocks_with_two_columns_of_one_name_are_refused():
         large.Arrays(FRAME.set_axis(["a", "b", "a"], axis=1), Y)
 
 
-@pytest.mark.parametrize("transformer", [Columns(), Hinges(), large.SVM()], ids=str)
+@pytest.mark.parametrize("transformer", [Hinges(), large.SVM()], ids=str)
 def test_two_columns_of_one_name_are_refused(transformer):
     """Transformers and out-of-core machines refuse two columns of one name as well."""
     with pytest.raises(ValueError, match="X has two columns named 'a'"):

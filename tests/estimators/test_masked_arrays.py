@@ -10,7 +10,6 @@ from polyopt import (
     PLUME,
     SPLA1,
     SVM,
-    Columns,
     ConvexPolytopeMachine,
     CrossEntropySVM,
     LogisticPolytopes,
@@ -97,14 +96,6 @@ def test_streams_and_blocks_refuse_masked_entries(what, samples):
     blocks = large.Generated(lambda number: large.Samples(*data), 1)
     with pytest.raises(ValueError, match="masked entries, which are missing values, in partition 0"):
         large.SVM().fit(blocks)
-
-
-def test_columns_refuse_masked_entries(samples):
-    """A table with masked entries is neither learnt from nor transformed."""
-    with MASKED:
-        Columns().fit(masked(samples[0]))
-    with MASKED:
-        Columns().fit(samples[0]).transform(masked(samples[0]))
 
 
 def test_certificates_refuse_masked_entries(samples):

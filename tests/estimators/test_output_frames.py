@@ -9,15 +9,12 @@ import pytest
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from polyopt import (
-    Columns,
     ConvexPolytopeMachine,
     Hinges,
     LogisticSearch,
     Model,
-    fold,
     load_model,
     save_model,
 )
@@ -66,14 +63,6 @@ def command_steps(table, y, folder):
     return load_model(folder / "model").predict(table)
 
 
-def columns(table, y, folder):
-    return make_pipeline(Columns(), machine()).fit(table, y).predict(table)
-
-
-def folded(table, y, folder):
-    return fold(make_pipeline(Columns(), StandardScaler(), machine()).fit(table, y)).predict(table)
-
-
 def hinges(table, y, folder):
     return make_pipeline(Hinges(2), machine()).fit(table[["a", "c"]], y).predict(table[["a", "c"]])
 
@@ -84,7 +73,7 @@ def search(table, y, folder):
 
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])
-@pytest.mark.parametrize("run", [command_steps, columns, folded, hinges, search])
+@pytest.mark.parametrize("run", [command_steps, hinges, search])
 def test_the_kind_of_output_changes_nothing(table, y, tmp_path, run, output):
     """Labels are those of the default configuration, and nothing warns of names."""
     wanted = run(table, y, tmp_path)

@@ -836,8 +836,8 @@ def test_a_convex_relaxation_knows_nothing_of_the_negatives(K, gamma):
     S, far = 3.0 * rng.normal(size=(20, K)), np.zeros(K)
     far[:2] = 200.0, -200.0
 
-    def losses(scores):  # −ln P(outside), P(inside) = σ(log odds)
-        return np.logaddexp(0.0, mixture.log_odds_of(scores, gamma))
+    def losses(scores):  # −ln P(outside), P(inside) = σ(log odds); faces that give the samples themselves
+        return np.logaddexp(0.0, mixture.log_odds(scores, np.eye(K, K + 1), gamma))
 
     assert (losses(S) > 1e-6).all()
     assert (0.5 * (losses(S + far) + losses(S - far)) < 1e-40).all()

@@ -15,7 +15,6 @@ from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from polyopt.polytope import Polytope, halfspaces
 from polyopt.polytope.halfspaces import _is_optimum, _Optimum
@@ -451,33 +450,6 @@ def test_scores_faces_and_distances_on_dense_and_sparse_points(rng):
     np.testing.assert_allclose(stretched.distances(X), expected, atol=1e-12)  # body's normals have length 1
     with pytest.raises(ValueError, match=r"\(n, 3\)"):
         body.scores(np.ones((2, 4)))
-
-
-@pytest.mark.parametrize(
-    "scaler",
-    [
-        StandardScaler(),
-        StandardScaler(with_mean=False),
-        StandardScaler(with_std=False),
-        MinMaxScaler((-1.0, 2.0)),
-        MaxAbsScaler(),
-        RobustScaler(),
-    ],
-)
-def test_faces_learnt_on_scaled_features_in_their_own_units(scaler, rng):
-    X = rng.normal(size=(60, 3)) * [1e-3, 1.0, 1e4] + [5.0, -2.0, 1e5]
-    W, b = rng.normal(size=(4, 3)), rng.normal(size=4)
-    scaled = scaler.fit_transform(X)
-    body = Polytope.from_scaler(W, b, scaler, ["a", "b", "c"])
-    np.testing.assert_allclose(body.scores(X), scaled @ W.T + b, rtol=1e-9, atol=1e-9)
-    assert body.names == ("a", "b", "c")
-
-
-def test_a_scaler_that_will_not_do():
-    with pytest.raises(ValueError, match="fitted"):
-        Polytope.from_scaler([[1.0]], [0.0], StandardScaler())
-    with pytest.raises(ValueError, match="clip"):
-        Polytope.from_scaler([[1.0]], [0.0], MinMaxScaler(clip=True).fit([[0.0], [1.0]]))
 
 
 @in_turn(

@@ -141,7 +141,7 @@ def test_a_whole_pipeline_is_saved(tmp_path):
     again = load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), machine.predict(scaler.transform(prepare.transform(X))))
     assert again.n_features == 3
-    assert again.machine_names == ["p", "q", "colour_green", "colour_red"]
+    assert again.raw_units.names == ["p", "q", "colour_green", "colour_red"]
 
 
 # -- what is refused -------------------------------------------------------------------------------

@@ -7,11 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyopt import SVM, ConvexPolytopeMachine
 from polyopt.datasets import fit_preparation, read_csv
-from polyopt.estimators.columns import Columns
 from polyopt.models import Model, load_model, save_model
 from polyopt.models.rules import Rules
 
@@ -49,9 +50,9 @@ def fitted_to_frames(X, y):
 
 def fitted_to_columns(X, y):
     frame = pd.DataFrame(X, columns=NAMES)
-    columns = Columns().fit(frame)
-    machine = ConvexPolytopeMachine(n_faces=2, random_state=0).fit(columns.transform(frame), y)
-    return Model.of(machine, [("columns", columns)], feature_names=NAMES, method="cpm")
+    columns = make_column_transformer((StandardScaler(), ["age", "height"]), remainder="passthrough")
+    machine = ConvexPolytopeMachine(n_faces=2, random_state=0)
+    return Model.of(make_pipeline(columns, machine).fit(frame, y))
 
 
 @pytest.fixture(params=[fitted_to_arrays, fitted_to_frames, fitted_to_columns])
@@ -123,31 +124,6 @@ def spelled(table, truth, grade):
     )
 
 
-@pytest.mark.parametrize("fit", [truth for truth in TRUTHS if truth not in ("int", "float")])
-def test_a_truth_has_one_meaning(table, fit):
-    """Features do not depend on how the truths of new rows are spelled, whatever the spelling at fit."""
-    first = spelled(table, fit, "text")
-    columns = Columns().fit(first)
-    for truth in TRUTHS:
-        assert (columns.transform(spelled(table, truth, "text")) == columns.transform(first)).all(), truth
-
-
-@pytest.mark.parametrize("fit", GRADES)
-def test_a_numeric_category_has_one_meaning(table, fit):
-    """Features do not depend on the type of numbers that are categories."""
-    first = spelled(table, "bool", fit)
-    columns = Columns(["grade"]).fit(first)
-    for grade in GRADES:
-        assert (columns.transform(spelled(table, "bool", grade)) == columns.transform(first)).all(), grade
-
-
-def from_columns(table, tmp_path):
-    frame = spelled(table, "bool", "int")
-    columns = Columns(["grade"]).fit(frame)
-    machine = ConvexPolytopeMachine(n_faces=2, random_state=0).fit(columns.transform(frame), table[3])
-    return Model.of(machine, [("columns", columns)], feature_names=list(frame.columns), method="cpm")
-
-
 def from_a_file(table, tmp_path):
     frame = spelled(table, "lower", "int").assign(label=table[3])
     frame.to_csv(tmp_path / "table.csv", index=False)
@@ -159,10 +135,9 @@ def from_a_file(table, tmp_path):
     )
 
 
-@pytest.mark.parametrize("make", [from_columns, from_a_file])
-def test_exported_code_reads_categories_as_the_model(table, tmp_path, make):
+def test_exported_code_reads_categories_as_the_model(table, tmp_path):
     """Python, SQL and ONNX give the model's labels, whatever the types of truths and numeric categories."""
-    model = make(table, tmp_path)
+    model = from_a_file(table, tmp_path)
     wanted = model.predict(spelled(table, "bool", "int"))
     rules, scope = Rules.of(model), {}
     exec(rules.to_python(), scope)
@@ -176,11 +151,10 @@ def test_exported_code_reads_categories_as_the_model(table, tmp_path, make):
         assert labels == wanted.tolist()
 
 
-@pytest.mark.parametrize("make", [from_columns, from_a_file])
-def test_a_graph_reads_truths_as_the_model(table, tmp_path, make):
+def test_a_graph_reads_truths_as_the_model(table, tmp_path):
     """The ONNX graph gives the model's labels for truths as texts in any spelling."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    model = make(table, tmp_path)
+    model = from_a_file(table, tmp_path)
     session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
     wanted = model.predict(spelled(table, "bool", "int"))
     for truth in TRUTHS:

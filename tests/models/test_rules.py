@@ -242,9 +242,7 @@ def test_without_an_imputer_a_gap_has_no_label(odd_table, tmp_path):
 def test_what_code_cannot_have_is_refused_in_a_sentence():
     from sklearn.compose import ColumnTransformer
     from sklearn.decomposition import PCA
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import KBinsDiscretizer
 
     from polyopt import ConvexPolytopeMachine
     from polyopt.models import Model
@@ -252,19 +250,10 @@ def test_what_code_cannot_have_is_refused_in_a_sentence():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
     bins = ColumnTransformer([("numbers", KBinsDiscretizer(2, encode="ordinal"), [0, 1, 2])])
-    scaled = ColumnTransformer([("n", make_pipeline(SimpleImputer(), StandardScaler()), [0, 1, 2])])
-    dropped = ColumnTransformer([("n", OneHotEncoder(drop="first"), [0]), ("rest", "passthrough", [1, 2])])
-    for step, said in (
-        (PCA(), "has the steps PCA"),
-        (scaled, r"its step 'n' \(Pipeline\)"),
-        (dropped, r"its step 'n' \(OneHotEncoder\)"),
-        (bins, r"its step 'numbers' \(KBinsDiscretizer\)"),
-    ):
+    for step, said in ((PCA(), "the step PCA is before"), (bins, "the step KBinsDiscretizer is before")):
         machine = ConvexPolytopeMachine(1, n_init=1).fit(step.fit_transform(np.round(X)), y)
-        rules = Rules.of(Model.of(machine, [("step", step)], method="cpm"))
-        for code in (rules.to_sql, rules.to_python):
-            with pytest.raises(ValueError, match=said):
-                code()
+        with pytest.raises(ValueError, match=said):
+            Rules.of(Model.of(machine, [("step", step)], method="cpm"))
     two = [Polytope(rng.normal(size=(60, 50)), rng.normal(size=60)) for _ in range(2)]
     with pytest.raises(ValueError, match="the 60 sums of one side against the 60 of the other take"):
         two_as_sql(two, ["a", "b"])

@@ -24,7 +24,6 @@ from polyopt import (
     LogisticSearch,
     Model,
     OneNormSVM,
-    PiecewisePower,
     PolytopeSearch,
     load_model,
     save_model,
@@ -81,9 +80,9 @@ def test_models_of_every_method_come_back(name, n_classes, tmp_path):
     assert_comes_back(fitted(machine, X, y), X, tmp_path / "m.skops")
 
 
-@pytest.mark.parametrize("step", [Hinges(), PiecewisePower(), StandardScaler()], ids=repr)
+@pytest.mark.parametrize("step", [Hinges(), StandardScaler()], ids=repr)
 def test_models_with_steps_of_ours_come_back(step, tmp_path):
-    """Hinges and powers are data, as scalers are."""
+    """Hinges are data, as scalers are."""
     X, y = samples()
     machine = LogisticPolytopes(n_init=1, random_state=0)
     assert_comes_back(fitted(machine, X, y, [("step", step)]), X, tmp_path / "m.skops")

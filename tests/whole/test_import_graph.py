@@ -23,7 +23,6 @@ FLOORS = [
     (
         "samples, kernels, polytopes as sets, data",
         (
-            "polyopt.answers",
             "polyopt.bounded",
             "polyopt.check",
             "polyopt.compiled",

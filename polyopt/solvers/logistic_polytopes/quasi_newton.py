@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.answers.doubles import FAR, exp, log
 from polyopt.compiled import njit
+from polyopt.solvers.logistic_polytopes.vector_math import FAR, exp, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Elementary functions that a loop can take several numbers of at once: they are put in where they are used.
+"""Exponential and logarithm that a compiled loop evaluates with vector instructions; inlined at every use.
 
 ``e^x = 2^k e^r`` with k the whole number next to ``x / log 2``, so that ``|r| ≤ log(2) / 2``, and Taylor's
 series for ``e^r`` up to ``r^13``. ``log x = k log 2 + 2 artanh((m - 1) / (m + 1))`` with ``x = 2^k m`` and

@@ -1,0 +1,298 @@
+"""What the features of a machine are in the columns of the table, seen through the steps before it.
+
+Every feature is ``(value - centre) / scale``. The value is read off one column: its number, 1 if it has a
+certain text, 1 if it is missing, or ``max(0, number - knot)``. So a face of the features is a face of the
+values, in the units of the table. The steps are scikit-learn's imputers, scalers and one-hot encoders, and
+:class:`polyopt.Hinges`, in pipelines and column transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+
+from formulations.matrices import is_sparse
+from polyopt.datasets import feature_names, parts_of
+from polyopt.estimators.column_table import column_as_texts, is_missing, read_columns
+from polyopt.estimators.hinges import Hinges
+from polyopt.polytope import Polytope
+from polyopt.polytope.spellings import other_spellings, text_of_number
+
+if TYPE_CHECKING:
+    from formulations.matrices import Array
+
+    Features = Sequence["Feature"]
+
+__all__ = ["Feature", "RawUnits"]
+
+_SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+
+
+class Feature(NamedTuple):
+    """One feature of the machine, ``(value - centre) / scale``.
+
+    Attributes
+    ----------
+    column : int
+        The column of the table.
+    text : str, optional
+        Of an indicator, the text for which the value is 1.
+    is_gap : bool
+        Whether the value is 1 where the column has none.
+    knot : float, optional
+        Where the value begins to grow from 0: it is ``max(0, number - knot)``.
+    centre, scale : float
+        What scalers took off the value and divided it by.
+    mean : float, optional
+        The mean, or the median, that a scaler took off the value.
+    """
+
+    column: int
+    text: str | None = None
+    is_gap: bool = False
+    knot: float | None = None
+    centre: float = 0.0
+    scale: float = 1.0
+    mean: float | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is the column's number itself."""
+        return self.text is None and self.knot is None and not self.is_gap
+
+
+@dataclass(frozen=True)
+class RawUnits:
+    """The features of a machine in the columns of its table.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns' names.
+    features : tuple of Feature
+        In the machine's order.
+    fills : tuple of (float, str or None)
+        For each column what stands for a missing value; None if nothing does.
+    """
+
+    columns: tuple[str, ...]
+    features: tuple[Feature, ...]
+    fills: tuple[float | str | None, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> RawUnits:
+        """See through the fitted steps before a machine.
+
+        Parameters
+        ----------
+        steps : sequence of (str, transformer)
+            The steps, by name.
+        columns : sequence of str
+            Names of the table's columns.
+
+        Raises
+        ------
+        ValueError
+            A step through which features cannot be followed; the message names it.
+        """
+        fills: list[float | str | None] = [None] * len(columns)
+        features: Features = [Feature(j) for j in range(len(columns))]
+        for _, step in steps:
+            features = _after(step, features, fills)
+        return cls(tuple(columns), tuple(features), tuple(fills))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the values."""
+        texts = ["(missing)" if f.is_gap else f.text for f in self.features]
+        columns = [f.column for f in self.features]
+        found = feature_names(list(zip(columns, texts, strict=True)), self.columns)
+        knots = [0.0 if f.knot is None else f.knot for f in self.features]
+        return [
+            name if f.knot is None else f"max(0, {name} {'-' if t >= 0 else '+'} {abs(t):.4g})"
+            for f, name, t in zip(self.features, found, knots, strict=True)
+        ]
+
+    @property
+    def texts(self) -> dict[int, list[str]]:
+        """The texts of each column that has indicators."""
+        found: dict[int, list[str]] = {}
+        for f in self.features:
+            if f.text is not None:
+                found.setdefault(f.column, []).append(f.text)
+        return found
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether every value is a column's number or tells whether it has a text."""
+        return not any(f.is_gap or f.knot is not None for f in self.features)
+
+    def polytope(self, own: Polytope, names: Sequence[str] | None = None) -> Polytope:
+        """A polytope of the machine's features as one of the values.
+
+        Parameters
+        ----------
+        own : Polytope
+            The machine's.
+        names : sequence of str, optional
+            What the values are called; by default :attr:`names`.
+        """
+        names = tuple(self.names if names is None else names)
+        centre, scale = self._scaling
+        if not centre.any() and (scale == 1.0).all():
+            return replace(own, feature_names=names)  # with its whole numbers, if it has some
+        moved = Polytope.from_scaled(own.W, own.b, centre, scale)
+        # The scaler's own mean and spread where it has them; of data that are not known, none.
+        unknown = np.full(len(scale), np.nan)
+        mean = np.array([np.nan if f.mean is None else f.mean for f in self.features])
+        usual = unknown if own.centre is None else centre + scale * own.centre
+        spread = scale if own.spread is None else scale * own.spread
+        is_scaled = np.isfinite(mean)
+        usual, spread = np.where(is_scaled, mean, usual), np.where(is_scaled, scale, spread)
+        known = usual if np.isfinite(usual).all() else None
+        return Polytope(moved.W, moved.b, names, spread, known, own.is_closed)
+
+    @property
+    def _scaling(self) -> tuple[Array, Array]:
+        return np.array([f.centre for f in self.features]), np.array([f.scale for f in self.features])
+
+    def values(self, X: Any) -> Any:
+        """The values (n, m) of a table's rows; a sparse table has them as they are.
+
+        Parameters
+        ----------
+        X : frame, array or CSR matrix of shape (n, columns)
+            The table.
+        """
+        if is_sparse(X):
+            return X
+        texts, used = self.texts, {f.column for f in self.features}
+        numbers = sorted(used.difference(texts))
+        is_text = [k in texts if k in used else None for k in range(len(self.columns))]
+        table = read_columns(X, is_text, [other_spellings(texts[k]) for k in sorted(texts)])
+        cells = dict(zip(sorted(texts), table.texts.T, strict=True))
+        cells |= dict(zip(numbers, table.numbers.T, strict=True))
+        found = [self._value(cells[f.column], f) for f in self.features]
+        return np.column_stack(found) if found else np.empty((len(table.numbers), 0))
+
+    def _value(self, cells: Any, f: Feature) -> Array:
+        is_text = cells.dtype == object
+        gaps = np.array([cell is None for cell in cells]) if is_text else np.isnan(cells)
+        if f.is_gap:
+            return gaps.astype(float)
+        fill = self.fills[f.column]
+        filled = cells if fill is None else np.where(gaps, fill, cells)
+        if f.text is not None:
+            return np.asarray(filled == f.text, dtype=float)
+        return np.asarray(filled if f.knot is None else np.maximum(filled - f.knot, 0.0))
+
+    def scaled(self, values: Array) -> Array:
+        """The machine's features (n, m) of values.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, m)
+            As :meth:`values` gives them.
+        """
+        centre, scale = self._scaling
+        return np.asarray((values - centre) / scale)
+
+
+def _after(step: Any, features: Features, fills: list[float | str | None]) -> Features:
+    """The features after a fitted step; fills are noted."""
+    if step in ("passthrough", None) or (isinstance(step, FunctionTransformer) and step.func is None):
+        return features
+    if isinstance(step, Pipeline):
+        for _, part in step.steps:
+            features = _after(part, features, fills)
+        return features
+    if isinstance(step, ColumnTransformer):
+        parts = [(part, [features[place] for place in places]) for _, part, places in parts_of(step)]
+        return [made for part, own in parts for made in _after(part, own, fills)]
+    if isinstance(step, _SCALERS):
+        return _after_scaler(step, features)
+    if isinstance(step, SimpleImputer):
+        return _after_imputer(step, features, fills)
+    if isinstance(step, OneHotEncoder):
+        return _after_encoder(step, features, fills)
+    if isinstance(step, Hinges):
+        return _after_hinges(step, features)
+    raise ValueError(
+        f"the step {type(step).__name__} is before the machine; the table's units are known through "
+        "scikit-learn's scalers, SimpleImputer, OneHotEncoder, ColumnTransformer and Pipeline, and Hinges"
+    )
+
+
+def _after_scaler(step: Any, features: Features) -> Features:
+    if getattr(step, "clip", False):
+        raise ValueError(f"{step!r} clips, so that faces are not flat in the units before it: set clip=False")
+    known = getattr(step, "scale_", None)
+    scale = np.ones(len(features)) if known is None else np.asarray(known, dtype=float)
+    shift = typical = getattr(step, "mean_", getattr(step, "center_", None))
+    if isinstance(step, MinMaxScaler):  # x · scale_ + min_
+        shift, scale = -step.min_ / scale, 1.0 / scale
+    if shift is None or not getattr(step, "with_mean", True):
+        shift = np.zeros(len(features))  # a mean that is not taken off is kept as a record
+    return [
+        f._replace(
+            centre=f.centre + f.scale * float(shift[j]),
+            scale=f.scale * float(scale[j]),
+            mean=None if typical is None or known is None else f.centre + f.scale * float(typical[j]),
+        )
+        for j, f in enumerate(features)
+    ]
+
+
+def _after_imputer(step: Any, features: Features, fills: list[float | str | None]) -> Features:
+    if not is_missing(step.missing_values):
+        raise ValueError(f"{step!r} fills {step.missing_values!r}, which is no missing value of a table")
+    for f, fill in zip(features, step.statistics_.tolist(), strict=True):
+        if not f.is_number or is_missing(fill):
+            raise ValueError(f"{step!r} fills indicators or hinges, or leaves out a column without any value")
+        own = fill if isinstance(fill, str) else f.centre + f.scale * float(fill)
+        if fills[f.column] not in (None, own):
+            raise ValueError(
+                f"{step!r} fills a column by {own!r} that is filled by {fills[f.column]!r} as well"
+            )
+        fills[f.column] = own
+    marked = [] if step.indicator_ is None else step.indicator_.features_.tolist()
+    return [*features, *(Feature(features[j].column, is_gap=True) for j in marked)]
+
+
+def _after_encoder(step: Any, features: Features, fills: list[float | str | None]) -> Features:
+    if getattr(step, "_infrequent_enabled", False):
+        raise ValueError("OneHotEncoder joins rare texts: set min_frequency and max_categories to None")
+    found = []
+    for j, (f, categories) in enumerate(zip(features, step.categories_, strict=True)):
+        if f != Feature(f.column):
+            raise ValueError("OneHotEncoder encodes what is no column of the table, but scaled or encoded")
+        fill, dropped = fills[f.column], None if step.drop_idx_ is None else step.drop_idx_[j]
+        fills[f.column] = text_of_number(fill) if isinstance(fill, float) else fill
+        for place, text in enumerate(column_as_texts(categories)):
+            if place != dropped:
+                found.append(Feature(f.column, text, is_gap=text is None))
+    return found
+
+
+def _after_hinges(step: Hinges, features: Features) -> Features:
+    found = list(features)
+    for f, knots in zip(features, step.knots_, strict=True):
+        if len(knots) and not f.is_number:
+            raise ValueError("Hinges bend at knots of hinges or indicators, and not of the table's numbers")
+        # max(0, (x - centre) / scale - t) = max(0, x - knot) / scale
+        found += [Feature(f.column, knot=f.centre + f.scale * float(t), scale=f.scale) for t in knots]
+    return found
