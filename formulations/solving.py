@@ -27,7 +27,7 @@ from formulations.solution import Solution, Status
 if TYPE_CHECKING:
     from formulations.statement import Statement
 
-__all__ = ["solve"]
+__all__ = ["require_scip", "solve"]
 
 # Of the worst optimality condition, relative. Up to the first a point is optimal, as certificates hold it to
 # by default, and no other solver is asked; up to the second the solver is not asked again.
@@ -55,7 +55,7 @@ def solve(
             "relaxation is solved, and formulations.tangents solves it by linear programs"
         )
     if "SCIP" in names:
-        _require_scip()
+        require_scip()
     with one_run() as whole:
         run = _Run(program, time_limit, max_iter, verbose, options)
         for name in names:
@@ -72,7 +72,8 @@ def _checked_solver(solver: str) -> str:
     return solver.upper()
 
 
-def _require_scip() -> None:
+def require_scip() -> None:
+    """Raise ModuleNotFoundError with the command that installs SCIP, if it is not there."""
     if "SCIP" not in cp.installed_solvers():
         raise ModuleNotFoundError(
             "this program needs SCIP, which is not installed: pip install 'polyopt[mip]'"

@@ -73,6 +73,9 @@ _PRICED = (
     "one face at these prices, bounded over boxes of its coefficients, less what the prices count too often, "
     "and lowered by its rounding; it is not computed anew here."
 )
+_BY_SCIP = (
+    "The bound on all assignments is the word of SCIP, for the mixed-integer program; 0 alone is proven."
+)
 _GROUPED = (
     "The bound is the mean of bounds on {count} groups of samples with costs times {count}, each by this "
     "package's own branch and bound over all assignments, or at prices of the positives, and lowered by its "
@@ -174,7 +177,7 @@ def certify_cpm_search(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6, *, loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Certificate:  # fmt: skip
-    """Certify what this package's own branch and bound found, among all assignments.
+    """Certify what a search over all assignments found.
 
     Parameters
     ----------
@@ -183,12 +186,14 @@ def certify_cpm_search(
     found : Solution
         What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data, or
         :func:`~polyopt.outer.cpm.groups.solve_cpm_groups`: its point, its multipliers and its bound, which is
-        safe from rounding.
+        safe from rounding. With loss="max" or margin="worst" what
+        :func:`~polyopt.outer.cpm.explicit_global.solve_cpm_explicitly` returned, whose bound is SCIP's.
 
     Returns
     -------
     Certificate
-        ``optimal`` among all assignments if the point attains the bound, else ``suboptimal_by``.
+        ``optimal`` among all assignments if the point attains the bound, ``solvers_word`` if the bound is
+        SCIP's, else ``suboptimal_by``.
     """
     point, certificate = _certified(
         X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], tol=tol,
@@ -196,6 +201,11 @@ def certify_cpm_search(
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment(loss, margin)
+    if len(point.W) > 1 and (loss, margin) != ("sum", "total"):
+        return conclude(
+            _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[_BY_SCIP],
+            stated=found.bound,
+        )  # fmt: skip
     bound, note = float(found.bound or 0.0), _PRICED if "price" in found.duals else _SEARCHED
     if "group_bound" in found.duals:
         groups = found.duals["group_bound"]

@@ -82,7 +82,9 @@ class ConvexPolytopeMachine(PolytopeLearner):
         ``formulations.cpm`` for that assignment, to about 1e-10; "dual" alternates with a dual
         coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
         assignments, by branch and bound, for small data, and begins with the answer of "sgd", which has a
-        tenth of a `time_limit` (loss="sum" and margin="total"). All minimise the same objective. "auto" is
+        tenth of a `time_limit`. With loss="max" or margin="worst" and several faces "global" solves the
+        mixed-integer program instead, of up to 200 samples, by SCIP (``pip install 'polyopt[mip]'``), whose
+        bound is stated, not proven. All minimise the same objective. "auto" is
         exact on small data and SGD beyond, and with a price or signs dual before SGD; ``solver_`` says which.
         Beyond 500 samples "global" takes prices with up to 4 features (20,000 samples), the spread of the
         faces (2,000), and else bounds it by groups of samples or by all together (with moves of near ones)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import one_of, tolerance, whole
-from formulations.polytope import check_loss
-from polyopt.certificates.cpm_point import check_margin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -33,9 +31,7 @@ _MOST_PRICED, MOST_FEATURES = 20_000, 4
 MOST_SPREAD = 2_000  # of samples: what the positives may do takes 8 bytes for each positive, sample and face
 
 
-def takes_prices(
-    y: Vector, C: Vector, m: int, n_faces: int, bounds: str = "best", loss: str = "sum", margin: str = "total"
-) -> bool:
+def takes_prices(y: Vector, C: Vector, m: int, n_faces: int, bounds: str = "best") -> bool:
     """Whether faces are few-dimensional enough to be bounded one by one, at prices of the positives.
 
     Parameters
@@ -44,26 +40,22 @@ def takes_prices(
         Labels, and costs: both classes must have a sample that costs something.
     m : int
         Features.
-    n_faces, bounds, loss, margin
+    n_faces, bounds
         As of :func:`polyopt.outer.cpm.optimum.solve_cpm_global`.
     """
-    plain = bounds == "best" and (loss, margin) == ("sum", "total")
     few = n_faces > 1 and m <= MOST_FEATURES and len(y) <= _MOST_PRICED
-    return plain and few and len(np.unique(y[C > 0])) > 1
+    return bounds == "best" and few and len(np.unique(y[C > 0])) > 1
 
 
-def takes_spread(
-    y: Vector, C: Vector, n_faces: int, bounds: str = "best", loss: str = "sum", margin: str = "total"
-) -> bool:
+def takes_spread(y: Vector, C: Vector, n_faces: int, bounds: str = "best") -> bool:
     """Whether faces are bounded by their spread.
 
     Parameters
     ----------
-    y, C, n_faces, bounds, loss, margin
+    y, C, n_faces, bounds
         As of :func:`takes_prices`.
     """
-    plain = bounds == "best" and (loss, margin) == ("sum", "total")
-    return plain and n_faces > 1 and len(y) <= MOST_SPREAD and len(np.unique(y[C > 0])) > 1
+    return bounds == "best" and n_faces > 1 and len(y) <= MOST_SPREAD and len(np.unique(y[C > 0])) > 1
 
 
 def searches_told(bounds: str, is_large: bool, prices: bool, spread: bool) -> str:
@@ -83,31 +75,26 @@ def searches_told(bounds: str, is_large: bool, prices: bool, spread: bool) -> st
     return f"branch and bound, {', '.join(name for name, is_taken in taken.items() if is_taken)}"
 
 
-def check_arguments(
-    y: Vector, C: Vector, m: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str
-) -> tuple[bool, bool]:
+def check_arguments(y: Vector, C: Vector, m: int, n_faces: int, tol: float, bounds: str) -> tuple[bool, bool]:
     """Whether prices and whether the spread are taken; raises ValueError for what makes no program.
 
     Parameters
     ----------
     y, C, m
         As of :func:`takes_prices`.
-    n_faces, tol, bounds, loss, margin
+    n_faces, tol, bounds
         As of :func:`polyopt.outer.cpm.optimum.solve_cpm_global`.
     """
     whole("n_faces", n_faces)
     tolerance(tol)
     one_of("bounds", bounds, ("best", "additive", "plain"))
-    check_loss(loss)
-    check_margin(margin)
-    how = (bounds, loss, margin)
-    priced, spread = takes_prices(y, C, m, n_faces, *how), takes_spread(y, C, n_faces, *how)
+    priced, spread = takes_prices(y, C, m, n_faces, bounds), takes_spread(y, C, n_faces, bounds)
     spread = spread and not (priced and len(y) > MOST_SAMPLES)  # of so many, prices prove more
     if len(y) > MOST_SAMPLES and not (priced or spread):
-        most = MOST_SPREAD if how == ("best", "sum", "total") and n_faces > 1 else MOST_SAMPLES
+        most = MOST_SPREAD if bounds == "best" and n_faces > 1 else MOST_SAMPLES
         raise ValueError(
             f"the global optimum can be sought for up to {most} samples, not {len(y)}: bound it by "
-            "groups (loss='sum' with margin='total'), or use alternating minimisation from many starts"
+            "groups, or use alternating minimisation from many starts"
         )
     return priced, spread
 

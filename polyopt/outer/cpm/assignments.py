@@ -50,7 +50,6 @@ class Open:
     number: int
     allowed: NDArray[np.bool_] = field(compare=False)
     alpha: Vector = field(compare=False)
-    more: Vector | None = field(compare=False, default=None)  # what else its children begin with
 
 
 @dataclass
@@ -91,7 +90,7 @@ class AssignmentSearch:
             self.moves: Moves = moves_for(self.npos, len(self.data.C), self.data.A.shape[1], self.n_faces)
             self.is_ordered = not additive
             order = by_distance(self.data) if additive else np.arange(self.npos)
-            self.node = self._room(order)
+            self.node = node_for(self.data, self.n_faces, order)
         return self.node
 
     def _order(self) -> None:
@@ -101,7 +100,7 @@ class AssignmentSearch:
         given = self.data
         self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
         self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)
-        self.node = self._room(order)
+        self.node = node_for(self.data, self.n_faces, order)
         for nodes in (self.heap, self.stack):
             nodes[:] = [replace(one, alpha=np.ascontiguousarray(one.alpha[:, rows])) for one in nodes]
 
@@ -144,7 +143,7 @@ class AssignmentSearch:
             best.limits[1] = min(best.limits[1], one.bound)
             return []
         self.nodes += 1
-        self._set(node, one)
+        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
         bound, base, branch, used, exact = self._examined(node, one.bound, additive)
         if branch < 0:
             best.limits[1] = min(best.limits[1], bound)
@@ -157,16 +156,8 @@ class AssignmentSearch:
                 alpha[k] += moves.delta[branch, k]
                 least = max(bound, base + moves.gain[branch, k])
             self.made += 1
-            children.append(Open(least, one.depth - 1, self.made, allowed, alpha, self._left(node)))
+            children.append(Open(least, one.depth - 1, self.made, allowed, alpha))
         return sorted(children, reverse=True)
-
-    def _set(self, node: Any, one: Open) -> None:
-        """Make an open node the one at hand."""
-        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
-
-    def _left(self, node: Any) -> Vector | None:
-        """What else the children of the node at hand begin with."""
-        return None
 
     def _examined(self, node: Any, bound: float, additive: bool) -> tuple[float, float, int, int, bool]:
         """What is proven of a node and where to branch, and whether its faces were solved exactly."""
@@ -176,10 +167,6 @@ class AssignmentSearch:
         if exact:  # coordinates did not get that far
             bound, base, branch = refine(self.data, best, node, bound, used, self.clock)
         return bound, base, branch, used, exact
-
-    def _room(self, order: NDArray[np.int64]) -> Any:
-        """Room for the node at hand."""
-        return node_for(self.data, self.n_faces, order)
 
     def _record(self, status: Status = Status.SOLVED) -> Status:
         self.history.append(

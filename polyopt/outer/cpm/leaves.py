@@ -80,13 +80,13 @@ def evidence_of(
     Returns
     -------
     tuple of Evidence
-        One; none where the faces are coupled, for which there is no such tree. That of a bound by groups of
+        One; none where the faces are coupled, whose bound is a solver's. That of a bound by groups of
         samples says why it has no file, and so does that of a bound at prices which no tree of 1,000 nodes
         proves.
     """
     if "group_bound" in found.duals:
         return without_form(_NO_GROUPS)
-    if (loss, margin) != ("sum", "total"):
+    if len(found["W"]) > 1 and (loss, margin) != ("sum", "total"):
         return ()
     goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))
     if len(y) > MOST_SAMPLES:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import MatrixLike
-    from formulations.polytope import Loss
-    from polyopt.certificates.cpm_point import Margin
 
     Vector = NDArray[np.float64]
 
@@ -57,8 +55,6 @@ def solve_cpm_global(
     start: ArrayLike | None = None,
     seed: int = 0,
     bounds: Literal["best", "additive", "plain"] = "best",
-    loss: Loss = "sum",
-    margin: Margin = "total",
     n_jobs: int | None = None,
     known: Sequence[ArrayLike] = (),
 ) -> Solution:
@@ -92,13 +88,10 @@ def solve_cpm_global(
         alone: the root, or what a limit allows. With up to 4 features it begins with prices
         (:mod:`polyopt.outer.cpm.prices`), which mostly prove the optimum, and takes boxes
         (:mod:`polyopt.outer.cpm.boxes`).
-    loss, margin
-        As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
-        of :mod:`polyopt.outer.cpm.coupled`, without prices, boxes and the spread.
     n_jobs : int, optional
         Nodes of the spread looked into at once, as joblib counts.
     known : sequence of array_like of shape (K, m+1)
-        Faces that the answer is to be no worse than (loss="sum" and margin="total"): tried after the starts.
+        Faces that the answer is to be no worse than: tried after the starts.
 
     Returns
     -------
@@ -117,14 +110,9 @@ def solve_cpm_global(
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
-    priced, spread = check_arguments(y, costs, X.shape[1], n_faces, tol, bounds, loss, margin)
+    priced, spread = check_arguments(y, costs, X.shape[1], n_faces, tol, bounds)
     X, first = dense(X), None if start is None else as_faces("start", start, (n_faces, X.shape[1] + 1))
     clock, additive = Clock(time_limit), bounds != "plain"
-    if (loss, margin) != ("sum", "total"):
-        from polyopt.outer.cpm.coupled import search_coupled
-
-        coupled = (X, y, costs, n_faces, loss, margin)
-        return search_coupled(*coupled, tol, clock, seed, max_nodes, first, additive)
     jobs, rng = effective_n_jobs(n_jobs), np.random.default_rng(seed)
     search = _Search(X, y, costs, n_faces, tol, clock, rng, priced, spread, jobs)
     search.known = [as_faces("known", W, (n_faces, X.shape[1] + 1)) for W in known]

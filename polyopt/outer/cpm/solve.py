@@ -143,15 +143,19 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
         Clock(settings.time_limit),
         (as_floats(X, settings.feature_scale), y, C, settings.n_faces),
     )
-    what = (settings.loss, settings.margin)
-    whole = takes_prices(y, C, X.shape[1], settings.n_faces, "best", *what)
-    whole = whole or takes_spread(y, C, settings.n_faces, "best", *what)
+    if settings.n_faces > 1 and (settings.loss, settings.margin) != ("sum", "total"):
+        from polyopt.outer.cpm.explicit_global import solve_cpm_explicitly
+
+        return solve_cpm_explicitly(
+            *program, settings.loss, settings.margin, time_limit=clock.left, seed=seed
+        )
+    whole = takes_prices(y, C, X.shape[1], settings.n_faces)
+    whole = whole or takes_spread(y, C, settings.n_faces)
     is_large = len(y) > MOST_SAMPLES and not whole
     known = [] if settings.known is None else [settings.known]
-    if what == ("sum", "total"):
-        fast = None if clock.left is None else _SHARE_OF_SGD * clock.left
-        known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=fast), seed)["W"])
-    if settings.group_size is not None or (is_large and what == ("sum", "total")):
+    fast = None if clock.left is None else _SHARE_OF_SGD * clock.left
+    known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=fast), seed)["W"])
+    if settings.group_size is not None or is_large:
         from polyopt.outer.cpm.groups import solve_cpm_groups
 
         return solve_cpm_groups(
@@ -159,8 +163,7 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
             n_jobs=settings.n_jobs, known=known,
         )  # fmt: skip
     return solve_cpm_global(
-        *program, time_limit=clock.left, seed=seed, loss=settings.loss, margin=settings.margin,
-        n_jobs=settings.n_jobs, known=known,
+        *program, time_limit=clock.left, seed=seed, n_jobs=settings.n_jobs, known=known,
     )  # fmt: skip
 
 
