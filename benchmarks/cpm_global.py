@@ -1,10 +1,8 @@
-"""The global optimum of the polytope machine in two dimensions: branch and bound, two bounds, and SCIP.
+"""The global optimum of the polytope machine in two dimensions: branch and bound, and SCIP.
 
 Positives in three clusters around the negatives, which are kept apart or overlap; K = 3, C = 1, a limit of
-20 s each. "Additive" is the bound that counts what the samples without a face must cost at least, "plain"
-the one that leaves them out, and "all bounds" what ``solver="global"`` does: the additive bound while that
-is quick, prices, boxes, the spread of the faces; how much time boxes have was set on the 60 samples that
-overlap, and on three sets like them. SCIP gets the mixed-integer program and the objective of a good point.
+20 s each. "Branch and bound" is ``solver="global"``: trial moves while that is quick, prices, the spread of
+the faces. SCIP gets the mixed-integer program and the objective of a good point.
 The gap is relative to the objective found; it is closed where a search ended. Last, one stochastic run, the
 best of the alternation's twenty starts and the search on the 426 training samples of wdbc, as ``polyopt
 compare --method cpm --global`` has them: what the first two prove is for the assignment they end with;
@@ -48,13 +46,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
             for K in (2,) if smoke else (3,):
                 X, y = clusters(n, 10, widen)
                 best = solve_cpm_global(X, y, 1.0, K, max_nodes=1)  # compiles, and gives SCIP its M
-                entrants = {
-                    "all bounds": partial(solve_cpm_global, X, y, 1.0, K, time_limit=limit),
-                    "additive bound": partial(
-                        solve_cpm_global, X, y, 1.0, K, time_limit=limit, bounds="additive"
-                    ),
-                    "plain bound": partial(solve_cpm_global, X, y, 1.0, K, time_limit=limit, bounds="plain"),
-                }
+                entrants = {"branch and bound": partial(solve_cpm_global, X, y, 1.0, K, time_limit=limit)}
                 if scip:
                     # From the data to the answer, as for the others.
                     entrants["SCIP, big M"] = lambda X=X, y=y, K=K, U=best.objective: mixed_integer(

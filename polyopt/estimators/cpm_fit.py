@@ -59,7 +59,6 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
     loss: Loss
     max_features: int | None
     integers: int | None
-    group_size: int | None
     perplexity: float
     solver: str
     n_init: int | str
@@ -148,7 +147,6 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
             max_features=self.max_features,
             penalty=self._price(),
             integers=self.integers,
-            group_size=self.group_size,
             known=self._known,
         )
 
@@ -230,7 +228,7 @@ class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
         super()._keep_no_solution(whole)
 
     def _side_certificate(self, tol: float) -> Certificate:
-        if self.solver_ == "global":
+        if self.solver_ == "global" and len(self.W_) > 1:
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
             loss, margin = self._asked["loss"], self._asked["margin"]
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Best", "Node", "examine", "largest", "node_for", "paying"]
+__all__ = ["MOST_SAMPLES", "Best", "Node", "examine", "largest", "node_for", "paying"]
+
+MOST_SAMPLES = 500  # beyond, no search through assignments would end
 
 # A node's faces are solved coarsely, and finely where that leaves nothing to branch on: sweeps at most, and
 # the least gain for which another is made, a share of the distance to the incumbent.
@@ -79,7 +81,7 @@ def node_for(data: Samples, n_faces: int, order: NDArray[Any]) -> Node:
 
 @njit(cache=True)
 def examine(
-    data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float, additive: bool
+    data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float
 ) -> tuple[float, float, int, int]:
     """Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent.
 
@@ -114,8 +116,6 @@ def examine(
                 return bound, base, -1, used
             fine = True  # the incumbent is all but found: close the gap, or find who pays after all
             continue
-        if not additive:
-            return bound, base, largest(node.cost, np.zeros_like(node.cost), order), used
         verdict = _try_moves(data, best, node, moves, order, used, opens, base, error, cut)
         if verdict == _CLOSED:
             return np.inf, base, -1, used
