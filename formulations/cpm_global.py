@@ -4,7 +4,7 @@ Problem
 -------
 As in :mod:`formulations.cpm` and :mod:`formulations.cpm_worst`, but the assignment is a variable too. It has
 no dual of its own, so it is no member of the families that come in pairs; it is here as the independent check
-of the branch and bound that polyopt has for it.
+of polyopt's branch and bound, and to be solved itself with loss="max" or margin="worst".
 
 Variables and shapes
 --------------------

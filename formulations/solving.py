@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from formulations.statement import Statement
 
-__all__ = ["solve"]
+__all__ = ["require_scip", "solve"]
 
 # Of the worst optimality condition, relative. Up to the first a point is optimal, as certificates hold it to
 # by default, and no other solver is asked; up to the second the solver is not asked again.
@@ -54,7 +54,7 @@ def solve(
     names = PREFERRED[program.kind] if solver is None else (_checked_solver(solver),)
     time_limit, max_iter = seconds(time_limit), whole_or_none("max_iter", max_iter)
     if "SCIP" in names:
-        _require_scip()
+        require_scip()
     run = _Run(program, time_limit, max_iter, verbose, start, options)
     try:
         for name in names:
@@ -73,7 +73,8 @@ def _checked_solver(solver: str) -> str:
     return solver.upper()
 
 
-def _require_scip() -> None:
+def require_scip() -> None:
+    """Raise ModuleNotFoundError with the command that installs SCIP, if it is not there."""
     if "SCIP" not in cp.installed_solvers():
         raise ModuleNotFoundError(
             "this program needs SCIP, which is not installed: pip install 'polyopt[mip]'"

@@ -31,7 +31,6 @@ from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.claims.faces import state_cpm
 from polyopt.certificates.claims.statement import Evidence
-from polyopt.certificates.cpm_groups import bound_of_groups
 from polyopt.certificates.cpm_point import (
     CpmPoint,
     assignment_residual,
@@ -65,18 +64,16 @@ _COARSE = 1e-4  # gap at which such a search ends where the weights have a price
 _STATED = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
 _SEARCHED = (
     "The bound is that of this package's own branch and bound over all assignments, by trial moves or by the "
-    "spread of the faces, or over boxes of their coefficients, each of its bounds lowered by the rounding of "
-    "its evaluation; it is not computed anew here."
+    "spread of the faces, each of its bounds lowered by the rounding of its evaluation; it is not computed "
+    "anew here."
 )
 _PRICED = (
     "The bound is one at prices of the positives (duals['price'] of the solution): K times the least cost of "
     "one face at these prices, bounded over boxes of its coefficients, less what the prices count too often, "
     "and lowered by its rounding; it is not computed anew here."
 )
-_GROUPED = (
-    "The bound is the mean of bounds on {count} groups of samples with costs times {count}, each by this "
-    "package's own branch and bound over all assignments, or at prices of the positives, and lowered by its "
-    "rounding; they are not computed anew here."
+_BY_SCIP = (
+    "The bound on all assignments is the word of SCIP, for the mixed-integer program; 0 alone is proven."
 )
 
 
@@ -174,21 +171,22 @@ def certify_cpm_search(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6, *, loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Certificate:  # fmt: skip
-    """Certify what this package's own branch and bound found, among all assignments.
+    """Certify what a search over all assignments found.
 
     Parameters
     ----------
     X, y, C, tol, loss, margin
         As in :func:`certify_cpm`, and as the search had them.
     found : Solution
-        What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data, or
-        :func:`~polyopt.outer.cpm.groups.solve_cpm_groups`: its point, its multipliers and its bound, which is
-        safe from rounding.
+        What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
+        multipliers and its bound, which is safe from rounding. With loss="max" or margin="worst" what
+        :func:`~polyopt.outer.cpm.explicit_global.solve_cpm_explicitly` returned, whose bound is SCIP's.
 
     Returns
     -------
     Certificate
-        ``optimal`` among all assignments if the point attains the bound, else ``suboptimal_by``.
+        ``optimal`` among all assignments if the point attains the bound, ``solvers_word`` if the bound is
+        SCIP's, else ``suboptimal_by``.
     """
     point, certificate = _certified(
         X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], tol=tol,
@@ -196,10 +194,13 @@ def certify_cpm_search(
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment(loss, margin)
-    bound, note = float(found.bound or 0.0), _PRICED if "price" in found.duals else _SEARCHED
-    if "group_bound" in found.duals:
-        groups = found.duals["group_bound"]
-        bound, note = min(bound, bound_of_groups(groups)), _GROUPED.format(count=len(groups))
+    if (loss, margin) != ("sum", "total"):
+        return conclude(
+            _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[_BY_SCIP],
+            stated=found.bound,
+        )  # fmt: skip
+    note = _PRICED if "price" in found.duals else _SEARCHED
+    bound = float(found.bound or 0.0)
     return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[note])
 
 

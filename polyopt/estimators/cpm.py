@@ -80,19 +80,13 @@ class ConvexPolytopeMachine(PolytopeLearner):
         ``formulations.cpm`` for that assignment, to about 1e-10; "dual" alternates with a dual
         coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
         assignments, by branch and bound, for small data, and begins with the answer of "sgd", which has a
-        tenth of a `time_limit` (loss="sum" and margin="total"). All minimise the same objective. "auto" is
-        exact on small data and SGD beyond, and with a price or signs dual before SGD; ``solver_`` says which.
-        Beyond 500 samples "global" takes prices with up to 4 features (20,000 samples), the spread of the
-        faces (2,000), and else bounds it by groups of samples or by all together (with moves of near ones)
-        and answers with the best of dual ascents: the certificate has the gap.
+        tenth of a `time_limit`: up to 2,000 samples, or 20,000 with up to 4 features; the certificate has the
+        gap. With loss="max" or margin="worst" and several faces "global" solves the mixed-integer program
+        instead, of up to 200 samples, by SCIP (``pip install 'polyopt[mip]'``), whose bound is stated, not
+        proven. All minimise the same objective. "auto" is exact on small data and SGD beyond, and with a
+        price or signs dual before SGD; ``solver_`` says which.
         With a price "dual" makes Newton steps on the dual, and ends at gaps of about 1e-10; "sgd" is dual
         averaging, whose answers have exact zeros too; "global" has none.
-    group_size : int, optional
-        For solver="global" with loss="sum" and margin="total": the most samples of a group, up to 500, or
-        2,000 with more than one face, where the optimum is bounded by groups of samples. Larger groups bound
-        it better once they are searched, and take longer. By default, beyond 2,000 samples, 20 for each
-        feature, from 60 to 300, and beyond 4 features as many as a bound takes some seconds for; no groups
-        below.
     n_init : int or "auto", default="auto"
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,
         5 for "dual" with a price (each from the end of a run without), else 1. With more than one, "exact"
@@ -119,7 +113,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
     n_jobs : int, optional
-        Starts, or groups, or nodes of the global search, or sides, or with more than two classes pairs of
+        Starts, or nodes of the global search, or sides, or with more than two classes pairs of
         classes, worked at at once.
     verbose : bool or int, default=False
         Whether to print the progress of long runs, a line a second, on standard error.
@@ -177,7 +171,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
     inside_label: object = None
     double_sided: bool = False
     solver: str = "auto"
-    group_size: int | None = None
     n_init: int | str = "auto"
     average: bool = True
     feature_scale: float = 1.0
@@ -203,7 +196,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
         "inside_label": "no_validation",  # type: ignore[dict-item]
         "double_sided": ["boolean"],
         "solver": [StrOptions({"auto", *STARTS})],
-        "group_size": [Ruled(lambda value: whole_or_none("group_size", value))],
         "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
         "average": ["boolean"],
         "feature_scale": [Ruled(lambda value: positive("feature_scale", value))],
@@ -235,11 +227,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
                 "others have no such floor, so set perplexity=1 for them"
             )
         self._check_restrictions()
-        if self.group_size is not None and (special or self.solver != "global"):
-            raise ValueError(
-                f"group_size={self.group_size!r} needs solver='global' with margin='total' and loss='sum', "
-                f"not solver={self.solver!r}" + (f" and {special}" if special else "")
-            )
         if self.double_sided and self.inside_label is not None:
             raise ValueError(
                 f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"

@@ -51,7 +51,6 @@ class PolytopeLearner(AssignedFaces, TwoSidedClassifier):
 
     n_faces: int
     C: float
-    group_size: int | None
     n_init: int | str
     average: bool
     tol: float
@@ -137,7 +136,6 @@ class PolytopeLearner(AssignedFaces, TwoSidedClassifier):
             max_features=self.max_features,
             penalty=self._price(),
             integers=self.integers,
-            group_size=self.group_size,
             known=self._known,
         )
 
@@ -219,7 +217,7 @@ class PolytopeLearner(AssignedFaces, TwoSidedClassifier):
         super()._keep_no_solution(whole)
 
     def _side_certificate(self, tol: float) -> Certificate:
-        if self.solver_ == "global":
+        if self.solver_ == "global" and len(self.W_) > 1:
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
             loss, margin = self._asked["loss"], self._asked["margin"]
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)

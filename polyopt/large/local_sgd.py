@@ -38,12 +38,12 @@ import numpy as np
 from formulations.arguments import positive, tolerance, whole
 from formulations.clock import interrupted
 from formulations.solution import Solution, Status
+from polyopt.certificates.given import checked_faces
 from polyopt.large import checkpoint as files
 from polyopt.large.held import Walk
 from polyopt.large.local_state import State
 from polyopt.large.parts import Recipe, sides_of
 from polyopt.large.shards import Facts, Shards, draw, each_block, row_order, survey
-from polyopt.outer.cpm.arguments import as_faces
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
@@ -142,7 +142,7 @@ def solve_cpm_rounds(
         whole(name, value, 1)
     steps = whole("steps", _EPOCHS * n_pilot if steps is None else steps, 1)
     facts = survey(hands, recipe, count)
-    W = None if start is None else as_faces("start", start, (n_faces, facts.m + 1))
+    W = None if start is None else checked_faces("start", start, n_faces, facts.m + 1)
     rounds = _Rounds(
         hands, recipe, facts, n_faces, Shards([p.n for p in facts.parts], n_shards, seed), scale, seed, clock
     )

@@ -197,9 +197,3 @@ def test_cases_have_no_exact_solution(saved):
         saved[2].refine()
     with pytest.raises(ValueError, match="without cases"):
         exact_solution(saved[2])
-
-
-def test_coupled_faces_have_no_file(data, tmp_path):
-    machine = polyopt.ConvexPolytopeMachine(n_faces=2, loss="max", solver="global", random_state=0)
-    with pytest.raises(ValueError, match="no statement"):
-        machine.fit(*data).certificate().save(tmp_path / "c.json")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+import itertools
 
+import numpy as np
+import pytest
+
+from formulations import cpm
 from polyopt.solvers.cpm.bound import moves_for
-from polyopt.solvers.cpm.face import Samples, caps_of, climb, hyperplane
+from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane
 from polyopt.solvers.cpm.tree import node_for
 
 LOSSES = ["sum", "max"]
@@ -20,6 +24,40 @@ def clusters(n, K, seed, widen=1.0):
     X = 2.0 * directions[rng.integers(0, K, n // 2)] + rng.normal(size=(n // 2, 2)) * 0.55
     X = np.r_[X, widen * 0.6 * rng.normal(size=(n - n // 2, 2))]
     return X, np.r_[np.ones(n // 2), -np.ones(n - n // 2)], directions
+
+
+def face_value(X, y, costs):
+    """The optimum of one face by coordinate ascent: a dual value, with a primal one close to it."""
+    A = cpm.lift(X) * y[:, None]
+    data = Samples(A, (A * A).sum(axis=1), costs, 0)
+    a, w = np.zeros(len(y)), np.zeros(A.shape[1])
+    climb(data, np.zeros(len(y)), costs, a, w, 200_000, np.inf, 1e-15)
+    hyperplane(data, a, w)
+    primal = w @ w + costs @ np.maximum(0.0, 1.0 - A @ w)
+    dual = dual_value(a, w)
+    assert primal == pytest.approx(dual, rel=1e-5, abs=1e-9)
+    return dual
+
+
+def brute_force(X, y, C, K):
+    """The least sum of face optima over all assignments."""
+    positives = np.flatnonzero(y > 0)
+    C = np.broadcast_to(C, y.shape)
+    negatives = np.where(y < 0, C, 0.0)
+    values = {}
+
+    def value(subset):
+        if subset not in values:
+            costs = negatives.copy()
+            costs[list(subset)] = C[list(subset)]
+            values[subset] = face_value(X, y, costs)
+        return values[subset]
+
+    best = np.inf
+    for z in itertools.product(range(K), repeat=len(positives)):
+        if all(z[i] <= max(z[:i], default=-1) + 1 for i in range(len(z))):  # one of each renaming
+            best = min(best, sum(value(tuple(positives[np.array(z) == k])) for k in range(K)))
+    return best
 
 
 def drawn_node(seed):

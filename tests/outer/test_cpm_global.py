@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.cases import in_turn
-from helpers.cpm import clusters
+from helpers.cpm import brute_force, clusters, face_value
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +22,7 @@ from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
-from polyopt.outer.cpm import assignments, first, prepared
+from polyopt.outer.cpm import first, prepared
 from polyopt.outer.cpm import optimum as module
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.optimum import solve_cpm_global
@@ -32,40 +32,6 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price, settle
 from polyopt.solvers.cpm.tree import Best
-
-
-def face_value(X, y, costs):
-    """The optimum of one face by coordinate ascent: a dual value, with a primal one close to it."""
-    A = cpm.lift(X) * y[:, None]
-    data = Samples(A, (A * A).sum(axis=1), costs, 0)
-    a, w = np.zeros(len(y)), np.zeros(A.shape[1])
-    climb(data, np.zeros(len(y)), costs, a, w, 200_000, np.inf, 1e-15)
-    hyperplane(data, a, w)
-    primal = w @ w + costs @ np.maximum(0.0, 1.0 - A @ w)
-    dual = dual_value(a, w)
-    assert primal == pytest.approx(dual, rel=1e-5, abs=1e-9)
-    return dual
-
-
-def brute_force(X, y, C, K):
-    """The least sum of face optima over all assignments."""
-    positives = np.flatnonzero(y > 0)
-    C = np.broadcast_to(C, y.shape)
-    negatives = np.where(y < 0, C, 0.0)
-    values = {}
-
-    def value(subset):
-        if subset not in values:
-            costs = negatives.copy()
-            costs[list(subset)] = C[list(subset)]
-            values[subset] = face_value(X, y, costs)
-        return values[subset]
-
-    best = np.inf
-    for z in itertools.product(range(K), repeat=len(positives)):
-        if all(z[i] <= max(z[:i], default=-1) + 1 for i in range(len(z))):  # one of each renaming
-            best = min(best, sum(value(tuple(positives[np.array(z) == k])) for k in range(K)))
-    return best
 
 
 def assert_proven(solution, X, y, C, best, tol=1e-6):
@@ -80,13 +46,12 @@ def assert_proven(solution, X, y, C, best, tol=1e-6):
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("bounds", ["additive", "plain"])
-def test_the_search_finds_what_every_assignment_tried_does(seed, bounds):
+def test_the_search_finds_what_every_assignment_tried_does(seed):
     K = 2 + seed % 2
     X, y, _ = clusters(16 if K == 2 else 13, 3, seed, widen=1.8)
     C = np.random.default_rng(seed).uniform(0.3, 3.0, len(y))
     best = brute_force(X, y, C, K)
-    solution = solve_cpm_global(X, y, C, K, bounds=bounds, seed=seed)
+    solution = solve_cpm_global(X, y, C, K, seed=seed)
     assert_proven(solution, X, y, C, best)
     certificate = certify_cpm(
         X, y, C, W=solution["W"], alpha=solution.duals["margin"], assignment=solution["assignment"]
@@ -408,13 +373,6 @@ def test_the_moves_stay_within_the_boxes_whichever_are_made(rng):
             assert (made <= box + 1e-12).all()
 
 
-def test_the_additive_bound_saves_most_of_the_nodes():
-    X, y, _ = clusters(36, 3, 10, widen=1.8)
-    strong, plain = (solve_cpm_global(X, y, 1.0, 2, bounds=b) for b in ("additive", "plain"))
-    assert strong.objective == pytest.approx(plain.objective, rel=2e-6)
-    assert strong.iterations < plain.iterations / 10
-
-
 def test_of_several_starts_the_best_is_the_incumbent(monkeypatch):
     values = iter([3.0, 1.0, 2.0])
 
@@ -454,9 +412,10 @@ def test_limits_keep_a_point_and_a_valid_bound():
 
 
 def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
-    monkeypatch.setattr(assignments, "_RECORD", -1.0)  # every node is recorded
+    monkeypatch.setattr(module, "_RECORD", -1.0)  # every node is recorded
+    monkeypatch.setattr(module, "_MOST_PRICED", 0)
     X, y, _ = clusters(60, 3, 11, widen=1.8)
-    solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300, bounds="additive")
+    solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300)
     records = solution.history
     assert len(records) > 300
     for key, sign in (("bound", 1), ("objective", -1), ("nodes", 1)):
@@ -466,9 +425,9 @@ def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
 
 def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch):
     X, y, _ = clusters(36, 3, 10, widen=1.8)
-    whole = solve_cpm_global(X, y, 1.0, 2, bounds="plain")
-    monkeypatch.setattr(assignments, "_BYTES", 0)
-    small = solve_cpm_global(X, y, 1.0, 2, bounds="plain")
+    whole = solve_cpm_global(X, y, 1.0, 2)
+    monkeypatch.setattr(module, "_NODE_BYTES", 0)
+    small = solve_cpm_global(X, y, 1.0, 2)
     assert small.objective == pytest.approx(whole.objective, rel=2e-6)
     assert small.status is Status.SOLVED
     assert max(r["open"] for r in small.history) <= 2 * 18
@@ -476,7 +435,7 @@ def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch)
 
 def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
     X, y, _ = clusters(80, 3, 11, widen=2.2)
-    explore = assignments.examine
+    explore = module.examine
 
     def interrupted(data, best, node, *settings):
         found = explore(data, best, node, *settings)
@@ -486,27 +445,26 @@ def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
         return found
 
     seen = []
-    monkeypatch.setattr(assignments, "examine", interrupted)
-    solution = solve_cpm_global(X, y, 1.0, 3, bounds="additive")
+    monkeypatch.setattr(module, "_MOST_PRICED", 0)  # the tree and the spread alone
+    monkeypatch.setattr(module, "examine", interrupted)
+    solution = solve_cpm_global(X, y, 1.0, 3)
     assert solution.status is Status.INTERRUPTED
     assert 0 < solution.bound < solution.objective
 
 
 def test_what_cannot_be_sought_is_refused():
     X, y, _ = clusters(600, 3, 0)
-    with pytest.raises(ValueError, match=r"up to 500 samples, not 600: bound it by groups"):
-        solve_cpm_global(X, y, 1.0, 3, bounds="additive")
-    with pytest.raises(ValueError, match=r"up to 2000 samples, not 2400: bound it by groups"):
+    with pytest.raises(ValueError, match=r"up to 500 samples, .* not 600: use alternating minimisation"):
+        solve_cpm_global(X, y, 1.0, 1)
+    with pytest.raises(ValueError, match=r"up to 2,000 samples, or 20,000 with up to 4 .* not 2,400"):
         solve_cpm_global(np.tile(X, (4, 3)), np.tile(y, 4), 1.0, 3)
     X, y = X[::20], y[::20]
-    with pytest.raises(ValueError, match=r"start must be finite, of shape \(3, 3\)"):
+    with pytest.raises(ValueError, match="start must be finite, of shape 3 x 3"):
         solve_cpm_global(X, y, 1.0, 3, start=np.zeros((2, 3)))
     with pytest.raises(ValueError, match="n_faces"):
         solve_cpm_global(X, y, 1.0, 0)
     with pytest.raises(ValueError, match="tol must be between 0 and 1, not 0"):
         solve_cpm_global(X, y, 1.0, 2, tol=0.0)
-    with pytest.raises(ValueError, match="bounds must be 'best', 'additive' or 'plain'"):
-        solve_cpm_global(X, y, 1.0, 2, bounds="strong")
 
 
 @pytest.mark.cases(0)
@@ -529,15 +487,16 @@ def test_real_data_are_solved_to_the_proven_optimum():
 
 
 def test_with_room_the_node_of_the_least_bound_comes_first(monkeypatch):
-    X, y, _ = clusters(20, 2, 10, widen=1.8)
+    X, y, _ = clusters(60, 2, 10, widen=2.5)
     seen, children = [], module._Search._children
 
-    def watched(self, node, one, additive):
+    def watched(self, node, moves, one):
         seen.append((one.bound, min((other.bound for other in self.heap), default=np.inf), len(self.stack)))
-        return children(self, node, one, additive)
+        return children(self, node, moves, one)
 
     monkeypatch.setattr(module._Search, "_children", watched)
-    solve_cpm_global(X, y, 1.0, 2, bounds="plain")
+    monkeypatch.setattr(module, "_MOST_PRICED", 0)
+    solve_cpm_global(X, y, 1.0, 2)
     assert len(seen) > 3
     assert all(bound <= others and not deep for bound, others, deep in seen)
 

@@ -9,8 +9,8 @@ import pytest
 
 from formulations import cpm
 from formulations.polytope import objective
-from polyopt.outer.cpm import refined
-from polyopt.outer.cpm.refined import refine
+from polyopt.outer.cpm import polish
+from polyopt.outer.cpm.polish import refine
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import Samples
 from polyopt.solvers.cpm.tree import Best, node_for
@@ -78,7 +78,7 @@ def test_positives_that_are_not_what_a_bound_lacks_are_no_reason_to_branch(monke
     """Nobody solved the faces: the gap is theirs, whatever a positive that pays next to nothing is given."""
     _, _, data, node, best = begun([0, 0, 1, -1], away=0.0)
     data.C[7] = 1e-9
-    monkeypatch.setattr(refined, "solve_explicit_face", lambda *_: None)
+    monkeypatch.setattr(polish, "solve_explicit_face", lambda *_: None)
     assert refine(data, best, node, 0.0, 2, Clock(None)) == (0.0, 0.0, -1)
     data.C[7] = 1e9
     assert refine(data, best, node, 0.0, 2, Clock(None))[2] == 3
@@ -94,13 +94,13 @@ def test_a_positive_that_is_all_that_a_bound_lacks_is_branched_on():
 def test_multipliers_beyond_their_caps_are_not_believed(monkeypatch):
     _, _, data, node, best = begun([0, 0, 1, 1], away=0.0)
     optimum = refine(data, best, node, 0.0, 2, Clock(None))[0]
-    usual = refined.solve_explicit_face
+    usual = polish.solve_explicit_face
 
     def boastful(A, signs, costs, limit):
         found = usual(A, signs, costs, limit)
         return replace(found, duals={"margin": 1.001 * found.duals["margin"]})
 
-    monkeypatch.setattr(refined, "solve_explicit_face", boastful)
+    monkeypatch.setattr(polish, "solve_explicit_face", boastful)
     node.alpha[:] = 0.0
     assert refine(data, best, node, 0.0, 2, Clock(None))[0] <= optimum * (1.0 + 1e-9)
     assert ((node.alpha >= 0.0) & (node.alpha <= node.caps)).all()

@@ -14,15 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyopt import ConvexPolytopeMachine
-from polyopt.outer.cpm import beside
+from polyopt.outer.cpm import optimum
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
-from polyopt.outer.cpm.spread import SpreadSearch
-from polyopt.outer.cpm.spread_node import packed
+from polyopt.outer.cpm.spread import SpreadSearch, _packed
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import spread_bound
-from polyopt.solvers.cpm.spread import Ground, Spread, everyone, raise_spread
-from polyopt.solvers.cpm.spread_bound import prove_face, raised, within
+from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
+from polyopt.solvers.cpm.spread_bound import held, raised, within, worth_of
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -32,9 +31,7 @@ def a_face(seed, n=6, p=5):
     d = (1, 2, 3, 4, 9, 14)[seed % 6]  # fewer than either, and more than both together
     A, P = rng.normal(size=(n, d)), rng.normal(size=(p, d))
     costs = rng.choice([0.5, 1.0, 30.0], n + p)
-    ground = Ground(
-        A, (A * A).sum(axis=1), costs[:n], P, costs[n:], rng.uniform(0.05, 0.95, p), everyone(p, n)
-    )
+    ground = Ground(A, (A * A).sum(axis=1), costs[:n], P, costs[n:], rng.uniform(0.05, 0.95, p))
     size = rng.choice([0.1, 1.0, 10.0])
     delta = size * rng.normal(size=(p, n)) * rng.integers(0, 2, (p, n))
     own = size * rng.uniform(0, 1, p) * costs[n:]
@@ -42,10 +39,16 @@ def a_face(seed, n=6, p=5):
     return ground, Spread(rng.uniform(-0.1, 1.1, n) * costs[:n], delta, own, np.zeros((p, d)), lengths)
 
 
+def proven_of(ground, spread):
+    """What multipliers prove of a face, and the multipliers held to their boxes."""
+    kept = held(ground, spread)
+    return worth_of(ground, kept), kept
+
+
 @given(st.integers(0, 10**6))
 def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_proven(seed):
     ground, given_ = a_face(seed)
-    proven, kept = prove_face(ground, given_)
+    proven, kept = proven_of(ground, given_)
     assert ((kept.own >= 0) & (kept.own <= ground.B)).all()
     for on in product([False, True], repeat=len(kept.own)):
         some = np.array(on)
@@ -59,35 +62,6 @@ def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_pro
     # The lengths do: no less than a hair shorter ones would.
     matrix = (kept.e / kept.length[:, None]).T @ kept.e
     assert 1 - 1e-8 <= np.linalg.eigvalsh(matrix)[-1] <= 1 or not kept.e.any()
-
-
-@given(st.integers(0, 10**6))
-def test_moves_of_some_rows_are_those_of_all_rows_with_zeros(seed):
-    everywhere, given_ = a_face(seed)
-    p, n = given_.delta.shape
-    rng = np.random.default_rng(seed)
-    near = np.array([rng.permutation(n)[:3] for _ in range(p)], dtype=np.int32)
-    few = given_._replace(delta=np.ascontiguousarray(np.take_along_axis(given_.delta, near, axis=1)))
-    zeros = np.zeros((p, n))
-    np.put_along_axis(zeros, near, few.delta, axis=1)
-    proven, kept = prove_face(everywhere._replace(near=near), few)
-    same, filled = prove_face(everywhere, few._replace(delta=zeros))
-    assert np.take_along_axis(filled.delta, near, axis=1) == pytest.approx(kept.delta, rel=1e-12)
-    size = abs(same.constant) + np.abs(same.on).sum() + np.abs(same.off).sum() + 1.0
-    assert np.abs(proven.constant - same.constant) <= 1e-10 * size
-    assert proven.on == pytest.approx(same.on, abs=1e-10 * size)
-    assert proven.off == pytest.approx(same.off, abs=1e-10 * size)
-    side = 1e-3 * everywhere.C
-    inside, also = (
-        within(everywhere._replace(near=near), few, side),
-        within(everywhere, few._replace(delta=zeros), side),
-    )
-    assert inside.e == pytest.approx(also.e, abs=1e-9)
-    raise_spread(everywhere._replace(near=near), inside, 0.1, 4)
-    moved, first = (np.bincount(near.ravel(), part.ravel(), minlength=n) for part in (
-        np.maximum(inside.delta, 0.0), np.maximum(-inside.delta, 0.0)))  # fmt: skip
-    assert (inside.a + moved < everywhere.C).all()
-    assert (inside.a > first).all()
 
 
 def test_with_more_features_than_samples_a_step_is_that_in_all_coordinates():
@@ -153,7 +127,7 @@ def test_no_bound_is_above_the_optimum_which_the_search_finds(seed):
     y, C = rng.choice([-1.0, 1.0], n), rng.choice([0.0, 0.5, 1.0, 30.0], n)
     y[:2], C[:2] = (1.0, -1.0), 1.0
     data, _ = merge(X, y, C, rng)
-    known = solve_cpm_global(X, y, C, K, bounds="additive", tol=1e-8)
+    known = solve_cpm_global(X, y, C, K, tol=1e-8)
     search = search_from(data, K, K * C.sum(), jobs=1 + seed % 3)
     while not search.is_done and search.nodes < 40:
         before, open_ = search.bound, len(search.heap)
@@ -207,21 +181,20 @@ def test_coordinates_never_lower_what_they_raise():
 def test_beside_the_tree_it_proves_what_trial_moves_leave_open(monkeypatch):
     X, y, _ = overlapping(1, n=60, d=6)
 
-    def gap(kind):
-        found = solve_cpm_global(X, y, 1.0, 2, max_nodes=90, bounds=kind)
+    def gap():
+        found = solve_cpm_global(X, y, 1.0, 2, max_nodes=90)
         return 1 - found.bound / found.objective
 
-    alone = gap("additive")
-    assert gap("best") == alone  # the first nodes are the tree's
-    monkeypatch.setattr(beside, "_FIRST", 3)
-    assert gap("best") < 0.8 * alone
+    alone = gap()  # the first nodes are the tree's
+    monkeypatch.setattr(optimum, "_TURNS_ALONE", 3)
+    assert gap() < 0.8 * alone
     assert alone > 0.1
 
 
 def test_packed_multipliers_come_back_as_they_were_in_fewer_bytes():
     spread = a_face(11, n=60, p=40)[1]
     spread.delta[:, 5:] = 0.0
-    small = packed(spread)
+    small = _packed(spread)
     for part, known in zip(small.unpacked(60), spread, strict=True):
         np.testing.assert_array_equal(part, known)
     assert small.size < 0.5 * sum(part.nbytes for part in spread)
@@ -233,25 +206,30 @@ def test_packed_multipliers_come_back_as_they_were_in_fewer_bytes():
     (9.5, 9.0, True), (9.5, 11.0, False),  # behind: a tenth
 ])  # fmt: skip
 def test_the_further_ahead_it_is_the_more_of_the_time_it_has(others, spent, has):
-    data = overlapping(1)[2]
+    X, y, data = overlapping(1)
     clock = SimpleNamespace(seconds=0.0, left=50.0, is_over=False)
-    faces = Best(np.zeros((2, data.A.shape[1])), np.array([10.0, np.inf, 0.0]))
-    both = beside.Beside(data, faces, 1e-6, clock, boxes=False)
-    both.spread.nodes, both.spread.at_hand = 1, 9.0
-    both.spread.heap[0] = both.spread.heap[0]._replace(bound=9.0)
-    clock.seconds, both._spent = 100.0, spent
-    assert both._has_turn(10**9, others, clock) is has
-    assert both._has_turn(0, others, clock) is has  # as more than a tenth of the time is over
-    clock.seconds, both._spent = 5.0, 0.0
-    assert not both._has_turn(0, others, clock)
+    search = optimum._Search(X, y, np.ones(len(y)), 2, 1e-6, clock, np.random.default_rng(0), 1, [])
+    search._least = lambda: others
+    search.best.limits[0] = 10.0
+    spread = SpreadSearch(data, search.best, 1e-6)
+    spread.nodes, spread.at_hand = 1, 9.0
+    spread.heap[0] = spread.heap[0]._replace(bound=9.0)
+    clock.seconds, search.spread_seconds = 100.0, spent
+    for nodes in (10**9, 0):  # as more than a tenth of the time is over
+        search.nodes = nodes
+        assert search._has_turn(spread) is has
+    clock.seconds, search.spread_seconds = 5.0, 0.0
+    assert not search._has_turn(spread)
+    search.prices = SimpleNamespace(bound=0.0)  # which the tree had its nodes before
+    assert search._has_turn(spread)
 
 
 def test_it_may_prove_the_optimum_by_itself(monkeypatch):
-    monkeypatch.setattr(beside, "_NODES", 0)  # a turn for each node of the tree
     X, y, _ = overlapping(3, n=30, d=6)
+    known = solve_cpm_global(X, y, 1.0, 2)
+    monkeypatch.setattr(optimum, "_NODES_A_TURN", 0)  # a turn for each node of the tree
     found = solve_cpm_global(X, y, 1.0, 2)
     assert found.history[-1]["open"] > 0  # of the tree
-    known = solve_cpm_global(X, y, 1.0, 2, bounds="additive")
     np.testing.assert_allclose([found.objective, found.bound], known.objective, rtol=2e-6)
 
 
@@ -289,7 +267,7 @@ def test_the_nodes_looked_into_at_once_are_those_asked_for(monkeypatch):
             super().__init__(*given)
             made.append(self.jobs)
 
-    monkeypatch.setattr(beside, "SpreadSearch", Watched)
+    monkeypatch.setattr(optimum, "SpreadSearch", Watched)
     X, y, _ = overlapping(1)
     for asked in (None, 2):
         ConvexPolytopeMachine(2, solver="global", n_jobs=asked, random_state=0).fit(X, y)
@@ -319,7 +297,7 @@ def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkey
     delta = small.delta * min(
         1.0, *(0.9 * (limit / np.abs(small.delta).sum(axis=0)).min() for limit in limits)
     )
-    proven, kept = prove_face(ground, small._replace(delta=delta))
+    proven, kept = proven_of(ground, small._replace(delta=delta))
     a, own, t = small.a, small.own, ground.share
     assert (kept.a.tolist(), kept.own.tolist()) == (a.tolist(), own.tolist())  # within their boxes, as given
     assert kept.delta.tolist() == delta.tolist()
@@ -345,10 +323,10 @@ def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkey
 def test_multipliers_without_room_are_shrunk_into_their_boxes_and_little_more():
     ground, given_ = a_face(5)
     large = given_._replace(a=0.25 * ground.C, delta=10.0 * (1.0 + np.abs(given_.delta)) * ground.C)
-    _, kept = prove_face(ground, large._replace(own=3.0 * ground.B))
+    _, kept = proven_of(ground, large._replace(own=3.0 * ground.B))
     assert kept.own.tolist() == ground.B.tolist()
     assert kept.delta.sum(axis=0) == pytest.approx(0.75 * ground.C, rel=2e-8)
     assert (kept.delta.sum(axis=0) < 0.75 * ground.C).all()
-    _, down = prove_face(ground, large._replace(delta=-large.delta, own=-ground.B))
+    _, down = proven_of(ground, large._replace(delta=-large.delta, own=-ground.B))
     assert not down.own.any()
     assert down.delta.sum(axis=0) == pytest.approx(-0.25 * ground.C, rel=2e-8)

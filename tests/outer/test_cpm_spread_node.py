@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyopt.outer.cpm import spread_node
+from polyopt.outer.cpm import spread
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.spread import SpreadSearch
-from polyopt.outer.cpm.spread_node import Node, State
+from polyopt.outer.cpm.spread import _Node as Node
+from polyopt.outer.cpm.spread import _State as State
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import spread_bound
 from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
@@ -131,7 +132,7 @@ def test_the_more_is_decided_the_more_a_node_proves_by_itself(monkeypatch, K):
     assert (np.diff(bounds) > -0.01 * bounds[:-1]).all()
     assert bounds[-1] > bounds[0] + 0.2 * (search.best.limits[0] - bounds[0])
     assert bounds[-1] <= search.best.limits[0]
-    monkeypatch.setattr(spread_node, "_FOLLOW", 1.0)
+    monkeypatch.setattr(spread, "_FOLLOW", 1.0)
     assert dive(search, face, 10).min() < 0.9 * bounds[0]
 
 
@@ -144,7 +145,7 @@ def test_a_node_ends_as_soon_as_its_bound_is_enough_or_time_is_up(monkeypatch):
         rounds.clear()
         node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
         node.raise_all(enough, lambda over=over: over)
-        assert rounds == [(pytest.approx(mu), 60) for mu in spread_node._ROOT[:count]]
+        assert rounds == [(pytest.approx(mu), 60) for mu in spread._ROOT[:count]]
 
 
 def test_who_came_to_a_face_has_moved_its_multipliers():
@@ -201,7 +202,7 @@ def test_costs_and_features_that_are_far_apart_raise_nothing_but_the_bound():
     y, C = rng.choice([-1.0, 1.0], 10), rng.choice([0.5, 1.0, 30.0, 1e6], 10)
     y[:2] = 1.0, -1.0
     data, _ = merge(X, y, C, rng)
-    known = solve_cpm_global(X, y, C, 3, bounds="additive")
+    known = solve_cpm_global(X, y, C, 3)
     search = SpreadSearch(data, Best(np.zeros((3, 7)), np.array([3 * C.sum(), np.inf, 0.0])), 1e-6)
     for _ in range(3):
         if not search.is_done:

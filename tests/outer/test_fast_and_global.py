@@ -9,7 +9,6 @@ from formulations.polytope import objective
 from polyopt import ConvexPolytopeMachine, CrossEntropySVM, Polyceptron
 from polyopt.compare.run import compare
 from polyopt.datasets import Dataset
-from polyopt.outer.cpm.groups import solve_cpm_groups
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.l0.proof import better_of
 from polyopt.outer.l0.search import round_relaxation
@@ -47,14 +46,13 @@ def test_no_slow_solver_ends_above_the_fast_one(kind, fast, slow, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("search", [solve_cpm_global, solve_cpm_groups])
-def test_a_search_of_one_node_keeps_known_faces(search, seed):
+def test_a_search_of_one_node_keeps_known_faces(seed):
     """A search that one node ends is not above any of the known faces, and its bound not above its point."""
     X, y = ball(seed, n=40)
     known = [
         ConvexPolytopeMachine(3, solver="exact", random_state=k).fit(X, y).solution_["W"] for k in range(3)
     ]
-    found = search(X, y, 1.0, 3, max_nodes=1, seed=seed, known=known)
+    found = solve_cpm_global(X, y, 1.0, 3, max_nodes=1, seed=seed, known=known)
     assert found.objective <= min(objective(X, y, W) for W in known) * (1 + ROUNDING)
     assert objective(X, y, found["W"]) == pytest.approx(found.objective, rel=ROUNDING)
     assert found.bound <= found.objective

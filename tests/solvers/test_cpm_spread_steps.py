@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.interpreted import interpreted
 
-from polyopt.solvers.cpm.spread import Ground, Spread, everyone
+from polyopt.solvers.cpm.spread import Ground, Spread
 
 D, P, PART = 3, 4, 0.7
 
@@ -20,7 +20,7 @@ def drawn(seed, B, N=5):
     module = interpreted("polyopt.solvers.cpm.spread")[0]
     A, X = rng.normal(size=(N, D)), rng.normal(size=(P, D))
     C, share = rng.uniform(1.0, 2.0, N), rng.uniform(0.2, 0.8, P)
-    ground = Ground(A, (A * A).sum(axis=1), C, X, np.full(P, B), share, everyone(P, N))
+    ground = Ground(A, (A * A).sum(axis=1), C, X, np.full(P, B), share)
     delta = 0.1 * rng.uniform(-1.0, 1.0, (P, N)) * rng.integers(0, 2, (P, N))
     a, own = 0.5 * C, rng.uniform(0.0, B, P)
     e = delta @ A + own[:, None] * X

@@ -123,7 +123,7 @@ def test_faces_are_solved_to_a_share_of_the_way_to_the_incumbent_and_the_worst_r
     monkeypatch.setattr(tree, "_solve_faces", solved)
     monkeypatch.setattr(tree, "_try_incumbent", lambda *_: None)
     best = Best(np.zeros((FACES, WIDTH)), np.array([4.0, np.inf, 0.1]))
-    found = tree.examine.py_func(data, best, node, None, bound, 0.1, True)
+    found = tree.examine.py_func(data, best, node, None, bound, 0.1)
     assert asked == [(200, pytest.approx(1e-4 * max(3.6 - bound, 0.36) / 4))]
     assert best.limits.tolist() == [4.0, np.inf, max(error, 0.1)]
     assert found[:3] == (np.inf, np.inf, -1)
@@ -133,7 +133,7 @@ def test_faces_are_solved_to_a_share_of_the_way_to_the_incumbent_and_the_worst_r
 def examined(monkeypatch):
     """A node whose faces have a dual value of 2; the incumbent costs 4 and is to be beaten by 10 %."""
 
-    def examine(paying=((0, 1, 2),), moved=(_OPEN,), jointly=(_OPEN,), total=0.5, additive=True):
+    def examine(paying=((0, 1, 2),), moved=(_OPEN,), jointly=(_OPEN,), total=0.5):
         _, data, node = drawn_node(0)
         node.allowed[:] = True
         node.cost[:] = [3.0, 5.0, 4.0, 9.0, 9.0, 9.0]
@@ -158,7 +158,7 @@ def examined(monkeypatch):
 
         for name in answers:
             monkeypatch.setattr(tree, name, scripted(name))
-        found = tree.examine.py_func(data, best, node, moves, 1.0, 0.1, additive)
+        found = tree.examine.py_func(data, best, node, moves, 1.0, 0.1)
         return found, [call for call in told if call[0] != "_try_incumbent"], best.limits.tolist()
 
     return examine
@@ -174,8 +174,7 @@ def test_a_node_that_leaves_nothing_to_branch_on_is_solved_finely(examined):
 
 
 def test_a_node_is_branched_on_where_it_pays_most(examined):
-    """By itself, or with the additive bound beyond what that has of it already."""
-    assert examined(additive=False)[0] == (2.0, 2.0, 1, 1)
+    """Beyond what the bound has of it already."""
     found, told, limits = examined()
     assert found == (2.5, 2.0, 2, 1)
     assert told[2:] == [

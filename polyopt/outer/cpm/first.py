@@ -9,8 +9,8 @@ import numpy as np
 
 from formulations.polytope import objective
 from formulations.solution import Solution, Status
-from polyopt.outer.cpm.arguments import MOST_FEATURES
 from polyopt.outer.cpm.columns import better_by_columns
+from polyopt.outer.cpm.prices import MOST_FEATURES
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.clock import Clock

@@ -25,9 +25,9 @@ from formulations.matrices import dense
 from formulations.polytope import lift
 from polyopt.certificates.claims.faces import state_choice
 from polyopt.certificates.claims.statement import Evidence, numeral, without_form
-from polyopt.outer.cpm.arguments import MOST_SAMPLES
 from polyopt.solvers.cpm.bound import moves_for, try_move
 from polyopt.solvers.cpm.face import UNIT, Samples, caps_of, climb, dual_error, dual_value, hyperplane
+from polyopt.solvers.cpm.tree import MOST_SAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,10 +49,6 @@ _TRIES = 20  # samples tried at a node, those that pay most first
 _SWEEPS, _FINE_SWEEPS = 200, 20_000  # as of the search, with
 _COARSE, _FINE = 1e-4, 1e-9  # the gain for which another is made, of what is missing and of the goal
 _LITTLE = 1e-6  # of what is missing: a gain of less counts as this much
-_NO_GROUPS = (
-    "a bound from groups of samples has no claim to be saved: the checker knows one tree over all "
-    "assignments, not one for each group"
-)
 _NO_PRICES = (
     "this bound has no claim to be saved: it is one at prices of the positives (duals['price'] of the "
     "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
@@ -80,12 +76,9 @@ def evidence_of(
     Returns
     -------
     tuple of Evidence
-        One; none where the faces are coupled, for which there is no such tree. That of a bound by groups of
-        samples says why it has no file, and so does that of a bound at prices which no tree of 1,000 nodes
-        proves.
+        One; none where the faces are coupled, whose bound is a solver's. That of a bound at prices which no
+        tree of 1,000 nodes proves says why it has no file, and so does that of more than 500 samples.
     """
-    if "group_bound" in found.duals:
-        return without_form(_NO_GROUPS)
     if (loss, margin) != ("sum", "total"):
         return ()
     goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))

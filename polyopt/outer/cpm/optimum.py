@@ -1,49 +1,84 @@
-"""The global optimum of the Convex Polytope Machine for small data, by branch and bound.
+"""The global optimum of the Convex Polytope Machine for small data, by branch and bound over assignments.
 
-The search of :mod:`polyopt.solvers.cpm.tree` goes through partial assignments and leaves out those that a
-dual bound shows to be no better than a known solution: it returns a point, and a bound on all assignments.
+The search goes through partial assignments of positives to faces, best bound first, and leaves out those that
+a dual bound shows to be no better than a known solution: it returns a point, and a bound on all assignments.
+Three bounds work on the same incumbent, and the largest of them counts:
+
+- the tree of :mod:`polyopt.solvers.cpm.tree`, for up to 500 samples;
+- a tree of its own with the bound by the spread of the faces (:mod:`polyopt.outer.cpm.spread`), for up to
+  2,000 samples and more than one face;
+- with up to 4 features and more than one face, one face at prices of the positives
+  (:mod:`polyopt.outer.cpm.prices`), for up to 20,000 samples.
+
+Prices come first, after what the tree proves quickly. Then the tree and the spread take turns. Without
+prices the tree has the first nodes, or a tenth of the time, alone; then the one with the larger bound gets
+more turns. Without a limit in seconds turns are counted, so that the same seed makes the same search. With
+one, the spread has half of the time as long as its bound is the larger, four fifths if the tree's gap is more
+than twice its own, and a tenth otherwise.
+
+The order in which samples add to a bound of the tree matters, and finding a good one takes as long as some
+hundred nodes: it is sought once the tree has not ended within some hundreds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import effective_n_jobs
 
+from formulations.arguments import tolerance, whole
 from formulations.clock import interrupted
 from formulations.matrices import dense
 from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
-from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, searches_told
-from polyopt.outer.cpm.assignments import AssignmentSearch
-from polyopt.outer.cpm.beside import Beside
+from polyopt.certificates.given import checked_faces
+from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.first import begin, take
-from polyopt.outer.cpm.polish import polished_face
-from polyopt.outer.cpm.prepared import unmerge
-from polyopt.outer.cpm.prices import PriceSearch
+from polyopt.outer.cpm.polish import polished_face, refine
+from polyopt.outer.cpm.prepared import best_order, by_distance, merge, unmerge
+from polyopt.outer.cpm.prices import MOST_FEATURES, PriceSearch
+from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.bound import Moves, moves_for
+from polyopt.solvers.cpm.face import Samples
+from polyopt.solvers.cpm.tree import MOST_SAMPLES, Best, Node, examine, node_for
+from polyopt.watch import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
-    from formulations.polytope import Loss
-    from polyopt.certificates.cpm_point import Margin
+    from formulations.matrices import MatrixLike, Vector
 
-    Vector = NDArray[np.float64]
+__all__ = ["solve_cpm_global"]
 
-__all__ = ["MOST_SAMPLES", "solve_cpm_global"]
-
-_STARTS, _FEWER = 30, 5  # of the alternating heuristic, each from random directions and at random
-_FINE, _COARSE = 1e-9, 1e-7  # of all costs: a start's precision
-_BEGINNING = 0.2  # of the time left, for the starts
-_FEW = 3**8  # assignments that need no prices
-# Samples times positives times faces times nodes before prices, and nodes that are worth it.
-_QUICK, _WORTH = 300_000, 100
+# 20,000 samples of two features take 0.6 GB, and a bound within 8 % takes two minutes; with 10,000 there is
+# one within 4 % then.
+_MOST_PRICED = 20_000  # samples, for prices
+_MOST_SPREAD = 2_000  # samples, for the spread: its moves take 8 bytes for each positive, sample and face
+_STARTS, _FEWER_STARTS = 30, 5  # of the alternating heuristic, each from random directions and at random
+_FINE, _COARSE = 1e-9, 1e-7  # of all costs: a start's precision, up to 500 samples and beyond
+_STARTS_SHARE = 0.2  # of the time left, for the starts
+_FEW_ASSIGNMENTS = 3**8  # up to which no prices are needed
+_QUICK_WORK = 300_000  # samples times positives times faces times nodes of the tree before prices
+_QUICK_NODES = 100  # nodes of the tree before prices that are worth making
+_NODE_BYTES = 256 * 2**20  # for open nodes
+_ORDER_SHARE = 0.1  # of the time left, for the order of the samples
+_ORDER_AFTER = 400  # nodes before the order is sought: fewer are made sooner without it
+_RECORD = 0.2  # seconds between records of the history
+# Nodes of the tree for each turn of the spread, times the dimension of a face, as its nodes take longer; such
+# turns of the tree before the first one of the spread (with 3 of them 60 samples of pima took twice as long,
+# with 100 a fifth more); and times as many nodes for a turn if the spread's bound is the lower one.
+_NODES_A_TURN, _TURNS_ALONE, _TURNS_BEHIND = 2, 100, 10
+_TIME_ALONE = 0.1  # of the time, for the tree before the first turn of the spread
+# Of the time since, for the spread: if its gap is less than the tree's over this ratio; if its bound is the
+# larger; if it is not.
+_FAR_AHEAD, _GAP_RATIO, _AHEAD, _BEHIND = 0.8, 2.0, 0.5, 0.1
 
 
 def solve_cpm_global(
@@ -57,9 +92,6 @@ def solve_cpm_global(
     time_limit: float | None = None,
     start: ArrayLike | None = None,
     seed: int = 0,
-    bounds: Literal["best", "additive", "plain"] = "best",
-    loss: Loss = "sum",
-    margin: Margin = "total",
     n_jobs: int | None = None,
     known: Sequence[ArrayLike] = (),
 ) -> Solution:
@@ -68,7 +100,7 @@ def solve_cpm_global(
     Parameters
     ----------
     X : array_like or CSR of shape (n, m)
-        Samples, at most 500; 2,000 with the spread, 20,000 with prices (see `bounds`). Sparse ones are made
+        Samples, at most 2,000, or 20,000 with up to four features; 500 with one face. Sparse ones are made
         dense.
     y : array_like of shape (n,)
         Labels: -1 inside, +1 outside.
@@ -86,20 +118,10 @@ def solve_cpm_global(
         Faces to begin from. By default the best of many starts, for a fifth of the time limit at most.
     seed : int
         Of random starts and of the order in which bounds are added up: the same seed, the same search.
-    bounds : {"best", "additive", "plain"}
-        What bounds a partial assignment: the faces' dual values and what the samples not assigned must cost
-        besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. With more than one
-        face "best" takes the spread of the faces too (:mod:`polyopt.outer.cpm.spread`), beyond 500 samples
-        alone: the root, or what a limit allows. With up to 4 features it begins with prices
-        (:mod:`polyopt.outer.cpm.prices`), which mostly prove the optimum, and takes boxes
-        (:mod:`polyopt.outer.cpm.boxes`).
-    loss, margin
-        As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
-        of :mod:`polyopt.outer.cpm.coupled`, without prices, boxes and the spread.
     n_jobs : int, optional
         Nodes of the spread looked into at once, as joblib counts.
     known : sequence of array_like of shape (K, m+1)
-        Faces that the answer is to be no worse than (loss="sum" and margin="total"): tried after the starts.
+        Faces that the answer is to be no worse than: tried after the starts.
 
     Returns
     -------
@@ -108,8 +130,9 @@ def solve_cpm_global(
         assignment, and, where they prove the bound, price (n,); ``objective`` at the point; ``bound``, which
         no assignment's optimum is below: it is lowered by running error bounds. ``SOLVED`` if the two are
         within `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts
-        nodes, and rounds of prices; ``history`` has a record for each fifth of a second. Open nodes beyond
-        256 MiB are left for a search depth first.
+        nodes, and rounds of prices; ``history`` has a record for each fifth of a second. Beyond 500 samples
+        without a limit the root of the spread ends the search. Open nodes beyond 256 MiB are left for a
+        search depth first.
 
     Raises
     ------
@@ -118,79 +141,254 @@ def solve_cpm_global(
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
-    priced, spread = check_arguments(y, costs, X.shape[1], n_faces, tol, bounds, loss, margin)
-    X, first = dense(X), None if start is None else as_faces("start", start, (n_faces, X.shape[1] + 1))
-    clock, additive = Clock(time_limit), bounds != "plain"
-    if (loss, margin) != ("sum", "total"):
-        from polyopt.outer.cpm.coupled import search_coupled
-
-        coupled = (X, y, costs, n_faces, loss, margin)
-        return search_coupled(*coupled, tol, clock, seed, max_nodes, first, additive)
-    jobs, rng = effective_n_jobs(n_jobs), np.random.default_rng(seed)
-    search = _Search(X, y, costs, n_faces, tol, clock, rng, priced, spread, jobs)
-    search.known = [as_faces("known", W, (n_faces, X.shape[1] + 1)) for W in known]
-    told = searches_told(bounds, search.is_large, priced, spread)
-    return search.solution(search.run(first, max_nodes, additive), told)
+    whole("n_faces", n_faces)
+    tolerance(tol)
+    shape = (n_faces, X.shape[1] + 1)
+    first = None if start is None else checked_faces("start", start, *shape)
+    search = _Search(
+        dense(X), y, costs, n_faces, tol, Clock(time_limit), np.random.default_rng(seed),
+        effective_n_jobs(n_jobs), [checked_faces("known", W, *shape) for W in known],
+    )  # fmt: skip
+    return search.solution(search.run(first, max_nodes))
 
 
-class _Search(AssignmentSearch):
-    """The search of one program, with what bounds its faces beside the tree."""
+@dataclass(order=True, frozen=True)
+class _Open:
+    """An open node, in the order of exploring: least bound, then deepest (-depth), then oldest."""
 
-    known: Sequence[Vector] = ()  # faces to be no worse than
+    bound: float
+    depth: int
+    number: int
+    allowed: NDArray[np.bool_] = field(compare=False)
+    alpha: Vector = field(compare=False)
 
-    def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
+
+class _Search:
+    """One search: the data as given and merged, the open nodes of the tree, and the other bounds."""
+
+    def __init__(
+        self, X: Vector, y: Vector, C: Vector, n_faces: int, tol: float, clock: Clock,
+        rng: np.random.Generator, jobs: int, known: Sequence[Vector],
+    ):  # fmt: skip
+        several = n_faces > 1 and len(np.unique(y[C > 0])) > 1
+        self.takes_prices = several and X.shape[1] <= MOST_FEATURES and len(y) <= _MOST_PRICED
+        self.takes_spread = several and len(y) <= _MOST_SPREAD
+        if len(y) > MOST_SAMPLES and self.takes_prices:  # of so many, prices prove more
+            self.takes_spread = False
+        if len(y) > MOST_SAMPLES and not (self.takes_prices or self.takes_spread):
+            most = _MOST_SPREAD if several else MOST_SAMPLES
+            raise ValueError(
+                f"the global optimum can be sought for up to {most:,} samples, or {_MOST_PRICED:,} with up "
+                f"to {MOST_FEATURES} features and several faces, not {len(y):,}: use alternating "
+                "minimisation from many starts (solver='exact' or 'dual')"
+            )
+        self.X, self.y, self.C, self.n_faces, self.tol = X, y, C, n_faces, tol
+        self.clock, self.rng, self.jobs, self.known = clock, rng, jobs, known
+        self.data, self.merged = merge(X, y, C, rng)
+        n, d = self.data.A.shape
+        self.npos = n - self.data.inside
+        self.best = Best(np.zeros((n_faces, d)), np.array([np.inf, np.inf, 0.0]))
+        self.is_large = n > MOST_SAMPLES  # too many for the tree
+        self.room = _NODE_BYTES // (8 * n_faces * n + n_faces * self.npos + 400)
+        root = _Open(0.0, 0, 0, np.ones((self.npos, n_faces), dtype=bool), np.zeros((n_faces, n)))
+        self.heap = [root]
+        self.stack: list[_Open] = []  # begun where there is no more room
+        self.nodes, self.made, self.at_hand, self.proven = 0, 0, np.inf, 0.0
+        self.moves: Moves | None = None
+        self.node: Node | None = None  # the room for the node at hand
+        self.is_ordered = False
+        self.prices: PriceSearch | None = None
+        self.spread: SpreadSearch | None = None
+        self.spread_since = self.spread_seconds = 0.0  # when it could begin, and what it took
+        self.history: list[dict[str, float]] = []
+
+    def run(self, first: Vector | None, max_nodes: int | None) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
-            starts, time = _FEWER if self.is_large else _STARTS, self.clock.part(_BEGINNING)
+            starts, time = _FEWER_STARTS if self.is_large else _STARTS, self.clock.part(_STARTS_SHARE)
             precision = _COARSE if self.is_large else _FINE
             begin(self.data, self.best, precision, first, starts, time, self.rng)
             for W in self.known:
                 take(self.data, self.best, precision, W, self.clock)
-            if self.takes_prices and (self.is_large or self.n_faces**self.npos > _FEW):
-                quick = 0 if self.is_large else _QUICK // (len(self.data.C) * self.npos * self.n_faces)
-                if quick >= _WORTH:
+            if self.takes_prices and (self.is_large or self.n_faces**self.npos > _FEW_ASSIGNMENTS):
+                quick = 0 if self.is_large else _QUICK_WORK // (len(self.data.C) * self.npos * self.n_faces)
+                if quick >= _QUICK_NODES:
                     nodes = quick if max_nodes is None else min(quick, max_nodes)
-                    status = self._explore(nodes, additive)
+                    status = self._explore(nodes)
                     if status is not Status.ITERATION_LIMIT or nodes == max_nodes:
                         return status
                 self.prices = PriceSearch(self.data, self.best, self.tol, self.rng)
                 if self._priced(self.prices, max_nodes):
                     return self._record(Status.SOLVED)
             if self.takes_spread:
-                boxes = self.takes_prices and not self.is_large
-                self.beside = Beside(self.data, self.best, self.tol, self.clock, self.jobs, boxes=boxes)
-            return self._spread(max_nodes) if self.is_large else self._explore(max_nodes, additive)
+                self.spread = SpreadSearch(self.data, self.best, self.tol, self.jobs)
+                self.spread_since = self.clock.seconds
+            return self._spread_alone(max_nodes) if self.is_large else self._explore(max_nodes)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
             return self._record(interrupted())
 
+    # -- prices and the spread -----------------------------------------------------------------
+
     def _priced(self, prices: PriceSearch, max_nodes: int | None) -> bool:
-        """Rounds of prices, until they bring nothing more; whether they close the gap."""
+        """Make rounds of prices until they bring nothing more; return whether they close the gap."""
         while not (prices.is_done or self.clock.is_over or self.nodes == max_nodes):
             self.nodes += 1
             prices.look(self.clock)
             self._record()
         return prices.is_closed
 
-    def _spread(self, max_nodes: int | None) -> Status:
-        """Nodes of the spread alone, of data too large for the tree; the root, if nothing limits them."""
+    def _spread_alone(self, max_nodes: int | None) -> Status:
+        """Look into nodes of the spread, of data too large for the tree; the root, if nothing limits them."""
         alone = 1 if max_nodes is None and self.clock.left is None else np.inf
-        spread = self.beside.spread if self.beside else None
+        spread = self.spread
         while spread and self.nodes < alone and not (spread.is_done or self._limit(max_nodes)):
             self.nodes += spread.look(self.clock)
             self._record()
         return self._record(self._limit(max_nodes) or Status.BOUNDED)
 
-    def _prices_told(self) -> dict[str, Vector]:
-        """The prices, if it is they that prove the bound."""
-        others = max(self._least(), 0.0 if self.beside is None else self.beside.bound)
+    def _take_turn(self, spread: SpreadSearch) -> bool:
+        """Look into nodes of the spread if it is its turn; return whether it proves the incumbent."""
+        if self._has_turn(spread):
+            before = self.clock.seconds
+            spread.look(self.clock)
+            self.spread_seconds += self.clock.seconds - before
+        return spread.is_done and spread.closes
+
+    def _has_turn(self, spread: SpreadSearch) -> bool:
+        """Return whether it is the turn of the spread."""
+        clock, a_turn = self.clock, _NODES_A_TURN * self.data.A.shape[1]
+        if spread.is_done or clock.is_over:
+            return False
+        since = clock.seconds - self.spread_since
+        is_late = clock.left is not None and since > _TIME_ALONE * (since + clock.left)
+        # What prices leave open, the tree does not prove soon.
+        if self.prices is None and self.nodes < _TURNS_ALONE * a_turn and not is_late:
+            return False
+        tree = self._least()
+        ahead = spread.nodes > 0 and spread.bound >= tree
+        if clock.left is None:
+            return self.nodes >= a_turn * (1 if ahead else _TURNS_BEHIND) * spread.nodes
+        best = float(self.best.limits[0])
+        far = best - tree > _GAP_RATIO * (best - spread.bound)
+        share = (_FAR_AHEAD if far else _AHEAD) if ahead else _BEHIND
+        return spread.nodes == 0 or self.spread_seconds <= share * since
+
+    # -- the tree ------------------------------------------------------------------------------
+
+    def _explore(self, max_nodes: int | None) -> Status:
+        """Explore the best bound first; where there is no more room, depth first, which needs little."""
+        if self.moves is None:
+            self.moves = moves_for(self.npos, len(self.data.C), self.data.A.shape[1], self.n_faces)
+            self.node = node_for(self.data, self.n_faces, by_distance(self.data))
+        while self.heap or self.stack:
+            limit = self._limit(max_nodes)
+            if limit is not None:
+                return self._record(limit)
+            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
+                self._record()
+            if self.prices is not None and self.prices.is_closed:
+                break
+            if self.nodes >= _ORDER_AFTER and not self.is_ordered:
+                self._order(self.moves)
+            one = self.stack[-1] if self.stack else self.heap[0]
+            self.at_hand = one.bound  # an interruption must not lose it
+            _ = self.stack.pop() if self.stack else heappop(self.heap)
+            assert self.node is not None
+            for child in self._children(self.node, self.moves, one):
+                if self.stack or len(self.heap) >= self.room:
+                    self.stack.append(child)
+                else:
+                    heappush(self.heap, child)
+            self.at_hand = np.inf
+            if self.spread is not None and self._take_turn(self.spread):
+                break
+        return self._record(Status.SOLVED)
+
+    def _order(self, moves: Moves) -> None:
+        """Put the samples in a good order, those of open nodes too."""
+        self.is_ordered = True
+        order, rows = best_order(self.data, moves, self.rng, self.clock.part(_ORDER_SHARE))
+        given = self.data
+        self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
+        self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)
+        self.node = node_for(self.data, self.n_faces, order)
+        for nodes in (self.heap, self.stack):
+            nodes[:] = [replace(one, alpha=np.ascontiguousarray(one.alpha[:, rows])) for one in nodes]
+
+    def _children(self, node: Node, moves: Moves, one: _Open) -> list[_Open]:
+        """Return what is left to explore of an open node, the best last."""
+        best = self.best
+        if one.bound >= best.limits[0] * (1.0 - self.tol):
+            best.limits[1] = min(best.limits[1], one.bound)
+            return []
+        self.nodes += 1
+        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
+        bound, base, branch, used = examine(self.data, best, node, moves, one.bound, self.tol)
+        exact = branch < 0 and bound < best.limits[0] * (1.0 - self.tol)
+        if exact:  # coordinates did not get that far
+            bound, base, branch = refine(self.data, best, node, bound, used, self.clock)
+        if branch < 0:
+            best.limits[1] = min(best.limits[1], bound)
+            return []
+        children = []
+        for k in np.flatnonzero(node.allowed[branch, :used]):
+            allowed, alpha, least = node.allowed.copy(), node.alpha.copy(), bound
+            allowed[branch] = np.arange(self.n_faces) == k
+            if not exact:  # the moves are those of the multipliers before
+                alpha[k] += moves.delta[branch, k]
+                least = max(bound, base + moves.gain[branch, k])
+            self.made += 1
+            children.append(_Open(least, one.depth - 1, self.made, allowed, alpha))
+        return sorted(children, reverse=True)
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def _limit(self, max_nodes: int | None) -> Status | None:
+        if max_nodes is not None and self.nodes >= max_nodes:
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if self.clock.is_over else None
+
+    def _record(self, status: Status = Status.SOLVED) -> Status:
+        self.history.append(
+            {
+                "nodes": float(self.nodes),
+                "open": float(len(self.heap) + len(self.stack)),
+                "bound": self._bound(),
+                "objective": float(self.best.limits[0]),
+                "seconds": self.clock.seconds,
+            }
+        )
+        tell(self.history[-1])
+        return status
+
+    def _bound(self) -> float:
+        """Return the least bound of what is open and of what was cut or finished, less all rounding."""
+        least = self._least()
+        for other in (self.spread, self.prices):
+            if other is not None:
+                least = max(least, min(other.bound, float(self.best.limits[0])))
+        # Costs of equal samples were added up, which scales the optimum by no more than this.
+        scaled = 2.0 * gamma(len(self.y) + 4) * abs(least)
+        self.proven = max(self.proven, float(np.nextafter(least - scaled, -np.inf)))
+        return self.proven
+
+    def _least(self) -> float:
+        """Return the bound that the tree proves."""
+        first = self.heap[0].bound if self.heap else np.inf
+        cost, cut, error = self.best.limits
+        return float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]) - error)
+
+    def _proving_prices(self) -> dict[str, Vector]:
+        """Return the prices, if it is they that prove the bound."""
+        others = max(self._least(), 0.0 if self.spread is None else self.spread.bound)
         if self.prices is None or self.prices.bound <= others:
             return {}
         return {"price": unmerge(self.prices.of_samples, self.data.C, self.merged, self.C)[:, 0]}
 
-    def solution(self, status: Status, solver: str) -> Solution:
-        """The incumbent, its faces solved as exactly as double precision allows."""
+    def solution(self, status: Status) -> Solution:
+        """Return the incumbent, its faces solved as exactly as double precision allows."""
         face = (self.data.A[self.data.inside :] @ self.best.W.T).argmax(axis=1)
         little = 0.1 * self.tol * self.best.limits[0] / self.n_faces
         faces = [polished_face(self.data, face, k, little, self.clock) for k in range(self.n_faces)]
@@ -205,9 +403,11 @@ class _Search(AssignmentSearch):
         bound = min(self._bound(), value)
         if status is Status.SOLVED and value - bound > self.tol * value:
             status = Status.INACCURATE
+        taken = {"prices": self.takes_prices, "tree": not self.is_large, "spread": self.takes_spread}
+        bounds = ", ".join(name for name, is_taken in taken.items() if is_taken)
         return Solution(
-            status=status, objective=value, bound=bound, solver=solver, iterations=self.nodes,
-            primal={"W": W, "assignment": assignment},
-            duals={"margin": alpha, **self._prices_told()},
-            solve_time=self.clock.seconds, history=tuple(self.history),
+            status=status, objective=value, bound=bound, solver=f"branch and bound, {bounds}",
+            iterations=self.nodes, primal={"W": W, "assignment": assignment},
+            duals={"margin": alpha, **self._proving_prices()}, solve_time=self.clock.seconds,
+            history=tuple(self.history),
         )  # fmt: skip

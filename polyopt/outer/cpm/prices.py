@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from polyopt.solvers.cpm.face import Samples
     from polyopt.solvers.cpm.tree import Best
 
-__all__ = ["PriceSearch", "bound_at_prices"]
+__all__ = ["MOST_FEATURES", "PriceSearch", "bound_at_prices"]
+
+MOST_FEATURES = 4  # of the samples, for which the cost of a face is bounded over boxes of its coefficients
 
 _BYTES = 256 * 2**20  # for open boxes
 _EXACT = 0.01  # of the tolerance: the gap of the program that makes prices,

@@ -52,7 +52,6 @@ class Settings:
     max_features: int | None = None
     penalty: FacePenalty | None = None  # the price of the weights, for the scaled samples
     integers: int | None = None
-    group_size: int | None = None
     known: Vector | None = None  # faces (K, m+1), for the scaled samples, that a global search is to reach
 
 
@@ -136,31 +135,25 @@ def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
 
 
 def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    from polyopt.outer.cpm.arguments import MOST_SAMPLES, takes_prices, takes_spread
-    from polyopt.outer.cpm.optimum import solve_cpm_global
-
+    if settings.n_faces == 1:  # a convex program
+        return _alternate(X, y, C, settings, seed)
     clock, program = (
         Clock(settings.time_limit),
         (as_floats(X, settings.feature_scale), y, C, settings.n_faces),
     )
-    what = (settings.loss, settings.margin)
-    whole = takes_prices(y, C, X.shape[1], settings.n_faces, "best", *what)
-    whole = whole or takes_spread(y, C, settings.n_faces, "best", *what)
-    is_large = len(y) > MOST_SAMPLES and not whole
-    known = [] if settings.known is None else [settings.known]
-    if what == ("sum", "total"):
-        fast = None if clock.left is None else _SHARE_OF_SGD * clock.left
-        known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=fast), seed)["W"])
-    if settings.group_size is not None or (is_large and what == ("sum", "total")):
-        from polyopt.outer.cpm.groups import solve_cpm_groups
+    if (settings.loss, settings.margin) != ("sum", "total"):
+        from polyopt.outer.cpm.explicit_global import solve_cpm_explicitly
 
-        return solve_cpm_groups(
-            *program, group_size=settings.group_size, time_limit=clock.left, seed=seed,
-            n_jobs=settings.n_jobs, known=known,
-        )  # fmt: skip
+        return solve_cpm_explicitly(
+            *program, settings.loss, settings.margin, time_limit=clock.left, seed=seed
+        )
+    from polyopt.outer.cpm.optimum import solve_cpm_global
+
+    known = [] if settings.known is None else [settings.known]
+    fast = None if clock.left is None else _SHARE_OF_SGD * clock.left
+    known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=fast), seed)["W"])
     return solve_cpm_global(
-        *program, time_limit=clock.left, seed=seed, loss=settings.loss, margin=settings.margin,
-        n_jobs=settings.n_jobs, known=known,
+        *program, time_limit=clock.left, seed=seed, n_jobs=settings.n_jobs, known=known,
     )  # fmt: skip
 
 

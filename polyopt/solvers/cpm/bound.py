@@ -46,7 +46,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.compiled import njit
-from polyopt.solvers.cpm.coupled_rows import is_shared, of_face, take_room
 from polyopt.solvers.cpm.face import (
     UNIT,
     Moves,
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Vector
-    from polyopt.solvers.cpm.coupled_rows import Faces
 
 __all__ = ["Moves", "add_up", "cost_on", "moves_for", "try_move"]
 
@@ -250,7 +248,7 @@ def _least_share(worth: float, square: float, amount: float) -> float:
 
 @njit(cache=True)
 def add_up(
-    data: Samples | Faces,
+    data: Samples,
     caps: Vector,
     alpha: Vector,
     W: Vector,
@@ -278,7 +276,7 @@ def add_up(
         for k in range(used):
             if allowed[p, k]:
                 worth[k], square[k], blur[k], off = _joint_move(
-                    of_face(data, k), alpha[k], W[k], p, k, moves, order[:place], moves.delta[p, k],
+                    data, alpha[k], W[k], p, k, moves, order[:place], moves.delta[p, k],
                     change[k], e[k],
                 )  # fmt: skip
                 amount, most_off = min(amount, _most(worth[k], square[k])), max(most_off, off)
@@ -303,8 +301,6 @@ def add_up(
                 if j != own:
                     moves.up[k, j] = max(0.0, moves.up[k, j] - max(step, 0.0))
                     moves.down[k, j] = max(0.0, moves.down[k, j] - max(-step, 0.0))
-        if is_shared(data):
-            take_room(moves, p, used, data.inside)
         if total >= enough:
             break
     return total
@@ -312,7 +308,7 @@ def add_up(
 
 @njit(cache=True)
 def cost_on(
-    data: Samples | Faces, a: Vector, w: Vector, moves: Moves, order: NDArray[Any], p: int, k: int
+    data: Samples, a: Vector, w: Vector, moves: Moves, order: NDArray[Any], p: int, k: int
 ) -> tuple[float, float]:
     """What p adds at least on face k when all others add what :func:`add_up` found, and how far it is off."""
     n, d = len(data.C), len(w)
@@ -323,13 +319,8 @@ def cost_on(
         if j != own:
             taken = moves.taken[p, k, j]
             moves.down[k, j] += max(-taken, 0.0)
-            if is_shared(data) and j < data.inside:  # others left what p takes most of, on whichever face
-                for other in range(len(moves.up)):
-                    taken = max(taken, moves.taken[p, other, j])
             moves.up[k, j] += max(taken, 0.0)
-    worth, square, _, error = _joint_move(
-        of_face(data, k), a, w, p, k, moves, order, moves.delta[p, k], change, e
-    )
+    worth, square, _, error = _joint_move(data, a, w, p, k, moves, order, moves.delta[p, k], change, e)
     for j in range(n):
         moves.up[k, j], moves.down[k, j] = up[j], down[j]
     return _most(worth, square), error

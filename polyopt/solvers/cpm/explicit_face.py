@@ -11,7 +11,7 @@ the two together. Nothing rests on this answer by itself: whoever asks certifies
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +23,7 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector
 
-__all__ = ["ask_clarabel", "solve_explicit_face"]
+__all__ = ["solve_explicit_face"]
 
 _ENDS = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")  # which leave a point
 
@@ -58,8 +58,16 @@ def solve_explicit_face(
     signed = sp.diags_array(y[kept]) @ rows if sp.issparse(rows) else y[kept, None] * rows
     A, P = _matrices(sp.csc_array(signed, dtype=np.float64))
     c, b = np.concatenate([np.zeros(d), costs[kept]]), np.concatenate([np.full(count, -1.0), np.zeros(count)])
-    found = ask_clarabel(P, c, A, b, [clarabel.NonnegativeConeT(2 * count)], clock)
-    if found is None:
+    told = clarabel.DefaultSettings()
+    told.verbose = False
+    for name, value in BACKENDS["CLARABEL"].settings.items():
+        if hasattr(told, name):  # one of them is cvxpy's own
+            setattr(told, name, value)
+    if clock.is_over:
+        return None
+    told.time_limit = clock.left if clock.left is not None else np.inf
+    found = clarabel.DefaultSolver(P, c, A, b, [clarabel.NonnegativeConeT(2 * count)], told).solve()
+    if str(found.status) not in _ENDS:
         return None
     w, alpha = np.asarray(found.x)[:d], np.zeros(len(y))
     alpha[kept] = np.asarray(found.z)[:count]
@@ -76,24 +84,6 @@ def solve_explicit_face(
         build_time=max(clock.seconds - float(found.solve_time), 0.0),
         solve_time=float(found.solve_time),
     )
-
-
-def ask_clarabel(
-    P: sp.csc_array, c: Vector, A: sp.csc_array, b: Vector, cones: list[Any], clock: Clock
-) -> Any | None:
-    """What Clarabel says of min ½ x'Px + c·x with b − Ax in the cones; None where it left no point."""
-    import clarabel
-
-    if clock.is_over:
-        return None
-    told = clarabel.DefaultSettings()
-    told.verbose = False
-    for name, value in BACKENDS["CLARABEL"].settings.items():
-        if hasattr(told, name):  # one of them is cvxpy's own
-            setattr(told, name, value)
-    told.time_limit = clock.left if clock.left is not None else np.inf
-    found = clarabel.DefaultSolver(P, c, A, b, cones, told).solve()
-    return found if str(found.status) in _ENDS else None
 
 
 def _matrices(rows: sp.csc_array) -> tuple[sp.csc_array, sp.csc_array]:

@@ -36,11 +36,9 @@ import numpy as np
 from polyopt.compiled import njit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.matrices import Vector
 
-__all__ = ["WHOLE", "Ground", "Spread", "everyone", "raise_spread"]
+__all__ = ["WHOLE", "Ground", "Spread", "raise_spread"]
 
 WHOLE = 4  # of so many sweeps one looks at every move
 _STEPS, _MOST = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
@@ -55,8 +53,7 @@ class Ground(NamedTuple):
     """The samples of one face.
 
     A (n, d), their squared lengths q (n,) and costs C (n,); P (p, d), costs B (p,) and shares (p,) of those
-    that may be on it, over 0 and below 1; near (p, c), the rows of A whose multipliers each of them may move,
-    none twice.
+    that may be on it, over 0 and below 1.
     """
 
     A: Vector
@@ -65,11 +62,10 @@ class Ground(NamedTuple):
     P: Vector
     B: Vector
     share: Vector
-    near: NDArray[np.int32]
 
 
 class Spread(NamedTuple):
-    """The multipliers: a (n,), delta (p, c), own (p,), which is β; e (p, d) and length (p,), which is d."""
+    """The multipliers: a (n,), delta (p, n), own (p,), which is β; e (p, d) and length (p,), which is d."""
 
     a: Vector
     delta: Vector
@@ -96,11 +92,6 @@ class _Work(NamedTuple):
     Me: Vector
     of_M: Vector
     of_H: Vector
-
-
-def everyone(p: int, n: int) -> NDArray[np.int32]:
-    """All of n rows, for each of p samples."""
-    return np.tile(np.arange(n, dtype=np.int32), (p, 1))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -139,8 +130,8 @@ def _moves(spread: Spread) -> float:
     """How many moves are not 0."""
     count = 0.0
     for i in range(spread.delta.shape[0]):
-        for c in range(spread.delta.shape[1]):
-            if spread.delta[i, c] != 0.0:
+        for j in range(spread.delta.shape[1]):
+            if spread.delta[i, j] != 0.0:
                 count += 1.0
     return count
 
@@ -152,10 +143,9 @@ def _begin(ground: Ground, spread: Spread, work: _Work) -> None:
         for r in range(d):
             work.v[r] += spread.a[j] * ground.A[j, r]
     for i in range(p):
-        for c in range(ground.near.shape[1]):
-            j = ground.near[i, c]
-            work.up[j] -= max(spread.delta[i, c], 0.0)
-            work.down[j] -= max(-spread.delta[i, c], 0.0)
+        for j in range(n):
+            work.up[j] -= max(spread.delta[i, j], 0.0)
+            work.down[j] -= max(-spread.delta[i, j], 0.0)
         for r in range(d):
             work.v[r] += ground.share[i] * spread.e[i, r]
 
@@ -287,10 +277,9 @@ def _raise_moves(
     """
     A, q, share, delta, e = ground.A, ground.q, ground.share[i], spread.delta, spread.e
     v, rows, Me, He, Hx, up, down = work.v, work.rows, work.Me, work.He, work.Hx, work.up, work.down
-    M, near, d, kept = work.M, ground.near, len(v), len(rows) > 0
-    for c in range(near.shape[1]):
-        j = near[i, c]
-        old = delta[i, c]
+    M, d, kept = work.M, len(v), len(rows) > 0
+    for j in range(len(A)):
+        old = delta[i, j]
         if old == 0.0 and not whole:
             continue
         along, bent = 0.0, 0.0
@@ -321,7 +310,7 @@ def _raise_moves(
             new = -_into(-at_zero, curve, below, mu)
         if new != old:
             step = new - old
-            delta[i, c] = new
+            delta[i, j] = new
             up[j], down[j] = above - max(new, 0.0), below - max(-new, 0.0)
             for r in range(d):
                 e[i, r] += step * A[j, r]

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from polyopt.certificates.rounding import ABOVE, UNIT, gamma
 from polyopt.solvers.cpm.spread import WHOLE, Ground, Spread, raise_spread
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Vector
 
-__all__ = ["Proven", "held", "prove_face", "raised", "within", "worth_of"]
+__all__ = ["Proven", "held", "raised", "within", "worth_of"]
 
 
 class Proven(NamedTuple):
@@ -38,52 +37,28 @@ class Proven(NamedTuple):
     error: float
 
 
-def prove_face(ground: Ground, spread: Spread) -> tuple[Proven, Spread]:
-    """What multipliers prove of a face, and the multipliers, held to their boxes, with the lengths that do.
-
-    Parameters
-    ----------
-    ground : Ground
-        Its samples.
-    spread : Spread
-        Any numbers; lengths above 0. Of ``e`` nothing is read.
-    """
-    kept = held(ground, spread)
-    return worth_of(ground, kept), kept
-
-
 def held(ground: Ground, spread: Spread) -> Spread:
-    """Multipliers held to their boxes, with lengths for which Σ e e' / d ⪯ I is certain.
+    """Return multipliers clipped to their boxes, with lengths for which Σ e e' / d ⪯ I is certain.
 
-    Arguments as of :func:`prove_face`; the shares play no part.
+    The multipliers given may be any numbers, the lengths any above 0; e and the shares are not read.
     """
     a, delta, own = np.clip(spread.a, 0.0, ground.C), spread.delta, np.clip(spread.own, 0.0, ground.B)
     for limit, part in ((ground.C - a, np.maximum(delta, 0.0)), (a, np.maximum(-delta, 0.0))):
-        total = _summed(ground, part)
+        total = part.sum(axis=0)
         over = total * ABOVE > limit * (1.0 - 4.0 * UNIT)
         if over.any():
             shrunk = np.where(over, limit / np.maximum(total, 1e-300) * (1.0 - 1e-8), 1.0)
-            delta = delta * np.where(part > 0.0, shrunk[ground.near], 1.0)
-    e = own[:, None] * ground.P + _moved(ground, delta)
+            delta = delta * np.where(part > 0.0, shrunk, 1.0)
+    e = own[:, None] * ground.P + delta @ ground.A
     return Spread(a, delta, own, e, np.maximum(spread.length, 1e-300) * _largest(e, spread.length))
 
 
 def worth_of(ground: Ground, kept: Spread) -> Proven:
-    """What multipliers prove of a face at the shares of `ground`, whichever they are.
-
-    Parameters
-    ----------
-    ground : Ground
-        Its samples; shares may be 0 and 1 here.
-    kept : Spread
-        From :func:`held`, for the same samples.
-    """
+    """Return what multipliers from :func:`held` prove of a face, at any shares of `ground`, 0 and 1 too."""
     (n, d), p, share = ground.A.shape, len(kept.own), ground.share
     a, delta, own, e, length = kept
     sizes, squares = np.linalg.norm(e, axis=1), np.sqrt(ground.q)
-    reach = np.abs(own) * np.linalg.norm(ground.P, axis=1) + (np.abs(delta) * squares[ground.near]).sum(
-        axis=1
-    )
+    reach = np.abs(own) * np.linalg.norm(ground.P, axis=1) + np.abs(delta) @ squares
     first = a @ ground.A
     v = first + share @ e
     long = np.linalg.norm(v) + sizes.sum() + a @ squares
@@ -109,7 +84,7 @@ def raised(
         basis = np.linalg.qr(np.vstack([ground.A, ground.P]).T)[0]
         here = ground._replace(A=ground.A @ basis, P=ground.P @ basis)
         higher = raised(here, spread._replace(e=spread.e @ basis), mu, sweeps, is_over)
-        return higher._replace(e=higher.own[:, None] * ground.P + _moved(ground, higher.delta))
+        return higher._replace(e=higher.own[:, None] * ground.P + higher.delta @ ground.A)
     for made in range(0, sweeps, WHOLE):
         if is_over():
             return spread
@@ -125,46 +100,18 @@ def raised(
 
 
 def within(ground: Ground, spread: Spread, side: Vector) -> Spread:
-    """Multipliers with room in every box, and lengths with room in the matrix.
-
-    Parameters
-    ----------
-    ground : Ground
-        The samples of the face.
-    spread : Spread
-        Any numbers.
-    side : ndarray of shape (n,)
-        How much room is left at either end of a box.
-    """
+    """Return multipliers with room `side` (n,) at both ends of every box, lengths with room in the matrix."""
     a = np.clip(spread.a, side, ground.C - side)
-    up = _summed(ground, np.maximum(spread.delta, 0.0))
-    down = _summed(ground, np.maximum(-spread.delta, 0.0))
+    up, down = np.maximum(spread.delta, 0.0).sum(axis=0), np.maximum(-spread.delta, 0.0).sum(axis=0)
     room = np.minimum(
         (ground.C - a - 0.5 * side) / np.maximum(up, 1e-300), (a - 0.5 * side) / np.maximum(down, 1e-300)
     )
-    delta = np.ascontiguousarray(spread.delta * np.minimum(room, 1.0)[ground.near])
-    e = spread.own[:, None] * ground.P + _moved(ground, delta)
+    delta = np.ascontiguousarray(spread.delta * np.minimum(room, 1.0))
+    e = spread.own[:, None] * ground.P + delta @ ground.A
     length = np.maximum(spread.length, 1e-300)
     if len(length):
         length = length * max(1.0, 1.01 * float(np.linalg.eigvalsh(_gram(e, length))[-1]))
     return Spread(a, delta, spread.own.copy(), e, length)
-
-
-def _summed(ground: Ground, part: Vector) -> Vector:
-    """What all samples together move of each row's multiplier."""
-    n = len(ground.C)
-    if part.shape[1] == n:  # everyone may be moved, in order
-        return np.asarray(part.sum(axis=0))
-    return np.bincount(ground.near.ravel(), part.ravel(), minlength=n).astype(float)
-
-
-def _moved(ground: Ground, delta: Vector) -> Vector:
-    """Σ_j δ_ij A_j of each sample."""
-    (p, c), n = delta.shape, len(ground.C)
-    if c == n:
-        return np.asarray(delta @ ground.A)
-    moves = sp.csr_array((delta.ravel(), ground.near.ravel(), np.arange(0, p * c + 1, c)), shape=(p, n))
-    return np.asarray(moves @ ground.A)
 
 
 def _gram(e: Vector, length: Vector) -> Vector:

@@ -17,12 +17,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from polyopt.compiled import njit
 from polyopt.solvers.cpm.bound import add_up, cost_on, try_move
-from polyopt.solvers.cpm.coupled_node import solve_coupled, try_coupled
-from polyopt.solvers.cpm.coupled_rows import Faces, keep, of_face
 from polyopt.solvers.cpm.face import (
     UNIT,
     Best,
@@ -42,7 +39,9 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Best", "Node", "examine", "largest", "node_for", "paying"]
+__all__ = ["MOST_SAMPLES", "Best", "Node", "examine", "largest", "node_for", "paying"]
+
+MOST_SAMPLES = 500  # beyond, no search through assignments would end
 
 # A node's faces are solved coarsely, and finely where that leaves nothing to branch on: sweeps at most, and
 # the least gain for which another is made, a share of the distance to the incumbent.
@@ -82,7 +81,7 @@ def node_for(data: Samples, n_faces: int, order: NDArray[Any]) -> Node:
 
 @njit(cache=True)
 def examine(
-    data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float, additive: bool
+    data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float
 ) -> tuple[float, float, int, int]:
     """Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent.
 
@@ -102,12 +101,12 @@ def examine(
         used, opens = _assign(node)
         cut = best.limits[0] * (1.0 - tol)
         goal = max(cut - bound, tol * cut) / len(node.W)
-        base, error = _raised(
+        base, error = _solve_faces(
             data, node, used, _FINE_SWEEPS if fine else _SWEEPS, (_FINE if fine else _COARSE) * goal
         )
         best.limits[2] = max(best.limits[2], error)
         bound = max(bound, base)
-        _tried(data, best, node, tol)
+        _try_incumbent(data, best, node, tol)
         cut = best.limits[0] * (1.0 - tol)
         if bound >= cut:
             return bound, base, -1, used
@@ -117,8 +116,6 @@ def examine(
                 return bound, base, -1, used
             fine = True  # the incumbent is all but found: close the gap, or find who pays after all
             continue
-        if not additive:
-            return bound, base, largest(node.cost, np.zeros_like(node.cost), order), used
         verdict = _try_moves(data, best, node, moves, order, used, opens, base, error, cut)
         if verdict == _CLOSED:
             return np.inf, base, -1, used
@@ -138,30 +135,6 @@ def examine(
             continue
         # What a branch adds for certain is the cost of one move, of which the bound has a part already.
         return bound, base, largest(node.cost, moves.added, order), used
-
-
-def _raised(data: Any, node: Any, used: int, sweeps: int, least: float) -> Any:
-    """:func:`_solve_faces`, or :func:`polyopt.solvers.cpm.coupled_node.solve_coupled` of faces that are."""
-    return _solve_faces(data, node, used, sweeps, least)
-
-
-def _tried(data: Any, best: Any, node: Any, tol: float) -> None:
-    """:func:`_try_incumbent`, or :func:`polyopt.solvers.cpm.coupled_node.try_coupled`."""
-    _try_incumbent(data, best, node, tol)
-
-
-@overload(_raised, strict=False)
-def _how_raised(data: Any, node: Any, used: int, sweeps: int, least: float) -> Any:
-    if data.instance_class is Faces:
-        return lambda data, node, used, sweeps, least: solve_coupled(data, node, used, sweeps, least)
-    return lambda data, node, used, sweeps, least: _solve_faces(data, node, used, sweeps, least)
-
-
-@overload(_tried, strict=False)
-def _how_tried(data: Any, best: Any, node: Any, tol: float) -> Any:
-    if data.instance_class is Faces:
-        return lambda data, best, node, tol: try_coupled(data, best, node, tol)
-    return lambda data, best, node, tol: _try_incumbent(data, best, node, tol)
 
 
 @njit(cache=True)
@@ -213,11 +186,20 @@ def _try_incumbent(data: Samples, best: Best, node: Node, tol: float) -> None:
     found = np.zeros(len(node.face), np.int64)
     J = price(data, node.W, found)
     if best.limits[0] > J:
-        keep(best, node.W, J)
+        _keep(best, node.W, J)
         W = node.W.copy()
         J = settle(data, found, W, 1e-3 * tol * J)
         if best.limits[0] > J:
-            keep(best, W, J)
+            _keep(best, W, J)
+
+
+@njit(cache=True)
+def _keep(best: Best, W: Vector, J: float) -> None:
+    """Make faces the incumbent."""
+    best.limits[0] = J
+    for k in range(W.shape[0]):
+        for j in range(W.shape[1]):
+            best.W[k, j] = W[k, j]
 
 
 @njit(cache=True)
@@ -231,9 +213,8 @@ def paying(data: Samples, node: Node, used: int) -> NDArray[Any]:
         for k in range(used):
             if node.allowed[p, k]:
                 hinge = 1.0
-                rows = of_face(data, k).A
-                for j in range(rows.shape[1]):
-                    hinge -= rows[data.inside + p, j] * node.W[k, j]
+                for j in range(data.A.shape[1]):
+                    hinge -= data.A[data.inside + p, j] * node.W[k, j]
                 least = min(least, hinge)
         if least > 0.0:
             node.cost[p] = data.C[data.inside + p] * least
@@ -266,9 +247,7 @@ def _try_moves(
         node.cost[p] = np.inf
         for k in range(used):
             if node.allowed[p, k]:
-                cost, off = try_move(
-                    of_face(data, k), node.caps[k], node.alpha[k], node.W[k], p, k, moves, cut - base
-                )
+                cost, off = try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, cut - base)
                 best.limits[2] = max(best.limits[2], error + off + 4.0 * UNIT * (base + abs(cost)))
                 if base + cost < cut:
                     node.cost[p] = min(node.cost[p], cost)

@@ -1,0 +1,135 @@
+"""The Convex Polytope Machine over all assignments by its mixed-integer program, for small data.
+
+With loss="max" a negative pays for its worst face alone, and with margin="worst" all faces share a margin
+budget: no face has a program of its own, and the bounds of :mod:`polyopt.outer.cpm.optimum`, which are sums
+over faces, do not apply. The explicit program (:mod:`formulations.cpm_global`) is solved by SCIP instead. Its
+bound is the solver's word, not a proof.
+
+Alternating minimisation from random starts comes first: the cost of its best point makes M small. It also
+refines the faces that SCIP ends with, which are feasible to 1e-8 only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.cpm_global import mixed_integer
+from formulations.polytope import natural_assignment
+from formulations.solution import Solution, Status
+from formulations.solving import require_scip
+from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.cpm.worst import WorstCaseProblem
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.solvers.clock import Clock
+
+if TYPE_CHECKING:
+    from formulations.matrices import Matrix, Vector
+    from formulations.polytope import Loss
+    from polyopt.certificates.cpm_point import Margin
+
+__all__ = ["MOST_EXPLICIT", "solve_cpm_explicitly"]
+
+MOST_EXPLICIT = 200  # samples; SCIP leaves a large gap long before
+_STARTS = 20  # of alternating minimisation
+_STARTS_SHARE = 0.2  # of the time limit, for these starts
+_ROUNDS = 100  # of alternating minimisation, per start
+_ABOVE = 1.0 + 1e-6  # times the cost of the best start: the upper bound that M is made from
+
+
+def solve_cpm_explicitly(
+    X: Matrix,
+    y: Vector,
+    C: Vector,
+    n_faces: int,
+    loss: Loss,
+    margin: Margin,
+    *,
+    tol: float = 1e-6,
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> Solution:
+    """Minimise eq. (6) over the faces and over all assignments, by SCIP.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples, at most 200.
+    y : ndarray of shape (n,)
+        Labels: -1 inside, +1 outside; both classes.
+    C : ndarray of shape (n,)
+        Cost of slack, per sample.
+    n_faces : int
+        K, at least 2: one face is a convex program.
+    loss, margin
+        As in :func:`polyopt.certificates.certify_cpm`.
+    tol : float
+        Relative gap between point and bound at which SCIP ends.
+    time_limit : float, optional
+        Seconds.
+    seed : int
+        Of the random starts.
+
+    Returns
+    -------
+    Solution
+        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), and with
+        margin="worst" norm (K,), of that assignment's program; ``bound``, the one that SCIP states, if any.
+        ``SOLVED`` if the two are within `tol`.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        SCIP is not installed.
+    ValueError
+        More samples than that, or one class.
+    """
+    if len(y) > MOST_EXPLICIT:
+        raise ValueError(
+            f"loss={loss!r} with margin={margin!r} is solved over all assignments for up to {MOST_EXPLICIT} "
+            f"samples, not {len(y)}: use alternating minimisation from many starts (solver='exact'), or "
+            "loss='sum' with margin='total'"
+        )
+    require_scip()
+    clock = Clock(time_limit)
+    problem: PolytopeProblem
+    if margin == "worst":
+        problem = WorstCaseProblem(X, y, C, n_faces, loss)
+    else:
+        problem = PolytopeProblem(X, y, C, n_faces, loss)
+    best = run_from_many_starts(
+        [Stage(problem, _ROUNDS)], n_init=_STARTS,
+        time_limit=clock.part(_STARTS_SHARE).left, seed=seed, n_jobs=1,
+    )  # fmt: skip
+    if best.status is Status.INTERRUPTED:
+        return _solution(best, None, best.status, tol, y, clock)
+    upper = best.objective * _ABOVE if np.isfinite(best.objective) else None
+    program = mixed_integer(X, y, n_faces, C, upper, loss, margin)
+    found = program.solve("SCIP", time_limit=clock.left, **{"limits/gap": tol})
+    if found.primal:
+        assignment = natural_assignment(X, y, found["W"])
+        assignment[y > 0] = found["z"].argmax(axis=1)
+        refined = run_rounds(problem, assignment, max_iter=_ROUNDS)
+        if refined.objective < best.objective:
+            best = refined
+    return _solution(best, found, found.status, tol, y, clock)
+
+
+def _solution(
+    best: Solution, found: Solution | None, status: Status, tol: float, y: Vector, clock: Clock
+) -> Solution:
+    """The best point with SCIP's bound and status."""
+    bound, value = None if found is None else found.bound, best.objective
+    if bound is not None:
+        bound = min(bound, value)
+    is_closed = bound is not None and value - bound <= tol * abs(value)
+    if is_closed:
+        status = Status.SOLVED
+    elif status is Status.SOLVED:
+        status = Status.INACCURATE
+    return Solution(
+        status=status, objective=value, bound=bound, solver="scip" if found is None else found.solver,
+        primal={"W": best["W"], "assignment": np.where(y > 0, best["assignment"], -1)}, duals=best.duals,
+        iterations=0 if found is None else found.iterations, solve_time=clock.seconds, history=best.history,
+    )  # fmt: skip

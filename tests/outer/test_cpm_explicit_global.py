@@ -1,0 +1,132 @@
+"""The optimum over all assignments with a shared slack or a shared margin budget, by the explicit program."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy
+import numpy as np
+import pytest
+from helpers.cpm import clusters
+
+from formulations import cpm, cpm_worst
+from formulations.cpm_global import big_m, mixed_integer
+from formulations.solution import Status
+from polyopt import ConvexPolytopeMachine
+from polyopt.certificates import Claim
+from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
+from polyopt.outer.cpm.explicit_global import solve_cpm_explicitly
+
+COUPLED = [("max", "total"), ("sum", "worst"), ("max", "worst")]
+
+
+def draw(n, seed, widen=1.8):
+    X, y, _ = clusters(n, 2, seed, widen=widen)
+    return X, y, np.random.default_rng(seed).uniform(0.3, 3.0, len(y))
+
+
+def least_of_all(X, y, C, K, loss, margin):
+    """The least optimum of the fixed-assignment program over all assignments."""
+    module, positives = cpm_worst if margin == "worst" else cpm, np.flatnonzero(y > 0)
+    program, values = module.fixed_assignment(X, y, K, np.zeros(len(y), dtype=int), C, loss), []
+    for faces in itertools.product(range(K), repeat=len(positives) - 1):
+        z = np.zeros(len(y), dtype=int)
+        z[positives[1:]] = faces
+        values.append(program.set(Z=cpm.answers(y, K, z)).solve().objective)
+    return min(values)
+
+
+def value(X, y, C, W, loss, margin):
+    """The objective, by hand."""
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ W.T))
+    paid = np.where(y > 0, hinge.min(axis=1), hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1))
+    squares = (W**2).sum(axis=1)
+    return (squares.sum() if margin == "total" else squares.max()) + np.broadcast_to(C, y.shape) @ paid
+
+
+@pytest.mark.parametrize(("loss", "margin"), COUPLED)
+@pytest.mark.parametrize(("seed", "K", "n"), [(0, 2, 9), (1, 3, 8)])
+def test_the_optimum_is_the_least_over_all_assignments(loss, margin, seed, K, n):
+    pytest.importorskip("pyscipopt")
+    X, y, C = draw(n, seed)
+    best = least_of_all(X, y, C, K, loss, margin)
+    found = solve_cpm_explicitly(X, y, C, K, loss, margin)
+    assert found.status is Status.SOLVED
+    assert found.objective == pytest.approx(best, rel=1e-6)
+    assert found.bound <= best * (1 + 1e-6)
+    assert found.objective == pytest.approx(value(X, y, C, found["W"], loss, margin), rel=1e-9)
+    assert set(found["assignment"][y < 0]) == {-1}
+    certificate = certify_cpm_search(X, y, C, found, loss=loss, margin=margin)
+    assert certificate.claim is Claim.SOLVERS_WORD
+    assert (certificate.stated, certificate.dual_value) == (found.bound, 0.0)
+    assert "the word of SCIP" in certificate.note
+    fixed = certify_cpm(
+        X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], loss=loss,
+        margin=margin,
+    )  # fmt: skip
+    assert fixed.claim is Claim.STATIONARY
+    found.primal["W"][:] *= 1.01  # a worse point is not called optimal by the same bound
+    worse = certify_cpm_search(X, y, C, found, loss=loss, margin=margin)
+    assert worse.claim is Claim.SUBOPTIMAL_BY
+
+
+@pytest.mark.parametrize(("loss", "margin"), COUPLED)
+def test_a_time_limit_keeps_a_point_and_a_valid_bound(loss, margin):
+    pytest.importorskip("pyscipopt")
+    X, y, C = draw(60, 5, widen=3.0)
+    found = solve_cpm_explicitly(X, y, C, 2, loss, margin, time_limit=1.0)
+    assert found.status is Status.TIME_LIMIT
+    assert found.bound is None or found.bound < found.objective
+    assert found.objective == pytest.approx(value(X, y, C, found["W"], loss, margin), rel=1e-9)
+    certificate = certify_cpm_search(X, y, C, found, loss=loss, margin=margin)
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+
+
+@pytest.mark.parametrize(("loss", "margin"), COUPLED)
+def test_a_fixed_assignments_optimum_is_a_point_of_the_program_with_its_value(loss, margin):
+    X, y, C = draw(10, 2)
+    z = (X[:, 0] > np.median(X[:, 0])).astype(int)
+    z = np.where(z == z[y > 0][0], 0, 1)  # faces are opened in order
+    module = cpm_worst if margin == "worst" else cpm
+    best = module.fixed_assignment(X, y, 2, z, C, loss).solve()
+    hinge, Z = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ best["W"].T)), np.eye(2)[z[y > 0]]
+    xi = hinge[y < 0] if loss == "sum" else hinge[y < 0].max(axis=1)
+    point = {"W": best["W"], "xi": xi, "eta": (hinge[y > 0] * Z).sum(axis=1), "z": Z}
+    if margin == "worst":
+        point["t"] = (best["W"] ** 2).sum(axis=1).max()
+    program = mixed_integer(X, y, 2, C, loss=loss, margin=margin)
+    assert (program.kind, program.solvers) == ("MIQP", ("SCIP",))
+    assert max(program.violations(point).values()) < 1e-6
+    assert program.value(point) == pytest.approx(best.objective, rel=1e-6)
+    tight, loose = (big_m(X, y, 2, C, upper, loss, margin) for upper in (0.9 * best.objective, None))
+    assert (tight < loose).all()
+
+
+def test_the_estimator_is_no_worse_than_alternating_and_saves_no_claim(tmp_path):
+    pytest.importorskip("pyscipopt")
+    X, y, _ = draw(10, 5)
+    for loss, margin in COUPLED:
+        settings = {"n_faces": 2, "loss": loss, "margin": margin, "random_state": 0}
+        found = ConvexPolytopeMachine(solver="global", **settings).fit(X, y)
+        assert found.certificate().claim is Claim.SOLVERS_WORD
+        exact = ConvexPolytopeMachine(solver="exact", n_init=2, **settings).fit(X, y)
+        assert found.solution_.objective <= exact.solution_.objective * (1 + 1e-6)
+        assert len(found.duals_)
+    with pytest.raises(ValueError, match="no statement"):
+        found.certificate().save(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(("loss", "margin"), COUPLED)
+def test_one_face_is_proven_by_the_plain_search(loss, margin):
+    X, y, _ = draw(10, 5)
+    machine = ConvexPolytopeMachine(n_faces=1, loss=loss, margin=margin, solver="global", random_state=0)
+    assert machine.fit(X, y).certificate().claim is Claim.OPTIMAL
+
+
+def test_more_samples_and_a_missing_solver_are_refused_in_a_sentence(monkeypatch):
+    X, y, C = draw(201, 0)
+    with pytest.raises(ValueError, match=r"for up to 200 samples, not 201: use alternating minimisation"):
+        solve_cpm_explicitly(X, y, C, 2, "max", "total")
+    monkeypatch.setattr(cvxpy, "installed_solvers", lambda: ["HIGHS"])
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'polyopt\[mip\]'"):
+        solve_cpm_explicitly(X[:20], y[:20], C[:20], 2, "max", "total")
