@@ -93,9 +93,6 @@ if TYPE_CHECKING:
     from formulations.matrices import MatrixLike
 
 __all__ = [
-    "EXPECTED_LOSS",
-    "entropies_and_pulls",
-    "expected_loss",
     "m_step",
     "m_step_dual",
     "pairs",
@@ -169,66 +166,21 @@ def m_step(
         "alpha",
         "what sample i pulls at face k: its weight in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$",
     )
+    gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
+    experts = gamma * S + cp.logistic(cp.multiply(-y[:, None], S))
+    loss = gates + cp.sum(cp.multiply(_weights(parameters), experts))
     return Program(
         name="plume.m_step",
         title="PLUME, M-step",
         source=f"{_PAPER}, eq. (7), with a ridge",
-        objective=cp.Minimize(expected_loss(S, parameters, y, gamma) + 0.5 * ridge * cp.sum_squares(W)),
-        objective_text=f"{EXPECTED_LOSS} + ρ/2 ‖W‖²",
+        objective=cp.Minimize(loss + 0.5 * ridge * cp.sum_squares(W)),
+        objective_text="Σᵢ Cᵢ [ln Σₖ exp(−γ Sᵢₖ) + Σₖ Rᵢₖ (γ Sᵢₖ + ln(1 + exp(−yᵢ Sᵢₖ)))] + ρ/2 ‖W‖²",
         variables={"W": W, "S": S},
         rows=(score,),
         parameters=parameters,
         letters=LETTERS,
         data={"x": X, "y": y, "γ": gamma, "ρ": ridge},
     )
-
-
-EXPECTED_LOSS = "Σᵢ Cᵢ [ln Σₖ exp(−γ Sᵢₖ) + Σₖ Rᵢₖ (γ Sᵢₖ + ln(1 + exp(−yᵢ Sᵢₖ)))]"
-"""The M-step's objective without its ridge, as it is printed."""
-
-
-def expected_loss(
-    S: cp.Variable, parameters: Mapping[str, cp.Parameter], y: NDArray[Any], gamma: float
-) -> cp.Expression:
-    """What the scores cost in the M-step.
-
-    Parameters
-    ----------
-    S : cvxpy.Variable of shape (n, K)
-        The scores.
-    parameters : mapping of str to cvxpy.Parameter
-        C and R.
-    y : ndarray of shape (n,)
-        Labels.
-    gamma : float
-        Sharpness of the gate.
-    """
-    experts = cp.logistic(cp.multiply(-y[:, None], S))
-    gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
-    return gates + cp.sum(cp.multiply(_weights(parameters), gamma * S + experts))
-
-
-def entropies_and_pulls(
-    p: cp.Variable, u: cp.Variable, parameters: Mapping[str, cp.Parameter], y: NDArray[Any], gamma: float
-) -> tuple[cp.Expression, cp.Expression]:
-    """The entropies in the dual's objective, and alpha (n, K), what samples pull at faces.
-
-    Parameters
-    ----------
-    p, u : cvxpy.Variable of shape (n, K)
-        The dual's variables.
-    parameters : mapping of str to cvxpy.Parameter
-        C and R.
-    y : ndarray of shape (n,)
-        Labels.
-    gamma : float
-        Sharpness of the gate.
-    """
-    weights, costs = _weights(parameters), parameters["C"]
-    signed = cp.multiply(weights, cp.multiply(y[:, None], u))
-    alpha = gamma * (cp.multiply(costs[:, None], p) - weights) + signed
-    own = cp.sum(cp.multiply(weights, cp.entr(u) + cp.entr(1 - u)))
-    return costs @ cp.sum(cp.entr(p), axis=1) + own, alpha
 
 
 def m_step_dual(
@@ -238,7 +190,11 @@ def m_step_dual(
     X, y = as_data(X, y)
     parameters, weights = _parameters(y, R, gamma, C, ridge)
     p, u = cp.Variable(weights.shape, name="p"), cp.Variable(weights.shape, name="u")
-    entropy, alpha = entropies_and_pulls(p, u, parameters, y, gamma)
+    shares, costs = _weights(parameters), parameters["C"]
+    alpha = gamma * (cp.multiply(costs[:, None], p) - shares)
+    alpha += cp.multiply(shares, cp.multiply(y[:, None], u))
+    entropy = costs @ cp.sum(cp.entr(p), axis=1)
+    entropy += cp.sum(cp.multiply(shares, cp.entr(u) + cp.entr(1 - u)))
     rows = (
         Row(
             "gate",

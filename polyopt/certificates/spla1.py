@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polyhedral import Positives
 
-__all__ = ["Cells", "cells_at", "certify_spla1"]
+__all__ = ["certify_spla1"]
 
 _EMPTY = "A face has no samples in its cell: without it the value is lower by its ridge."
 _OTHERS = "Other cells may have a lower optimum."
@@ -50,7 +50,7 @@ _MOVED = (
 )
 
 
-class Cells(NamedTuple):
+class _Cells(NamedTuple):
     """Which samples are in the programs of which faces, and what a certificate says of that."""
 
     members: Vector  # (n, K), 1 or 0
@@ -59,10 +59,10 @@ class Cells(NamedTuple):
     notes: list[str]
 
 
-def cells_at(
+def _cells_at(
     X: Matrix, y: Vector, W: Vector, positives: Positives, assignment: ArrayLike | None, single: bool,
     tol: float, loss: Callable[[], float],
-) -> Cells:  # fmt: skip
+) -> _Cells:  # fmt: skip
     """The cells given, or those of W, and how many samples are in another cell of W.
 
     Parameters
@@ -81,7 +81,7 @@ def cells_at(
     members = belonging(y, chosen, len(W), positives)
     empty = "" if members.any(axis=0).all() else _EMPTY
     if single:
-        return Cells(members, [], "its cell", [empty])
+        return _Cells(members, [], "its cell", [empty])
     # A positive in every program has no cell; the others pay less at the face with the least score.
     cell = np.take_along_axis(s, chosen[:, None], axis=1)[:, 0]
     moves, size = np.where(members.sum(axis=1) > 1, 0.0, cell - s.min(axis=1)), float(np.abs(s).max()) or 1.0
@@ -89,7 +89,7 @@ def cells_at(
     if moved.any():
         which, n = "the cells given", len(y)
         told = _MOVED.format(count=int(moved.sum()), n=n, worst=float(moves.max()), loss=loss())
-    return Cells(members, [residual("stationarity", "cells", moves, size)], which, [_OTHERS, told, empty])
+    return _Cells(members, [residual("stationarity", "cells", moves, size)], which, [_OTHERS, told, empty])
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -136,7 +136,7 @@ def certify_spla1(
     def loss() -> float:
         return hard_loss(X, y, W, costs, rho, positives)
 
-    cells = cells_at(X, y, W, positives, assignment, least == 1, tol, loss)
+    cells = _cells_at(X, y, W, positives, assignment, least == 1, tol, loss)
     members = cells.members
     value, bound, residuals = _of_cells(X, y, W, costs[:, None] * members, rho)
     certificate = conclude(

@@ -91,8 +91,11 @@ class LogisticCells(DescentProblem):
 
     def value(self, W: Vector) -> float:
         """SPLA1's penalised loss, of the faces that have samples in their programs."""
-        # The others change no sample's cell.
-        return self._loss(W[self._members(cells(self.X, W), len(W)).any(axis=0)])
+        return self._loss(self._in_use(W))
+
+    def _in_use(self, W: Vector) -> Vector:
+        """The faces that have samples in their programs; the others change no sample's cell."""
+        return W[self._members(cells(self.X, W), len(W)).any(axis=0)]
 
     def _loss(self, W: Vector) -> float:
         return hard_loss(self.X, self.y, W, self.c, self.ridge, self.positives)
