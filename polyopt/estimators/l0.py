@@ -229,7 +229,7 @@ class CrossEntropySVM(ExpansionClassifier):
         start = start if known is None else better_of(data, start, known)
         if start.status in (Status.SOLVED, Status.INTERRUPTED):
             return start, None
-        return prove(data, start, self.solver_, clock, self._progress())
+        return prove(data, start, clock, self._progress())
 
     def _search(self, data: L0Data, how: CrossEntropySettings, time_limit: float | None) -> Solution:
         from polyopt.outer.l0.search import solve_l0

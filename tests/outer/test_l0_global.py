@@ -19,7 +19,7 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.milp import solve_l0_milp
-from polyopt.solvers.l0.tree import QuickPattern
+from polyopt.solvers.l0.quick import QuickPattern
 
 KERNELS = few(["indefinite", "rectangular"], ["linear", "rbf", "indefinite", "rectangular"])
 DEGENERATE = ["duplicates", "lonely", "one class", "zero kernel", "weightless"]

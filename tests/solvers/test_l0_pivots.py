@@ -7,9 +7,7 @@ import pytest
 from helpers.interpreted import interpreted
 from scipy.optimize import linprog
 
-bases, exchange, pivots = interpreted(
-    "polyopt.solvers.l0.basis", "polyopt.solvers.l0.exchange", "polyopt.solvers.l0.pivots"
-)
+bases, pivots = interpreted("polyopt.solvers.l0.basis", "polyopt.solvers.l0.pivots")
 AT_ZERO, INSIDE, AT_CAP, INTERCEPT = bases.AT_ZERO, bases.INSIDE, bases.AT_CAP, bases.INTERCEPT
 
 
@@ -297,15 +295,15 @@ def test_a_pivot_that_is_too_small_changes_nothing():
     assert k > 1
     weights = np.ones(k)
     weights[1] = 0.9e-9
-    assert not exchange.replace_row(at, 1, 0, weights)
-    assert not exchange.grow(given, at, 0, 0, weights, 0.9e-9)
+    assert not bases.replace_row(at, 1, 0, weights)
+    assert not bases.grow(given, at, 0, 0, weights, 0.9e-9)
     at.W[1, 1] = 0.9e-9
-    assert not exchange.shrink(at, 1, 1)
+    assert not bases.shrink(at, 1, 1)
     at.W[1, 1] = W[1, 1]
     flat = given._replace(columns=np.zeros_like(given.columns))
-    assert not exchange.replace_column(flat, at, 1, 0)
+    assert not bases.replace_column(flat, at, 1, 0)
     full = at._replace(R=at.R[:k])
-    assert not exchange.grow(given, full, 0, 0, np.ones(k), 1.0)  # no room
+    assert not bases.grow(given, full, 0, 0, np.ones(k), 1.0)  # no room
     assert (at.W == W).all()
 
 

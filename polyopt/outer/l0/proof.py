@@ -50,11 +50,10 @@ _LEAVES = 5000  # nodes of a tree that is to be written in a file
 def prove(
     data: L0Data,
     start: Solution,
-    solver: str,
     clock: Clock,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> tuple[Solution, float | None]:
-    """Solve the exact program from a point.
+    """Solve the exact program from a point by the integer program in HiGHS.
 
     Parameters
     ----------
@@ -62,8 +61,6 @@ def prove(
         The problem.
     start : Solution
         The point to begin from, with the relaxation's multipliers and bound.
-    solver : {"highs", "global"}
-        The integer program in HiGHS, or branch and bound.
     clock : Clock
         When time is up, the best point is the answer.
     progress : callable, optional
@@ -72,18 +69,17 @@ def prove(
     Returns
     -------
     solution : Solution
-        The best point; its bound is HiGHS's word, or proven.
+        The best point; its bound is HiGHS's word.
     searched : float or None
-        What branch and bound proves of every score; None where it was not asked.
+        What a small tree proves of every score; None where there was no time for it.
     """
-    solve = solve_l0_milp if solver == "highs" else solve_l0_tree
-    found = solve(data, **_begun_at(start, clock), progress=progress)
+    found = solve_l0_milp(data, **_begun_at(start, clock), progress=progress)
     found = replace(
         found,
         duals={**found.duals, "relaxation": start["relaxation"]},
         bound=max(float(found.bound or 0.0), float(start.bound or 0.0)),
     )
-    return _checked(data, found, clock) if solver == "highs" else (found, found.bound)
+    return _checked(data, found, clock)
 
 
 def solve_globally(
@@ -118,7 +114,10 @@ def solve_globally(
 
     Returns
     -------
-    As of :func:`prove`.
+    solution : Solution
+        The best point.
+    searched : float
+        What the tree proves of every score.
     """
     tree = Search(data, _TREE_GAP, Clock(clock.left), None, progress)
     if known is not None:

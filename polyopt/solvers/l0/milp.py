@@ -22,7 +22,7 @@ from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.point import as_start, finished, idle
-from polyopt.solvers.l0.tree import QuickPattern
+from polyopt.solvers.l0.quick import QuickPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,18 +24,22 @@ from polyopt.solvers.l0.basis import (
     AT_ZERO,
     INSIDE,
     INTERCEPT,
+    SMALLEST,
     Given,
     State,
     add,
     afresh,
     combine,
+    grow,
     inner,
     place_all,
+    replace_column,
+    replace_row,
+    shrink,
     squares,
     within,
     within_sums,
 )
-from polyopt.solvers.l0.exchange import SMALLEST, grow, replace_column, replace_row, shrink
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from formulations.l0_data import L0Data
     from formulations.matrices import Vector
-    from polyopt.solvers.l0.tree import QuickPattern
+    from polyopt.solvers.l0.quick import QuickPattern
 
 __all__ = ["as_start", "finished", "idle"]
 

@@ -28,17 +28,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import tolerance
-from formulations.families import best_intercept
-from formulations.l0_data import as_patterns
 from formulations.solution import Solution, Status
-from polyopt.certificates.l0 import cut_of
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import basis as bases
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as nodes
-from polyopt.solvers.l0.lp import UNPROVEN, PatternLP, PatternSolution
-from polyopt.solvers.l0.node import FREE, OFF, ON, given_of, problem_of, solve_by_highs
+from polyopt.solvers.l0.node import FREE, OFF, ON, solve_by_highs
 from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.quick import QuickPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
 
     Marks = NDArray[np.int8]
 
-__all__ = ["QuickPattern", "Search", "solve_l0_tree"]
+__all__ = ["Search", "solve_l0_tree"]
 
 _SLOTS = 256  # of open nodes, at first
 _WORK = 3e6  # multiplications, roughly, between two looks at the clock
@@ -272,50 +269,3 @@ class Search:
         self.history.append(record)
         if self.progress is not None:
             self.progress(record)
-
-
-class QuickPattern:
-    """The programs of patterns by steps of our own, and where these fail by HiGHS.
-
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    """
-
-    def __init__(self, data: L0Data):
-        n, p = data.K.shape
-        self.data, self.problem = data, problem_of(data)
-        self.given, self.desk = given_of(self.problem), nodes.desk_of(n, p)
-
-    def begin(self) -> bool:
-        """Put the constant classifier's basis on the desk; whether there is one."""
-        self.given.cap[:] = self.given.full
-        return bases.begin(self.given, nodes.state_of(self.desk, nodes.BASE))
-
-    def prepare(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
-        """The program of a pattern; as :meth:`polyopt.solvers.l0.lp.PatternLP.prepare` of one pattern."""
-        data, at = self.data, nodes.state_of(self.desk, nodes.BASE)
-        pattern = as_patterns(sigma, len(data.centres))
-        fixed = np.where(pattern > 0.0, ON, OFF).astype(np.int8)
-        best = nodes.memory_of(len(fixed), np.inf, 0.0, 0)
-        none = nodes.nodes_of(len(data.y), len(fixed), 1, 0)
-        if self.begin() and branch.plant(self.problem, self.given, none, best, self.desk, fixed):
-            # The multipliers of that basis at the true costs, which those of the steps are a little off.
-            true = self.given._replace(
-                h=self.problem.caps, free=1.0 / self.given.full, paid=np.zeros_like(self.given.paid)
-            )
-            u = at.u.copy()
-            u = at.u if bases.load(true, at) else u
-            alpha = data.C * best.a
-            b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
-            u = np.minimum(u / data.C, data.weights)
-            constant, slopes = cut_of(data, u)
-            proves, value = constant - slopes.dot(pattern), data.loss(alpha, b)
-            if value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum()):
-                return PatternSolution(
-                    Status.SOLVED, value, max(float(proves.lower), 0.0), alpha, b, u,
-                    (float(constant.lower), slopes.upper), int(best.counts[nodes.STEPS]),
-                    warm=False, restarted=False,
-                )  # fmt: skip
-        return PatternLP(data).prepare(sigma, time_limit=time_limit)
