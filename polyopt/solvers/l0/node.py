@@ -236,8 +236,7 @@ class _Model(PersistentLP):
         highs.setOptionValue("simplex_iteration_limit", _UNLIMITED if most is None else most)
         # HiGHS's clock runs on from run to run.
         highs.setOptionValue("time_limit", np.inf if seconds is None else highs.getRunTime() + seconds)
-        with self._heard():
-            highs.run()
+        highs.run()
         return bool(highs.getModelStatus().name == "kOptimal")
 
     def point(self) -> tuple[Vector, Vector]:
