@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,25 +15,7 @@ from formulations.solution import Status
 from polyopt.estimators.status import FINE, solutions_of
 from polyopt.jobs import share
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 __all__ = ["Part", "broken_off", "note_interruption", "warn_of_interruption"]
-
-
-class _Fitted(Protocol):
-    """A machine that was fitted, and its classes."""
-
-    solution_: Any
-    classes_: NDArray[Any]
-
-
-class _Machine(_Fitted, Protocol):
-    """A machine that is told apart, and may be given a limit."""
-
-    time_limit: float | None
-
-    def _heard(self, part: str) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +41,7 @@ class Part:
     n_jobs: int | None
 
     @contextmanager
-    def of_fit(self, machine: _Machine) -> Iterator[None]:
+    def of_fit(self, machine: Any) -> Iterator[None]:
         """The machine is fitted within, told apart, and in its share of the time; it says why it ended."""
         heard = machine._heard(f", {self.what} {self.number + 1} of {self.count}")
         limit = share(self.whole, self.number, self.count, self.n_jobs)
@@ -68,7 +50,7 @@ class Part:
         note_interruption(machine)
 
 
-def note_interruption(machine: _Fitted) -> bool:
+def note_interruption(machine: Any) -> bool:
     """Stop the clock after a fit that Ctrl-C ended, and return True if the fit fell short by that.
 
     A fit that began with the clock stopped may know only that its time was over: its status is changed here.
@@ -98,7 +80,7 @@ def broken_off() -> Iterator[None]:
         raise KeyboardInterrupt from None
 
 
-def warn_of_interruption(machine: _Fitted) -> None:
+def warn_of_interruption(machine: Any) -> None:
     """Warn, once for a whole fit, that it was interrupted, and of how much is solved."""
     pairs = getattr(machine, "estimators_", None) if len(machine.classes_) > 2 else None
     if pairs is None:
@@ -112,7 +94,7 @@ def warn_of_interruption(machine: _Fitted) -> None:
 
 
 @contextmanager
-def _limited(machine: _Machine, limit: float | None) -> Iterator[None]:
+def _limited(machine: Any, limit: float | None) -> Iterator[None]:
     """With another limit than the machine was told; None leaves its own."""
     if limit is None:
         yield

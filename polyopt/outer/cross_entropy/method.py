@@ -21,9 +21,9 @@ from formulations.arguments import seconds, whole
 from formulations.clock import interrupted
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.evaluation import Evaluator, require
-from polyopt.outer.cross_entropy.patterns import OutOfTime, PatternScores, Scored
+from polyopt.outer.cross_entropy.patterns import PatternScores, Scored
 from polyopt.outer.cross_entropy.run import Rules, Run, meets
-from polyopt.solvers.clock import Clock
+from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.watch import show
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def cross_entropy_minimize(
     search = _Search(scores, rules, start, clock, progress, lower_bound)
     try:
         search.run(given, restarts + 1, np.random.default_rng(random_state))
-    except OutOfTime:
+    except OutOfTimeError:
         if clock.is_stopped:
             return search.result(Status.INTERRUPTED, "the search was interrupted")
         return search.result(Status.TIME_LIMIT, f"the limit of {time_limit} seconds has passed")
@@ -252,7 +252,7 @@ class _Search:
 
         Raises
         ------
-        OutOfTime
+        OutOfTimeError
             When the limit has passed; what has been found is kept.
         """
         standing = self._scored(given)
@@ -262,8 +262,8 @@ class _Search:
             run = Run(self.rules, self.start, self.lower_bound)
             self.runs.append((run, self.scores.best_value))
             while run.status is None:
-                if self.scores.evaluations and self.clock.is_over:
-                    raise OutOfTime
+                if self.scores.evaluations:
+                    self.clock.check()
                 record = {"restart": float(number), **run.step(self.scores, standing, rng)}
                 self.history.append({**record, "seconds": self.clock.seconds})
                 show(self.history[-1], run.shown)

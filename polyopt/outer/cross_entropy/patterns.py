@@ -14,18 +14,14 @@ import numpy as np
 
 from polyopt.outer.cross_entropy.evaluation import Evaluator, Outcome
 from polyopt.outer.starts import TIE
-from polyopt.solvers.clock import Clock
+from polyopt.solvers.clock import Clock, OutOfTimeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Bits = NDArray[np.bool_]
 
-__all__ = ["OutOfTime", "PatternScores", "Scored", "kth_least", "with_ties"]
-
-
-class OutOfTime(Exception):  # noqa: N818 - no error, but a way out of the middle of an iteration
-    """The time limit has passed between two patterns."""
+__all__ = ["PatternScores", "Scored", "kth_least", "with_ties"]
 
 
 class Scored(NamedTuple):
@@ -115,7 +111,7 @@ class PatternScores:
 
         Raises
         ------
-        OutOfTime
+        OutOfTimeError
             If the limit passes between two evaluations; what has been scored is kept.
         """
         keys = [row.tobytes() for row in np.packbits(patterns, axis=1)]
@@ -204,7 +200,7 @@ class PatternScores:
                 self._note(outcome)
                 # A batch has been paid for when its first outcome comes: it is taken whole.
                 if self._clock.is_over and not self._evaluator.batch:
-                    raise OutOfTime
+                    raise OutOfTimeError
         if ruled_out:
             of_these = np.array([known[key].value for key in rows])
             floor = min(threshold, with_ties(kth_least(of_these, min(elite, len(of_these)))))
