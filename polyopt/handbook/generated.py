@@ -23,7 +23,7 @@ MODULES = (
     "formulations.mixture", "formulations.polyhedral", "formulations.rademacher", "formulations.samples",
     "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
     "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab", "polyopt.large",
-    "polyopt.lab.widget", "polyopt.models.explained",
+    "polyopt.lab.widget", "polyopt.models.explained", "polyopt.models.rules",
     "polyopt.lecture", "polyopt.methods", "polyopt.plots", "polyopt.polytope", "polyopt.report",
     "polyopt.verify", *(["polyopt.dask"] if find_spec("distributed") else []),
 )  # fmt: skip

@@ -256,25 +256,6 @@ class Model:
             raise ValueError(str(error.__cause__ or error)) from None
         return answer(self.transform(X))
 
-    def rules(self, digits: int = 4, max_terms: int | None = None) -> str:
-        """The faces of a polytope machine as text, in the units of the table (two classes).
-
-        Parameters
-        ----------
-        digits : int
-            Significant digits.
-        max_terms : int, optional
-            Terms of each face; by default all.
-
-        Raises
-        ------
-        ValueError
-            A machine without faces or of more than two classes, or a step before it that no table has.
-        """
-        from polyopt.models.rules import Rules
-
-        return "\n".join(Rules.of(self).texts(digits, max_terms))
-
     def to_onnx(self) -> ModelProto:
         """The whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""
         from polyopt.models.onnx import to_onnx

@@ -148,7 +148,7 @@ def _joined(graph: Graph, columns: Columns) -> str:
 
 def _text_columns(model: Piped) -> set[int]:
     """Places of the columns whose categories are texts."""
-    first = model.steps[0][1] if model.steps else None
+    first: Any = model.steps[0][1] if model.steps else None
     if type(first).__name__ == "ColumnTransformer":
         return set(column_texts(first))
     categories = first.categories_ if type(first).__name__ == "OneHotEncoder" else []

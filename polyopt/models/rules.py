@@ -173,6 +173,18 @@ class Rules:
             for polytope, within, beyond in zip(self.polytopes, inside, outside, strict=True)
         ]
 
+    def text(self, digits: int = 4, max_terms: int | None = None) -> str:
+        """All the rules as text.
+
+        Parameters
+        ----------
+        digits : int
+            Significant digits.
+        max_terms : int, optional
+            Terms of each face; by default all.
+        """
+        return "\n".join(self.texts(digits, max_terms))
+
     def to_json(self) -> list[dict[str, Any]]:
         """The rules as JSON has them, one for each polytope, or one for a union."""
         if self.is_union:

@@ -105,9 +105,9 @@ def test_rules_are_in_the_table_s_units(models):
     for model in all_models:
         rules = Rules.of(model)
         assert rules.agreement(frame).share == 1.0
-        assert "age" in model.rules()
+        assert "age" in Rules.of(model).text()
         if name == "plain":
-            assert "job_smith" in model.rules()
+            assert "job_smith" in Rules.of(model).text()
             spread = rules.polytopes[0].spread[model.raw_units.names.index("age")]
             assert spread == pytest.approx(10.0, rel=0.3)
 
@@ -204,4 +204,4 @@ def test_other_steps_are_refused_by_name_and_predict_all_the_same(step, sentence
     model = Model.of(pipeline)
     assert np.array_equal(model.predict(X), pipeline.predict(X))
     with pytest.raises(ValueError, match=sentence):
-        model.rules()
+        Rules.of(model).text()
