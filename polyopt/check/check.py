@@ -124,6 +124,9 @@ class Clock:
             yield item
 
 
+ENDLESS = Clock()
+
+
 def is_number(given: Json) -> bool:
     """True for a whole number of less than 64 bits, "p/q", or "0x1fp-3", which is 31/8."""
     if type(given) is int:
@@ -479,10 +482,10 @@ def digest(rows: list[Cells], m: int, y: list[int]) -> str:
 class Samples:
     """Samples as whole numbers over one denominator; lifted, each ends with a 1."""
 
-    def __init__(self, rows: list[Cells], m: int, lifted: bool, clock: Clock | None = None):
+    def __init__(self, rows: list[Cells], m: int, lifted: bool, clock: Clock = ENDLESS):
         self.den = den = lcm(*{x.as_integer_ratio()[1] for row in rows for x in row.values()})
         self.n, self.m, (place, one) = len(rows), m + lifted, ([m], [den]) if lifted else ([], [])
-        self.clock = clock or Clock()
+        self.clock = clock
         ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in self.clock.each(rows))
         self.rows = [([*row, *place], [p * (den // q) for p, q in own] + one) for row, own in ratios]
         self.columns: dict[int, list[int]] = {}  # of the kernel matrix
@@ -646,13 +649,13 @@ def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fr
 class Program:
     """Features, size and rows: the value of a point, and the bound of multipliers."""
 
-    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int], clock: Clock | None = None):
+    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int], clock: Clock = ENDLESS):
         self.features, self.size, self.y = told["features"], told["size"], y
         self.kind, self.shape = self.features["kind"], self.size["kind"]
         self.faces, self.intercept = told["faces"], told["intercept"]
         by_sample, weighed = self.kind in ("kernel", "expansion"), self.kind != "kernel"
         demand(1 <= self.faces <= (1 if by_sample else MOST_FACES), "the number of faces is out of range")
-        n, self.clock = len(rows), clock or Clock()
+        n, self.clock = len(rows), clock
         self.width = n if by_sample else m + (self.kind == "lifted")
         count = self.faces * (n + self.width) * (len(told["rows"]) + 2)
         demand(count <= MOST_NUMBERS, f"the program has more than {MOST_NUMBERS} multipliers and weights")
@@ -689,12 +692,10 @@ class Program:
         """A vector of the size for each face; they may be one."""
         ends = {"low": "-inf", "high": "inf"}
         told = self.size.get(name, ends.get(name, 0))
-        if type(told) is dict and "faces" in told:
-            demand(len(told["faces"]) == self.faces, f"{name} is not told for each face")
-            found = [vector(part, self.width, name, name in ends) for part in told["faces"]]
-        else:
-            found = [vector(told, self.width, name, name in ends)] * self.faces
-        return found
+        if type(told) is not dict or "faces" not in told:
+            return [vector(told, self.width, name, name in ends)] * self.faces
+        demand(len(told["faces"]) == self.faces, f"{name} is not told for each face")
+        return [vector(part, self.width, name, name in ends) for part in told["faces"]]
 
     def through(self, c: Vector, out: bool) -> tuple[Vector, Fraction]:
         """The scores of coefficients, without b (out), or the pull of betas; and how far they may be off."""
@@ -832,7 +833,7 @@ def doubles(values: Vector, what: str) -> list[float]:
     return [known[value] for value in values]
 
 
-def load_samples(told: Json, path: str, clock: Clock | None = None) -> tuple[list[Cells], int, list[int]]:
+def load_samples(told: Json, path: str, clock: Clock = ENDLESS) -> tuple[list[Cells], int, list[int]]:
     """The samples that a claim is about, as the machine saw them, and their labels -1 and +1."""
     m, runs, labels = told["features"], told["rows"], told["labels"]
     ends = [end for run in runs for end in run]
@@ -854,7 +855,7 @@ def load_samples(told: Json, path: str, clock: Clock | None = None) -> tuple[lis
         samples = from_table(path, target)
     wanted = (k for a, z in runs for k in range(a, z))
     rows, y, at = [], [], next(wanted, None)
-    for i, (cells, label) in enumerate((clock or Clock()).each(samples)):
+    for i, (cells, label) in enumerate(clock.each(samples)):
         demand(len(cells) == m or is_sparse, f"the data have {len(cells)} features, not {m}")
         if i == at:
             rows.append(prepared(cells, m, steps))
@@ -865,10 +866,10 @@ def load_samples(told: Json, path: str, clock: Clock | None = None) -> tuple[lis
     return rows, m, y
 
 
-def check(claim: Json, path: str, say: Callable[[str], None], clock: Clock | None = None) -> None:
+def check(claim: Json, path: str, say: Callable[[str], None], clock: Clock = ENDLESS) -> None:
     """Prove a claim step by step, within the time of the clock if there is one, or raise Refused."""
     try:
-        prove(claim, path, say, clock or Clock())
+        prove(claim, path, say, clock)
     except (Refused, MemoryError):
         raise
     except OSError as error:
