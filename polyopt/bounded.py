@@ -44,16 +44,10 @@ _MORE = 1.02  # what products of roundings add to their sum
 class Bounded:
     """Kernel expansions, prepared for scores in one precision.
 
-    Parameters
-    ----------
-    gram : SampleGram
-        The samples x_j of all expansions, with their kernel: a named one.
-    parts : list of Part
-        Their coefficients; those that no part gives are 0.
-    count : int
-        Number of expansions.
-    dtype : {float32, float64}
-        The precision; float64 is for RBF kernels.
+    gram: the samples x_j of all expansions, with their kernel: a named one.
+    parts: their coefficients; those that no part gives are 0.
+    count: number of expansions.
+    dtype: the precision; float64 is for RBF kernels.
     """
 
     def __init__(self, gram: SampleGram, parts: list[Part], count: int, dtype: DTypeLike):

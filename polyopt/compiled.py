@@ -34,14 +34,9 @@ _Arrays = TypeVar("_Arrays")
 def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
     """Compile as numba's ``njit`` does, without the wrapper for C.
 
-    Parameters
-    ----------
-    function : callable, optional
-        The function; without it, a decorator is returned.
-    cache : bool
-        Whether the machine code is kept on disk, in the first folder that can be written.
-    **options
-        Those of ``numba.njit``.
+    function: the function; without it, a decorator is returned.
+    cache: whether the machine code is kept on disk, in the first folder that can be written.
+    **options: those of ``numba.njit``.
     """
     if function is None:
         return lambda function: njit(function, cache=cache, **options)
@@ -117,10 +112,8 @@ def borrowed(given: _Arrays) -> _Arrays:
     For arrays that the caller keeps. Every look at a field of a tuple and every slice counts up and down,
     atomically, which takes longer than a short loop.
 
-    Parameters
-    ----------
-    given : ndarray, or (named) tuple of ndarrays and numbers
-        Not an array made in the same function, unless that is used after the last look at what this returns.
+    given (named): not an array made in the same function, unless that is used after the last look at what
+        this returns.
     """
     return given
 

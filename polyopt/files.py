@@ -39,15 +39,8 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     link keeps pointing where it did. What is no regular file (a pipe, a terminal, ``/dev/stdout``) is
     written straight, and so is standard output, which is ``-``.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file; one that is there is replaced.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written; the message names it and says why.
+    path: the file; one that is there is replaced.
+    OSError: when the file cannot be written; the message names it and says why.
     """
     with _naming(path):
         if str(path) == STANDARD:
@@ -127,17 +120,9 @@ def _sync_folder(folder: Path) -> None:
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Replace a file's content, as :func:`replacing` does.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    content : bytes
-        The new content.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written; the message names it.
+    path: the file.
+    content: the new content.
+    OSError: when the file cannot be written; the message names it.
     """
     with replacing(path) as stream:
         stream.write(content)
@@ -146,17 +131,9 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """Replace a file's content by a text in UTF-8, as :func:`replacing` does.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    text : str
-        The new content. Bytes of a file's name that were no UTF-8 come back as they were.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written; the message names it.
+    path: the file.
+    text: the new content. Bytes of a file's name that were no UTF-8 come back as they were.
+    OSError: when the file cannot be written; the message names it.
     """
     write_bytes(path, text.encode("utf-8", "surrogateescape"))
 
@@ -164,17 +141,9 @@ def write_text(path: str | Path, text: str) -> None:
 def append_text(path: str | Path, text: str) -> None:
     """Replace a file's content by itself and a text, so that no reader sees half of the text.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file; it is made where there is none.
-    text : str
-        What follows, in UTF-8.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written; the message names it.
+    path: the file; it is made where there is none.
+    text: what follows, in UTF-8.
+    OSError: when the file cannot be written; the message names it.
     """
     before = Path(path).read_bytes() if Path(path).is_file() else b""
     write_bytes(path, before + text.encode())
@@ -186,27 +155,15 @@ def check_target(
 ) -> None:  # fmt: skip
     """Refuse a target that could not be written, before the work for it begins.
 
-    Parameters
-    ----------
-    path : str, Path or None
-        The file to write; None, and ``-`` for standard output, pass.
-    option : str
-        The option that named it, for the message.
-    inputs : iterable of str or Path
-        What is read: none of them may be the target, by whatever link or name. Those that are no files
+    path: the file to write; None, and ``-`` for standard output, pass.
+    option: the option that named it, for the message.
+    inputs: what is read: none of them may be the target, by whatever link or name. Those that are no files
         are passed over.
-    replace_input : bool
-        Whether the target may be one of the inputs after all.
-    is_alone : bool
-        Whether nothing else goes to standard output.
-
-    Raises
-    ------
-    ValueError
-        When the target is a folder or an input, its folder does not exist, or its name is too long; or when
-        it is standard output, to which something else goes.
-    PermissionError
-        When the target or its folder is write-protected.
+    replace_input: whether the target may be one of the inputs after all.
+    is_alone: whether nothing else goes to standard output.
+    ValueError: when the target is a folder or an input, its folder does not exist, or its name is too long;
+        or when it is standard output, to which something else goes.
+    PermissionError: when the target or its folder is write-protected.
     """
     if str(path) == STANDARD and not is_alone:
         raise ValueError(f"{option}: standard output has what is printed; give the name of a file")
@@ -234,19 +191,10 @@ def check_target(
 def check_is_file(path: Path, what: str) -> None:
     """Refuse a path that is no file.
 
-    Parameters
-    ----------
-    path : Path
-        The path.
-    what : str
-        What is read from it, such as ``"model"``.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is nothing.
-    ValueError
-        When it is a folder, a pipe or a device.
+    path: the path.
+    what: what is read from it, such as ``"model"``.
+    FileNotFoundError: when there is nothing.
+    ValueError: when it is a folder, a pipe or a device.
     """
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a {what} is read from a file")
@@ -259,10 +207,7 @@ def check_is_file(path: Path, what: str) -> None:
 def is_writable(folder: Path) -> bool:
     """True if a file can be made in a folder or, if it does not exist, in its first parent that does.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder.
+    folder: the folder.
     """
     there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     try:
@@ -279,10 +224,7 @@ def temporary_folder() -> Path | None:
     What is kept there is trusted, and some of it is run: a folder that is somebody else's, or that others can
     enter, is not taken.
 
-    Returns
-    -------
-    Path or None
-        None where there is none and none can be made.
+    Returns: None where there is none and none can be made.
     """
     try:
         owner = os.getuid() if hasattr(os, "getuid") else None  # Windows has one for each user

@@ -22,10 +22,7 @@ OPSET, _IR = 19, 9
 class Graph:
     """Nodes in the order of their computation. Tensors are known by their names.
 
-    Raises
-    ------
-    ValueError
-        Where the package onnx is not installed.
+    ValueError: where the package onnx is not installed.
     """
 
     def __init__(self) -> None:
@@ -41,14 +38,9 @@ class Graph:
     def input(self, name: str, columns: int, *, text: bool = False) -> str:
         """A matrix that the user gives, of any number of rows.
 
-        Parameters
-        ----------
-        name : str
-            Its name.
-        columns : int
-            Its columns.
-        text : bool
-            Whether it holds texts and not numbers.
+        name: its name.
+        columns: its columns.
+        text: whether it holds texts and not numbers.
         """
         from onnx import TensorProto, helper
 
@@ -59,10 +51,7 @@ class Graph:
     def constant(self, value: ArrayLike) -> str:
         """An array of numbers, truths or texts.
 
-        Parameters
-        ----------
-        value : array_like
-            Floats become float64, and whole numbers int64.
+        value: floats become float64, and whole numbers int64.
         """
         from onnx import TensorProto, helper, numpy_helper
 
@@ -81,14 +70,9 @@ class Graph:
     def op(self, kind: str, *inputs: str, **attributes: int) -> str:
         """One operation with one result.
 
-        Parameters
-        ----------
-        kind : str
-            ONNX's name of it.
-        *inputs : str
-            Tensors.
-        **attributes
-            Its attributes.
+        kind: ONNX's name of it.
+        *inputs: tensors.
+        **attributes: its attributes.
         """
         from onnx import helper
 
@@ -99,12 +83,8 @@ class Graph:
     def affine(self, x: str, W: ArrayLike, b: ArrayLike) -> str:
         """``x W' + b`` for W (K, m) and b (K,).
 
-        Parameters
-        ----------
-        x : str
-            A matrix of m columns.
-        W, b : array_like
-            Coefficients and offsets.
+        x: A matrix of m columns.
+        W, b: coefficients and offsets.
         """
         product = self.op("MatMul", x, self.constant(np.asarray(W, dtype=float).T))
         return self.op("Add", product, self.constant(np.asarray(b, dtype=float)))
@@ -112,14 +92,9 @@ class Graph:
     def indicators(self, column: str, texts: Sequence[str], spellings: Mapping[str, str]) -> str:
         """A column for each text, 1 where the text, or another spelling of it, is the sample's and else 0.
 
-        Parameters
-        ----------
-        column : str
-            A tensor (n, 1) of texts.
-        texts : sequence of str
-            The texts, at least one.
-        spellings : mapping of str to str
-            Other spellings, each with its text.
+        column: A tensor (n, 1) of texts.
+        texts: the texts, at least one.
+        spellings: other spellings, each with its text.
         """
         spelled = [*texts, *(other for other, text in spellings.items() if text in texts)]
         found = self.op(
@@ -133,12 +108,8 @@ class Graph:
     def over_columns(self, kind: str, x: str) -> str:
         """A sum, a maximum or a minimum over the columns, which are one then.
 
-        Parameters
-        ----------
-        kind : str
-            ``"ReduceSum"`` and so on.
-        x : str
-            A matrix.
+        kind: ``"ReduceSum"`` and so on.
+        x: A matrix.
         """
         return self.op(kind, x, self.constant(np.array([1])), keepdims=1)
 
@@ -147,13 +118,9 @@ class Graph:
     ) -> ModelProto:
         """The graph as a model, checked.
 
-        Parameters
-        ----------
-        outputs : mapping of str to tuple
-            Of each output its tensor, its type (``"double"``, ``"int64"``, ``"bool"`` or ``"string"``), and
-            its number of columns; None for a vector.
-        about : mapping of str to str
-            What the model says of itself.
+        outputs: of each output its tensor, its type (``"double"``, ``"int64"``, ``"bool"`` or ``"string"``),
+            and its number of columns; None for a vector.
+        about: what the model says of itself.
         """
         import onnx
         from onnx import TensorProto, helper

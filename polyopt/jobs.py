@@ -29,21 +29,11 @@ def deal(
 
     Tasks that Ctrl-C left out are called here then, with the clock stopped.
 
-    Parameters
-    ----------
-    function : callable
-        Takes a task.
-    tasks : sequence of NamedTuple
-        The tasks.
-    n_jobs : int, optional
-        Calls made at once, as joblib counts.
-    what : str
-        What a task is, for whoever watches, such as ``"pair"``.
-
-    Returns
-    -------
-    list
-        Results, in the order of the tasks.
+    function: takes a task.
+    tasks: the tasks.
+    n_jobs: calls made at once, as joblib counts.
+    what: what a task is, for whoever watches, such as ``"pair"``.
+    Returns: results, in the order of the tasks.
     """
     done = dict(counted(dealt(function, tasks, n_jobs), len(tasks), what))
     return [done[number] if number in done else function(task) for number, task in enumerate(tasks)]
@@ -55,11 +45,6 @@ def dealt(
     """The same, each result with its task's number as it comes, for a caller who counts them.
 
     Ctrl-C stops the current clock, and there are no more results; without a current clock it is the caller's.
-
-    Parameters
-    ----------
-    function, tasks, n_jobs
-        As of :func:`deal`.
     """
     clock = current_clock()
     # The fields of a task are sent apart: Dask's backend sends an array once to all calls that have it.
@@ -86,14 +71,9 @@ def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) 
 
     Of joblib's backends Ray's and ``"multiprocessing"`` cannot.
 
-    Parameters
-    ----------
-    calls : iterable
-        Calls, of :func:`joblib.delayed`.
-    n_jobs : int, optional
-        Calls made at once, as joblib counts.
-    in_order : bool, default=True
-        In the order of the calls, otherwise in that in which they end.
+    calls: calls, of :func:`joblib.delayed`.
+    n_jobs: calls made at once, as joblib counts.
+    in_order: in the order of the calls, otherwise in that in which they end.
     """
     if getattr(get_active_backend()[0], "supports_return_generator", False):
         order = "generator" if in_order else "generator_unordered"
@@ -113,14 +93,9 @@ def share(whole: Clock, number: int, count: int, n_jobs: int | None) -> float | 
 
     What tasks before it have not used is left to those after them.
 
-    Parameters
-    ----------
-    whole : Clock
-        The limit for all of them.
-    number, count : int
-        The number of the task, from 0, and how many there are.
-    n_jobs : int, optional
-        Tasks at once, as joblib counts.
+    whole: the limit for all of them.
+    number, count: the number of the task, from 0, and how many there are.
+    n_jobs: tasks at once, as joblib counts.
     """
     left = whole.left
     if left is None:

@@ -140,10 +140,7 @@ def _by_vectors(
 def _vectors(n_lanes: int, values: Type, columns: Type, W: Type, lanes: Type) -> int:
     """Number of vectors in a row of W.
 
-    Raises
-    ------
-    TypingError
-        A number of lanes that is no multiple of eight, or arrays that vectors cannot walk.
+    TypingError: A number of lanes that is no multiple of eight, or arrays that vectors cannot walk.
     """
     if n_lanes < LANES or n_lanes % LANES:
         raise TypingError(f"n_lanes must be a positive multiple of {LANES}, not {n_lanes}")

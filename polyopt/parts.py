@@ -21,14 +21,9 @@ _POINTS = SAMPLES = 512  # points of a block, and samples of a tile: 1 MB of sin
 class Part(NamedTuple):
     """Samples that lie side by side, and their coefficients in some of the expansions.
 
-    Attributes
-    ----------
-    start, stop : int
-        The samples.
-    columns : ndarray of int, shape (q,)
-        The expansions.
-    coef : ndarray of shape (stop - start, q)
-        The coefficients.
+    start, stop: the samples.
+    columns (q,): the expansions.
+    coef (stop - start, q): the coefficients.
     """
 
     start: int

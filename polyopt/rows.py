@@ -31,18 +31,11 @@ class Rows(NamedTuple):
     Row i has the entries ``values[starts[i] : starts[i + 1]]``. Entry p of it stands in column
     ``columns[p - shared * starts[i]]``: where the rows share their columns, they count from 0.
 
-    Attributes
-    ----------
-    values : ndarray
-        Stored entries: float32, float64 or uint8.
-    columns : ndarray of uint16 or int32
-        Their columns.
-    starts : ndarray of int64, shape (n + 1,)
-        Where each row begins.
-    shared : int
-        1 where all rows have all columns, else 0.
-    width : int
-        m, the number of features.
+    values: stored entries: float32, float64 or uint8.
+    columns: their columns.
+    starts (n + 1,): where each row begins.
+    shared: 1 where all rows have all columns, else 0.
+    width: m, the number of features.
     """
 
     values: NDArray[Any]
@@ -62,10 +55,7 @@ class Rows(NamedTuple):
 def as_rows(X: Matrix) -> Rows:
     """The rows of a matrix; its numbers are copied only where zeros are left out.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, m)
-        Samples of dtype float32, float64 or uint8; others are converted to float64.
+    X (n, m): samples of dtype float32, float64 or uint8; others are converted to float64.
     """
     if X.dtype not in (np.float32, np.float64, np.uint8):
         X = X.astype(np.float64)

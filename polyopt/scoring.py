@@ -32,14 +32,9 @@ _WORTH = 1e7  # multiplications below which bounds save no time
 class Scorer:
     """Kernel expansions, prepared for scoring.
 
-    Parameters
-    ----------
-    gram : SampleGram
-        The samples x_j of all expansions, with their kernel.
-    parts : list of Part
-        Their coefficients; those that no part gives are 0.
-    count : int
-        Number of expansions.
+    gram: the samples x_j of all expansions, with their kernel.
+    parts: their coefficients; those that no part gives are 0.
+    count: number of expansions.
     """
 
     def __init__(self, gram: SampleGram, parts: list[Part], count: int = 1):

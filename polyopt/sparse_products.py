@@ -29,10 +29,7 @@ _ROWS = 16  # samples at the left whose products are written at once
 class SparseRight:
     """The samples at the right, ready for products.
 
-    Parameters
-    ----------
-    samples : CSR of shape (n, m)
-        The samples.
+    samples (n, m): the samples.
     """
 
     def __init__(self, samples: csr_array):

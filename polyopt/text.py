@@ -15,12 +15,8 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 def visible(text: str, keep: str = "") -> str:
     r"""A text whose control characters are written out, such as ``\x1b`` and ``\u202e``.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-    keep : str
-        Characters to leave as they are, such as a line's end in a text of several lines.
+    text: any text.
+    keep: characters to leave as they are, such as a line's end in a text of several lines.
 
     Examples
     --------
@@ -38,12 +34,8 @@ def visible(text: str, keep: str = "") -> str:
 def escape(text: str, quote: bool = True) -> str:
     """A text for an HTML page: markup is escaped, control characters are written out.
 
-    Parameters
-    ----------
-    text : str
-        Any text; the ends of its lines and its tabs stay.
-    quote : bool
-        Whether quotation marks are escaped too.
+    text: any text; the ends of its lines and its tabs stay.
+    quote: whether quotation marks are escaped too.
     """
     return html.escape(visible(text, keep="\n\t"), quote=quote)
 
@@ -51,10 +43,7 @@ def escape(text: str, quote: bool = True) -> str:
 def in_picture(text: str) -> str:
     r"""A text for matplotlib, to which ``$`` would begin a formula and ``_`` a name that no legend shows.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
+    text: any text.
 
     Examples
     --------

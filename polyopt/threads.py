@@ -40,24 +40,12 @@ def run_blocks(
 ) -> list[_Result]:
     """Call a function on every block, on as many threads as there may be.
 
-    Parameters
-    ----------
-    function : callable
-        Takes a block; may write to a part of an array that is this block's alone.
-    blocks : iterable
-        The blocks. What they are must not depend on the number of threads.
-    cost : float
-        Multiplications of all blocks together, roughly; small work starts no threads.
-
-    Returns
-    -------
-    list
-        What the function gave, in the order of the blocks.
-
-    Raises
-    ------
-    BaseException
-        What the function raised, ``KeyboardInterrupt`` too. Blocks not yet begun are left out then.
+    function: takes a block; may write to a part of an array that is this block's alone.
+    blocks: the blocks. What they are must not depend on the number of threads.
+    cost: multiplications of all blocks together, roughly; small work starts no threads.
+    Returns: what the function gave, in the order of the blocks.
+    BaseException: what the function raised, ``KeyboardInterrupt`` too. Blocks not yet begun are left out
+        then.
     """
     todo = deque(enumerate(blocks))
     results: list[Any] = [None] * len(todo)

@@ -36,12 +36,8 @@ def present_features(X: Matrix) -> NDArray[np.bool_]:
 class UsedFeatures(NamedTuple):
     """The features in which a sparse sample has an entry.
 
-    Attributes
-    ----------
-    columns : ndarray of int
-        These features, ascending.
-    m : int
-        Number of all features.
+    columns: these features, ascending.
+    m: number of all features.
     """
 
     columns: NDArray[np.intp]

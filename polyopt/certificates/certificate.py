@@ -294,27 +294,16 @@ def conclude(
 ) -> Certificate:
     """The certificate of these values and residuals: the one place where a claim is made.
 
-    Parameters
-    ----------
-    program : str
-        The program the point belongs to, a minimisation.
-    primal, dual : Ball or float
-        Value of the point and bound on the optimum. Of a ball the safe end is taken: the upper one of the
-        value, the lower one of the bound. A plain number counts as exact.
-    residuals : sequence of Residual
-        Every optimality condition checked.
-    tol : float
-        Relative tolerance of the gap and of every residual.
-    feasible : bool
-        Whether the point keeps its hard rows; otherwise nothing is claimed.
-    reached : Claim
-        What is proven where gap and residuals are within `tol`.
-    scope : str
-        What the bound is a bound on; the program by default.
-    notes : sequence of str
-        Sentences for the reader; those that are empty are left out.
-    stated : float, optional
-        A bound that only a solver states. Where it is attained and the proven one is not, the claim is
+    program: the program the point belongs to, a minimisation.
+    primal, dual: value of the point and bound on the optimum. Of a ball the safe end is taken: the upper one
+        of the value, the lower one of the bound. A plain number counts as exact.
+    residuals: every optimality condition checked.
+    tol: relative tolerance of the gap and of every residual.
+    feasible: whether the point keeps its hard rows; otherwise nothing is claimed.
+    reached: what is proven where gap and residuals are within `tol`.
+    scope: what the bound is a bound on; the program by default.
+    notes: sentences for the reader; those that are empty are left out.
+    stated: A bound that only a solver states. Where it is attained and the proven one is not, the claim is
         ``solvers_word``; where it lies above the value of a feasible point, it is ignored.
     """
     primal, dual = Ball.of(primal), Ball.of(dual)

@@ -43,40 +43,22 @@ _SWEEPS = 5  # over the active samples, between two scans, where they are crowde
 class FaceAscent:
     """The duals of K faces, their multipliers, and how far from optimal they are.
 
-    Parameters
-    ----------
-    rows : Rows
-        Samples, n of them with m features.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    caps : ndarray of shape (n, K)
-        c_ik, the largest value of each multiplier; at positives, of the face that answers. It may be
+    rows: samples, n of them with m features.
+    y (n,): labels -1 and +1.
+    caps (n, K): c_ik, the largest value of each multiplier; at positives, of the face that answers. It may be
         a broadcast (n,), and its columns are then known to be alike.
-    assignment : ndarray of int, shape (n,)
-        The face that answers for each positive; entries of negatives are ignored.
-    scale : float
-        What every entry of the samples counts times.
-    single : bool
-        Whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
-    shrink : bool
-        Whether climbs leave out what rests at its bound.
-    seed : int
-        Of the order of the steps.
+    assignment (n,): the face that answers for each positive; entries of negatives are ignored.
+    scale: what every entry of the samples counts times.
+    single: whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
+    shrink: whether climbs leave out what rests at its bound.
+    seed: of the order of the steps.
 
-    Attributes
-    ----------
-    W : ndarray of shape (K, m+1)
-        The faces, ½ Σ α_ik y_i x̃_i, bias last.
-    alpha : ndarray of shape (n, K)
-        The multipliers, feasible at any time.
-    assignment : ndarray of int, shape (n,)
-        As it stands.
-    scores : ndarray of shape (positives, K)
-        Scores of the positives as of the last scan.
-    passes : float
-        Work done so far, in visits of every sample.
-    active : int
-        Pairs that the last climbs went over.
+    W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
+    alpha (n, K): the multipliers, feasible at any time.
+    assignment (n,): as it stands.
+    scores (positives, K): scores of the positives as of the last scan.
+    passes: work done so far, in visits of every sample.
+    active: pairs that the last climbs went over.
     """
 
     def __init__(
@@ -177,15 +159,10 @@ class FaceAscent:
     def climb(self, tol: float, accuracy: float | None = None, passes: int = _PASSES) -> None:
         """Climb the faces whose gap is above `tol` times their share of the objective.
 
-        Parameters
-        ----------
-        tol : float
-            Relative gap that will do.
-        accuracy : float, optional
-            Largest slope that a climb may leave behind. By default each face's own, which a face
-            lowers from climb to climb for as long as its gap is too large.
-        passes : int
-            Passes over a face's pairs at most.
+        tol: relative gap that will do.
+        accuracy: largest slope that a climb may leave behind. By default each face's own, which a face lowers
+            from climb to climb for as long as its gap is too large.
+        passes: passes over a face's pairs at most.
         """
         values = self.primal  # of the last scan: where a face has changed since, it is open anyway
         gaps = values - self.dual

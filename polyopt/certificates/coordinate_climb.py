@@ -33,27 +33,15 @@ def climb(
 ) -> Vector:
     """Multipliers of the faces of a polytope that come near their optimum, for its bound.
 
-    Parameters
-    ----------
-    X, y
-        Samples (n, m) and labels -1 and +1.
-    costs : array_like of shape (n,) or (n, K)
-        Cost of a sample's slack, on every face or on each.
-    n_faces : int
-        K.
-    assignment : ndarray of int, shape (n,)
-        The face that answers for each positive; entries of negatives are ignored.
-    primal_value : float
-        An upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
-    tol : float
-        Relative gap asked.
-    max_rounds : int
-        Scans of all samples at most.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
-        Feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the optimum.
+    X, y: samples (n, m) and labels -1 and +1.
+    costs (n,) or (n, K): cost of a sample's slack, on every face or on each.
+    n_faces: K.
+    assignment (n,): the face that answers for each positive; entries of negatives are ignored.
+    primal_value: an upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
+    tol: relative gap asked.
+    max_rounds: scans of all samples at most.
+    Returns (n, K): feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the
+        optimum.
     """
     given = np.asarray(costs, dtype=float)
     caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces))

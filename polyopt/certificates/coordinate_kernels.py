@@ -165,30 +165,16 @@ def climb_face(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Climb one face over some of its samples, in place, until no slope is above `accuracy`.
 
-    Parameters
-    ----------
-    values, columns, starts, shared, scale
-        The samples.
-    y, caps, squares, alpha : ndarray, one entry for each of `rows`
-        Labels, caps, squared lengths and multipliers.
-    rows : ndarray of int
-        The samples to climb over.
-    w : ndarray of shape (m + 1,)
-        The face.
-    accuracy : float
-        Largest slope that an ascent direction may still have, in units of the margin.
-    passes : int
-        Passes over the rows at most.
-    shrink : bool
-        Whether to leave out, within this call, what rests at its bound beyond the largest slope of the
+    values, columns, starts, shared, scale: the samples.
+    y, caps, squares, alpha: labels, caps, squared lengths and multipliers.
+    rows: the samples to climb over.
+    w (m + 1,): the face.
+    accuracy: largest slope that an ascent direction may still have, in units of the margin.
+    passes: passes over the rows at most.
+    shrink: whether to leave out, within this call, what rests at its bound beyond the largest slope of the
         pass before; those are looked at again before the climb ends.
-    seed : int
-        Of the order in which the samples are visited.
-
-    Returns
-    -------
-    int
-        Passes made.
+    seed: of the order in which the samples are visited.
+    Returns: passes made.
     """
     n, bias = len(rows), len(w) - 1
     places = np.zeros(n + 1, dtype=np.int64)

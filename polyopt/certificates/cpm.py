@@ -173,20 +173,11 @@ def certify_cpm_search(
 ) -> Certificate:  # fmt: skip
     """Certify what a search over all assignments found.
 
-    Parameters
-    ----------
-    X, y, C, tol, loss, margin
-        As in :func:`certify_cpm`, and as the search had them.
-    found : Solution
-        What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
+    found: what :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
         multipliers and its bound, which is safe from rounding. With loss="max" or margin="worst" what
         :func:`~polyopt.outer.cpm.explicit_global.solve_cpm_explicitly` returned, whose bound is SCIP's.
-
-    Returns
-    -------
-    Certificate
-        ``optimal`` among all assignments if the point attains the bound, ``solvers_word`` if the bound is
-        SCIP's, else ``suboptimal_by``.
+    Returns: ``optimal`` among all assignments if the point attains the bound, ``solvers_word`` if the bound
+        is SCIP's, else ``suboptimal_by``.
     """
     point, certificate = _certified(
         X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], tol=tol,

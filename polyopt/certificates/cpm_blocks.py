@@ -26,21 +26,10 @@ def certify_faces(
 ) -> Certificate:
     """The certificate of all faces for their assignment.
 
-    Parameters
-    ----------
-    halves : sequence of Certificate
-        Of half of each face's program, ½ ‖w‖² + Σ (C_i/2) ξ_i.
-    assignment : Residual
-        By how much a positive's hinge would fall on another face, at most.
-    tol : float
-        Relative tolerance of the gap and of every residual.
-    notes : sequence of str
-        Sentences for the reader.
-
-    Returns
-    -------
-    Certificate
-        As of :func:`polyopt.certificates.cpm.certify_cpm`, but that it cannot be saved.
+    halves: of half of each face's program, ½ ‖w‖² + Σ (C_i/2) ξ_i.
+    assignment: by how much a positive's hinge would fall on another face, at most.
+    tol: relative tolerance of the gap and of every residual.
+    notes: sentences for the reader.
     """
     # Their values are safe from rounding; what is added here rounds again, and knows it.
     primal = 2.0 * Ball(np.array([half.primal_value for half in halves])).sum()

@@ -59,19 +59,10 @@ class Multipliers(NamedTuple):
 def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
     """What multipliers, cut to their box, gain, and ½ Σ α_ik y_i x̃_i, entries of the samples as they stand.
 
-    Parameters
-    ----------
-    block : Weighed
-        The samples.
-    given : Multipliers
-        The multipliers; of a pair that is there twice the last counts.
-    n_faces : int
-        K.
-
-    Returns
-    -------
-    Tally
-        ``gain`` (K,) and ``pulled`` (m+1, K), as balls.
+    block: the samples.
+    given: the multipliers; of a pair that is there twice the last counts.
+    n_faces: K.
+    Returns: ``gain`` (K,) and ``pulled`` (m+1, K), as balls.
     """
     m = block.X.shape[1]
     sums = {"gain": Ball(np.zeros(n_faces)), "pulled": Ball(np.zeros((m + 1, n_faces)))}
@@ -93,12 +84,8 @@ def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
 def faces_of(met: Tally, scale: float) -> tuple[Ball, Vector]:
     """The faces ½ Σ α_ik y_i x̃_i, entries of the samples counting `scale` times: as a ball, and (K, m+1).
 
-    Parameters
-    ----------
-    met : Tally
-        Of :func:`pull`, of all blocks together.
-    scale : float
-        What every entry counts times.
+    met: of :func:`pull`, of all blocks together.
+    scale: what every entry counts times.
     """
     pulled: Ball = met.sums["pulled"]
     scales = np.full((len(pulled.mid), 1), scale)
@@ -110,21 +97,11 @@ def faces_of(met: Tally, scale: float) -> tuple[Ball, Vector]:
 def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: float) -> Tally:
     """What the samples pay at faces, and how far these and the multipliers are from every condition.
 
-    Parameters
-    ----------
-    block, given
-        As of :func:`pull`.
-    W : ndarray of shape (K, m+1)
-        The faces, the bias of each last.
-    scale : float
-        What every entry of the samples counts times.
-    least : float
-        The fall of a hinge from which on a sample outside would rather be on another face.
-
-    Returns
-    -------
-    Tally
-        As of :meth:`polyopt.large.faces.FacesBlock.weigh`, and what every face is ``paid`` (K,), as a ball.
+    W (K, m+1): the faces, the bias of each last.
+    scale: what every entry of the samples counts times.
+    least: the fall of a hinge from which on a sample outside would rather be on another face.
+    Returns: as of :meth:`polyopt.large.faces.FacesBlock.weigh`, and what every face is ``paid`` (K,), as a
+        ball.
     """
     K, n = len(W), block.X.shape[0]
     V = np.column_stack([scale * W[:, :-1], W[:, -1]])
@@ -196,18 +173,11 @@ def _largest(k: int) -> str:
 def halves_of(gained: Tally, met: Tally, W: Vector, scale: float, tol: float) -> list[Certificate]:
     """The certificates of half of each face's program.
 
-    Parameters
-    ----------
-    gained : Tally
-        Of :func:`pull`.
-    met : Tally
-        Of :func:`weigh`, at W.
-    W : ndarray of shape (K, m+1)
-        The faces.
-    scale : float
-        What every entry of the samples counts times.
-    tol : float
-        Relative tolerance of the gap and of every residual.
+    gained: of :func:`pull`.
+    met: of :func:`weigh`, at W.
+    W (K, m+1): the faces.
+    scale: what every entry of the samples counts times.
+    tol: relative tolerance of the gap and of every residual.
     """
     implied, _ = faces_of(gained, scale)
     gain: Ball = gained.sums["gain"]

@@ -27,15 +27,7 @@ def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **given: Any) ->
     The program of :mod:`formulations.cpm` for this assignment is convex, so its optimum can be attained,
     whether samples would gain by another face or not: a note says whether any would.
 
-    Parameters
-    ----------
-    X, y, C, **given
-        As of :func:`polyopt.certificates.cpm.certify_cpm`, `assignment` among them.
-
-    Returns
-    -------
-    Certificate
-        ``optimal`` for this assignment where its bound is attained, else ``suboptimal_by``.
+    Returns: ``optimal`` for this assignment where its bound is attained, else ``suboptimal_by``.
     """
     whole = certify_cpm(X, y, C, **given)
     moving = [one for one in whole.residuals if one.row == "assignment"]

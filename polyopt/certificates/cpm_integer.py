@@ -59,41 +59,20 @@ def certify_cpm_integer(
 ) -> Certificate:
     """Certify faces δ_k (p_k·x − θ_k) of whole p_k against the real ones of the same assignment; loss="sum".
 
-    Parameters
-    ----------
-    X : array_like or CSR of shape (n, m)
-        The training data.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    integers : array_like of shape (K, m)
-        The numbers p.
-    scales, thresholds : array_like of shape (K,)
-        δ, positive, and θ.
-    largest : int
-        M: a number beyond −M to M, or one that is not whole, is not feasible.
-    alpha : array_like of shape (n, K)
-        Multipliers of the real program's margin rows.
-    assignment : array_like of int, shape (n,), optional
-        The face of each positive. By default the best for the faces.
-    max_features : int, optional
-        Features of each face at most.
-    trees : sequence of array_like, optional
-        With `max_features`, as of :func:`polyopt.certificates.cpm_subset.certify_cpm_subset`.
-    tol : float
-        Relative tolerance.
-
-    Returns
-    -------
-    Certificate
-        ``suboptimal_by`` what whole numbers can have cost at most, for this assignment; where that is within
-        `tol`, ``stationary``, or with one face ``optimal``. ``none`` for numbers that are not allowed.
-
-    Raises
-    ------
-    ValueError
-        Anything given that is not finite, real and of its shape.
+    X (n, m): the training data.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack, per sample.
+    integers (K, m): the numbers p.
+    scales, thresholds (K,): δ, positive, and θ.
+    largest: M: a number beyond −M to M, or one that is not whole, is not feasible.
+    alpha (n, K): multipliers of the real program's margin rows.
+    assignment (n,): the face of each positive. By default the best for the faces.
+    max_features: features of each face at most.
+    trees: with `max_features`, as of :func:`polyopt.certificates.cpm_subset.certify_cpm_subset`.
+    tol: relative tolerance.
+    Returns: ``suboptimal_by`` what whole numbers can have cost at most, for this assignment; where that is
+        within `tol`, ``stationary``, or with one face ``optimal``. ``none`` for numbers that are not allowed.
+    ValueError: anything given that is not finite, real and of its shape.
     """
     X, y = as_data(X, y)
     tol, M, s = tolerance(tol), whole("largest", largest), whole_or_none("max_features", max_features)

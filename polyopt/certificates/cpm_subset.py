@@ -68,40 +68,21 @@ def certify_cpm_subset(
 ) -> Certificate:
     """Certify faces of at most s features each, among all such faces for their assignment; loss="sum".
 
-    Parameters
-    ----------
-    X : array_like or CSR of shape (n, m)
-        The training data.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    W : array_like of shape (K, m+1)
-        Faces, the bias last. A face of more than `max_features` features is not feasible.
-    max_features : int
-        s, at least 1.
-    alpha : array_like of shape (n, K), optional
-        Multipliers of the margin rows of each face with its own features alone.
-    assignment : array_like of int, shape (n,), optional
-        The face of each positive; the entries of negatives are ignored. By default the best for W.
-    trees : sequence of array_like, optional
-        A search tree for each face, as :meth:`polyopt.certificates.subset_tree.SubsetTree.table` has it.
-    tol : float
-        Relative tolerance for the gap and for every residual.
-    max_iter : int
-        Ascent steps spent on the bound of each face without trees.
-
-    Returns
-    -------
-    Certificate
-        ``stationary`` if the faces cost no more than any of so few features for this assignment, and the
-        assignment is the best for them, within `tol`; with one face ``optimal``. Otherwise
-        ``suboptimal_by``, within the fixed assignment.
-
-    Raises
-    ------
-    ValueError
-        Anything given that is not finite, real and of its shape.
+    X (n, m): the training data.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack, per sample.
+    W (K, m+1): faces, the bias last. A face of more than `max_features` features is not feasible.
+    max_features: s, at least 1.
+    alpha (n, K): multipliers of the margin rows of each face with its own features alone.
+    assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
+        W.
+    trees: A search tree for each face, as :meth:`polyopt.certificates.subset_tree.SubsetTree.table` has it.
+    tol: relative tolerance for the gap and for every residual.
+    max_iter: ascent steps spent on the bound of each face without trees.
+    Returns: ``stationary`` if the faces cost no more than any of so few features for this assignment, and the
+        assignment is the best for them, within `tol`; with one face ``optimal``. Otherwise ``suboptimal_by``,
+        within the fixed assignment.
+    ValueError: anything given that is not finite, real and of its shape.
     """
     X, y = as_data(X, y)
     whole("max_features", max_features)
@@ -139,16 +120,10 @@ def bound_of_few(
 ) -> list[float]:
     """What each face costs at least, of all with at most s features, for its assignment.
 
-    Parameters
-    ----------
-    point : CpmPoint
-        The samples and the assignment; its multipliers, if any, are those of faces with few features.
-    s : int
-        Features at most.
-    trees : sequence of array_like or None
-        A search tree for each face; without, the root alone.
-    max_iter : int
-        Ascent steps for a root.
+    point: the samples and the assignment; its multipliers, if any, are those of faces with few features.
+    s: features at most.
+    trees: A search tree for each face; without, the root alone.
+    max_iter: ascent steps for a root.
     """
     K, m = len(point.W), point.geometry.X.shape[1] - 1
     proven = _checked_trees(trees, K, m)

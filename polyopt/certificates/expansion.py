@@ -29,19 +29,11 @@ _TINY = 2.0**-1000  # more than all the underflows of an inner product lose
 def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
     """Multipliers of the margin rows near `u` that are feasible over the real numbers.
 
-    Parameters
-    ----------
-    u : ndarray of shape (n,)
-        Any numbers; they are clipped to their caps, and those of the heavier class shrunk.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    caps : ndarray of shape (n,)
-        Largest multipliers, not negative.
-
-    Returns
-    -------
-    Ball of shape (n,)
-        Around real numbers with 0 ≤ u ≤ caps and Σ y_i u_i = 0, exactly. Its numbers are never negative.
+    u (n,): any numbers; they are clipped to their caps, and those of the heavier class shrunk.
+    y (n,): labels -1 and +1.
+    caps (n,): largest multipliers, not negative.
+    Returns (n,): around real numbers with 0 ≤ u ≤ caps and Σ y_i u_i = 0, exactly. Its numbers are never
+        negative.
     """
     clipped = np.clip(u, 0.0, caps)
     positive = y > 0
@@ -61,14 +53,9 @@ def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
 def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
     """The rates Σ_i A_ij u_i, computed from entries rounded once or twice, with their radius.
 
-    Parameters
-    ----------
-    computed : ndarray of shape (p,)
-        The inner products with ``u.mid``, in whatever order they were added up.
-    sizes, errors : ndarray of shape (p,)
-        Of the columns of A, as of :func:`formulations.l0_data.column_sizes`.
-    u : Ball of shape (n,)
-        Multipliers.
+    computed (p,): the inner products with ``u.mid``, in whatever order they were added up.
+    sizes, errors (p,): of the columns of A, as of :func:`formulations.l0_data.column_sizes`.
+    u (n,): multipliers.
     """
     n = len(u.mid)
     total, carried = float(np.abs(u.mid).sum()), float(u.rad.sum())
@@ -79,16 +66,10 @@ def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
 def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:
     """The outputs K c + b.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, p)
-        The kernel matrix.
-    coefficients : ndarray of shape (p,)
-        c, with its signs.
-    b : float
-        Intercept.
-    entry_error : float or array_like that broadcasts to (n, p)
-        How far the entries of K may be from those that are meant.
+    K (n, p): the kernel matrix.
+    coefficients (p,): c, with its signs.
+    b: intercept.
+    entry_error (n, p): how far the entries of K may be from those that are meant.
     """
     used = np.flatnonzero(coefficients)
     if not used.size:
@@ -105,12 +86,8 @@ def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 
 def loss(f: Ball, y: Vector, costs: Vector) -> Ball:
     """The loss Σ_i c_i [1 − y_i f_i]_+ .
 
-    Parameters
-    ----------
-    f : Ball of shape (n,)
-        Outputs.
-    y, costs : ndarray of shape (n,)
-        Labels -1 and +1, and what a unit of slack costs.
+    f (n,): outputs.
+    y, costs (n,): labels -1 and +1, and what a unit of slack costs.
     """
     margins = Ball(y * f.mid, f.rad)
     # What is exactly beyond the margin costs nothing at all, so that an optimum of 0 can be proven.

@@ -35,18 +35,11 @@ def bound_of(
 ) -> Ball:
     """The best dual value at the multipliers made feasible: as they are, balanced, or 0.
 
-    Parameters
-    ----------
-    X, y
-        Samples (n, m) and labels (n,).
-    M : ndarray of shape (n, K)
-        Multipliers.
-    free : ndarray of bool, shape (n, K)
-        Which of them have room to move.
-    clip : callable
-        Makes multipliers keep within their caps.
-    box : FaceBox
-        Faces and their box.
+    X, y: samples (n, m) and labels (n,).
+    M (n, K): multipliers.
+    free (n, K): which of them have room to move.
+    clip: makes multipliers keep within their caps.
+    box: faces and their box.
     """
     best, feasible, lifted = Ball(0.0), clip(M), lift(X)
     for candidate in (feasible, clip(balanced(X, y, feasible, free, box))):

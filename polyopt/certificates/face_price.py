@@ -57,19 +57,10 @@ def price_of(penalty: FacePenalty, W: Vector) -> Ball:
 def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None) -> Ball:
     """Squares of what is left of some pulls.
 
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The price.
-    pulled : Ball of shape (m+1, K)
-        The pulls, a column for each face.
-    held : ndarray of shape (K, m), optional
-        q, of length τ at most in each group, in place of the best one for the sum of all squares.
-
-    Returns
-    -------
-    Ball
-        The sum of all squares, a number; with `held`, that of each face, shape (K,).
+    penalty: the price.
+    pulled (m+1, K): the pulls, a column for each face.
+    held (K, m): q, of length τ at most in each group, in place of the best one for the sum of all squares.
+    Returns: the sum of all squares, a number; with `held`, that of each face, shape (K,).
     """
     faces, bias = pulled[:-1], pulled[-1]
     cut = cut_sizes(penalty, faces if held is None else faces - held.T)

@@ -53,25 +53,16 @@ def certify_blocks(
 
     The certificate is that of :func:`polyopt.certificates.hinge.certify_hinge`, but cannot be saved.
 
-    Parameters
-    ----------
-    name : str
-        Name of the program in the certificate.
-    ask : callable
-        Takes the name of a method of :class:`~polyopt.certificates.hinge_slices.Slices` with its arguments,
+    name: name of the program in the certificate.
+    ask: takes the name of a method of :class:`~polyopt.certificates.hinge_slices.Slices` with its arguments,
         multipliers left out, and returns the answers of all blocks, in order.
-    rows : Families
-        The families of rows of some samples: their names, kinks and kinds are those of all.
-    v, b
-        The normal vector w (m,), and the intercept for samples as they are.
-    centre : ndarray of shape (m,) or None
-        The point that dense samples are taken from; None for sparse ones.
-    D : float, optional
-        The Sigma-SVM's share, within [0, 1].
-    intercept : bool
-        Whether the intercept is free; else v (m+1,) has it as its last weight, b is 0, and `centre` None.
-    tol : float
-        Relative tolerance of the gap and of every residual.
+    rows: the families of rows of some samples: their names, kinks and kinds are those of all.
+    v, b: the normal vector w (m,), and the intercept for samples as they are.
+    centre (m,): the point that dense samples are taken from; None for sparse ones.
+    D: the Sigma-SVM's share, within [0, 1].
+    intercept: whether the intercept is free; else v (m+1,) has it as its last weight, b is 0, and `centre`
+        None.
+    tol: relative tolerance of the gap and of every residual.
     """
     v = real_array("w", v)
     return _Blocks(name, ask, rows, v, centre, D, intercept).certificate(b, tolerance(tol))

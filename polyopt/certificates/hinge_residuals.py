@@ -28,10 +28,7 @@ _HIDES = 1e-9  # rounding of an output from which on it may hide that a row is b
 def primal_violations(program: HingeProgram, f: Ball) -> Iterator[tuple[str, Vector, float]]:
     """Hard rows only, at what the outputs may be: slacks are recomputed, so rows with slack hold.
 
-    Yields
-    ------
-    tuple
-        Name of the row, violations (n,), and the size of an output there.
+    Yields: name of the row, violations (n,), and the size of an output there.
     """
     for family in program.rows:
         hard = np.isinf(family.cap)
@@ -61,10 +58,7 @@ def complementarity_violations(
 ) -> Iterator[tuple[str, Vector, float]]:
     """Products of multiplier and slack of each row; together they add up to the gap.
 
-    Yields
-    ------
-    tuple
-        Name of the row, sizes of the products (n,), and the size of an output there.
+    Yields: name of the row, sizes of the products (n,), and the size of an output there.
     """
     for family, mu in zip(program.rows, Z, strict=True):
         room = family.room(f)

@@ -40,20 +40,11 @@ _LEAVES = "The bound is the least of the branch-and-bound leaves', each evaluate
 def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     """The cut that multipliers prove: L(σ) ≥ constant − slopes·σ for every pattern σ.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    u : ndarray of shape (n,)
-        Multipliers of the margin rows, of any pattern's program; repaired where they are not feasible.
-
-    Returns
-    -------
-    constant : Ball
-        Σ u.
-    slopes : Ball of shape (p,)
-        The q_j above, never negative. The cut holds with the constant's lower end and the upper ends of the
-        slopes.
+    data: the problem.
+    u (n,): multipliers of the margin rows, of any pattern's program; repaired where they are not feasible.
+    Returns constant: σ u.
+    Returns slopes (p,): the q_j above, never negative. The cut holds with the constant's lower end and the
+        upper ends of the slopes.
     """
     feasible = expansion.balanced(u, data.y, data.weights)
     rates = expansion.rates(data.rates(feasible.mid), *data.column_sizes, feasible)
@@ -127,17 +118,10 @@ def certify_l0_data(
 ) -> Certificate:  # fmt: skip
     """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    alpha, b, u, v, tol
-        As of :func:`certify_l0`.
-    searched : float, optional
-        The bound on every score that :func:`polyopt.solvers.l0.tree.solve_l0_tree` proved. No caller's
+    data: the problem.
+    searched: the bound on every score that :func:`polyopt.solvers.l0.tree.solve_l0_tree` proved. No caller's
         number: each leaf of it was evaluated as the bounds here are.
-    stated : float, optional
-        A bound that an integer solver states.
+    stated: A bound that an integer solver states.
     """
     tol = tolerance(tol)
     given = real_array("alpha", alpha, data.centres.shape)

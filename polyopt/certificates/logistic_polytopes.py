@@ -54,16 +54,10 @@ _SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the maxima by which ties share 
 class _Prices(NamedTuple):
     """What weights cost, and which may be what.
 
-    Attributes
-    ----------
-    rho, eta : float
-        The ridges.
-    penalty : FacePenalty
-        Prices, and the signs of faces of class +1.
-    free : ndarray of bool, shape (K, m+1)
-        Which entries may differ from 0.
-    classes : ndarray of shape (K,)
-        The class of every face.
+    rho, eta: the ridges.
+    penalty: prices, and the signs of faces of class +1.
+    free (K, m+1): which entries may differ from 0.
+    classes (K,): the class of every face.
     """
 
     rho: float

@@ -251,12 +251,8 @@ def _state_pc_slp(X: Matrix, y: Vector, costs: Vector, box: FaceBox, own: Vector
 def hinges_of(X: Matrix, y: Vector, W: Vector) -> Ball:
     """[1 − y_i W_k·x̃_i]_+, shape (n, K).
 
-    Parameters
-    ----------
-    X, y
-        Samples (n, m) and labels (n,).
-    W : ndarray of shape (K, m+1)
-        Faces.
+    X, y: samples (n, m) and labels (n,).
+    W (K, m+1): faces.
     """
     return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
@@ -289,14 +285,9 @@ def _assignment(
 def gains_elsewhere(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
     """By how much a negative's hinge would fall at its best face; nothing to choose with one face.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    hinge : ndarray of shape (n, K)
-        The hinges.
-    chosen : ndarray of int, shape (n,)
-        The face of each negative.
+    y (n,): labels.
+    hinge (n, K): the hinges.
+    chosen (n,): the face of each negative.
     """
     if hinge.shape[1] == 1:
         return []

@@ -44,28 +44,13 @@ def certify_projection(
 ) -> Certificate:  # fmt: skip
     """Certify the nearest point of {z : W z + b ≤ 0}, or that there is none.
 
-    Parameters
-    ----------
-    x, W, b, spread, low, high, held
-        As in :func:`polyopt.polytope.projection.project`.
-    z : array_like of shape (m,), optional
-        The point; None where there is said to be none.
-    face : array_like of shape (K,)
-        Multipliers of the faces; negative ones count as 0. Without a point, a ray of them.
-    tol : float
-        Relative tolerance, between 0 and 1.
-
-    Returns
-    -------
-    Certificate
-        In halves of squared distances. ``infeasible`` only where the ray excludes every point whatever; where
-        it excludes those within some distance, the bound is that, and nothing else is claimed.
-
-    Raises
-    ------
-    ValueError
-        Arrays that do not fit each other, numbers that are not finite, a spread that is not positive, or a
-        tolerance out of its range.
+    z (m,): the point; None where there is said to be none.
+    face (K,): multipliers of the faces; negative ones count as 0. Without a point, a ray of them.
+    tol: relative tolerance, between 0 and 1.
+    Returns: in halves of squared distances. ``infeasible`` only where the ray excludes every point whatever;
+        where it excludes those within some distance, the bound is that, and nothing else is claimed.
+    ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
+        or a tolerance out of its range.
     """
     tol, point = tolerance(tol), real_array("x", x)
     m = len(point)
@@ -104,18 +89,10 @@ def certify_projection(
 def certify_nearest(found: Nearest, tol: float = 1e-9) -> Certificate:
     """Certify the nearest point of a region: every case and choice has a bound of its own, and counts.
 
-    Parameters
-    ----------
-    found : Nearest
-        What :func:`polyopt.polytope.nearest.nearest` gave: its point, and for every part of the region that
-        its search left open, solved or found empty the multipliers that bound it.
-    tol : float
-        Relative tolerance, between 0 and 1.
-
-    Returns
-    -------
-    Certificate
-        Of the projection on the rows that the point answers, its bound the least of all parts.
+    found: what :func:`polyopt.polytope.nearest.nearest` gave: its point, and for every part of the region
+        that its search left open, solved or found empty the multipliers that bound it.
+    tol: relative tolerance, between 0 and 1.
+    Returns: of the projection on the rows that the point answers, its bound the least of all parts.
     """
     bounds = []
     for part in found.parts:

@@ -44,10 +44,7 @@ _ROWS = 512  # rows of a long sum that are added up before the sums are
 def gamma(k: int) -> float:
     """γ_k = k u / (1 − k u), the relative error of k rounded operations in a row.
 
-    Parameters
-    ----------
-    k : int
-        Number of operations, below 2^50.
+    k: number of operations, below 2^50.
     """
     return k * UNIT / (1.0 - k * UNIT)
 
@@ -201,14 +198,9 @@ class Ball:
 def product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
     """``(X - shift) v`` for an exact matrix.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        The matrix; its entries count as exact.
-    v : Ball or array_like of shape (m,) or (m, k)
-        A vector, or several as columns.
-    shift : ndarray of shape (m,), optional
-        What to take from every row of a dense matrix first; it counts as exact too.
+    X (n, m): the matrix; its entries count as exact.
+    v (m,) or (m, k): A vector, or several as columns.
+    shift (m,): what to take from every row of a dense matrix first; it counts as exact too.
     """
     v = Ball.of(v)
     mid, rad = np.empty((X.shape[0], *v.mid.shape[1:])), np.empty((X.shape[0], *v.mid.shape[1:]))
@@ -222,12 +214,7 @@ def product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball
 def transposed_product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
     """``(X - shift)' v`` for an exact matrix; the sum over samples is added up in two stages.
 
-    Parameters
-    ----------
-    X, shift
-        As in :func:`product`.
-    v : Ball or array_like of shape (n,) or (n, k)
-        A vector, or several as columns.
+    v (n,) or (n, k): A vector, or several as columns.
     """
     v = Ball.of(v)
     shape = (X.shape[1], *v.mid.shape[1:])
@@ -246,14 +233,9 @@ def transposed_product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = No
 def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
     """A bound on the least value of a strongly convex function, f − ‖∇f‖²/(2ρ), or 0 if that is less.
 
-    Parameters
-    ----------
-    value : Ball
-        f at some point; the function is never below 0.
-    gradient : Ball
-        Its gradient there.
-    modulus : float
-        ρ, positive: f less ρ/2 times the squared norm is convex.
+    value: f at some point; the function is never below 0.
+    gradient: its gradient there.
+    modulus: ρ, positive: f less ρ/2 times the squared norm is convex.
     """
     square = Ball(gradient.size).square_sum()
     lost = float(square.upper / modulus)
@@ -264,12 +246,8 @@ def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
 def largest_bound(bounds: Sequence[Ball], searched: float | None) -> tuple[Ball, bool]:
     """The largest of some lower bounds on what is at least 0, and whether a search has found it.
 
-    Parameters
-    ----------
-    bounds : sequence of Ball
-        Of the optimum.
-    searched : float or None
-        The bound of a search, where there was one.
+    bounds: of the optimum.
+    searched: the bound of a search, where there was one.
     """
     every = [*bounds, *([] if searched is None else [Ball(searched)])]
     best = max((*every, Ball(0.0)), key=lambda one: float(np.nan_to_num(one.lower, nan=-np.inf)))

@@ -58,23 +58,13 @@ _NEAR = 1e-8  # weight of the unit matrix after those
 class ShrunkAscent:
     """Multipliers of K faces, how far from optimal they are, and the faces that they imply.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples, float64.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    caps : ndarray of shape (n, K)
-        c_ik, the largest value of each multiplier.
-    penalty : FacePenalty
-        The price.
+    X (n, m): samples, float64.
+    y (n,): labels -1 and +1.
+    caps (n, K): c_ik, the largest value of each multiplier.
+    penalty: the price.
 
-    Attributes
-    ----------
-    alpha, V, W, scores : ndarray of shape (n, K), (K, m+1), (K, m+1), (n, K)
-        Multipliers, pulls, faces and the samples' scores at them.
-    steps : int
-        Newton steps made.
+    alpha, V, W, scores (n, K): multipliers, pulls, faces and the samples' scores at them.
+    steps: Newton steps made.
     """
 
     def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty):

@@ -48,19 +48,10 @@ _EDGE = 1e-14  # share of a box at which a number counts as within it
 class CentralPath:
     """The variables of the equations; arrays of faces are (K, m+1) or without biases (K, m).
 
-    Parameters
-    ----------
-    X, y, caps, penalty
-        As of :class:`polyopt.certificates.shrunk_ascent.ShrunkAscent`.
-    near : ndarray of shape (K, m+1), optional
-        Faces to begin near; by default the middle of all boxes.
+    near (K, m+1): faces to begin near; by default the middle of all boxes.
 
-    Attributes
-    ----------
-    best : ndarray of shape (n, K)
-        Multipliers within their caps, whose bound is the best so far.
-    near : ndarray of shape (K, m+1)
-        The first faces within one per cent of the optimum, or the last ones.
+    best (n, K): multipliers within their caps, whose bound is the best so far.
+    near (K, m+1): the first faces within one per cent of the optimum, or the last ones.
     """
 
     def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, near: Vector | None = None):
@@ -95,14 +86,9 @@ class CentralPath:
     def follow(self, enough: float, most: int, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Go on along the path; whether the faces at hand are within a relative gap of their bound.
 
-        Parameters
-        ----------
-        enough : float
-            That gap, with which it ends.
-        most : int
-            Steps at most.
-        is_over : callable
-            Whether to end early.
+        enough: that gap, with which it ends.
+        most: steps at most.
+        is_over: whether to end early.
         """
         gap = np.inf
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

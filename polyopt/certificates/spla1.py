@@ -65,14 +65,8 @@ def _cells_at(
 ) -> _Cells:  # fmt: skip
     """The cells given, or those of W, and how many samples are in another cell of W.
 
-    Parameters
-    ----------
-    X, y, W, positives, assignment, tol
-        As of :func:`certify_spla1`, checked but for the assignment.
-    single : bool
-        Whether there can be one face alone.
-    loss : callable
-        The loss with every sample in its cell of W.
+    single: whether there can be one face alone.
+    loss: the loss with every sample in its cell of W.
     """
     s = scores(X, W)
     chosen: NDArray[np.int64] = np.argmin(s, axis=1)

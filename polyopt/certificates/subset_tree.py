@@ -37,16 +37,11 @@ _LEAD = 4  # columns of the table before those of w
 class SubsetTree:
     """For each node the feature that it branches on, its children, and a point that its multipliers are of.
 
-    Attributes
-    ----------
-    feature : ndarray of int, shape (nodes,)
-        -1 at a leaf. The first node is the root.
-    without, within : ndarray of int, shape (nodes,)
-        The child where that feature is out, and the one where it is in, both behind their parent.
-    w : ndarray of shape (nodes, m+1)
-        Points, the bias last,
-    eps : ndarray of shape (nodes,)
-        and their ε, positive: α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
+    feature (nodes,): -1 at a leaf. The first node is the root.
+    without, within (nodes,): the child where that feature is out, and the one where it is in, both behind
+        their parent.
+    w (nodes, m+1): points, the bias last,
+    eps (nodes,): and their ε, positive: α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
     """
 
     feature: NDArray[np.int64]
@@ -63,19 +58,10 @@ class SubsetTree:
     def of(cls, name: str, table: ArrayLike, m: int) -> Self:
         """The tree of such an array, checked.
 
-        Parameters
-        ----------
-        name : str
-            What the caller calls it.
-        table : array_like of shape (nodes, m + 5)
-            The array.
-        m : int
-            Features.
-
-        Raises
-        ------
-        ValueError
-            Another shape, numbers that are not finite, or nodes that are no tree of these features.
+        name: what the caller calls it.
+        table (nodes, m + 5): the array.
+        m: features.
+        ValueError: another shape, numbers that are not finite, or nodes that are no tree of these features.
         """
         found = real_array(name, table)
         columns = m + 1 + _LEAD
@@ -94,16 +80,10 @@ class SubsetTree:
 def bound_of_subsets(alpha: Vector, v: Ball, s: int, inside: Bits, out: Bits) -> float:
     """The bound at α on every face that has these features in and those out; -inf where it is no number.
 
-    Parameters
-    ----------
-    alpha : ndarray of shape (n,)
-        Multipliers within their caps.
-    v : Ball of shape (m+1,)
-        Σ α_i y_i x̃_i.
-    s : int
-        Features at most.
-    inside, out : ndarray of bool, shape (m,)
-        The node.
+    alpha (n,): multipliers within their caps.
+    v (m+1,): σ α_i y_i x̃_i.
+    s: features at most.
+    inside, out (m,): the node.
     """
     sizes = v.size
     left = min(s - int(inside.sum()), int((~(inside | out)).sum()))
@@ -119,18 +99,11 @@ def bound_of_subsets(alpha: Vector, v: Ball, s: int, inside: Bits, out: Bits) ->
 def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alpha: Vector | None) -> float:
     """What every face of at most s features costs at least, 0 or more.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m+1)
-        Samples with a 1 behind each.
-    y, c : ndarray of shape (n,)
-        Labels, and costs, 0 where another face answers.
-    s : int
-        Features at most.
-    tree : SubsetTree
-        The tree.
-    alpha : ndarray of shape (n,), optional
-        Further multipliers, clipped to their caps; every node may use them.
+    X (n, m+1): samples with a 1 behind each.
+    y, c (n,): labels, and costs, 0 where another face answers.
+    s: features at most.
+    tree: the tree.
+    alpha (n,): further multipliers, clipped to their caps; every node may use them.
     """
     m, signed = X.shape[1] - 1, np.asarray(y)[:, None]
     given = None if alpha is None else np.clip(alpha, 0.0, c)

@@ -32,10 +32,7 @@ _CELLS, _KEPT = 20_000_000, 8_000_000  # of samples as one dense matrix; of kern
 def checker() -> Any:
     """A copy of ``check.py``, as a module, whose kernels are computed by FLINT.
 
-    Raises
-    ------
-    ModuleNotFoundError
-        There is no python-flint.
+    ModuleNotFoundError: there is no python-flint.
     """
     if flint is None:
         raise ModuleNotFoundError(

@@ -128,24 +128,13 @@ def write_claim(
     Where the checker cannot read the data as they are (names of data sets, texts, gaps, compressed files),
     the samples that the machine saw are written beside the claim.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        What is claimed.
-    model : Model
-        What made the machine's samples of the data.
-    data : str
-        What the user named.
-    out : Path
-        The file.
-    replace_input : bool
-        Whether the samples may be written over the data.
-
-    Raises
-    ------
-    ValueError
-        A program that the format has no form for, a claim that the checker refuses, or samples that would be
-        written over the data.
+    certificate: what is claimed.
+    model: what made the machine's samples of the data.
+    data: what the user named.
+    out: the file.
+    replace_input: whether the samples may be written over the data.
+    ValueError: A program that the format has no form for, a claim that the checker refuses, or samples that
+        would be written over the data.
     """
     plain = all(step is model.scaler for _, step in model.steps)
     _write(

@@ -29,21 +29,11 @@ def by_features(
     A column of text is a group of its indicators: by its name among ``feature_groups``, and by default where
     there is a price of groups, so that it costs as one.
 
-    Parameters
-    ----------
-    settings : mapping of str to object
-        As they were given.
-    names : sequence of str, optional
-        Names of the features.
-    columns : sequence of str, optional
-        Names of the columns of the table.
-    preparation : ColumnTransformer, optional
-        What made features of columns, fitted.
-
-    Raises
-    ------
-    ValueError
-        A name that is none of a feature or of a column, or a sign for a column of text.
+    settings: as they were given.
+    names: names of the features.
+    columns: names of the columns of the table.
+    preparation: what made features of columns, fitted.
+    ValueError: A name that is none of a feature or of a column, or a sign for a column of text.
     """
     found = dict(settings)
     made: list[tuple[int, str | None]] = []

@@ -17,10 +17,7 @@ __all__ = [
 def among(*words: str) -> Callable[[str], list[str]]:
     """A completion among some words.
 
-    Parameters
-    ----------
-    *words : str
-        What there is to choose from.
+    *words: what there is to choose from.
     """
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
@@ -28,10 +25,7 @@ def among(*words: str) -> Callable[[str], list[str]]:
 def complete_method(incomplete: str) -> list[str]:
     """Methods, those of other packages among them.
 
-    Parameters
-    ----------
-    incomplete : str
-        What was typed.
+    incomplete: what was typed.
     """
     from polyopt.methods import METHODS
 
@@ -41,10 +35,7 @@ def complete_method(incomplete: str) -> list[str]:
 def complete_methods(incomplete: str) -> list[str]:
     """The last of several methods with commas between.
 
-    Parameters
-    ----------
-    incomplete : str
-        What was typed.
+    incomplete: what was typed.
     """
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in complete_method(last)]
@@ -53,10 +44,7 @@ def complete_methods(incomplete: str) -> list[str]:
 def complete_data(incomplete: str) -> list[str]:
     """Names of data sets; the shell adds files where it finds none.
 
-    Parameters
-    ----------
-    incomplete : str
-        What was typed.
+    incomplete: what was typed.
     """
     from polyopt.datasets import names
 
@@ -66,10 +54,7 @@ def complete_data(incomplete: str) -> list[str]:
 def complete_family(incomplete: str) -> list[str]:
     """Families of programs.
 
-    Parameters
-    ----------
-    incomplete : str
-        What was typed.
+    incomplete: what was typed.
     """
     from polyopt.methods.registry import families
 
@@ -79,10 +64,7 @@ def complete_family(incomplete: str) -> list[str]:
 def complete_program(incomplete: str) -> list[str]:
     """Families, methods, and the programs of a family whose name stands before a dot.
 
-    Parameters
-    ----------
-    incomplete : str
-        What was typed.
+    incomplete: what was typed.
     """
     family, dot, _ = incomplete.partition(".")
     if not dot:

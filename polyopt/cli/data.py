@@ -33,19 +33,10 @@ class Form(NamedTuple):
 def load_data(text: str, target: str | None = None, form: Form = Form()) -> Dataset:  # noqa: B008 - frozen
     """The data set a user names.
 
-    Parameters
-    ----------
-    text : str
-        A name that :func:`polyopt.datasets.load` knows, or the path of a file; ``-`` for standard input.
-    target : str, optional
-        Label column of a CSV file: its name, or its place from 0; the last one by default.
-    form : Form
-        How a CSV file is written.
-
-    Raises
-    ------
-    ValueError
-        When it is neither; the message lists the names. When fitting it would take absurdly long.
+    text: A name that :func:`polyopt.datasets.load` knows, or the path of a file; ``-`` for standard input.
+    target: label column of a CSV file: its name, or its place from 0; the last one by default.
+    form: how a CSV file is written.
+    ValueError: when it is neither; the message lists the names. When fitting it would take absurdly long.
     """
     check_data(text, target, form)
     if _is_named(text):
@@ -78,17 +69,9 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
 def check_data(text: str, target: str | None = None, form: Form = Form()) -> None:  # noqa: B008 - frozen
     """Refuse what can be seen to be wrong before any of it is read, and before numpy is imported.
 
-    Parameters
-    ----------
-    text, target, form
-        As :func:`load_data` takes them.
-
-    Raises
-    ------
-    ValueError
-        When it is neither a file nor the name of a set, or an option has no such value.
-    FileNotFoundError
-        When it is a folder.
+    text, target, form: as :func:`load_data` takes them.
+    ValueError: when it is neither a file nor the name of a set, or an option has no such value.
+    FileNotFoundError: when it is a folder.
     """
     from polyopt.datasets import names
     from polyopt.datasets._source import check_there
@@ -113,15 +96,8 @@ def _is_named(text: str) -> bool:
 def check_read_once(texts: Sequence[str]) -> None:
     """Refuse standard input, or another pipe, that is named twice: it can be read but once.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        As :func:`load_data` takes them.
-
-    Raises
-    ------
-    ValueError
-        The message names it.
+    texts: as :func:`load_data` takes them.
+    ValueError: the message names it.
     """
     streams = ["-" if text == "/dev/stdin" else text for text in texts]
     for stream in dict.fromkeys(streams):
@@ -135,19 +111,10 @@ def check_read_once(texts: Sequence[str]) -> None:
 def check_faces(data: Dataset, settings: Mapping[str, object], large: bool) -> None:
     """Refuse, unless asked for, more faces than there are samples, which take long and do nothing.
 
-    Parameters
-    ----------
-    data : Dataset
-        What is to be fitted.
-    settings : mapping
-        Those that were given; ``n_faces`` counts.
-    large : bool
-        Whether it was asked for.
-
-    Raises
-    ------
-    ValueError
-        The message says what they would do.
+    data: what is to be fitted.
+    settings: those that were given; ``n_faces`` counts.
+    large: whether it was asked for.
+    ValueError: the message says what they would do.
     """
     faces, n = settings.get("n_faces"), data.X.shape[0]
     if isinstance(faces, int) and faces > n and not large:
@@ -188,10 +155,8 @@ def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:
 def _check_sizes(data: Dataset) -> None:
     """Refuse, unless asked for, what would take absurdly long.
 
-    Raises
-    ------
-    ValueError
-        More than 100 classes, or 20 in few rows, or ten million columns; the message says what they cost.
+    ValueError: more than 100 classes, or 20 in few rows, or ten million columns; the message says what they
+        cost.
     """
     import numpy as np
 

@@ -52,10 +52,7 @@ def info(
 def size_text(size: int) -> str:
     """A size in bytes as people read it.
 
-    Parameters
-    ----------
-    size : int
-        Bytes.
+    size: bytes.
     """
     amount = float(size)
     for unit in ("B", "kB", "MB"):
@@ -68,10 +65,7 @@ def size_text(size: int) -> str:
 def probabilities_of(machine: object) -> str:
     """What a fitted machine's probabilities are, as text.
 
-    Parameters
-    ----------
-    machine : estimator
-        Fitted.
+    machine: fitted.
     """
     if not hasattr(machine, "predict_proba"):
         return "none"

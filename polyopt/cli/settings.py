@@ -143,17 +143,9 @@ class Solver(StrEnum):
 def read_settings(others: list[str] | None = None, **given: Any) -> dict[str, Any]:
     """The settings that were given, as the parameters of an estimator.
 
-    Parameters
-    ----------
-    others : list of str, optional
-        Settings without an option of their own, each as ``"name=value"``.
-    **given
-        The others; None for those that were not given.
-
-    Raises
-    ------
-    ValueError
-        A kernel that is not known, or text where a number is wanted.
+    others: settings without an option of their own, each as ``"name=value"``.
+    **given: the others; None for those that were not given.
+    ValueError: A kernel that is not known, or text where a number is wanted.
     """
     settings = {name: value for name, value in given.items() if value is not None}
     for name, value in map(_parsed, others or ()):
@@ -176,19 +168,10 @@ def check_settings(
 ) -> dict[str, Any]:
     """The settings, if for each there is a method that has it.
 
-    Parameters
-    ----------
-    methods : sequence of Method
-        The methods.
-    settings : mapping of str to object
-        As :func:`read_settings` gives them.
-    others : list of str, optional
-        Those of them that came by ``--set``.
-
-    Raises
-    ------
-    ValueError
-        One that none of the methods has; the message names those that do, or what the method has.
+    methods: the methods.
+    settings: as :func:`read_settings` gives them.
+    others: those of them that came by ``--set``.
+    ValueError: one that none of the methods has; the message names those that do, or what the method has.
     """
     from polyopt.methods import METHODS
 

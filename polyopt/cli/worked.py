@@ -22,21 +22,11 @@ def worked_example(name: str, data: str, fractions: bool, given: dict[str, Any])
 
     Features are as they are in the table, and its decimals are taken for what they say: 0.1 is a tenth.
 
-    Parameters
-    ----------
-    name : str
-        The method.
-    data : str
-        A table, or the name of a data set.
-    fractions : bool
-        Whether numbers are printed as fractions.
-    given : dict
-        Settings; what else would be chosen by the data is rounded to two digits.
-
-    Raises
-    ------
-    ValueError
-        A method whose optimum is not rational, or more than two classes.
+    name: the method.
+    data: A table, or the name of a data set.
+    fractions: whether numbers are printed as fractions.
+    given: settings; what else would be chosen by the data is rounded to two digits.
+    ValueError: A method whose optimum is not rational, or more than two classes.
     """
     from polyopt.certificates.claims.refine import exact_solution
     from polyopt.cli.data import load_data

@@ -29,18 +29,11 @@ _LEAST_RANGE = 1e-150  # of a feature that is no constant: the square of less is
 class Prepared:
     """A data set, split and scaled.
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    X_train, X_test : ndarray or CSR matrix
-        Scaled features.
-    y_train, y_test : ndarray
-        Labels.
-    target_names : tuple of str
-        What each label means, in the order of the sorted labels.
-    published : bool
-        Whether the test part is the publisher's.
+    name: its name.
+    X_train, X_test: scaled features.
+    y_train, y_test: labels.
+    target_names: what each label means, in the order of the sorted labels.
+    published: whether the test part is the publisher's.
     """
 
     name: str
@@ -61,10 +54,7 @@ class Prepared:
 def check_dataset(data: Dataset) -> None:
     """Refuse data that no method can use.
 
-    Raises
-    ------
-    ValueError
-        Features that are not finite (the first is named), or fewer than two classes.
+    ValueError: features that are not finite (the first is named), or fewer than two classes.
     """
     for label, X in (("X", data.X), ("X_test", data.X_test)):
         if X is None or data.preparation is not None:
@@ -88,17 +78,9 @@ def check_dataset(data: Dataset) -> None:
 def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
     """Scaler to unit variance, fitted on X; it also centres, unless X is sparse.
 
-    Parameters
-    ----------
-    X : array or CSR matrix, shape (n, m)
-        Samples.
-    names : sequence of str, optional
-        What the features are called.
-
-    Raises
-    ------
-    ValueError
-        A feature whose variance leaves double precision.
+    X (n, m): samples.
+    names: what the features are called.
+    ValueError: A feature whose variance leaves double precision.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -126,17 +108,9 @@ def _ends(X: Matrix) -> tuple[Any, Any]:
 def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
     """Check, split and scale a data set.
 
-    Parameters
-    ----------
-    data : str or Dataset
-        The name of a set, or a set.
-    seed : int
-        Seed of the split; a set published with a test part is split that way.
-
-    Raises
-    ------
-    ValueError
-        As :func:`check_dataset`; or a class too small to be on both sides of the split.
+    data: the name of a set, or a set.
+    seed: seed of the split; a set published with a test part is split that way.
+    ValueError: as :func:`check_dataset`; or a class too small to be on both sides of the split.
     """
     found = load(data) if isinstance(data, str) else data
     check_dataset(found)

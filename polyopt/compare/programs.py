@@ -23,16 +23,8 @@ __all__ = ["entries", "find_programs", "programs_of"]
 def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
     """Every program of some families, those of other packages' methods included.
 
-    Parameters
-    ----------
-    names, seed
-        As in :func:`formulations.catalogue.catalogue`.
-
-    Warns
-    -----
-    UserWarning
-        A family of another package cannot be read; of all families it is left out, asked for by its name it
-        is an error.
+    UserWarning: A family of another package cannot be read; of all families it is left out, asked for by its
+        name it is an error.
     """
     found: list[Entry] = []
     for name in families() if names is None else names:
@@ -61,15 +53,8 @@ def programs_of(name: str) -> dict[str, Program]:
 def find_programs(name: str) -> list[Program]:
     """The program of that name, or all programs of the family of that name.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``"rmm"`` or ``"rmm.qp"``; a hyphen may stand for an underscore.
-
-    Raises
-    ------
-    ValueError
-        When there is none; the message lists those there are.
+    name: such as ``"rmm"`` or ``"rmm.qp"``; a hyphen may stand for an underscore.
+    ValueError: when there is none; the message lists those there are.
     """
     wanted = name.strip().replace("-", "_")
     family_name = wanted.partition(".")[0]

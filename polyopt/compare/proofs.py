@@ -23,21 +23,13 @@ __all__ = ["Proof", "proof_table", "proofs_of"]
 class Proof:
     """What one method's solvers came to on one data set, held against one bound.
 
-    Attributes
-    ----------
-    data, method : str
-        What was solved.
-    bound : float
-        What the proving solver proves of every point: no solver's objective is below it.
-    objectives, seconds : dict of str to float
-        Of each solver that ended with a point.
-    gaps : dict of str to float
-        Relative, from each objective to the bound.
-    proving : str
-        The solver whose bound it is.
-    run : ndarray of shape (records, 2)
-        Seconds and relative gap between its own best point and its bound, as it went; empty where it keeps no
-        records of both, and of several classes, where each pair has a run of its own.
+    data, method: what was solved.
+    bound: what the proving solver proves of every point: no solver's objective is below it.
+    objectives, seconds: of each solver that ended with a point.
+    gaps: relative, from each objective to the bound.
+    proving: the solver whose bound it is.
+    run (records, 2): seconds and relative gap between its own best point and its bound, as it went; empty
+        where it keeps no records of both, and of several classes, where each pair has a run of its own.
     """
 
     data: str
@@ -57,10 +49,7 @@ class Proof:
 def proofs_of(rows: Iterable[Row]) -> list[Proof]:
     """Of all data sets and methods of which the proving solver has a bound, in their order.
 
-    Parameters
-    ----------
-    rows : iterable of Row
-        Of one split and seed.
+    rows: of one split and seed.
     """
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -96,12 +85,8 @@ def proof_table(proofs: list[Proof], width: int = 120) -> Table:
 
     Where the line is too short for all of it the seconds are left out, then the digits that matter least.
 
-    Parameters
-    ----------
-    proofs : list of Proof
-        At least one.
-    width : int
-        Characters of a line.
+    proofs: at least one.
+    width: characters of a line.
     """
     solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
     for digits, timed in ((7, True), (5, True), (7, False), (5, False)):

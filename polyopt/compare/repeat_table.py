@@ -32,12 +32,8 @@ VERDICTS = {
 def points(share: float, sign: bool = False) -> str:
     """A share in points of a hundred; a dash where there is none.
 
-    Parameters
-    ----------
-    share : float
-        Such as 0.125.
-    sign : bool
-        Whether a plus is written.
+    share: such as 0.125.
+    sign: whether a plus is written.
     """
     if np.isnan(share):
         return "–"
@@ -56,18 +52,11 @@ def repeat_tables(
 ) -> Group:  # fmt: skip
     """For each data set the means, and the differences between methods; then how the numbers came about.
 
-    Parameters
-    ----------
-    summaries : sequence of Summary
-        One for each data set, method and solver.
-    differences : sequence of Difference
-        Of every two methods.
-    titles : mapping of str to str
-        The title of each data set's table, by its name.
-    notes : sequence of str
-        How the numbers came about.
-    width : int
-        Characters of a line.
+    summaries: one for each data set, method and solver.
+    differences: of every two methods.
+    titles: the title of each data set's table, by its name.
+    notes: how the numbers came about.
+    width: characters of a line.
     """
     parts: list[RenderableType] = []
     for name, title in titles.items():
@@ -92,10 +81,7 @@ def repeat_tables(
 def shown_differences(differences: Sequence[Difference], summaries: Sequence[Summary]) -> list[Difference]:
     """All differences on a data set; of many methods those to the method whose mean test error is lowest.
 
-    Parameters
-    ----------
-    differences, summaries : sequence
-        Of one data set.
+    differences, summaries: of one data set.
     """
     if len(differences) <= _PAIRS:
         return list(differences)
@@ -110,12 +96,8 @@ def shown_differences(differences: Sequence[Difference], summaries: Sequence[Sum
 def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> list[str]:
     """How means, intervals and differences came about, as sentences.
 
-    Parameters
-    ----------
-    splits, seeds : int
-        How many.
-    n_shown, n_differences : int
-        Differences that are printed, and that there are.
+    splits, seeds: how many.
+    n_shown, n_differences: differences that are printed, and that there are.
     """
     share = f"{100 * LEVEL:.0f} %"
     if splits == 1:

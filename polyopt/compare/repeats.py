@@ -39,28 +39,17 @@ _NO_SPREAD = 1e-12  # of shares: what rounding leaves of equal ones
 class Summary:
     """All fits of a method by a solver on a data set.
 
-    Attributes
-    ----------
-    data, method, solver : str
-        Of what.
-    fits, splits, failed : int
-        Fits, splits they are on, and those among them that have no estimator.
-    objective, bound : float
-        Means.
-    relative_gap, residual : float
-        The largest.
-    claim : str
-        The weakest of the certificates' claims.
-    complexity : float
-        Mean number of support vectors or faces; nan where it is not known.
-    counts : str
-        Which of the two.
-    test_error : float
-        Mean share of the test samples that are misclassified.
-    test_error_low, test_error_high : float
-        Its interval: over the splits, or over the seeds where there is one split. nan where there is none.
-    seconds : float
-        Mean time of a fit.
+    data, method, solver: of what.
+    fits, splits, failed: fits, splits they are on, and those among them that have no estimator.
+    objective, bound: means.
+    relative_gap, residual: the largest.
+    claim: the weakest of the certificates' claims.
+    complexity: mean number of support vectors or faces; nan where it is not known.
+    counts: which of the two.
+    test_error: mean share of the test samples that are misclassified.
+    test_error_low, test_error_high: its interval: over the splits, or over the seeds where there is one
+        split. nan where there is none.
+    seconds: mean time of a fit.
     """
 
     data: str
@@ -90,20 +79,12 @@ class Summary:
 class Difference:
     """The test error of one method less that of another, split by split.
 
-    Attributes
-    ----------
-    data : str
-        On which data.
-    method, solver, other, other_solver : str
-        The two, and by which solver.
-    splits : int
-        Splits on which both were fitted.
-    difference : float
-        Mean of test error of `method` − test error of `other`.
-    low, high : float
-        Its interval; nan where the splits tell none.
-    verdict : str
-        ``"lower"`` or ``"higher"`` where the interval is on one side of zero, else ``"not told apart"``;
+    data: on which data.
+    method, solver, other, other_solver: the two, and by which solver.
+    splits: splits on which both were fitted.
+    difference: mean of test error of `method` − test error of `other`.
+    low, high: its interval; nan where the splits tell none.
+    verdict: ``"lower"`` or ``"higher"`` where the interval is on one side of zero, else ``"not told apart"``;
         ``"equal"`` on every split.
     """
 
@@ -135,17 +116,9 @@ class Difference:
 def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float, float]:
     """The mean of some values, and its interval.
 
-    Parameters
-    ----------
-    values : iterable of float
-        One for each split, or for each seed.
-    ratio : float
-        Test samples for each training sample of a split; 0 for values that share nothing.
-
-    Returns
-    -------
-    mean, low, high : float
-        The ends are nan for fewer than two values, or values without spread.
+    values: one for each split, or for each seed.
+    ratio: test samples for each training sample of a split; 0 for values that share nothing.
+    Returns mean, low, high: the ends are nan for fewer than two values, or values without spread.
     """
     from scipy.stats import t
 
@@ -161,24 +134,14 @@ def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float,
 def summaries_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Summary]:
     """One summary for each data set, method and solver, in the order of the rows.
 
-    Parameters
-    ----------
-    rows : sequence of Row
-        The fits.
-    ratios : mapping of str to float
-        Test samples for each training sample, by the name of the data set.
+    rows: the fits.
+    ratios: test samples for each training sample, by the name of the data set.
     """
     return [_summary(own, ratios[data]) for (data, _, _), own in _grouped(rows).items()]
 
 
 def differences_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Difference]:
-    """Every two methods on each data set, by their fast solvers, on the splits that both have done.
-
-    Parameters
-    ----------
-    rows, ratios
-        As of :func:`summaries_of`.
-    """
+    """Every two methods on each data set, by their fast solvers, on the splits that both have done."""
     found = []
     groups = _grouped(rows)
     for data in dict.fromkeys(row.data for row in rows):

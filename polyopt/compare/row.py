@@ -79,10 +79,7 @@ class Row:
 def as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values by name, numbers that are not finite as None, for JSON.
 
-    Parameters
-    ----------
-    values : mapping of str to object
-        Numbers and words.
+    values: numbers and words.
     """
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value

@@ -13,19 +13,11 @@ __all__ = ["chosen_methods", "given_text", "settings_text"]
 def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The names of the methods to compare, and the settings that each is given.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Names of methods. With a ``kernel`` in the settings, a linear machine's name and that of the same
+    names: names of methods. With a ``kernel`` in the settings, a linear machine's name and that of the same
         machine with a kernel stand for the one that the kernel is of.
-    settings : mapping of str to object
-        Parameters of estimators.
-
-    Raises
-    ------
-    ValueError
-        A method that is not known, a setting that none of the methods has, or a value that a method does not
-        take.
+    settings: parameters of estimators.
+    ValueError: A method that is not known, a setting that none of the methods has, or a value that a method
+        does not take.
     """
     kernel = settings.get("kernel")
     methods = [for_kernel(find_method(name), kernel) for name in dict.fromkeys(names)]
@@ -49,10 +41,7 @@ def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[st
 def settings_text(settings: Mapping[str, Any]) -> str:
     """Settings as ``C=1, kernel=rbf, B=8.47``; those that are None are left out.
 
-    Parameters
-    ----------
-    settings : mapping of str to object
-        Parameters of estimators.
+    settings: parameters of estimators.
     """
     return ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
@@ -64,10 +53,7 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 def given_text(given: Mapping[str, Mapping[str, Any]]) -> str:
     """What was given, and to which methods where not to all: ``C=10, n_faces=5 (cpm)``; empty for nothing.
 
-    Parameters
-    ----------
-    given : mapping of str to mapping
-        As :func:`chosen_methods` gives it.
+    given: as :func:`chosen_methods` gives it.
     """
     parts = []
     for name in dict.fromkeys(name for own in given.values() for name in own):

@@ -69,18 +69,11 @@ def tables(
 ) -> Group:  # fmt: skip
     """One table per data set, then the meaning of the marks and how the numbers came about.
 
-    Parameters
-    ----------
-    rows : sequence of Row
-        The fits.
-    titles : mapping of str to str
-        The title of each data set's table, by its name.
-    notes : iterable of str
-        How the numbers came about.
-    width : int
-        Characters of a line.
-    more : sequence
-        What else is to be shown, below the tables.
+    rows: the fits.
+    titles: the title of each data set's table, by its name.
+    notes: how the numbers came about.
+    width: characters of a line.
+    more: what else is to be shown, below the tables.
     """
     parts: list[RenderableType] = []
     shown = []
@@ -100,12 +93,8 @@ def tables(
 def marks_explained(claims: Sequence[str | None], width: int) -> list[RenderableType]:
     """What the marks of a table say, where it is too narrow for words; or that there is no fit.
 
-    Parameters
-    ----------
-    claims : sequence of str
-        Of the fits that are shown.
-    width : int
-        Characters of a line.
+    claims: of the fits that are shown.
+    width: characters of a line.
     """
     if not claims:
         return [Text("No fit was finished.")]

@@ -23,13 +23,7 @@ class Traced(Protocol):
 
 
 def records_of(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
-    """The records of a run, one row each, as its solver left them.
-
-    Parameters
-    ----------
-    run : estimator, Solution or DataFrame
-        As of :func:`trace`.
-    """
+    """The records of a run, one row each, as its solver left them."""
     import pandas as pd
 
     from formulations.solution import Solution
@@ -47,15 +41,8 @@ def unit_of(records: pd.DataFrame) -> str:
 def trace(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
     """Objective and bound of a run, by iteration.
 
-    Parameters
-    ----------
-    run : estimator, Solution or DataFrame
-        A fitted estimator of a binary problem, a solution, or the records of either.
-
-    Returns
-    -------
-    DataFrame
-        With columns ``iteration``, ``objective`` and, where it is known, ``bound``: the solver's
+    run: A fitted estimator of a binary problem, a solution, or the records of either.
+    Returns: with columns ``iteration``, ``objective`` and, where it is known, ``bound``: the solver's
         records; of several starts, those of the one that was kept. Empty where it records no objective.
     """
     import pandas as pd

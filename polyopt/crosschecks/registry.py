@@ -172,19 +172,10 @@ def all_checks() -> tuple[Crosscheck, ...]:
 def deviation(relation: Relation, computed: ArrayLike, expected: ArrayLike) -> tuple[float, float, float]:
     """How far numbers are from what must hold, and the pair that is farthest.
 
-    Parameters
-    ----------
-    relation : {"=", "≤", "≥", "<", ">"}
-        As in :class:`Crosscheck`.
-    computed, expected : array_like
-        The numbers.
-
-    Returns
-    -------
-    difference, computed, expected : float
-        The difference is relative to the largest expected number, absolute where that is 0. For "=" it is
-        the distance, for "≤" and "≥" the violation, and for "<" and ">" the room that is kept. Numbers
-        that are not finite are infinitely far.
+    computed, expected: the numbers.
+    Returns difference, computed, expected: the difference is relative to the largest expected number,
+        absolute where that is 0. For "=" it is the distance, for "≤" and "≥" the violation, and for "<" and
+        ">" the room that is kept. Numbers that are not finite are infinitely far.
     """
     c, e = np.broadcast_arrays(np.asarray(computed, dtype=float), np.asarray(expected, dtype=float))
     c, e = c.ravel(), e.ravel()

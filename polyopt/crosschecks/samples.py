@@ -28,12 +28,8 @@ def generator(seed: int) -> np.random.Generator:
 def blobs(seed: int, n: int = 40, m: int = 3) -> tuple[Vector, Vector, float]:
     """Two overlapping classes (n, m) away from the origin, their labels (n,), and a cost.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the data.
-    n, m : int
-        Samples and features.
+    seed: seed of the data.
+    n, m: samples and features.
     """
     X, y = two_blobs(n=n, m=m, seed=seed)
     return X, y, _COSTS[seed % len(_COSTS)]
@@ -71,12 +67,8 @@ class Bounded:
 def bounded(seed: int, cost: float | None = None) -> Bounded:
     """The data of :func:`blobs` with a bound that binds.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the data.
-    cost : float, optional
-        The cost C; by default that of :func:`blobs`.
+    seed: seed of the data.
+    cost: the cost C; by default that of :func:`blobs`.
     """
     X, y, C = blobs(seed)
     C = C if cost is None else cost
@@ -95,14 +87,9 @@ def unbalanced(seed: int) -> tuple[Vector, Vector]:
 def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vector]:
     """Negatives in the middle and three clusters of positives around them: samples (n, 2), labels (n,).
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the data.
-    n : int
-        Samples, of which the first half are negatives.
-    spread : float
-        Standard deviation of the clusters, next to their distance of 2 from the middle.
+    seed: seed of the data.
+    n: samples, of which the first half are negatives.
+    spread: standard deviation of the clusters, next to their distance of 2 from the middle.
     """
     drawn = np.random.default_rng([seed, 3])
     y = np.where(np.arange(n) < n // 2, -1.0, 1.0)

@@ -107,12 +107,8 @@ def parts_of(
 def parts_of_arrays(client: Client, arrays: Arrays) -> list[Any]:
     """The same of arrays in the client's memory, of which the scheduler keeps a copy, too.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-    arrays : Arrays
-        The arrays, in blocks.
+    client: the client.
+    arrays: the arrays, in blocks.
     """
     return [client.submit(_part, *arrays.read(k), pure=False) for k in range(arrays.count)]
 
@@ -122,16 +118,10 @@ def mapped(
 ) -> Any:
     """A lazy Dask array of what a function gives for each partition.
 
-    Parameters
-    ----------
-    X : Dask array or frame
-        Samples.
-    function : callable
-        Takes the rows of a partition.
-    width : tuple of int
-        The shape of what a row gives.
-    dtype : dtype
-        Its type.
+    X: samples.
+    function: takes the rows of a partition.
+    width: the shape of what a row gives.
+    dtype: its type.
     """
     if not hasattr(X, "chunks"):
         names = list(X.columns)

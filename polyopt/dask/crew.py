@@ -37,14 +37,9 @@ _FAILURES = 100  # of tasks, by workers that were lost, that a fit bears
 class Team(Seeing):
     """The workers of a client, with the parts that they hold.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-    parts : sequence
-        What each block is read from: futures of its arrays, or a source.
-    names : sequence of str, optional
-        Names of the features of futures.
+    client: the client.
+    parts: what each block is read from: futures of its arrays, or a source.
+    names: names of the features of futures.
     """
 
     def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
@@ -70,13 +65,7 @@ class Team(Seeing):
     def walk(
         self, step: Callable[..., Any], walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """What each walk has carried to its end, in their order; None where it was over before.
-
-        Parameters
-        ----------
-        step, walks, is_over
-            As of :class:`polyopt.large.held.Hands`.
-        """
+        """What each walk has carried to its end, in their order; None where it was over before."""
         self._has_walked = True
         return walked(self._client, self.parts, step, walks, is_over, self._marks)
 
@@ -92,16 +81,10 @@ class Team(Seeing):
 class Workers(Crew):
     """Blocks on workers.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-    parts : sequence
-        What each block is read from.
-    recipe : Maker
-        What it is made by.
-    marks : sequence of Mark or None, optional
-        What each block is known by.
+    client: the client.
+    parts: what each block is read from.
+    recipe: what it is made by.
+    marks: what each block is known by.
     """
 
     def __init__(

@@ -52,12 +52,8 @@ _room = _Room()
 def samples_at(part: Part, number: int) -> Samples:
     """On a worker: the samples of a block.
 
-    Parameters
-    ----------
-    part : Source or tuple
-        The samples.
-    number : int
-        The block's number.
+    part: the samples.
+    number: the block's number.
     """
     return part.read(number) if isinstance(part, Source) else Samples(*part)
 
@@ -75,24 +71,14 @@ def answers(
 ) -> list[Any]:  # fmt: skip
     """On a worker: what some blocks answer, or that they are not here.
 
-    Parameters
-    ----------
-    fit : str
-        The name of the fit.
-    numbers : sequence of int
-        Those of the blocks.
-    recipe : Maker
-        What they are made by.
-    parts : sequence of Source or tuple
-        Their samples.
-    marks : sequence of Mark or None
-        What they are known by.
-    log : sequence of Change
-        The log from place `begins` on.
-    begins : int
-        That place.
-    ask : Change or None
-        What is asked.
+    fit: the name of the fit.
+    numbers: those of the blocks.
+    recipe: what they are made by.
+    parts: their samples.
+    marks: what they are known by.
+    log: the log from place `begins` on.
+    begins: that place.
+    ask: what is asked.
     """
     hold()
     with blas_held():

@@ -22,15 +22,8 @@ _SILENT = 5.0  # seconds without a scheduler after which it does
 def workers_of(client: Client) -> dict[str, int]:
     """The workers that are there, with their threads.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-
-    Raises
-    ------
-    RuntimeError
-        No worker, or no scheduler, for some time.
+    client: the client.
+    RuntimeError: no worker, or no scheduler, for some time.
     """
     begun = heard = time.monotonic()
     while True:
@@ -63,12 +56,8 @@ def is_loss(error: BaseException) -> bool:
 def retry(client: Client, parts: Iterable[Any]) -> None:
     """Have those parts computed again that Dask has given up, as their worker was lost some times.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-    parts : iterable
-        What blocks are read from: futures or other things.
+    client: the client.
+    parts: what blocks are read from: futures or other things.
     """
     again = [part for part in parts if getattr(part, "status", "") == "error"]
     if again:

@@ -40,21 +40,10 @@ def walked(
 ) -> list[Any] | None:  # fmt: skip
     """What each walk has carried to its end, in their order; None where it was over before.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-    parts : sequence
-        What each block is read from.
-    step, walks, is_over
-        As of :class:`polyopt.large.held.Hands`.
-    marks : sequence of Mark or None, optional
-        What each block is known by.
-
-    Raises
-    ------
-    RuntimeError
-        No worker, or no scheduler, for some time.
+    client: the client.
+    parts: what each block is read from.
+    marks: what each block is known by.
+    RuntimeError: no worker, or no scheduler, for some time.
     """
     found = {
         number: (walk.carried, []) if walk.leaves else walk.carried

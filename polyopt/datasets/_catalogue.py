@@ -28,10 +28,7 @@ def built_in() -> tuple[str, ...]:
 def find_entry(name: str) -> Entry:
     """The entry of that name.
 
-    Raises
-    ------
-    ValueError
-        When there is none; the message lists those there are.
+    ValueError: when there is none; the message lists those there are.
     """
     if name in ENTRIES:
         return ENTRIES[name]

@@ -49,23 +49,12 @@ def read_cells(
 ) -> Cells:
     """Every cell, or the first line that is broken.
 
-    Parameters
-    ----------
-    source : Source
-        The table.
-    layout : Layout
-        Its columns.
-    text : set of int or None
-        Places, among the features, of those that hold text; None for all whose cells are mostly no numbers.
-    fill : bool
-        Whether cells may be missing.
-    is_new : bool
-        Whether a fitted model reads the table: nothing is learnt from it, and no option helps.
-
-    Raises
-    ------
-    DataFileError
-        When a line is broken.
+    source: the table.
+    layout: its columns.
+    text: places, among the features, of those that hold text; None for all whose cells are mostly no numbers.
+    fill: whether cells may be missing.
+    is_new: whether a fitted model reads the table: nothing is learnt from it, and no option helps.
+    DataFileError: when a line is broken.
     """
     lines, rows, labels = _rows(source, layout)
     columns = [_column([row[i] for row in rows], layout.decimal) for i in layout.features]

@@ -184,11 +184,8 @@ def read_table(
 def _check_header(source: Source, layout: Layout, cells: Cells) -> None:
     """Refuse a first row that was taken for a header and is none, or the other way round.
 
-    Raises
-    ------
-    DataFileError
-        When the header's label is a label of other rows too, and no column has numbers; or when the first
-        row's label is the only one that is no number.
+    DataFileError: when the header's label is a label of other rows too, and no column has numbers; or when
+        the first row's label is the only one that is no number.
     """
     labels, is_text = cells.labels, len(cells.text) == len(layout.features)
     if is_text and layout.header is not None and layout.target is not None:

@@ -48,17 +48,9 @@ def retrieve(url: str, folder: Path) -> Path:
     What an earlier attempt left is continued; a broken connection or a wrong digest is tried again three
     times. A file without a known digest comes with a warning that says so and has its SHA-256.
 
-    Parameters
-    ----------
-    url : str
-        Its address.
-    folder : Path
-        Where to put it, under the last part of the address.
-
-    Raises
-    ------
-    OSError
-        When it cannot be had, or is not the file that it should be.
+    url: its address.
+    folder: where to put it, under the last part of the address.
+    OSError: when it cannot be had, or is not the file that it should be.
     """
     import pooch
 

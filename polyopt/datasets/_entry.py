@@ -17,37 +17,21 @@ UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 class Entry:
     """A named public data set, described without loading it.
 
-    Parameters
-    ----------
-    name : str
-        What :func:`polyopt.datasets.load` calls it.
-    about : str
-        What the rows and the labels are.
-    source, licence : str
-        Where it comes from and under which terms, as far as known.
-    n_samples : int
-        Rows of the training part, the only one where there is no test part.
-    n_features : int
-        Number of columns m.
-    counts : mapping of int to int or None
-        Rows per label of the training part; ``None`` where the publisher does not state it.
-    counts_test : mapping of int to int or None, optional
-        Rows per label of the test part.
-    n_test : int
-        Rows of the test part; 0 when there is none.
-    target_names : tuple of str
-        What each label means, in the order of the sorted labels.
-    feature_names : tuple of str, optional
-        Names of the columns.
-    files : tuple of str, optional
-        Names (without .npz) a local file may have; the first is the set's own.
-    url : str
-        Where a person would download it; empty for the sets that need no download.
-    downloads : tuple of str, optional
-        Names of the publisher's files, of a set that is fetched; none where scikit-learn fetches and checks
-        it.
-    dtype : str
-        numpy's name of the element type of X.
+    name: what :func:`polyopt.datasets.load` calls it.
+    about: what the rows and the labels are.
+    source, licence: where it comes from and under which terms, as far as known.
+    n_samples: rows of the training part, the only one where there is no test part.
+    n_features: number of columns m.
+    counts: rows per label of the training part; ``None`` where the publisher does not state it.
+    counts_test: rows per label of the test part.
+    n_test: rows of the test part; 0 when there is none.
+    target_names: what each label means, in the order of the sorted labels.
+    feature_names: names of the columns.
+    files: names (without .npz) a local file may have; the first is the set's own.
+    url: where a person would download it; empty for the sets that need no download.
+    downloads: names of the publisher's files, of a set that is fetched; none where scikit-learn fetches and
+        checks it.
+    dtype: numpy's name of the element type of X.
     """
 
     name: str

@@ -39,10 +39,7 @@ def labels_of_text(cells: list[str]) -> Labels:
 def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs of labels that are two texts and may be meant as one: one number, or one word but for its case.
 
-    Parameters
-    ----------
-    cells : iterable of str
-        Labels.
+    cells: labels.
     """
     first: dict[Decimal | str, str] = {}
     pairs = []

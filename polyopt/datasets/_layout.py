@@ -55,10 +55,7 @@ class Layout(NamedTuple):
 def separator_of(source: Source, given: str | None) -> str:
     """What separates cells: what was given, or else what makes most numbers of the first lines.
 
-    Raises
-    ------
-    ValueError
-        When what was given is not one character, nor the name of one.
+    ValueError: when what was given is not one character, nor the name of one.
     """
     if given is not None:
         found = SEPARATORS.get(given, given)
@@ -136,12 +133,8 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
 def is_well_quoted(source: Source, separator: str) -> bool:
     """Whether every quoted cell ends where its quotes do.
 
-    Parameters
-    ----------
-    source : Source
-        The table.
-    separator : str
-        What separates its cells.
+    source: the table.
+    separator: what separates its cells.
     """
     with source.open() as stream:
         if not any(b'"' in block for block in iter(lambda: stream.read(1 << 20), b"")):
@@ -184,10 +177,7 @@ def is_number(cell: str, decimal: str) -> bool:
 def number_of(cell: str, decimal: str) -> float:
     """The number a cell spells.
 
-    Raises
-    ------
-    ValueError
-        When it spells none; the message is a sentence fragment.
+    ValueError: when it spells none; the message is a sentence fragment.
     """
     if decimal == ".":
         return finite_number(cell)
@@ -201,23 +191,12 @@ def find_layout(
 ) -> Layout:
     """What the first row tells.
 
-    Parameters
-    ----------
-    source : Source
-        The table.
-    target : int, str or None
-        The label's place or name; None where there is no label.
-    separator, decimal : str
-        How the cells are written.
-    header : bool, optional
-        Whether the first row is one; by default it is where no feature cell is a number.
-
-    Raises
-    ------
-    DataFileError
-        When there is no first row, or its names are not names.
-    ValueError
-        When ``target`` names no column.
+    source: the table.
+    target: the label's place or name; None where there is no label.
+    separator, decimal: how the cells are written.
+    header: whether the first row is one; by default it is where no feature cell is a number.
+    DataFileError: when there is no first row, or its names are not names.
+    ValueError: when ``target`` names no column.
     """
     line, end, cells = next(records(source, separator), (0, 0, []))
     if not cells:

@@ -27,17 +27,10 @@ class Parts(NamedTuple):
 def read_npz(path: Path) -> Parts:
     """The arrays in a .npz file.
 
-    Parameters
-    ----------
-    path : Path
-        A file with ``X, y`` or ``X_train, y_train`` and optionally ``X_test, y_test``. In place of an
-        ``X`` there may be the four parts of a CSR matrix, ``data, indices, indptr, shape`` (indices
-        counted from 0), with the same endings. Images (n, h, w) come back flattened, (n, h·w).
-
-    Raises
-    ------
-    DataFileError
-        When the file is not a .npz archive, lacks an array or holds ones that do not fit.
+    path: A file with ``X, y`` or ``X_train, y_train`` and optionally ``X_test, y_test``. In place of an ``X``
+        there may be the four parts of a CSR matrix, ``data, indices, indptr, shape`` (indices counted from
+        0), with the same endings. Images (n, h, w) come back flattened, (n, h·w).
+    DataFileError: when the file is not a .npz archive, lacks an array or holds ones that do not fit.
     """
     try:
         with np.load(path) as arrays:

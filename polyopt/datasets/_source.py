@@ -123,15 +123,8 @@ def open_source(path: str | Path | Source) -> Source:
 def check_there(path: Path) -> None:
     """Refuse a path where nothing can be read.
 
-    Parameters
-    ----------
-    path : Path
-        The path.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is nothing, or a folder.
+    path: the path.
+    FileNotFoundError: when there is nothing, or a folder.
     """
     if not path.exists() or path.is_dir():
         kind = "is a folder" if path.is_dir() else "does not exist"

@@ -28,10 +28,7 @@ def is_like_number(text: str) -> bool:
 def finite_number(text: str) -> float:
     """The number a text spells.
 
-    Raises
-    ------
-    ValueError
-        When it spells none, or one that is not finite; the message is a sentence fragment.
+    ValueError: when it spells none, or one that is not finite; the message is a sentence fragment.
     """
     if not text:
         raise ValueError("is empty")

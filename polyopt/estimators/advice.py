@@ -31,18 +31,11 @@ def advise_scaling(
     one. Of sparse samples, which cannot be centred, spreads alone are looked at, around 0.
     Of more than 2^18 dense numbers some rows are looked at, at equal distances.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    name : str
-        The machine.
-    wide : float
-        Ratio of spreads, or distance of one from 1.
-    names : sequence, optional
-        What the features are called; by default their numbers.
-    frames : int
-        Frames more between the user and this.
+    X (n, m): samples.
+    name: the machine.
+    wide: ratio of spreads, or distance of one from 1.
+    names: what the features are called; by default their numbers.
+    frames: frames more between the user and this.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         middle, spread = _measured(X)

@@ -49,10 +49,7 @@ class ColumnTable:
 def is_frame(X: object) -> bool:
     """Whether a table is a frame, with names and a type for each column.
 
-    Parameters
-    ----------
-    X : object
-        A table.
+    X: A table.
     """
     return hasattr(X, "columns") and hasattr(X, "shape")
 
@@ -62,19 +59,11 @@ def read_columns(
 ) -> ColumnTable:
     """Numbers and texts of a table.
 
-    Parameters
-    ----------
-    X : frame of pandas or polars, or array_like of shape (n, m)
-        The table. "" is a missing text.
-    is_text : sequence of bool or None
-        Which columns hold texts; None for a column that is left out.
-    spellings : sequence of mapping of str to str
-        For each column of texts the spellings to be replaced, and by what.
-
-    Raises
-    ------
-    ValueError
-        Another number of columns, dates and other types that are neither, or numbers that are no numbers.
+    X (n, m): the table. "" is a missing text.
+    is_text: which columns hold texts; None for a column that is left out.
+    spellings: for each column of texts the spellings to be replaced, and by what.
+    ValueError: another number of columns, dates and other types that are neither, or numbers that are no
+        numbers.
     """
     names, columns = _frame(X) if is_frame(X) else _array(X)
     if len(is_text) != len(names):
@@ -101,10 +90,7 @@ def _frame(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
 def cells_of_column(column: object, name: str) -> NDArray[Any]:
     """Cells of a frame's column, or of an array's: of numbers as floats, of all others as objects.
 
-    Raises
-    ------
-    ValueError
-        Dates, lists, bytes and other types that are neither.
+    ValueError: dates, lists, bytes and other types that are neither.
     """
     if isinstance(column, np.ndarray):
         return _checked(column, name)
@@ -214,10 +200,7 @@ def _text(cell: Any) -> str:
 def column_as_numbers(column: NDArray[Any], name: str) -> Array:
     """Cells as numbers, NaN where one is missing.
 
-    Raises
-    ------
-    ValueError
-        One that is no number, or infinity.
+    ValueError: one that is no number, or infinity.
     """
     if column.dtype.kind in "biuf":
         found = column.astype(float)

@@ -20,14 +20,9 @@ def draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
     and its only null vector can be p itself, so that the sum is definite and is solved by Gauss and Jordan's
     elimination without pivots.
 
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    second : str
-        Probabilities (n, pairs) of the second class of each pair.
-    n_classes : int
-        Number of classes.
+    graph: the graph.
+    second: probabilities (n, pairs) of the second class of each pair.
+    n_classes: number of classes.
     """
     c = n_classes
     low, high = graph.constant(1e-12), graph.constant(1.0 - 1e-12)

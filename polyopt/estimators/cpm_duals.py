@@ -36,24 +36,14 @@ def duals_frame(
 
     The state of a sample follows from its multiplier; without multipliers from its output.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples as the solver saw them.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : ndarray of shape (n,)
-        Cost of slack per sample.
-    solution : Solution
-        With ``W``, and the multipliers ``margin`` if there are any.
-    Z : ndarray of shape (n, K)
-        Which faces answer for which sample, 1 or 0.
-    loss : {"sum", "max"}
-        Whether a negative has a slack for every face, or one for all.
-    rows : ndarray of int, shape (n,)
-        Numbers of the samples in the data given to ``fit``.
-    labels : ndarray of shape (2,)
-        The class outside, and the one inside.
+    X (n, m): samples as the solver saw them.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack per sample.
+    solution: with ``W``, and the multipliers ``margin`` if there are any.
+    Z (n, K): which faces answer for which sample, 1 or 0.
+    loss: whether a negative has a slack for every face, or one for all.
+    rows (n,): numbers of the samples in the data given to ``fit``.
+    labels (2,): the class outside, and the one inside.
     """
     import pandas as pd
 

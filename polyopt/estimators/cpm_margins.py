@@ -19,10 +19,7 @@ __all__ = ["margins_frame"]
 def margins_frame(machine: PolytopeLearner) -> pd.DataFrame:
     """One row for each polytope: outside, inside, worst, total, faces.
 
-    Parameters
-    ----------
-    machine : PolytopeLearner
-        A fitted machine that holds its training data.
+    machine: A fitted machine that holds its training data.
     """
     import pandas as pd
 

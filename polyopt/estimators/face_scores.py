@@ -28,18 +28,10 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64
     Samples of float32 or bytes are scored in single precision. Where a sample's terms are so large that
     rounding them may move a score by more than 1e-4, the sample is scored in double.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (t, m)
-        Samples: float64, float32 or uint8.
-    W : ndarray of shape (K, m)
-        Faces.
-    b : ndarray of shape (K,)
-        Their offsets.
-
-    Returns
-    -------
-    ndarray of shape (t, K)
+    X (t, m): samples: float64, float32 or uint8.
+    W (K, m): faces.
+    b (K,): their offsets.
+    Returns (t, K).
     """
     if X.dtype == np.float64:
         return np.asarray(X @ W.T) + b

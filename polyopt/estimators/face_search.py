@@ -181,9 +181,6 @@ class FaceSearch(ClassifierSearch):
 def needed_faces(machine: FaceClassifier) -> NDArray[np.int64]:
     """The faces that bound the polytope and answer for a training sample outside.
 
-    Parameters
-    ----------
-    machine : FaceClassifier
-        Fitted, with one polytope and its training data.
+    machine: fitted, with one polytope and its training data.
     """
     return np.setdiff1d(machine.faces_outside(), np.flatnonzero(machine.polytope_.redundant))

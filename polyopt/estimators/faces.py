@@ -30,12 +30,8 @@ _LARGEST = 1e100  # entries of X and costs beyond which squares and products may
 def check_sizes(largest: float, costs: float) -> None:
     """Refuse numbers whose squares and products may leave double precision.
 
-    Parameters
-    ----------
-    largest : float
-        The largest size of an entry of X.
-    costs : float
-        The costs of all samples, added up.
+    largest: the largest size of an entry of X.
+    costs: the costs of all samples, added up.
     """
     if largest > _LARGEST:
         raise ValueError(
@@ -52,12 +48,8 @@ def check_sizes(largest: float, costs: float) -> None:
 def inside_place(label: object, classes: NDArray[Any]) -> int:
     """The place of the class inside, among two classes.
 
-    Parameters
-    ----------
-    label : object
-        What is asked for as ``inside_label``.
-    classes : ndarray of shape (2,)
-        The labels.
+    label: what is asked for as ``inside_label``.
+    classes (2,): the labels.
     """
     matches = [each == label for each in classes]
     if not any(matches):
@@ -68,14 +60,9 @@ def inside_place(label: object, classes: NDArray[Any]) -> int:
 def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> None:
     """Refuse a class inside where there are more than two classes.
 
-    Parameters
-    ----------
-    label : object
-        What is asked for as ``inside_label``; None is no class.
-    count : int
-        How many classes there are.
-    inside : {"earlier", "later"}
-        Which class of a pair is inside.
+    label: what is asked for as ``inside_label``; None is no class.
+    count: how many classes there are.
+    inside: which class of a pair is inside.
     """
     if label is not None:
         raise ValueError(

@@ -24,10 +24,7 @@ _MOST_SHOWN = 50  # columns that a message names as expected
 def column_names(X: object) -> list[str] | None:
     """Names of a frame's columns; None for anything else, and if not all of them are texts.
 
-    Parameters
-    ----------
-    X : object
-        A table.
+    X: A table.
     """
     names = list(X.columns) if is_frame(X) else []  # type: ignore[attr-defined]
     return names if names and all(isinstance(name, str) for name in names) else None
@@ -36,10 +33,7 @@ def column_names(X: object) -> list[str] | None:
 def listed(names: Sequence[object]) -> str:
     """The first names, quoted, and the number of the others.
 
-    Parameters
-    ----------
-    names : sequence
-        The names.
+    names: the names.
     """
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(repr(name) for name in names[:_SHOWN]) + more
@@ -48,17 +42,9 @@ def listed(names: Sequence[object]) -> str:
 def check_unique(where: object, names: Any) -> None:
     """Refuse two columns of one name.
 
-    Parameters
-    ----------
-    where : str or Path
-        The table, as the message calls it.
-    names : sequence or pandas.Index
-        Its columns.
-
-    Raises
-    ------
-    ValueError
-        The message names the columns.
+    where: the table, as the message calls it.
+    names: its columns.
+    ValueError: the message names the columns.
     """
     if getattr(names, "is_unique", len(names) == 0):  # of pandas' index, in no time
         return
@@ -70,17 +56,9 @@ def check_unique(where: object, names: Any) -> None:
 def check_names(where: object, found: Sequence[object], names: Sequence[object]) -> None:
     """Refuse columns that are not the expected ones, in whatever order.
 
-    Parameters
-    ----------
-    where : str or Path
-        The table, as the message calls it.
-    found, names : sequence
-        The table's columns, and the expected ones.
-
-    Raises
-    ------
-    ValueError
-        Two columns of one name, or a missing or an additional column; the message names them.
+    where: the table, as the message calls it.
+    found, names: the table's columns, and the expected ones.
+    ValueError: two columns of one name, or a missing or an additional column; the message names them.
     """
     check_unique(where, found)
     missing = [name for name in names if name not in set(found)]
@@ -97,19 +75,10 @@ def check_names(where: object, found: Sequence[object], names: Sequence[object])
 def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
     """The frame with its columns in the order of the names.
 
-    Parameters
-    ----------
-    frame : frame of pandas or polars
-        Some samples.
-    names : sequence
-        The columns, in order.
-    where : str
-        The frame, as the message calls it.
-
-    Raises
-    ------
-    ValueError
-        Other columns, as in :func:`check_names`.
+    frame: some samples.
+    names: the columns, in order.
+    where: the frame, as the message calls it.
+    ValueError: other columns, as in :func:`check_names`.
     """
     found = list(frame.columns)
     if found == list(names) and len(set(found)) == len(found):
@@ -121,15 +90,8 @@ def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
 def matrix_of_frame(frame: Any) -> NDArray[Any]:
     """Numbers (n, m) of a frame, in the common type of its columns: NaN for a gap, 0 and 1 for booleans.
 
-    Parameters
-    ----------
-    frame : frame of pandas or polars
-        Columns of numbers and booleans.
-
-    Raises
-    ------
-    ValueError
-        A column of anything else, or two of one name, which the message names.
+    frame: columns of numbers and booleans.
+    ValueError: A column of anything else, or two of one name, which the message names.
     """
     check_unique("X", frame.columns)
     if all(_is_plain(kind) for kind in frame.dtypes):
@@ -153,12 +115,8 @@ def named_as(fitted: object, X: Any) -> Any:
 
     So scikit-learn has nothing to warn of.
 
-    Parameters
-    ----------
-    fitted : estimator
-        A fitted step of a pipeline.
-    X : array_like, frame or sparse matrix
-        Samples whose columns are in the order of the fit.
+    fitted: A fitted step of a pipeline.
+    X: samples whose columns are in the order of the fit.
     """
     names = getattr(fitted, "feature_names_in_", None)
     if column_names(X) is None:

@@ -24,12 +24,7 @@ def bound_of(
 ) -> MarginBound:
     """The theorem of :mod:`formulations.margin_bounds` for a fitted binary machine.
 
-    Parameters
-    ----------
-    machine : HingeFit
-        The machine.
-    delta, X_unlabelled, form
-        As in its method.
+    machine: the machine.
     """
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
     labelled = machine._sample_weights > 0.0  # the theorem is of these; others may carry the machine

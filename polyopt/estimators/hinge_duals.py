@@ -22,20 +22,12 @@ def hinge_columns(
 ) -> dict[str, Any]:
     """One row for each sample and face at which it must keep its margin.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, which is to be right at every face; -1 outside, right at the face of its cell.
-    costs : ndarray of shape (n,)
-        What a unit of slack costs: the largest multiplier.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    assignment : ndarray of int, shape (n,)
-        The cell of each sample.
-    multipliers : ndarray of shape (n, K) or None
-        Of the margins; None where the solver has none.
+    X (n, m): samples.
+    y (n,): labels: +1 inside, which is to be right at every face; -1 outside, right at the face of its cell.
+    costs (n,): what a unit of slack costs: the largest multiplier.
+    W (K, m+1): faces, the bias last.
+    assignment (n,): the cell of each sample.
+    multipliers (n, K): of the margins; None where the solver has none.
     """
     place, face = np.nonzero(belonging(y, assignment, len(W), "all"))
     margin = y[place] * scores(X, W)[place, face] - 1.0

@@ -19,25 +19,13 @@ __all__ = ["draw_kernel"]
 def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
     """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
 
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    x : str
-        Samples (n, m).
-    kernel : Kernel
-        A kernel with a name.
-    vectors : ndarray or CSR matrix of shape (s, m)
-        The support vectors.
-    coef : ndarray of shape (s, K)
-        Their coefficients.
-    intercepts : ndarray of shape (K,)
-        The intercepts.
-
-    Raises
-    ------
-    ValueError
-        A kernel that is a function.
+    graph: the graph.
+    x: samples (n, m).
+    kernel: A kernel with a name.
+    vectors (s, m): the support vectors.
+    coef (s, K): their coefficients.
+    intercepts (K,): the intercepts.
+    ValueError: A kernel that is a function.
     """
     name = kernel.name
     if callable(name):

@@ -39,10 +39,7 @@ __all__ = ["LogisticPolytopes"]
 def owners_of(n_faces: object) -> Owners:
     """How many faces each class has: a number for both, or one for ``classes_[0]`` and one for the other.
 
-    Raises
-    ------
-    ValueError
-        Neither, numbers that are not whole, or no face at all.
+    ValueError: neither, numbers that are not whole, or no face at all.
     """
     if isinstance(n_faces, Integral) and not isinstance(n_faces, bool):
         return Owners(int(n_faces), int(n_faces))

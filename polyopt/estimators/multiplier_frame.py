@@ -30,14 +30,9 @@ def multiplier_frame(
 ) -> pd.DataFrame:
     """The families below one another, each in input order.
 
-    Parameters
-    ----------
-    families : sequence of tuple
-        The families of rows.
-    rows : ndarray of int, shape (n,)
-        Numbers of the samples in the data given to ``fit``.
-    label, outputs : ndarray of shape (n,)
-        Their labels, and the machine's outputs.
+    families: the families of rows.
+    rows (n,): numbers of the samples in the data given to ``fit``.
+    label, outputs (n,): their labels, and the machine's outputs.
     """
     import pandas as pd
 

@@ -20,12 +20,8 @@ __all__ = ["Pair", "fit_pair", "places_of"]
 def places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
     """The places of the samples that a pair of classes has: those of both, and those without a label.
 
-    Parameters
-    ----------
-    pair : tuple of int
-        The two classes.
-    codes : ndarray of int, shape (n,)
-        The number of each sample's class; -1 for none.
+    pair: the two classes.
+    codes (n,): the number of each sample's class; -1 for none.
     """
     return np.flatnonzero((codes == pair[0]) | (codes == pair[1]) | (codes < 0))
 
@@ -75,15 +71,8 @@ class Pair(NamedTuple):
 def fit_pair(task: Pair) -> Any:
     """Fit a pair; when all is over, by the solver that is the first to have a point.
 
-    Parameters
-    ----------
-    task : Pair
-        The pair.
-
-    Returns
-    -------
-    estimator
-        Its machine.
+    task: the pair.
+    Returns: its machine.
     """
     if not task.part.whole.is_over:
         try:

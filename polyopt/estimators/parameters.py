@@ -53,12 +53,8 @@ _OPTIONAL = {name: _ruled(name, whole_or_none) for name in ("inner", "max_iter",
 def shared(*names: str, optional: Sequence[str] = ()) -> dict[str, list[Any]]:
     """Constraints of parameters, in scikit-learn's form.
 
-    Parameters
-    ----------
-    *names : str
-        Parameters of the table.
-    optional : sequence of str
-        Further ones, which may be None as well.
+    *names: parameters of the table.
+    optional: further ones, which may be None as well.
     """
     return {name: _SHARED[name] for name in names} | {name: _OPTIONAL[name] for name in optional}
 
@@ -66,19 +62,10 @@ def shared(*names: str, optional: Sequence[str] = ()) -> dict[str, list[Any]]:
 def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], caller: str) -> None:
     """Refuse a value that is not allowed: in its rule's own sentence, where its parameter has a rule.
 
-    Parameters
-    ----------
-    constraints : mapping of str to list
-        An estimator's ``_parameter_constraints``; those without a rule are left to scikit-learn.
-    values : mapping of str to object
-        Its parameters.
-    caller : str
-        What scikit-learn is to call the estimator.
-
-    Raises
-    ------
-    ValueError
-        The first value that is refused.
+    constraints: an estimator's ``_parameter_constraints``; those without a rule are left to scikit-learn.
+    values: its parameters.
+    caller: what scikit-learn is to call the estimator.
+    ValueError: the first value that is refused.
     """
     plain = {}
     for name, allowed in constraints.items():

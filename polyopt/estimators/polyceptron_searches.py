@@ -28,15 +28,8 @@ class _Asked(Protocol):
 def check_global(machine: _Asked) -> None:
     """Refuse what the integer program of solver="global" does not have.
 
-    Parameters
-    ----------
-    machine : Polyceptron
-        One with this solver.
-
-    Raises
-    ------
-    ValueError
-        A radius that is not finite.
+    machine: one with this solver.
+    ValueError: A radius that is not finite.
     """
     if np.isinf(machine.radius):
         raise ValueError("solver='global' needs a finite radius, which alone bounds the weights")
@@ -47,16 +40,10 @@ def solve_globally(
 ) -> Solution:
     """The optimum over all faces in the box, or a bound on it.
 
-    Parameters
-    ----------
-    machine : Polyceptron
-        The settings.
-    X, y, c
-        Samples (n, m), labels (n,), +1 inside, and weights (n,).
-    seed : int
-        Of the starts.
-    first : callable
-        Gives the faces of one start more, the first, from the seconds left.
+    machine: the settings.
+    X, y, c: samples (n, m), labels (n,), +1 inside, and weights (n,).
+    seed: of the starts.
+    first: gives the faces of one start more, the first, from the seconds left.
     """
     from polyopt.outer.polyceptron_global import solve_polyceptron_global
 

@@ -60,12 +60,8 @@ def machine_of(found: object) -> Any:
 def told_of(tried: int, candidates: int, settings: Mapping[str, object]) -> str:
     """What a search that did not come to its end has, as a sentence.
 
-    Parameters
-    ----------
-    tried, candidates : int
-        Candidates that were tried whole, and all.
-    settings : mapping
-        Those of the machine that is kept.
+    tried, candidates: candidates that were tried whole, and all.
+    settings: those of the machine that is kept.
     """
     whose = ", ".join(
         f"{name}={value:g}" if type(value) in (int, float) else f"{name}={value!r}"

@@ -24,10 +24,7 @@ class Fitted(Protocol):
 def solutions_of(estimator: Fitted) -> list[Solution]:
     """The solver's answers: one, or those of each pair of classes and of each side, one after the other.
 
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted one.
+    estimator: A fitted one.
     """
     return list(_flat(estimator.solution_))
 
@@ -45,10 +42,7 @@ def status_of(estimator: Fitted) -> Status:
 
     One that was interrupted comes before all others.
 
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted one.
+    estimator: A fitted one.
     """
     solutions = solutions_of(estimator)
     if any(s.status is Status.INTERRUPTED for s in solutions):

@@ -27,15 +27,8 @@ __all__ = ["StreamedClassifier", "keeps_no_data", "own_arrays", "stream_classes"
 def keeps_no_data(machine: StreamedClassifier) -> bool:
     """Whether a machine can learn from a stream, which leaves no data to be held out.
 
-    Parameters
-    ----------
-    machine : StreamedClassifier
-        The machine.
-
-    Raises
-    ------
-    AttributeError
-        Where it is to be calibrated.
+    machine: the machine.
+    AttributeError: where it is to be calibrated.
     """
     if machine.calibration is None:
         return True
@@ -144,10 +137,7 @@ def own_arrays(learner: object) -> None:
 
     They are read-only in models that were loaded as memory maps, or lie in another process's memory.
 
-    Parameters
-    ----------
-    learner : object
-        What has arrays as attributes.
+    learner: what has arrays as attributes.
     """
     for name, value in vars(learner).items():
         if isinstance(value, np.ndarray) and not value.flags.writeable:
@@ -157,19 +147,11 @@ def own_arrays(learner: object) -> None:
 def stream_classes(known: NDArray[Any] | None, y: NDArray[Any], classes: ArrayLike | None) -> NDArray[Any]:
     """The labels of a stream, and a check that those of this chunk are among them.
 
-    Parameters
-    ----------
-    known : ndarray or None
-        The labels so far; None at the first chunk.
-    y : ndarray
-        Labels of the chunk.
-    classes : array_like, optional
-        All labels, as the caller gives them.
-
-    Raises
-    ------
-    ValueError
-        Fewer than two labels, others than at the first chunk, or one of the chunk that is not among them.
+    known: the labels so far; None at the first chunk.
+    y: labels of the chunk.
+    classes: all labels, as the caller gives them.
+    ValueError: fewer than two labels, others than at the first chunk, or one of the chunk that is not among
+        them.
     """
     if known is None:
         labels = np.unique(y if classes is None else classes)

@@ -40,12 +40,8 @@ __all__ = ["Table", "Trials", "fit_whole", "marked"]
 def marked(machine: Fitted, status: Status) -> Fitted:
     """The machine of a search that did not come to its end, which says so of itself.
 
-    Parameters
-    ----------
-    machine : estimator
-        Fitted; changed in place.
-    status : Status
-        How the search ended.
+    machine: fitted; changed in place.
+    status: how the search ended.
     """
     if hasattr(machine, "solution_"):
         machine.solution_ = _noted(machine.solution_, status)
@@ -209,16 +205,10 @@ def fit_whole(
 ) -> Any | None:
     """The machine fitted to all samples; None where the run was over before that was done.
 
-    Parameters
-    ----------
-    machine : estimator
-        It has a point where the run was over on the way.
-    X, y, weights
-        Samples, labels, and a ``sample_weight`` or nothing.
-    title : str
-        What those who hear of it call it.
-    verbose : bool or int
-        Whether anybody does.
+    machine: it has a point where the run was over on the way.
+    X, y, weights: samples, labels, and a ``sample_weight`` or nothing.
+    title: what those who hear of it call it.
+    verbose: whether anybody does.
     """
     if is_out_of_time():
         return None

@@ -75,11 +75,8 @@ def _check_container(X: Any) -> None:
 def check_labels(name: str, X: Any, y: Any) -> None:
     """Refuse labels that no classifier takes, before `X` is looked at.
 
-    Raises
-    ------
-    ValueError
-        Missing labels, labels of several kinds, labels that are not classes, or another number of labels
-        than of rows.
+    ValueError: missing labels, labels of several kinds, labels that are not classes, or another number of
+        labels than of rows.
     """
     _check_container(X)
     check_label_kinds(y)

@@ -22,14 +22,10 @@ def random_votes(second: NDArray[np.bool_], n_classes: int, random_state: Seed) 
     The lots depend on the votes of the pairs alone: samples with the same votes get the same answer, whatever
     other samples there are.
 
-    Parameters
-    ----------
-    second : ndarray of bool, shape (t, pairs)
-        Whether the second class of each pair won, pairs in the order of ``itertools.combinations``.
-    n_classes : int
-        Number of classes.
-    random_state : int, RandomState instance or None
-        Seed of the lots.
+    second (t, pairs): whether the second class of each pair won, pairs in the order of
+        ``itertools.combinations``.
+    n_classes: number of classes.
+    random_state: seed of the lots.
     """
     patterns, which = np.unique(np.packbits(second, axis=1), axis=0, return_inverse=True)
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
@@ -49,12 +45,9 @@ def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.floa
     Minimises Σ_{i≠j} (r_ji p_i − r_ij p_j)² with Σ p = 1, the second method of Wu, Lin & Weng,
     Probability Estimates for Multi-class Classification by Pairwise Coupling (2004).
 
-    Parameters
-    ----------
-    second : ndarray of shape (t, pairs)
-        Probability of the second class of each pair, pairs in the order of ``itertools.combinations``.
-    n_classes : int
-        Number of classes.
+    second (t, pairs): probability of the second class of each pair, pairs in the order of
+        ``itertools.combinations``.
+    n_classes: number of classes.
     """
     t = len(second)
     r = np.zeros((t, n_classes, n_classes))  # r[:, i, j]: probability of i among i and j
@@ -78,20 +71,11 @@ def certain_winners(
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Classes with most votes, and whether they have most however the pairs in doubt vote.
 
-    Parameters
-    ----------
-    second, first : ndarray of bool, shape (t, pairs)
-        Whether the second and whether the first class of each pair won for certain, pairs in the order of
-        ``itertools.combinations``.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    classes : ndarray of int, shape (t,)
-        The class with most certain votes.
-    is_certain : ndarray of bool, shape (t,)
-        Whether each other class has fewer, counting those in doubt.
+    second, first (t, pairs): whether the second and whether the first class of each pair won for certain,
+        pairs in the order of ``itertools.combinations``.
+    n_classes: number of classes.
+    Returns classes (t,): the class with most certain votes.
+    Returns is_certain (t,): whether each other class has fewer, counting those in doubt.
     """
     pairs = np.array(list(combinations(range(n_classes), 2)))
     is_first, is_second = (np.eye(n_classes, dtype=np.float32)[pairs[:, side]] for side in (0, 1))

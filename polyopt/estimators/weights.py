@@ -53,21 +53,11 @@ def class_weights(
 ) -> NDArray[Any]:
     """Weight per class; "balanced" gives every class the same total.
 
-    Parameters
-    ----------
-    class_weight : mapping, "balanced" or None
-        Weights by class; None for ones.
-    classes : ndarray of shape (n_classes,)
-        The classes.
-    codes : ndarray of int, shape (n,)
-        The number of each sample's class.
-    weights : ndarray of shape (n,)
-        Weights of the samples.
-
-    Raises
-    ------
-    ValueError
-        A weight that is no positive number, or a label that is none of the classes'.
+    class_weight: weights by class; None for ones.
+    classes (n_classes,): the classes.
+    codes (n,): the number of each sample's class.
+    weights (n,): weights of the samples.
+    ValueError: A weight that is no positive number, or a label that is none of the classes'.
     """
     if class_weight is None:
         return np.ones(len(classes))

@@ -63,10 +63,7 @@ cpm_3 = Find(**_WORDS["cpm_3"], data={"X": _X, "y": _Y}, judge=_judge_assignment
 def loss(W: ArrayLike) -> float:
     """The machine's objective on the data of this chapter, for C = 1: ‖W‖² and the hinges.
 
-    Parameters
-    ----------
-    W : array_like of shape (K, 2)
-        Faces: the weight of x, and the bias.
+    W (K, 2): faces: the weight of x, and the bias.
     """
     faces = np.asarray(W, dtype=float)
     s = _X @ faces[:, :1].T + faces[:, 1]

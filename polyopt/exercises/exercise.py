@@ -55,19 +55,10 @@ def wrong(text: str) -> Verdict:
 def finite(answer: ArrayLike, shape: tuple[int, ...], words: str) -> Any:
     """An answer as an array of finite numbers.
 
-    Parameters
-    ----------
-    answer : object
-        What was given.
-    shape : tuple of int
-        What shape it must have.
-    words : str
-        What is asked for, as a sentence without its point.
-
-    Raises
-    ------
-    ValueError
-        It is something else.
+    answer: what was given.
+    shape: what shape it must have.
+    words: what is asked for, as a sentence without its point.
+    ValueError: it is something else.
     """
     given = np.asarray(answer, dtype=float)
     if given.shape != shape:
@@ -80,17 +71,9 @@ def finite(answer: ArrayLike, shape: tuple[int, ...], words: str) -> Any:
 def whole(answer: Iterable[Any], words: str) -> tuple[int, ...]:
     """An answer as whole numbers.
 
-    Parameters
-    ----------
-    answer : object
-        What was given.
-    words : str
-        What is asked for, as a sentence without its point.
-
-    Raises
-    ------
-    ValueError
-        A number has a fraction, or it is something else.
+    answer: what was given.
+    words: what is asked for, as a sentence without its point.
+    ValueError: A number has a fraction, or it is something else.
     """
     given = np.asarray(list(answer), dtype=None)
     if given.ndim != 1 or given.dtype.kind not in "iuf" or not (given == np.round(given)).all():
@@ -102,22 +85,13 @@ def whole(answer: Iterable[Any], words: str) -> tuple[int, ...]:
 class Exercise(ABC):
     """A task whose answer :meth:`check` judges.
 
-    Attributes
-    ----------
-    title : str
-        What it is about.
-    task : str
-        What is to be done. Data are attributes of :attr:`data`.
-    hint : str
-        Where to look.
-    solution : object
-        An answer that is right.
-    why : str
-        Why it is.
-    data : dict of str to object
-        What the task speaks of.
-    mistakes : tuple of (object, str)
-        Answers that come to mind and are wrong, with what is wrong with them.
+    title: what it is about.
+    task: what is to be done. Data are attributes of :attr:`data`.
+    hint: where to look.
+    solution: an answer that is right.
+    why: why it is.
+    data: what the task speaks of.
+    mistakes: answers that come to mind and are wrong, with what is wrong with them.
     """
 
     title: str
@@ -131,15 +105,8 @@ class Exercise(ABC):
     def check(self, answer: object) -> Verdict:
         """Judge an answer.
 
-        Parameters
-        ----------
-        answer : object
-            Of the kind that the task asks for.
-
-        Returns
-        -------
-        Verdict
-            True where it is right; it prints as a sentence, which says how an answer is wrong.
+        answer: of the kind that the task asks for.
+        Returns: True where it is right; it prints as a sentence, which says how an answer is wrong.
         """
         if answer is ...:  # as the notebooks have it
             return wrong("Put your answer in the place of the dots.")
@@ -179,12 +146,8 @@ def _said(error: Exception) -> str:
 class Formula(Exercise):
     """A formula of a program is asked for; any that is worth the same on random numbers is right.
 
-    Attributes
-    ----------
-    program : callable
-        Makes the program.
-    of : str
-        ``"objective"``, or the name of a row.
+    program: makes the program.
+    of: ``"objective"``, or the name of a row.
     """
 
     program: Callable[[], Statement]
@@ -271,10 +234,7 @@ class Formula(Exercise):
 class Number(Exercise):
     """A number, or several in an array, is asked for.
 
-    Attributes
-    ----------
-    tolerance : float
-        How far off each may be.
+    tolerance: how far off each may be.
     """
 
     tolerance: float = 1e-6
@@ -309,10 +269,7 @@ class Number(Exercise):
 class Find(Exercise):
     """Something with a property is asked for, and the property is checked.
 
-    Attributes
-    ----------
-    judge : callable
-        What is wrong with an answer, as a sentence; None where it is right.
+    judge: what is wrong with an answer, as a sentence; None where it is right.
     """
 
     judge: Callable[[Any], str | None]

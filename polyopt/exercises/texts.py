@@ -14,10 +14,7 @@ def words_of(chapter: str) -> dict[str, dict[str, Any]]:
 
     A line break inside of a text is a space, and an empty line a new paragraph.
 
-    Parameters
-    ----------
-    chapter : str
-        A key of :data:`polyopt.exercises.CHAPTERS`.
+    chapter: A key of :data:`polyopt.exercises.CHAPTERS`.
     """
     read = (files("polyopt.exercises") / "words" / f"{chapter}.toml").read_text(encoding="utf-8")
     return {name: _said(entry) for name, entry in tomllib.loads(read).items()}

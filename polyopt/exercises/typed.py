@@ -36,15 +36,8 @@ _TYPED = {"<=": "≤", ">=": "≥", "==": "=", "||": "‖", "**": "^"}
 def as_read(answer: str) -> str:
     r"""The formula in the notation of :mod:`formulations.notation`; what is in it already stays as it is.
 
-    Parameters
-    ----------
-    answer : str
-        In LaTeX, in words such as ``sum_i alpha_i``, in small letters such as ``Σᵢ αᵢ``, or mixed.
-
-    Raises
-    ------
-    UnreadableError
-        A command of LaTeX that is not known, or braces that do not match.
+    answer: in LaTeX, in words such as ``sum_i alpha_i``, in small letters such as ``Σᵢ αᵢ``, or mixed.
+    UnreadableError: A command of LaTeX that is not known, or braces that do not match.
     """
     text = re.sub(_UPRIGHT, r" \1", answer.strip().rstrip(".,;"))
     text = re.sub(r"\s+(?=[_^])", "", re.sub(_SILENT, " ", text))

@@ -17,10 +17,7 @@ _BAR = 20  # columns of the longest bar
 def model_text(e: ModelRecord) -> str:
     """A model's explanation.
 
-    Parameters
-    ----------
-    e : ModelRecord
-        The explanation.
+    e: the explanation.
     """
     lines = [*wrapped(heading_of_model(e)), "", *_share_lines(e), "", *_face_lines(e)]
     return "\n".join(lines)
@@ -29,10 +26,7 @@ def model_text(e: ModelRecord) -> str:
 def heading_of_model(e: ModelRecord) -> str:
     """What the model is made of, and how often its faces agree with it.
 
-    Parameters
-    ----------
-    e : ModelRecord
-        The explanation.
+    e: the explanation.
     """
     inside, outside = (named(label) for label in e.subject.labels)
     text = {
@@ -51,10 +45,7 @@ def heading_of_model(e: ModelRecord) -> str:
 def share_sentence(e: ModelRecord) -> str:
     """What a feature's share is.
 
-    Parameters
-    ----------
-    e : ModelRecord
-        The explanation.
+    e: the explanation.
     """
     spread = "times the feature's spread" if e.subject.has_units else "in the feature's own unit"
     return (
@@ -99,10 +90,7 @@ def _face_lines(e: ModelRecord) -> list[str]:
 def face_sentence(e: ModelRecord) -> str:
     """What the columns of the table of faces say.
 
-    Parameters
-    ----------
-    e : ModelRecord
-        The explanation.
+    e: the explanation.
     """
     right = "" if e.error is None else ", and 'right' those of the class outside"
     error = "" if e.error is None else f"; 'error': of the model without it, with it {100 * e.error:.2f} %"

@@ -17,16 +17,10 @@ __all__ = ["FaceRole", "ModelRecord", "SampleRecord", "Term"]
 class Term:
     """What one column adds to the score of the face that answers.
 
-    Attributes
-    ----------
-    column : str
-        Its name.
-    value : float or str
-        What the sample has.
-    usual : float or None
-        What the mean sample has; None for a text.
-    amount : float
-        What the difference adds to the score.
+    column: its name.
+    value: what the sample has.
+    usual: what the mean sample has; None for a text.
+    amount: what the difference adds to the score.
     """
 
     column: str
@@ -39,29 +33,18 @@ class Term:
 class SampleRecord:
     """Why a sample has its label.
 
-    Attributes
-    ----------
-    subject : Subject
-        The model.
-    x : ndarray of shape (m,)
-        The sample.
-    label, other : label
-        Its label by the model, and the other one.
-    answer : Answer
-        The face that answers for it.
-    score, margin : float
-        Its score, positive for the second label, and how far beyond that face's plane it is, in spreads.
-    base : float
-        The score of the mean sample at that face; the terms add up to the difference.
-    terms : tuple of Term
-        All terms, the weightiest first.
-    top : int
-        How many of them, and of the changes, are shown.
-    same, samples : int
-        On how many samples of some data the face is on the same side with the terms shown alone; 0 of 0 where
-        there are no data.
-    way : Way
-        The way to the other side.
+    subject: the model.
+    x (m,): the sample.
+    label, other: its label by the model, and the other one.
+    answer: the face that answers for it.
+    score, margin: its score, positive for the second label, and how far beyond that face's plane it is, in
+        spreads.
+    base: the score of the mean sample at that face; the terms add up to the difference.
+    terms: all terms, the weightiest first.
+    top: how many of them, and of the changes, are shown.
+    same, samples: on how many samples of some data the face is on the same side with the terms shown alone; 0
+        of 0 where there are no data.
+    way: the way to the other side.
     """
 
     subject: Subject
@@ -93,24 +76,15 @@ class SampleRecord:
 class FaceRole:
     """What one face does on the data.
 
-    Attributes
-    ----------
-    name : tuple of int
-        Piece and face.
-    weights : tuple of (str, float)
-        Columns and their weights, the largest first: w_j times the spread of feature j, with its sign; of a
-        column of texts the difference between its largest and its least indicator.
-    answers : int
-        Samples that it answers for.
-    beyond, alone : int
-        Samples beyond it, and those of them that no other face of its polytope has beyond itself.
-    alone_right : int or None
-        Those of the latter whose true label is that outside of this polytope; None without labels.
-    changed : int or None
-        Samples whose label by the polytopes would be another one without this face; None where the model
+    name: piece and face.
+    weights: columns and their weights, the largest first: w_j times the spread of feature j, with its sign;
+        of a column of texts the difference between its largest and its least indicator.
+    answers: samples that it answers for.
+    beyond, alone: samples beyond it, and those of them that no other face of its polytope has beyond itself.
+    alone_right: those of the latter whose true label is that outside of this polytope; None without labels.
+    changed: samples whose label by the polytopes would be another one without this face; None where the model
         has no meaning without it.
-    error_without : float or None
-        The share of wrong labels by the polytopes without it; None without labels, too.
+    error_without: the share of wrong labels by the polytopes without it; None without labels, too.
     """
 
     name: tuple[int, int]
@@ -127,25 +101,15 @@ class FaceRole:
 class ModelRecord:
     """What a model goes by.
 
-    Attributes
-    ----------
-    subject : Subject
-        The model.
-    samples : int
-        Samples on which all of it was counted.
-    second : int or None
-        Those of them whose true label is the second; None without labels.
-    shares : tuple of (str, float)
-        Columns and their shares, the largest first, which add up to 1: the part of Σ|w_j| s_j, s_j the spread
-        of feature j, over the faces, each as often as it answers for a sample.
-    faces : tuple of FaceRole
-        Every face.
-    error : float or None
-        The share of wrong labels by the polytopes; None without labels.
-    agreement : float
-        The share of the samples on which the polytopes have the model's own label.
-    top : int
-        How many columns are shown.
+    subject: the model.
+    samples: samples on which all of it was counted.
+    second: those of them whose true label is the second; None without labels.
+    shares: columns and their shares, the largest first, which add up to 1: the part of Σ|w_j| s_j, s_j the
+        spread of feature j, over the faces, each as often as it answers for a sample.
+    faces: every face.
+    error: the share of wrong labels by the polytopes; None without labels.
+    agreement: the share of the samples on which the polytopes have the model's own label.
+    top: how many columns are shown.
     """
 
     subject: Subject

@@ -24,10 +24,7 @@ _ALONE = "'alone' is what a feature would have to be if it alone changed, - if t
 def sample_text(e: SampleRecord) -> str:
     """One sample's explanation.
 
-    Parameters
-    ----------
-    e : SampleRecord
-        The explanation.
+    e: the explanation.
     """
     lines = [*wrapped(heading_of_sample(e)), "", *_score(e), *wrapped(fidelity_sentence(e)), ""]
     lines += wrapped(way_sentence(e))
@@ -41,10 +38,7 @@ def sample_text(e: SampleRecord) -> str:
 def heading_of_sample(e: SampleRecord) -> str:
     """Its label, on which side it is, and the face that answers.
 
-    Parameters
-    ----------
-    e : SampleRecord
-        The explanation.
+    e: the explanation.
     """
     where = {"polytope": ("inside of", "outside of"), "union": ("inside of a piece of", "outside of")}
     side = where.get(e.subject.kind)
@@ -91,10 +85,7 @@ def _score(e: SampleRecord) -> list[str]:
 def fidelity_sentence(e: SampleRecord) -> str:
     """What leaving out the terms that are not shown would do; empty where all are.
 
-    Parameters
-    ----------
-    e : SampleRecord
-        The explanation.
+    e: the explanation.
     """
     hidden = len(e.terms) - e.top
     if hidden <= 0:
@@ -111,10 +102,7 @@ def fidelity_sentence(e: SampleRecord) -> str:
 def way_sentence(e: SampleRecord) -> str:
     """How far the other side is, and which faces decide it.
 
-    Parameters
-    ----------
-    e : SampleRecord
-        The explanation.
+    e: the explanation.
     """
     way = e.way
     if way.found.point is None:
@@ -155,10 +143,7 @@ def _changes(way: Way, top: int, unit: str) -> list[str]:
 def hidden_sentence(e: SampleRecord) -> str:
     """What the changes that are not shown come to; empty where all are.
 
-    Parameters
-    ----------
-    e : SampleRecord
-        The explanation.
+    e: the explanation.
     """
     hidden = e.way.changes[e.top :]
     if not hidden:
@@ -176,10 +161,7 @@ def hidden_sentence(e: SampleRecord) -> str:
 def crossing_sentence(e: SampleRecord) -> str:
     """From where on the model itself gives the other label, and what the lengths are.
 
-    Parameters
-    ----------
-    e : SampleRecord
-        The explanation.
+    e: the explanation.
     """
     way = e.way
     if way.crossing is None:

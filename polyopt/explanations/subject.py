@@ -64,12 +64,8 @@ class Column:
 class Answer:
     """The face that answers for a sample; of two polytopes, a face of each.
 
-    Attributes
-    ----------
-    name : tuple of int
-        Piece and face; where two polytopes decide by their difference, the face of either.
-    w, b : ndarray of shape (m,), float
-        Its score is w·x + b, positive where the label is the second.
+    name: piece and face; where two polytopes decide by their difference, the face of either.
+    w, b (m,): its score is w·x + b, positive where the label is the second.
     """
 
     name: tuple[int, int]
@@ -217,9 +213,6 @@ class Subject:
 def columns_of(names: Sequence[str]) -> tuple[Column, ...]:
     """Columns that are features as they are.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Their names.
+    names: their names.
     """
     return tuple(Column(name, (j,)) for j, name in enumerate(names))

@@ -32,16 +32,10 @@ _HALVINGS = 30
 class Change:
     """What one column has, and what it has at the nearest point.
 
-    Attributes
-    ----------
-    column : str
-        Its name.
-    before, after : float or str
-        A number, or a text.
-    amount : float
-        The change in spreads, without its sign; of texts, of both indicators together.
-    alone : float, str or None
-        What would change the label if nothing else moved; None where nothing would.
+    column: its name.
+    before, after: A number, or a text.
+    amount: the change in spreads, without its sign; of texts, of both indicators together.
+    alone: what would change the label if nothing else moved; None where nothing would.
     """
 
     column: str
@@ -55,19 +49,12 @@ class Change:
 class Way:
     """The way to the other side.
 
-    Attributes
-    ----------
-    found : Nearest
-        The nearest point on the boundary, with its bound and its status.
-    changes : tuple of Change
-        The columns that change, the largest change first.
-    crossing : ndarray of shape (m,) or None
-        A point that the model puts on the other side; None where none was found near the boundary.
-    crossing_distance : float
-        Its distance from the sample, in spreads; inf where there is none.
-    is_enough : bool or None
-        Whether the changes that are shown would by themselves change the label; None where all are shown, or
-        no point was found.
+    found: the nearest point on the boundary, with its bound and its status.
+    changes: the columns that change, the largest change first.
+    crossing (m,): A point that the model puts on the other side; None where none was found near the boundary.
+    crossing_distance: its distance from the sample, in spreads; inf where there is none.
+    is_enough: whether the changes that are shown would by themselves change the label; None where all are
+        shown, or no point was found.
     """
 
     found: Nearest
@@ -92,18 +79,11 @@ def way_out(
 ) -> Way:
     """The way from a sample to the other side.
 
-    Parameters
-    ----------
-    subject : Subject
-        The model.
-    x : ndarray of shape (m,)
-        The sample.
-    held : ndarray of bool, shape (m,)
-        The features that may not move.
-    bounds : pair of array_like of shape (m,), optional
-        The least and the largest value of each feature.
-    top : int
-        Columns that are shown, of which it is worked out what they could do alone.
+    subject: the model.
+    x (m,): the sample.
+    held (m,): the features that may not move.
+    bounds (m,): the least and the largest value of each feature.
+    top: columns that are shown, of which it is worked out what they could do alone.
     """
     low, high = (None, None) if bounds is None else bounds
     groups = [column.places for column in subject.columns if column.texts is not None]

@@ -17,10 +17,7 @@ NAME = 26
 def number(value: float | str | None) -> str:
     """A number or a text as people read it.
 
-    Parameters
-    ----------
-    value : float, str or None
-        The value; nothing for None.
+    value: the value; nothing for None.
     """
     if value is None:
         return ""
@@ -32,10 +29,7 @@ def number(value: float | str | None) -> str:
 def named(label: object) -> str:
     """A label between quotation marks.
 
-    Parameters
-    ----------
-    label : label
-        A class.
+    label: A class.
     """
     return f"'{visible(str(label))}'"
 
@@ -43,10 +37,7 @@ def named(label: object) -> str:
 def others(count: int) -> str:
     """So many others.
 
-    Parameters
-    ----------
-    count : int
-        How many.
+    count: how many.
     """
     return f"{count} other{'s' if count > 1 else ''}"
 
@@ -54,12 +45,8 @@ def others(count: int) -> str:
 def cut(text: str, most: int = NAME) -> str:
     """A name that fits into its column of a table.
 
-    Parameters
-    ----------
-    text : str
-        The name.
-    most : int
-        Letters at most.
+    text: the name.
+    most: letters at most.
     """
     shown = visible(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
@@ -68,9 +55,6 @@ def cut(text: str, most: int = NAME) -> str:
 def wrapped(text: str) -> list[str]:
     """A text in lines.
 
-    Parameters
-    ----------
-    text : str
-        The text.
+    text: the text.
     """
     return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

@@ -39,29 +39,18 @@ _C_SVC, _L1_LOSS_DUAL = 0, 3  # numbers of LIBSVM's and LIBLINEAR's programs
 class Answer:
     """A solution for two classes; f = w'x + b or Σ_i w_i k(x_i, x) + b, positive on one side.
 
-    Attributes
-    ----------
-    source : str
-        Name of the solution for messages.
-    w : ndarray, optional
-        Normal vector (m,); with a kernel, signed coefficients (n,) of all samples, those of other classes
+    source: name of the solution for messages.
+    w: normal vector (m,); with a kernel, signed coefficients (n,) of all samples, those of other classes
         among them.
-    b : float, optional
-        Intercept; the best one for w if it is missing.
-    faces : ndarray of shape (K, m+1), optional
-        Faces of a polytope, the bias last.
-    multipliers : mapping of str to ndarray, optional
-        By the names of the rows, (n,), or (n, K) of a polytope; not negative.
-    labels : tuple, optional
-        The labels on the sides -1 and +1.
-    kernel : Kernel, optional
-        The kernel of the fit.
-    intercept : {"free", "penalised", "none"}, optional
-        Whether the intercept is free of cost, or costs ½b² as one more weight, or is 0; None if unknown.
-    costs : dict of str to object
-        Settings of the program that the package tells, such as C.
-    weights : ndarray of shape (n,), optional
-        Factors of the samples' costs that the package tells, such as weights of classes.
+    b: intercept; the best one for w if it is missing.
+    faces (K, m+1): faces of a polytope, the bias last.
+    multipliers: by the names of the rows, (n,), or (n, K) of a polytope; not negative.
+    labels: the labels on the sides -1 and +1.
+    kernel: the kernel of the fit.
+    intercept: whether the intercept is free of cost, or costs ½b² as one more weight, or is 0; None if
+        unknown.
+    costs: settings of the program that the package tells, such as C.
+    weights (n,): factors of the samples' costs that the package tells, such as weights of classes.
     """
 
     source: str
@@ -154,21 +143,11 @@ def label_among(label: object, classes: NDArray[Any]) -> Any:
 def answers_of(solution: Any, samples: Samples, names: Sequence[str] | None = None) -> list[Answer]:
     """Read a solution, as :func:`polyopt.certify_solution` takes it: one answer for each pair of classes.
 
-    Parameters
-    ----------
-    solution : object
-        As there.
-    samples : Samples
-        The samples of the solution.
-    names : sequence of str, optional
-        Names of the features, for the columns of a table.
-
-    Raises
-    ------
-    ValueError
-        A solution of an unknown kind, a broken one, or one of other samples.
-    OSError
-        A file that cannot be read.
+    solution: as there.
+    samples: the samples of the solution.
+    names: names of the features, for the columns of a table.
+    ValueError: A solution of an unknown kind, a broken one, or one of other samples.
+    OSError: A file that cannot be read.
     """
     if isinstance(solution, str | Path):
         return [_in_file(Path(solution), names)]

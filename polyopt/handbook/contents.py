@@ -24,12 +24,7 @@ _LINE = re.compile(r'<li class="toctree-l(\d+)')
 def marked(contents: str, link: str) -> str:
     """The contents of a folder as they stand beside one of its pages.
 
-    Parameters
-    ----------
-    contents : str
-        As of no page of the folder, HTML with a line for each title.
-    link : str
-        Where the page is, from its folder.
+    link: where the page is, from its folder.
     """
     lines = contents.split("\n")
     own = f'<a class="reference internal" href="{link}">'
@@ -64,10 +59,7 @@ def _current(line: str) -> str:
 def connect(app: Sphinx) -> None:
     """Have the contents made so.
 
-    Parameters
-    ----------
-    app : Sphinx
-        The application; its theme is furo.
+    app: the application; its theme is furo.
     """
     from furo.navigation import get_navigation_tree
 

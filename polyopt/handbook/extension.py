@@ -131,10 +131,7 @@ def _indented(lines: list[str]) -> set[int]:
 def setup(app: Sphinx) -> dict[str, Any]:
     """What Sphinx calls.
 
-    Parameters
-    ----------
-    app : Sphinx
-        The application.
+    app: the application.
     """
     app.add_html_math_renderer("polyopt", (_inline, None), (_display, None))
     app.add_directive_to_domain("std", "program", _Program, override=True)  # Sphinx's own is of command lines

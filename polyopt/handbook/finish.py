@@ -27,10 +27,7 @@ _CHANGES = (
 def finished(page: str) -> str:
     """A page as it is shown.
 
-    Parameters
-    ----------
-    page : str
-        As the theme made it, HTML.
+    page: as the theme made it, HTML.
     """
     for before, after in _CHANGES:
         page = page.replace(before, after)
@@ -43,10 +40,7 @@ def finished(page: str) -> str:
 def finish(site: Path) -> None:
     """Do so to all pages of a site.
 
-    Parameters
-    ----------
-    site : Path
-        Its folder.
+    site: its folder.
     """
     for path in site.rglob("*.html"):
         path.write_text(finished(path.read_text(encoding="utf-8")), encoding="utf-8")

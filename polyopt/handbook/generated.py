@@ -34,12 +34,8 @@ def program_pages(
 ) -> Iterator[tuple[str, str]]:
     """The pages of the families of programs: of each its name and its text in Markdown.
 
-    Parameters
-    ----------
-    families : iterable of str, optional
-        Which; all of :mod:`formulations` by default.
-    demonstrate : bool
-        Whether every pair is solved, and what comes of it shown.
+    families: which; all of :mod:`formulations` by default.
+    demonstrate: whether every pair is solved, and what comes of it shown.
     """
     for name in FAMILIES if families is None else families:
         module = family(name)
@@ -93,10 +89,7 @@ def public_names() -> list[str]:
 def api_pages(names: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
     """The pages of the reference: of each its name and its text, read from the docstrings when it is built.
 
-    Parameters
-    ----------
-    names : iterable of str, optional
-        Public names of polyopt; by default all of them, and :data:`MODULES`.
+    names: public names of polyopt; by default all of them, and :data:`MODULES`.
     """
     import polyopt
 

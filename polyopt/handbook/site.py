@@ -65,10 +65,7 @@ _SETTINGS: dict[str, Any] = {
 def check_installed() -> None:
     """Say what to install where it is missing.
 
-    Raises
-    ------
-    ValueError
-        Sphinx, MyST or furo are not installed, or Python has left out the docstrings.
+    ValueError: sphinx, MyST or furo are not installed, or Python has left out the docstrings.
     """
     if sys.flags.optimize > 1:
         raise ValueError("the handbook is made of docstrings, which Python leaves out with -OO and "
@@ -227,17 +224,9 @@ def _put(made: Path, folder: Path) -> None:
 def page_of(site: Path, name: str | None) -> Path:
     """The file of a page of a site.
 
-    Parameters
-    ----------
-    site : Path
-        The site.
-    name : str or None
-        A short name, such as ``rmm`` or ``tour``; None for the first page.
-
-    Raises
-    ------
-    ValueError
-        There is no such page; the message lists those there are.
+    site: the site.
+    name: A short name, such as ``rmm`` or ``tour``; None for the first page.
+    ValueError: there is no such page; the message lists those there are.
     """
     from polyopt.handbook.sources import hand_written
 

@@ -33,16 +33,10 @@ def write_sources(
 ) -> None:  # fmt: skip
     """Write the sources of the site.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to; it is there, and empty.
-    families, names : iterable of str, optional
-        Which programs and which public names have a page; all by default.
-    demonstrate : bool
-        Whether the programs are solved.
-    results : bool
-        Whether the kept results have pages, if they are at hand.
+    folder: where to; it is there, and empty.
+    families, names: which programs and which public names have a page; all by default.
+    demonstrate: whether the programs are solved.
+    results: whether the kept results have pages, if they are at hand.
     """
     # Here, for a site that is kept is opened without the programs.
     from polyopt.handbook.generated import api_pages, command_page, program_pages, results_pages

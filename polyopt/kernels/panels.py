@@ -27,12 +27,8 @@ _DEAR = 256  # multiplications of an entry from which it is taken from its mirro
 class FunctionPanel:
     """A :class:`Panel` of what a function of the samples gives.
 
-    Parameters
-    ----------
-    values : callable
-        Gives the rows of some samples.
-    dtype : dtype
-        Precision of the values.
+    values: gives the rows of some samples.
+    dtype: precision of the values.
     """
 
     def __init__(self, values: Callable[[Samples], NDArray[Any]], dtype: np.dtype[Any]):

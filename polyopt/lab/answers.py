@@ -31,18 +31,11 @@ Answer: TypeAlias = "tuple[dict[str, Any], Fitted | None]"
 class Context:
     """What an answer is made of.
 
-    Attributes
-    ----------
-    message : mapping
-        The client's.
-    run : Clock
-        By which it can be stopped.
-    hear : callable
-        Hears the records of solvers.
-    tell : callable
-        Tells the client how far it is.
-    last : Fitted, optional
-        What the last picture shows.
+    message: the client's.
+    run: by which it can be stopped.
+    hear: hears the records of solvers.
+    tell: tells the client how far it is.
+    last: what the last picture shows.
     """
 
     message: Mapping[str, Any]

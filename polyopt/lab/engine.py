@@ -46,12 +46,8 @@ class Job:
 class Engine:
     """Answers one client's messages.
 
-    Parameters
-    ----------
-    send : callable
-        Takes a message to the client; called in whatever thread, one call after the other.
-    begin : mapping, optional
-        The state to begin with; a small one of its own by default.
+    send: takes a message to the client; called in whatever thread, one call after the other.
+    begin: the state to begin with; a small one of its own by default.
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None], begin: Mapping[str, Any] | None = None):
@@ -68,10 +64,7 @@ class Engine:
     def receive(self, message: object) -> None:
         """Answer a message: at once, or when it has been computed. It raises nothing.
 
-        Parameters
-        ----------
-        message : mapping or str
-            As it came; a text is JSON.
+        message: as it came; a text is JSON.
         """
         number: int | None = None
         try:
@@ -186,15 +179,8 @@ class Engine:
     def wait(self, seconds: float = 60.0) -> bool:
         """Wait until nothing is computed.
 
-        Parameters
-        ----------
-        seconds : float
-            At most.
-
-        Returns
-        -------
-        bool
-            Whether that is so.
+        seconds: at most.
+        Returns: whether that is so.
         """
         with self._change:
             return self._change.wait_for(lambda: not self._waiting and self._current is None, seconds)
@@ -216,10 +202,7 @@ def _refuse_constant(name: str) -> float:
 def sentence_of(error: BaseException) -> str:
     """What went wrong, in a sentence.
 
-    Parameters
-    ----------
-    error : Exception
-        A ValueError says it itself, as does what is not installed; of others the kind says more.
+    error: A ValueError says it itself, as does what is not installed; of others the kind says more.
     """
     text = " ".join(str(error).split())
     if isinstance(error, ValueError | ImportError) and text:

@@ -17,10 +17,7 @@ _CLAIM, _DATA = "claim.json", "points.svm"
 def exported(fitted: Fitted) -> dict[str, Any]:
     """The Python lines and the claim, as texts.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        A solved state.
+    fitted: A solved state.
     """
     claim, data, sentence = _claim(fitted)
     return {
@@ -32,10 +29,7 @@ def exported(fitted: Fitted) -> dict[str, Any]:
 def python_lines(fitted: Fitted) -> str:
     """Lines of Python that give the same estimator and the same certificate.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        A solved state.
+    fitted: A solved state.
     """
     state, name = fitted.state, type(fitted.estimator).__name__
     held = state.assignment

@@ -30,21 +30,11 @@ _FRAMES = 9
 def read_values(state: State, parameter: object, values: object, count: object) -> list[float]:
     """The values of a path: as asked, or spread about the state's own.
 
-    Parameters
-    ----------
-    state : State
-        The state.
-    parameter : object
-        A number among its settings.
-    values : object
-        The values, or None.
-    count : object
-        How many, where they are not given; None for 9.
-
-    Raises
-    ------
-    ValueError
-        What cannot be a path.
+    state: the state.
+    parameter: A number among its settings.
+    values: the values, or None.
+    count: how many, where they are not given; None for 9.
+    ValueError: what cannot be a path.
     """
     paths = state.machine.shown()["paths"]
     if parameter not in paths:
@@ -72,20 +62,11 @@ def film(
 ) -> dict[str, Any]:  # fmt: skip
     """The small pictures; each is told as soon as it is there.
 
-    Parameters
-    ----------
-    state : State
-        What is the same for all of them.
-    parameter : str
-        What differs.
-    values : list of float
-        Its values.
-    view, grid
-        As of :func:`polyopt.lab.picture.picture`.
-    run : Clock
-        By which it can be stopped: the pictures made by then are kept.
-    hear, tell : callable
-        Hears solvers' records; tells the client how far it is.
+    state: what is the same for all of them.
+    parameter: what differs.
+    values: its values.
+    run: by which it can be stopped: the pictures made by then are kept.
+    hear, tell: hears solvers' records; tells the client how far it is.
     """
     frames: list[dict[str, Any]] = []
     for number, value in enumerate(values):

@@ -37,24 +37,14 @@ _LOOK = 0.05  # seconds between two looks at whether a run that waits was stoppe
 class Fitted:
     """A solved state.
 
-    Attributes
-    ----------
-    state : State
-        What was solved.
-    method : Method
-        The entry of its machine and kernel.
-    settings : dict
-        What the estimator was given, with what the data chose.
-    estimator : estimator
-        Fitted.
-    certificate : Certificate
-        What is proven of it.
-    warnings : tuple of str
-        What was warned of on the way.
-    seconds : dict
-        Of ``solve`` and ``certificate``.
-    is_stopped : bool
-        Whether the run was broken off, and the best point kept.
+    state: what was solved.
+    method: the entry of its machine and kernel.
+    settings: what the estimator was given, with what the data chose.
+    estimator: fitted.
+    certificate: what is proven of it.
+    warnings: what was warned of on the way.
+    seconds: of ``solve`` and ``certificate``.
+    is_stopped: whether the run was broken off, and the best point kept.
     """
 
     state: State
@@ -101,25 +91,13 @@ def fit_state(
 ) -> Fitted:  # fmt: skip
     """Solve a state and certify the answer.
 
-    Parameters
-    ----------
-    state : State
-        A checked state.
-    run : Clock
-        What it is a part of, by which it can be stopped.
-    hearing : callable, optional
-        Hears the records of the solver.
-    seeing : callable, optional
-        Sees the points that the fit passes through, and none of a search for settings before it.
-    begin : ndarray of int, shape (n,), optional
-        Where an alternation begins: the face of each point.
-
-    Raises
-    ------
-    ValueError
-        What the machine refuses.
-    KeyboardInterrupt
-        The run was stopped before there was a point.
+    state: A checked state.
+    run: what it is a part of, by which it can be stopped.
+    hearing: hears the records of the solver.
+    seeing: sees the points that the fit passes through, and none of a search for settings before it.
+    begin (n,): where an alternation begins: the face of each point.
+    ValueError: what the machine refuses.
+    KeyboardInterrupt: the run was stopped before there was a point.
     """
     method = state.machine.entry(state.settings)
     with _turn(run), running(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:

@@ -28,24 +28,14 @@ _WIDE = ("rbf", "poly")
 class Setting:
     """A parameter of estimators that a person can set, and what is shown of it.
 
-    Attributes
-    ----------
-    name, title : str
-        The parameter, and what it is in words.
-    kind : str
-        ``"number"``, ``"integer"``, ``"flag"`` or ``"choice"``.
-    low, high : float
-        The least and the largest value that the lab takes.
-    log : bool
-        Whether a slider runs over the orders of magnitude.
-    choices : tuple
-        The values of a choice.
-    default : object
-        The value where none is given; None where the data choose.
-    tuned : bool
-        Whether the data choose where none is given.
-    kernels : tuple of str
-        The kernels that it is of; empty for all.
+    name, title: the parameter, and what it is in words.
+    kind: ``"number"``, ``"integer"``, ``"flag"`` or ``"choice"``.
+    low, high: the least and the largest value that the lab takes.
+    log: whether a slider runs over the orders of magnitude.
+    choices: the values of a choice.
+    default: the value where none is given; None where the data choose.
+    tuned: whether the data choose where none is given.
+    kernels: the kernels that it is of; empty for all.
     """
 
     name: str
@@ -71,10 +61,7 @@ class Setting:
     def read(self, value: object) -> object:
         """The value, checked.
 
-        Raises
-        ------
-        ValueError
-            It is of another kind, or out of range.
+        ValueError: it is of another kind, or out of range.
         """
         if value is None and self.tuned:
             return None
@@ -138,10 +125,7 @@ _LOWER_ENDS = (0.999, 0.99, 0.9)  # tried where a machine refuses the upper end 
 class Machine:
     """A machine of the lab: a method of the registry, with all its kernels.
 
-    Attributes
-    ----------
-    method : Method
-        Its first entry.
+    method: its first entry.
     """
 
     method: Method
@@ -217,10 +201,7 @@ class Machine:
     def entry(self, settings: dict[str, Any]) -> Method:
         """The method of its kernel.
 
-        Parameters
-        ----------
-        settings : dict
-            Checked settings.
+        settings: checked settings.
         """
         return for_kernel(self.method, settings.get("kernel"))
 
@@ -251,10 +232,7 @@ def machines() -> dict[str, Machine]:
 def find_machine(name: object) -> Machine:
     """The machine of a name.
 
-    Raises
-    ------
-    ValueError
-        There is none; the message lists those there are.
+    ValueError: there is none; the message lists those there are.
     """
     known = machines()
     key = name.replace("_", "-") if isinstance(name, str) else ""

@@ -30,17 +30,9 @@ _MOST_FACES = 255
 def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, int] | None:
     """Nodes of a grid, from what a client says.
 
-    Parameters
-    ----------
-    told : object
-        Two whole numbers, None for no grid, or ``"default"``.
-    default : tuple of int
-        The default.
-
-    Raises
-    ------
-    ValueError
-        Anything else.
+    told: two whole numbers, None for no grid, or ``"default"``.
+    default: the default.
+    ValueError: anything else.
     """
     if told is None or told == "default":
         return None if told is None else default
@@ -56,16 +48,10 @@ def picture(
 ) -> dict[str, Any]:
     """All that is shown of a solved state.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        The solved state.
-    view : tuple of float
-        What is shown of the plane: x0, x1, y0, y1.
-    grid : tuple of int, optional
-        Nodes of the grid.
-    words : bool
-        Whether each point's rows are told in words.
+    fitted: the solved state.
+    view: what is shown of the plane: x0, x1, y0, y1.
+    grid: nodes of the grid.
+    words: whether each point's rows are told in words.
     """
     start = time.perf_counter()
     rows = rows_held(fitted)
@@ -108,12 +94,8 @@ def _in_words(fitted: Fitted, support: list[bool]) -> tuple[list[list[dict[str, 
 def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
     """One point's rows, and why it is a support vector.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        A solved state.
-    sample : int
-        The point's number.
+    fitted: A solved state.
+    sample: the point's number.
     """
     rows = rows_held(fitted)
     support = samples_of(rows, fitted)["support"]

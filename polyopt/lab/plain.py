@@ -14,10 +14,7 @@ __all__ = ["plain"]
 def plain(value: object) -> Any:
     """A value for JSON; what is infinite, or no number, is None.
 
-    Parameters
-    ----------
-    value : object
-        Mappings, sequences, arrays, numbers and texts, within one another.
+    value: mappings, sequences, arrays, numbers and texts, within one another.
     """
     kind = type(value)
     if kind is float:

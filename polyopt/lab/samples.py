@@ -32,26 +32,15 @@ _SMALL = 1e-6
 class Held:
     """One row of one point, with the solution's numbers.
 
-    Attributes
-    ----------
-    row, letter : str
-        The row's name, and that of its multiplier as a person reads it.
-    face : int or None
-        The face that it is asked at.
-    multiplier : float
-        Its multiplier.
-    slack : float or None
-        How far it is from binding.
-    output : float
-        The point's output there.
-    state : str
-        In words.
-    pulls : bool
-        Whether the multiplier is a price by itself, and not what another leaves.
-    is_zero : bool
-        Whether the multiplier counts as 0.
-    xi : float or None
-        The slack that it pays for, where the program has such a variable.
+    row, letter: the row's name, and that of its multiplier as a person reads it.
+    face: the face that it is asked at.
+    multiplier: its multiplier.
+    slack: how far it is from binding.
+    output: the point's output there.
+    state: in words.
+    pulls: whether the multiplier is a price by itself, and not what another leaves.
+    is_zero: whether the multiplier counts as 0.
+    xi: the slack that it pays for, where the program has such a variable.
     """
 
     row: str
@@ -70,16 +59,10 @@ class Held:
 class RowsOf:
     """The rows of a solution, family by family.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        ``duals_``, without the rows that are of no point.
-    program : dict of str to Row
-        The program's rows by letter.
-    leftovers : tuple of str
-        Letters of multipliers that are what others leave.
-    small : float
-        Up to which a multiplier counts as 0.
+    frame: ``duals_``, without the rows that are of no point.
+    program: the program's rows by letter.
+    leftovers: letters of multipliers that are what others leave.
+    small: up to which a multiplier counts as 0.
     """
 
     frame: pd.DataFrame

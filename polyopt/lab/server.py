@@ -94,14 +94,9 @@ class _Guard:
 def lab_app(port: int, token: str, begin: Mapping[str, Any] | None = None) -> ASGIApp:
     """The application.
 
-    Parameters
-    ----------
-    port : int
-        The port that it is served at.
-    token : str
-        What a browser must have to be answered.
-    begin : mapping, optional
-        The state to begin with.
+    port: the port that it is served at.
+    token: what a browser must have to be answered.
+    begin: the state to begin with.
     """
     files = page_files()
     cookie = f"polyopt-lab-{port}"  # cookies are shared between the ports of a machine
@@ -183,15 +178,8 @@ async def _serve_client(line: WebSocket, begin: Mapping[str, Any] | None, client
 def listening_socket(port: int) -> socket.socket:
     """A socket of this machine alone.
 
-    Parameters
-    ----------
-    port : int
-        The port; 0 for any that is free.
-
-    Raises
-    ------
-    ValueError
-        It is taken, or not to be had.
+    port: the port; 0 for any that is free.
+    ValueError: it is taken, or not to be had.
     """
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -211,12 +199,8 @@ def listening_socket(port: int) -> socket.socket:
 def serve(app: ASGIApp, listening: socket.socket) -> None:
     """Serve an application until Ctrl-C, or SIGTERM.
 
-    Parameters
-    ----------
-    app : application
-        Of :func:`lab_app`.
-    listening : socket
-        Of :func:`listening_socket`.
+    app: of :func:`lab_app`.
+    listening: of :func:`listening_socket`.
     """
     settings = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws_max_size=_FARTHEST,

@@ -70,15 +70,8 @@ def datasets() -> list[dict[str, Any]]:
 def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
     """Points of a named set, or of a file that the page has read.
 
-    Parameters
-    ----------
-    told : mapping
-        The client's message.
-
-    Raises
-    ------
-    ValueError
-        A set, feature or number that there is not.
+    told: the client's message.
+    ValueError: A set, feature or number that there is not.
     """
     name, features = told.get("name"), told.get("features")
     most, seed = told.get("most", _MOST), told.get("seed", 0)
@@ -104,23 +97,12 @@ def points_of(
 ) -> dict[str, Any]:
     """Points of a data set of two classes: its two features, or its principal plane.
 
-    Parameters
-    ----------
-    found : Dataset
-        The set.
-    most : int
-        Points at most; of more, some are drawn at random.
-    seed : int
-        Of the draw.
-    features : object
-        Two places of features, as a client names them; None for the principal plane.
-    note : str
-        What was done to the set before, as a clause.
-
-    Raises
-    ------
-    ValueError
-        Another number of classes, one feature, or features that there are not.
+    found: the set.
+    most: points at most; of more, some are drawn at random.
+    seed: of the draw.
+    features: two places of features, as a client names them; None for the principal plane.
+    note: what was done to the set before, as a clause.
+    ValueError: another number of classes, one feature, or features that there are not.
     """
     whole, _ = fit_preparation(found)
     told = _told(found.name, whole.X, whole.y, whole.feature_names, whole.target_names, features, most, seed)

@@ -28,22 +28,13 @@ _SEEDS = 2**31
 class State:
     """A checked state.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, 2)
-        The points.
-    y : ndarray of int, shape (n,)
-        Their labels, -1 and +1.
-    machine : Machine
-        The machine.
-    solver : str
-        One of its solvers.
-    settings : dict
-        Every setting that the lab shows of it; None where the data choose.
-    seed : int
-        Of all randomness.
-    assignment : ndarray of int, shape (n,), optional
-        With the assignment held: the face of each point, -1 for those that need none.
+    X (n, 2): the points.
+    y (n,): their labels, -1 and +1.
+    machine: the machine.
+    solver: one of its solvers.
+    settings: every setting that the lab shows of it; None where the data choose.
+    seed: of all randomness.
+    assignment (n,): with the assignment held: the face of each point, -1 for those that need none.
     """
 
     X: Array
@@ -72,15 +63,8 @@ class State:
 def read_state(told: object) -> State:
     """A state from what a client says.
 
-    Parameters
-    ----------
-    told : object
-        A mapping, as the protocol has it.
-
-    Raises
-    ------
-    ValueError
-        What is wrong with it, as a sentence.
+    told: A mapping, as the protocol has it.
+    ValueError: what is wrong with it, as a sentence.
     """
     if not isinstance(told, Mapping):
         raise ValueError("state must be an object with points, machine, method and settings")
@@ -142,17 +126,9 @@ def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
 def read_view(told: object, X: Array) -> tuple[float, float, float, float]:
     """The part of the plane that is shown: as asked, or the points' box and a margin.
 
-    Parameters
-    ----------
-    told : object
-        ``[x0, x1, y0, y1]``, or None.
-    X : ndarray of shape (n, 2)
-        The points.
-
-    Raises
-    ------
-    ValueError
-        Anything else.
+    told: ``[x0, x1, y0, y1]``, or None.
+    X (n, 2): the points.
+    ValueError: anything else.
     """
     if told is None:
         low, high = X.min(axis=0), X.max(axis=0)

@@ -23,15 +23,8 @@ MOST_TEXT = 1_000_000
 def source_of(told: object) -> Source:
     """What the page has read of a file.
 
-    Parameters
-    ----------
-    told : object
-        A mapping of ``name`` and ``text``.
-
-    Raises
-    ------
-    ValueError
-        Anything else, or too much.
+    told: A mapping of ``name`` and ``text``.
+    ValueError: anything else, or too much.
     """
     if not isinstance(told, Mapping) or not all(isinstance(told.get(key), str) for key in ("name", "text")):
         raise ValueError("table must be an object with the name and the text of a file")
@@ -46,10 +39,7 @@ def source_of(told: object) -> Source:
 def columns_of(told: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a table that may hold the classes: their names, or their places where they have none.
 
-    Parameters
-    ----------
-    told : mapping
-        The client's message.
+    told: the client's message.
     """
     source = source_of(told.get("table"))
     try:
@@ -62,24 +52,11 @@ def columns_of(told: Mapping[str, Any]) -> dict[str, Any]:
 def read_own(source: Source, target: object = None) -> tuple[Dataset, str]:
     """A table with all that the lab needs of it: gaps filled, texts made features.
 
-    Parameters
-    ----------
-    source : Source
-        The file.
-    target : object, optional
-        Place or name of the column of the classes; the last one by default.
-
-    Returns
-    -------
-    data : Dataset
-        Not yet prepared.
-    note : str
-        What was done about gaps and texts, as a clause; empty where there are none.
-
-    Raises
-    ------
-    ValueError
-        What is wrong with the file, or a column that there is not.
+    source: the file.
+    target: place or name of the column of the classes; the last one by default.
+    Returns data: not yet prepared.
+    Returns note: what was done about gaps and texts, as a clause; empty where there are none.
+    ValueError: what is wrong with the file, or a column that there is not.
     """
     if is_svmlight(source):
         found = read_svmlight(source)

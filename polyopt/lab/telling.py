@@ -48,14 +48,9 @@ def _compiles() -> bool:
 class Teller:
     """Tells a client how far a job is, within a ``with`` statement.
 
-    Parameters
-    ----------
-    number : int
-        The request that is answered.
-    send : callable
-        Takes a message to the client.
-    watch : Watch
-        Knows how far the job is.
+    number: the request that is answered.
+    send: takes a message to the client.
+    watch: knows how far the job is.
     """
 
     def __init__(self, number: int, send: Callable[[dict[str, Any]], None], watch: Watch):
@@ -75,23 +70,14 @@ class Teller:
         self._clock.join()  # nothing is told after the answer
 
     def hear(self, record: Mapping[str, float]) -> None:
-        """Tell a record of a solver, if the last word is not too near.
-
-        Parameters
-        ----------
-        record : mapping of str to float
-            As of :func:`polyopt.watch.tell`.
-        """
+        """Tell a record of a solver, if the last word is not too near."""
         if time.perf_counter() >= self._last + _EVERY:
             self.tell(**{name: record[name] for name in ("objective", "bound") if name in record})
 
     def tell(self, **values: object) -> None:
         """Tell it now.
 
-        Parameters
-        ----------
-        **values
-            What the message has besides.
+        **values: what the message has besides.
         """
         with self._one:
             now = self._last = time.perf_counter()

@@ -22,10 +22,7 @@ _PROVEN = (Claim.OPTIMAL, Claim.STATIONARY)
 class Words:
     """The words for one solution.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        A solved state.
+    fitted: A solved state.
     """
 
     def __init__(self, fitted: Fitted):
@@ -41,12 +38,8 @@ class Words:
     def row(self, held: Held, label: int) -> dict[str, Any]:
         """A row as plain values, with its words.
 
-        Parameters
-        ----------
-        held : Held
-            The row.
-        label : int
-            The point's label.
+        held: the row.
+        label: the point's label.
         """
         return {
             "row": held.row, "letter": held.letter, "face": held.face, "multiplier": held.multiplier,
@@ -70,13 +63,7 @@ class Words:
         return -self._outward if label == self._inside else self._outward
 
     def sentence(self, held: Held, label: int) -> str:
-        """A row in words and numbers.
-
-        Parameters
-        ----------
-        held, label
-            As of :meth:`row`.
-        """
+        """A row in words and numbers."""
         where = "" if held.face is None or held.face < 0 else f" at face {held.face}"
         price = f"{held.letter} = {number_told(0.0 if held.is_zero else held.multiplier)}"
         if math.isnan(held.multiplier):
@@ -103,14 +90,9 @@ class Words:
     def why(self, rows: list[Held], label: int, is_support: bool) -> str:
         """Whether a point is a support vector, and by which multipliers.
 
-        Parameters
-        ----------
-        rows : list of Held
-            Its rows.
-        label : int
-            Its label.
-        is_support : bool
-            Whether the solution leans on it.
+        rows: its rows.
+        label: its label.
+        is_support: whether the solution leans on it.
         """
         if any(math.isnan(held.multiplier) for held in rows):
             return "This solver leaves no multipliers; the exact one does."
@@ -164,10 +146,7 @@ def _beside(left: float, level: float, name: str = "") -> str:
 def number_told(value: float) -> str:
     """Four digits; what is next to nothing is 0.
 
-    Parameters
-    ----------
-    value : float
-        Any number.
+    value: any number.
     """
     if abs(value) < 1e-9:
         return "0"

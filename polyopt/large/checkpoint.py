@@ -30,10 +30,7 @@ _FORMAT = "polyopt checkpoint 1"
 def probe(*shape: int) -> NDArray[np.float64]:
     """Weights, always the same: what some samples cost at these tells them, and their labels, from others.
 
-    Parameters
-    ----------
-    *shape : int
-        Their shape.
+    *shape: their shape.
     """
     places = np.arange(math.prod(shape), dtype=float)
     return ((7919.0 * places + 13.0) % 101.0 - 50.0).reshape(shape) / 50.0
@@ -42,21 +39,11 @@ def probe(*shape: int) -> NDArray[np.float64]:
 def save(path: str | Path, log: list[Change], known: dict[str, Any], about: dict[str, Any]) -> None:
     """Write a checkpoint.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file; one that is there is replaced when the new one is whole.
-    log : list of Change
-        All changes.
-    known : dict
-        What the loop knows: numbers, arrays, or lists of records.
-    about : dict
-        What machine and samples these are, in plain values.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written; the message names it.
+    path: the file; one that is there is replaced when the new one is whole.
+    log: all changes.
+    known: what the loop knows: numbers, arrays, or lists of records.
+    about: what machine and samples these are, in plain values.
+    OSError: when the file cannot be written; the message names it.
     """
     arrays: dict[str, Any] = {}
 
@@ -82,14 +69,8 @@ class Saver:
     The first failure is a warning; the checkpoint that was written last stays, and the next iteration tries
     again.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    log : list of Change
-        All changes, which grow.
-    about : dict
-        As of :func:`save`.
+    path: the file.
+    log: all changes, which grow.
     """
 
     def __init__(self, path: str | Path, log: list[Change], about: dict[str, Any]):
@@ -157,15 +138,8 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 def machine_of(path: str | Path) -> str:
     """What a checkpoint is of: the name of its machine, or of the part of a fit that it was written in.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        As of :func:`load`.
+    path: the file.
+    ValueError, FileNotFoundError: as of :func:`load`.
     """
     return str(_read(path)[0]["about"].get("machine"))
 

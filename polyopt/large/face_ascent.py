@@ -97,22 +97,13 @@ class _State:
 class FaceAscents:
     """The multipliers of all faces, from round to round.
 
-    Parameters
-    ----------
-    hands : Hands
-        Who reads the blocks.
-    recipe : Recipe
-        The classes inside and outside, their weights, and C.
-    count : int
-        How many blocks there are.
-    n_faces, n_features : int
-        K and m.
-    scale : float
-        What every entry of the samples counts times.
-    largest : float
-        The largest of them, as they stand.
-    seed : int
-        Of the order of the steps.
+    hands: who reads the blocks.
+    recipe: the classes inside and outside, their weights, and C.
+    count: how many blocks there are.
+    n_faces, n_features: K and m.
+    scale: what every entry of the samples counts times.
+    largest: the largest of them, as they stand.
+    seed: of the order of the steps.
     """
 
     def __init__(
@@ -140,12 +131,8 @@ class FaceAscents:
     def assign(self, held: Vector, *, again: bool = False) -> None:
         """Give each sample outside to the face of `held` (K, m+1) with its highest score.
 
-        Parameters
-        ----------
-        held : ndarray of shape (K, m+1)
-            The faces.
-        again : bool
-            Whether they were these already, before a checkpoint.
+        held (K, m+1): the faces.
+        again: whether they were these already, before a checkpoint.
         """
         state = self._state
         kind = np.min_scalar_type(-self._K)
@@ -162,16 +149,10 @@ class FaceAscents:
     def run(self, tol: float, max_iter: int | None, clock: Clock, save: Save | None = None) -> Status:
         """Climb until the gap is `tol`, as far as scans tell.
 
-        Parameters
-        ----------
-        tol : float
-            Relative gap.
-        max_iter : int or None
-            Scans at most.
-        clock : Clock
-            The limit of time.
-        save : callable, optional
-            Takes what is known, at every scan.
+        tol: relative gap.
+        max_iter: scans at most.
+        clock: the limit of time.
+        save: takes what is known, at every scan.
         """
         state, is_over = self._state, lambda: clock.is_over
         self._how = self._how._replace(single=self._tame and tol >= _COARSE)
@@ -201,12 +182,8 @@ class FaceAscents:
     def prove(self, tol: float, held: Vector | None = None) -> Proof:
         """The certificates, by two reductions: at the faces of the multipliers, or at `held` if that is less.
 
-        Parameters
-        ----------
-        tol : float
-            Relative tolerance of the gap and of every residual.
-        held : ndarray of shape (K, m+1), optional
-            Other faces.
+        tol: relative tolerance of the gap and of every residual.
+        held (K, m+1): other faces.
         """
         gained = together(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
         W = faces_of(gained, self._scale)[1]

@@ -34,10 +34,7 @@ _PASSES = 1000  # over them, between two scans
 def awake_rows(pairs: Sequence[Pairs]) -> list[NDArray[np.int32]]:
     """The rows of the pairs that are awake, in order, for each block.
 
-    Parameters
-    ----------
-    pairs : sequence of Pairs
-        Those of each block.
+    pairs: those of each block.
     """
     return [np.unique(each.rows[each.awake]) for each in pairs]
 
@@ -45,12 +42,8 @@ def awake_rows(pairs: Sequence[Pairs]) -> list[NDArray[np.int32]]:
 def are_few(used: Sequence[NDArray[np.int32]], width: float) -> bool:
     """Whether rows may be gathered.
 
-    Parameters
-    ----------
-    used : sequence of ndarray
-        Those of each block.
-    width : float
-        Entries of a row, in the mean.
+    used: those of each block.
+    width: entries of a row, in the mean.
     """
     return width * sum(map(len, used)) <= _ROOM
 
@@ -61,26 +54,15 @@ def climbed_here(
 ) -> tuple[Vector, list[Pairs]] | None:  # fmt: skip
     """Passes over all pairs that are awake; None, and nothing has changed, where time is over before.
 
-    Parameters
-    ----------
-    hands : Hands
-        Who reads the blocks.
-    recipe : Recipe
-        What is made of them.
-    W : ndarray of shape (K, m+1)
-        The faces.
-    pairs : sequence of Pairs
-        Those of each block, with the numbers of all faces.
-    used : sequence of ndarray
-        The rows of those that are awake, as of :func:`awake_rows`.
-    accuracy : float
-        Largest slope that the last pass may meet.
-    scale : float
-        What every entry of the samples counts times.
-    seed : int
-        Of the order of the steps.
-    is_over : callable
-        Whether time is over.
+    hands: who reads the blocks.
+    recipe: what is made of them.
+    W (K, m+1): the faces.
+    pairs: those of each block, with the numbers of all faces.
+    used: the rows of those that are awake, as of :func:`awake_rows`.
+    accuracy: largest slope that the last pass may meet.
+    scale: what every entry of the samples counts times.
+    seed: of the order of the steps.
+    is_over: whether time is over.
     """
     found = each_block(hands, gathered, [(recipe, rows) if len(rows) else None for rows in used], is_over)
     if found is None:

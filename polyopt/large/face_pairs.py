@@ -22,12 +22,8 @@ __all__ = ["by_groups", "gains", "of_all_faces"]
 def of_all_faces(groups: Groups, parts: Sequence[Pairs]) -> Pairs:
     """The pairs of a block with the numbers of all faces.
 
-    Parameters
-    ----------
-    groups : sequence of ndarray
-        The faces of each group, one after another.
-    parts : sequence of Pairs
-        The pairs of each, whose faces count from its first.
+    groups: the faces of each group, one after another.
+    parts: the pairs of each, whose faces count from its first.
     """
     named = [
         pairs._replace(faces=pairs.faces + np.int32(group[0]))
@@ -39,10 +35,7 @@ def of_all_faces(groups: Groups, parts: Sequence[Pairs]) -> Pairs:
 def by_groups(groups: Groups, pairs: Pairs) -> list[Pairs]:
     """The pairs of each group, of a block's with the numbers of all faces.
 
-    Parameters
-    ----------
-    groups, pairs
-        As :func:`of_all_faces` has them.
+    groups, pairs: as :func:`of_all_faces` has them.
     """
     found = []
     for group in groups:
@@ -55,12 +48,8 @@ def by_groups(groups: Groups, pairs: Pairs) -> list[Pairs]:
 def gains(groups: Groups, blocks: Sequence[Sequence[Pairs]]) -> NDArray[np.float64]:
     """The multipliers of every face (K,), added up.
 
-    Parameters
-    ----------
-    groups : sequence of ndarray
-        The faces of each group.
-    blocks : sequence of sequence of Pairs
-        For each block the pairs of each group.
+    groups: the faces of each group.
+    blocks: for each block the pairs of each group.
     """
     sums = [
         np.concatenate([

@@ -49,10 +49,7 @@ class Sizes(NamedTuple):
 def sizes_of(crew: Crew) -> Sizes:
     """The sizes of all blocks together.
 
-    Parameters
-    ----------
-    crew : Crew
-        Blocks of :class:`FacesBlock`.
+    crew: blocks of :class:`FacesBlock`.
     """
     found: list[Sizes] = crew.ask("facts")
     return Sizes(
@@ -69,16 +66,9 @@ def about_faces(
 ) -> dict[str, Any]:
     """What a checkpoint of faces must be of, to be gone on from.
 
-    Parameters
-    ----------
-    crew : Crew
-        Blocks of the recipe.
-    recipe : FacesRecipe
-        What is made of each.
-    sizes : Sizes
-        How many samples there are.
-    n_faces, solver, scale
-        As of :class:`polyopt.large.ConvexPolytopeMachine`.
+    crew: blocks of the recipe.
+    recipe: what is made of each.
+    sizes: how many samples there are.
     """
     met = together(crew.ask("weigh", None, files.probe(1, len(sizes.features) + 1)))
     paid = float(met.sums["inside"]) - 2.0 * float(met.sums["best"])
@@ -100,12 +90,8 @@ def about_faces(
 def scaled(faces: Vector, scale: float) -> Vector:
     """Faces (K, m+1) for samples as they stand, of which every entry counts `scale` times.
 
-    Parameters
-    ----------
-    faces : ndarray of shape (K, m+1)
-        The faces.
-    scale : float
-        The scale.
+    faces (K, m+1): the faces.
+    scale: the scale.
     """
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 

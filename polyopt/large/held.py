@@ -48,15 +48,10 @@ class Hands(Protocol):
 
         Of a walk that leaves it is that, and a list of what was left at each stop.
 
-        Parameters
-        ----------
-        step : callable
-            A function of a module, which takes what is carried, a block's samples, its number and what else
+        step: A function of a module, which takes what is carried, a block's samples, its number and what else
             the walk says, and gives what is carried on. It changes nothing: it may be called again.
-        walks : sequence of Walk
-            The walks, which do not depend on each other.
-        is_over : callable, optional
-            Whether time is over.
+        walks: the walks, which do not depend on each other.
+        is_over: whether time is over.
         """
 
     def close(self) -> None:
@@ -66,10 +61,7 @@ class Hands(Protocol):
 class Seeing(Hands):
     """Hands that know what they have seen: each block is looked at once.
 
-    Parameters
-    ----------
-    count : int
-        How many blocks there are.
+    count: how many blocks there are.
     """
 
     def __init__(self, count: int):
@@ -91,10 +83,7 @@ class Seeing(Hands):
 class Here(Seeing):
     """One process, with as many threads as it may use.
 
-    Parameters
-    ----------
-    source : Source
-        The blocks.
+    source: the blocks.
     """
 
     def __init__(self, source: Source):
@@ -137,13 +126,7 @@ class Here(Seeing):
     def walk(
         self, step: Step, walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """What each walk has carried to its end, in their order; None where it was over before.
-
-        Parameters
-        ----------
-        step, walks, is_over
-            As of :class:`Hands`.
-        """
+        """What each walk has carried to its end, in their order; None where it was over before."""
 
         def walked(walk: Walk) -> Any:
             carried, left = walk.carried, []

@@ -85,54 +85,29 @@ def solve_cpm_rounds(
 ) -> Solution:  # fmt: skip
     """Minimise J(W) of :mod:`formulations.cpm` with loss="sum" by rounds of local steps.
 
-    Parameters
-    ----------
-    hands : Hands
-        Who reads the blocks.
-    count : int
-        How many blocks there are.
-    recipe : Recipe
-        The class inside and the class outside, their weights, and C.
-    n_faces : int
-        K, at least 1.
-    start : array_like of shape (K, m+1), optional
-        Faces to begin from, bias last; by default the pilot's.
-    steps : int, optional
-        How many steps of Algorithm 1 a given start counts for: the fewer, the longer the first steps. By
+    hands: who reads the blocks.
+    count: how many blocks there are.
+    recipe: the class inside and the class outside, their weights, and C.
+    n_faces: K, at least 1.
+    start (K, m+1): faces to begin from, bias last; by default the pilot's.
+    steps: how many steps of Algorithm 1 a given start counts for: the fewer, the longer the first steps. By
         default 100 times `n_pilot`.
-    n_shards : int
-        S, at least 1; no more than there are blocks with samples.
-    n_pilot : int
-        Samples of the pilot, roughly.
-    scale : float
-        What every entry of X counts times.
-    max_iter : int
-        Passes through all samples at most.
-    tol : float
-        The run ends when its last three measurements, over more than half of its passes, lie within this
+    n_shards: S, at least 1; no more than there are blocks with samples.
+    n_pilot: samples of the pilot, roughly.
+    scale: what every entry of X counts times.
+    max_iter: passes through all samples at most.
+    tol: the run ends when its last three measurements, over more than half of its passes, lie within this
         share of the least.
-    time_limit : float, optional
-        Seconds. A round that it cuts off is dropped.
-    seed : int
-        Of all that is random.
-    checkpoint : str or Path, optional
-        A file to be written after every round.
-    resume : str or Path, optional
-        A checkpoint to go on from, of the same problem; it ends with the same bits.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are rounds.
+    time_limit: seconds. A round that it cuts off is dropped.
+    seed: of all that is random.
+    checkpoint: A file to be written after every round.
+    resume: A checkpoint to go on from, of the same problem; it ends with the same bits.
+    Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are rounds.
         ``history`` has one record per round, the start's first: the passes so far, the estimate of the
         objective that the steps gave on their way, and the objective of the better of average and last
         iterate where it was measured (at the start, after 1, 2, 3, 5, 8, ... passes, and at the end; else
         nan). The objective is inf where the time was over before anything was measured.
-
-    Raises
-    ------
-    ValueError
-        An argument out of its range, one class alone, or a checkpoint of something else.
+    ValueError: an argument out of its range, one class alone, or a checkpoint of something else.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     scale = positive("scale", scale)

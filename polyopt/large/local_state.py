@@ -21,20 +21,12 @@ __all__ = ["State"]
 class State:
     """All that a checkpoint has.
 
-    Attributes
-    ----------
-    point : Point
-        Where the next round begins.
-    best, reached : ndarray, float
-        The best faces that were measured, and their objective.
-    rounds, passes, done : int
-        Rounds; whole passes; and rows of the next one that the longest shard has visited.
-    due : float
-        Passes at which the next measurement is due.
-    measured : list of float
-        Objectives that were measured when they were due, without the start's.
-    history : list of dict
-        One record for each round.
+    point: where the next round begins.
+    best, reached: the best faces that were measured, and their objective.
+    rounds, passes, done: rounds; whole passes; and rows of the next one that the longest shard has visited.
+    due: passes at which the next measurement is due.
+    measured: objectives that were measured when they were due, without the start's.
+    history: one record for each round.
     """
 
     point: Point

@@ -38,10 +38,7 @@ class Mark(NamedTuple):
 def mark_of(samples: Samples) -> Mark:
     """The mark of a block.
 
-    Parameters
-    ----------
-    samples : Samples
-        The block.
+    samples: the block.
     """
     return Mark(_checksum(samples, 1), _checksum(samples, _stride(samples)))
 
@@ -49,21 +46,11 @@ def mark_of(samples: Samples) -> Mark:
 def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool) -> Samples:
     """A block that is seen to be what it was.
 
-    Parameters
-    ----------
-    samples : Samples
-        The block, as it was read now.
-    number : int
-        Its number, for what is said of it.
-    mark : Mark or None
-        Its mark, as it was read first; None where nobody has looked at it.
-    whole : bool
-        Whether to look at all of it; else at some rows, which costs next to nothing.
-
-    Raises
-    ------
-    ValueError
-        It is another.
+    samples: the block, as it was read now.
+    number: its number, for what is said of it.
+    mark: its mark, as it was read first; None where nobody has looked at it.
+    whole: whether to look at all of it; else at some rows, which costs next to nothing.
+    ValueError: it is another.
     """
     if mark is not None:
         samples = unframed(samples)

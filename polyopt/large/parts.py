@@ -114,16 +114,10 @@ class Recipe(NamedTuple):
 def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None) -> Looked:
     """Look at a block for the first time.
 
-    Parameters
-    ----------
-    samples : Samples
-        The block.
-    number : int
-        Its number, for messages.
-    place : str, optional
-        The part of a file that the block is from, for messages.
-    names : sequence of str, optional
-        Names of the features; by default those of a frame.
+    samples: the block.
+    number: its number, for messages.
+    place: the part of a file that the block is from, for messages.
+    names: names of the features; by default those of a frame.
     """
     where = f"partition {number} ({place})" if place else f"partition {number}"
     names = column_names(samples.X) if names is None else names
@@ -209,10 +203,7 @@ def _first_bad(X: Any) -> tuple[int, int] | None:
 def matrix_of(X: MatrixLike) -> Any:
     """Samples as the solver takes them: dense in rows, or CSR in order; small whole numbers as float32.
 
-    Parameters
-    ----------
-    X : array_like or sparse matrix of shape (n, m)
-        Samples.
+    X (n, m): samples.
     """
     if sp.issparse(X):
         X = canonical(sp.csr_array(X))
@@ -229,10 +220,7 @@ def matrix_of(X: MatrixLike) -> Any:
 def held_matrix(X: MatrixLike) -> Any:
     """Samples as they are kept: bytes as bytes, others as of :func:`matrix_of`.
 
-    Parameters
-    ----------
-    X : array_like or sparse matrix of shape (n, m)
-        Samples.
+    X (n, m): samples.
     """
     return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
 
@@ -243,14 +231,9 @@ _SMALL = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)  # which
 def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, float]) -> Costed | None:
     """The samples of two classes that have weight; None where there are none.
 
-    Parameters
-    ----------
-    samples : Samples
-        A block.
-    classes : tuple
-        The classes.
-    factors : tuple of float
-        Their weights.
+    samples: A block.
+    classes: the classes.
+    factors: their weights.
     """
     y = np.asarray(samples.y)
     chosen = (y == classes[0]) | (y == classes[1])
@@ -286,12 +269,8 @@ class SomeRows:
 def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
     """Some of the samples, as the solver takes them: a matrix, or what gives slices of one.
 
-    Parameters
-    ----------
-    samples : Samples
-        A block.
-    chosen : ndarray of bool or None
-        Which; None for all.
+    samples: A block.
+    chosen: which; None for all.
     """
     X = matrix_of(samples.X)
     if chosen is None or chosen.all():
@@ -302,12 +281,8 @@ def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
 def sides_of(samples: Samples, recipe: Recipe) -> Sides:
     """The samples of both classes that have weight, for loops over rows: bytes stay bytes.
 
-    Parameters
-    ----------
-    samples : Samples
-        The samples.
-    recipe : Recipe
-        What is made of them.
+    samples: the samples.
+    recipe: what is made of them.
     """
     found, X = costed(samples, recipe.classes, recipe.factors), samples.X
     X = held_matrix(X)

@@ -83,24 +83,14 @@ class _Point:
 class Rounds:
     """The rounds.
 
-    Parameters
-    ----------
-    hands : Hands
-        Who reads the blocks.
-    recipe : FacesRecipe
-        What is made of each.
-    crew : Crew
-        Blocks of that recipe.
-    limits : Limits
-        When they end.
-    clock : Clock
-        The limit of time.
-    saver : Saver, optional
-        Where checkpoints go.
-    ascents : FaceAscents, optional
-        What solves all faces of a round; by default the interior point, one after another.
-    scale : float
-        What every entry of the samples counts times; 1 for the interior point.
+    hands: who reads the blocks.
+    recipe: what is made of each.
+    crew: blocks of that recipe.
+    limits: when they end.
+    clock: the limit of time.
+    saver: where checkpoints go.
+    ascents: what solves all faces of a round; by default the interior point, one after another.
+    scale: what every entry of the samples counts times; 1 for the interior point.
     """
 
     def __init__(
@@ -156,17 +146,9 @@ class Rounds:
     def run(self, held: Vector, *, hurry: bool = False) -> tuple[Solution, Certificate]:
         """All rounds.
 
-        Parameters
-        ----------
-        held : ndarray of shape (K, m+1)
-            The faces that assign in the first.
-        hurry : bool
-            Whether somebody has interrupted already: these faces get a proof, and that is all.
-
-        Returns
-        -------
-        tuple of Solution and Certificate
-            The best point: ``W`` (K, m+1), and ``held`` (K, m+1), whose assignment it is certified for.
+        held (K, m+1): the faces that assign in the first.
+        hurry: whether somebody has interrupted already: these faces get a proof, and that is all.
+        Returns: the best point: ``W`` (K, m+1), and ``held`` (K, m+1), whose assignment it is certified for.
         """
         settled = False
         while True:

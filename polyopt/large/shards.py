@@ -65,16 +65,9 @@ def each_block(
 ) -> list[Any] | None:
     """What a step gives for each block that has arguments; None where time was over before.
 
-    Parameters
-    ----------
-    hands : Hands
-        Who reads the blocks.
-    step : callable
-        As of :class:`polyopt.large.held.Hands`; None is carried to it.
-    arguments : sequence of tuple or None
-        For each block what else it takes; None leaves the block out.
-    is_over : callable, optional
-        Whether time is over.
+    hands: who reads the blocks.
+    arguments: for each block what else it takes; None leaves the block out.
+    is_over: whether time is over.
     """
     walks = [Walk(None, [(number, given)]) for number, given in enumerate(arguments) if given is not None]
     return hands.walk(step, walks, is_over)
@@ -83,19 +76,11 @@ def each_block(
 def survey(hands: Hands, recipe: Recipe, count: int) -> Facts:
     """What is in the blocks.
 
-    Parameters
-    ----------
-    hands : Hands
-        Who reads the blocks.
-    recipe : Recipe
-        What is made of them.
-    count : int
-        How many blocks there are.
-
-    Raises
-    ------
-    ValueError
-        No sample of one of the classes, different numbers of features, or entries that are not finite.
+    hands: who reads the blocks.
+    recipe: what is made of them.
+    count: how many blocks there are.
+    ValueError: no sample of one of the classes, different numbers of features, or entries that are not
+        finite.
     """
     parts: list[Part] = each_block(hands, _survey, [(recipe,)] * count) or []
     full = [part for part in parts if part.n]
@@ -134,20 +119,12 @@ def draw(
 ) -> Sides | None:  # fmt: skip
     """Some samples, drawn without replacement from each class; weights say how many of all each stands for.
 
-    Parameters
-    ----------
-    hands : Hands
-        Who reads the blocks.
-    recipe : Recipe
-        What is made of them.
-    facts : Facts
-        What is in them.
-    size : int
-        How many samples, roughly; of a class at least a tenth of it, or all that there are.
-    seed : int
-        Which.
-    is_over : callable, optional
-        Whether time is over; None is the answer then.
+    hands: who reads the blocks.
+    recipe: what is made of them.
+    facts: what is in them.
+    size: how many samples, roughly; of a class at least a tenth of it, or all that there are.
+    seed: which.
+    is_over: whether time is over; None is the answer then.
     """
     rng, shares, factors = np.random.default_rng([seed, _SHARES]), [], []
     for name in ("inside", "outside"):
@@ -167,10 +144,7 @@ def draw(
 def joined(parts: Sequence[Sides]) -> Sides:
     """Samples of several blocks, in their order.
 
-    Parameters
-    ----------
-    parts : sequence of Sides
-        Those of each block, at least one.
+    parts: those of each block, at least one.
     """
     rows, outside, weights = zip(*parts, strict=True)
     X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
@@ -199,12 +173,8 @@ def _draw(_: None, samples: Samples, number: int, recipe: Recipe, seed: int, tak
 def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
     """The order of a block's rows in a pass.
 
-    Parameters
-    ----------
-    seed, passes, number : int
-        What it follows from: the seed, the passes before, and the block's number.
-    n : int
-        Its rows.
+    seed, passes, number: what it follows from: the seed, the passes before, and the block's number.
+    n: its rows.
     """
     return np.random.default_rng([seed, _ROWS, passes, number]).permutation(n)
 
@@ -212,14 +182,9 @@ def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
 class Shards:
     """Blocks dealt out to shards in turn.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        The samples of each block; blocks without are left out.
-    n_shards : int
-        How many shards, at most one for each block.
-    seed : int
-        Of the orders.
+    counts: the samples of each block; blocks without are left out.
+    n_shards: how many shards, at most one for each block.
+    seed: of the orders.
     """
 
     def __init__(self, counts: Sequence[int], n_shards: int, seed: int):
@@ -232,14 +197,9 @@ class Shards:
     def stops(self, shard: int, passes: int, first: int, last: int) -> list[tuple[int, tuple[int, int]]]:
         """The blocks on the way through a part of a pass, with the first and the last place of each.
 
-        Parameters
-        ----------
-        shard : int
-            The shard.
-        passes : int
-            The passes before.
-        first, last : int
-            The part, in rows of the longest shard; of others as large a share.
+        shard: the shard.
+        passes: the passes before.
+        first, last: the part, in rows of the longest shard; of others as large a share.
         """
         size = self.sizes[shard]
         begin, end = first * size // self.longest, last * size // self.longest

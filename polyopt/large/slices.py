@@ -17,10 +17,7 @@ _ROWS = 1 << 16
 def slices_of(samples: Samples) -> Iterator[tuple[slice, Samples]]:
     """Places of rows, and these samples, as they are scored.
 
-    Parameters
-    ----------
-    samples : Samples
-        A block.
+    samples: A block.
     """
     X, y, weights = samples
     X = sp.csr_array(X) if sp.issparse(X) else X

@@ -58,10 +58,7 @@ def _cut(n: int, rows: int) -> int:
 def heading_of(X: object) -> Any:
     """A frame with the columns of samples, which may have no rows; None if they have no names.
 
-    Parameters
-    ----------
-    X : object
-        A frame, a Dask frame, or anything else.
+    X: A frame, a Dask frame, or anything else.
     """
     return getattr(X, "_meta", X) if hasattr(X, "columns") else None
 
@@ -69,12 +66,8 @@ def heading_of(X: object) -> Any:
 def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:
     """The place that a source has a block from, empty if it does not say, and the names of the columns.
 
-    Parameters
-    ----------
-    source : object
-        A source, or anything else.
-    number : int
-        The block's number.
+    source: A source, or anything else.
+    number: the block's number.
     """
     place = source.place(number) if hasattr(source, "place") else ""
     return place, getattr(source, "names", None)
@@ -83,15 +76,8 @@ def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:
 def unframed(samples: Samples) -> Samples:
     """The samples with a matrix of numbers: cells of a frame, or objects, as floats, and NaN for gaps.
 
-    Parameters
-    ----------
-    samples : Samples
-        A block.
-
-    Raises
-    ------
-    ValueError
-        A column that holds anything but numbers, booleans and gaps.
+    samples: A block.
+    ValueError: A column that holds anything but numbers, booleans and gaps.
     """
     X = samples.X
     refuse_dates(X)

@@ -34,16 +34,10 @@ _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install p
 class Block:
     """What stands on a slide.
 
-    Attributes
-    ----------
-    html : str
-        What is shown.
-    lines : float
-        The lines of text that it takes, about.
-    note : str
-        What is said of it, as HTML, where that is more than is shown.
-    note_lines : float
-        The lines that the note would take on the slide.
+    html: what is shown.
+    lines: the lines of text that it takes, about.
+    note: what is said of it, as HTML, where that is more than is shown.
+    note_lines: the lines that the note would take on the slide.
     """
 
     html: str
@@ -56,14 +50,9 @@ class Block:
 class Slide:
     """A heading, and what stands under it.
 
-    Attributes
-    ----------
-    title : str
-        As HTML.
-    section : str
-        The section that it is a part of, as HTML; empty for the section's own.
-    blocks : list of Block
-        What stands on it.
+    title: as HTML.
+    section: the section that it is a part of, as HTML; empty for the section's own.
+    blocks: what stands on it.
     """
 
     title: str
@@ -79,19 +68,11 @@ class Slide:
 def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Slide]:
     """The slides of a chapter; the first has its title.
 
-    Parameters
-    ----------
-    text : str
-        The chapter, in Markdown.
-    special : callable
-        Makes of a directive and its argument, as of ``{program} rmm.qp``, what is shown; None for nothing.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        What reads Markdown is not installed.
-    ValueError
-        A formula that cannot be drawn.
+    text: the chapter, in Markdown.
+    special: makes of a directive and its argument, as of ``{program} rmm.qp``, what is shown; None for
+        nothing.
+    ModuleNotFoundError: what reads Markdown is not installed.
+    ValueError: A formula that cannot be drawn.
     """
     reader = _reader()
     slides = [Slide("")]

@@ -28,16 +28,10 @@ _NAMES = ("mean concave points", "worst texture")
 class Picture:
     """A picture of a lecture.
 
-    Attributes
-    ----------
-    name : str
-        Of its file.
-    title : str
-        What it shows, in short.
-    caption : str
-        What is to be seen in it.
-    figure : Figure
-        The picture.
+    name: of its file.
+    title: what it shows, in short.
+    caption: what is to be seen in it.
+    figure: the picture.
     """
 
     name: str

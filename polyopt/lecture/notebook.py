@@ -21,10 +21,7 @@ _SOLVED = "Each with a solution, and why it is right."
 def notebook(cells: Iterable[tuple[str, str]]) -> str:
     """A notebook without outputs, in the format 4.5 of Jupyter.
 
-    Parameters
-    ----------
-    cells : iterable of (str, str)
-        For each cell ``"markdown"`` or ``"code"``, and its text.
+    cells: for each cell ``"markdown"`` or ``"code"``, and its text.
     """
     made: list[dict[str, Any]] = []
     for number, (kind, text) in enumerate(cells):
@@ -43,14 +40,9 @@ def notebook(cells: Iterable[tuple[str, str]]) -> str:
 def exercise_notebook(title: str, exercises: Mapping[str, Exercise], *, solved: bool) -> str:
     """The exercises, each with its task, a hint to unfold, and a cell that judges an answer.
 
-    Parameters
-    ----------
-    title : str
-        Of the lecture.
-    exercises : mapping of str to Exercise
-        By the names under which ``polyopt.exercises`` has them.
-    solved : bool
-        Whether the cells have the solutions.
+    title: of the lecture.
+    exercises: by the names under which ``polyopt.exercises`` has them.
+    solved: whether the cells have the solutions.
     """
     what, how = ("solutions", _SOLVED) if solved else ("exercises", _OPEN)
     cells = [("markdown", f"# {title}: {what}\n\n{how}")]

@@ -32,14 +32,9 @@ _KEYS = "<p class='quiet keys'>→ next, ← back, n notes, f full screen</p>"
 def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str, Exercise]) -> str:
     """The slides of a chapter as one page.
 
-    Parameters
-    ----------
-    chapter : str
-        The chapter, in Markdown.
-    pictures : sequence of Picture
-        Shown after the first section, a slide each.
-    exercises : mapping of str to Exercise
-        Listed where the chapter has its exercises.
+    chapter: the chapter, in Markdown.
+    pictures: shown after the first section, a slide each.
+    exercises: listed where the chapter has its exercises.
     """
 
     def special(name: str, argument: str) -> Block | None:

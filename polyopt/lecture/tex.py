@@ -35,12 +35,8 @@ _SPECIAL = {
 def latex_file(title: str, programs: Iterable[Statement]) -> str:
     """A document with each program: its formulas, its letters, and what its multipliers say.
 
-    Parameters
-    ----------
-    title : str
-        Of the lecture.
-    programs : iterable of Statement
-        The programs, in their order.
+    title: of the lecture.
+    programs: the programs, in their order.
     """
     sections = "\n".join(_section(program) for program in programs)
     heading = rf"\section*{{{_text(title)}: the programs}}"

@@ -30,25 +30,14 @@ def explain_row(
 ) -> SampleExplanation:
     """Why a row of a table has its label, and the nearest point that has another, in the table's columns.
 
-    Parameters
-    ----------
-    model : Model
-        A machine with faces, of two classes, and the steps before it.
-    X : array_like, frame or CSR matrix of shape (n, columns)
-        Rows as the model reads them: the fidelity is counted on them.
-    row : int
-        The number of the row, from 0.
-    held : sequence of str
-        Columns that may not change.
-    within_data : bool
-        Whether no number leaves the range that it has in X, and no text is proposed that is not in X.
-    top : int
-        Columns that are shown.
-
-    Raises
-    ------
-    ValueError
-        As of :func:`subject_of`; a row or a column that is not there.
+    model: A machine with faces, of two classes, and the steps before it.
+    X (n, columns): rows as the model reads them: the fidelity is counted on them.
+    row: the number of the row, from 0.
+    held: columns that may not change.
+    within_data: whether no number leaves the range that it has in X, and no text is proposed that is not in
+        X.
+    top: columns that are shown.
+    ValueError: as of :func:`subject_of`; a row or a column that is not there.
     """
     subject, features = subject_of(model), features_of_table(model, X)
     if not 0 <= row < len(features):
@@ -63,14 +52,8 @@ def explain_features(
 ) -> SampleExplanation:
     """The same of what :func:`subject_of` and :func:`features_of_table` give.
 
-    Parameters
-    ----------
-    subject : Subject
-        The model.
-    features : ndarray of shape (n, m)
-        The rows.
-    row, held, within_data, top
-        As of :func:`explain_row`; the row is there.
+    subject: the model.
+    features (n, m): the rows.
     """
     bounds = (features.min(axis=0), features.max(axis=0)) if within_data else None
     return explain_sample(subject, features[row], held=held, bounds=bounds, top=top, data=features)
@@ -79,21 +62,11 @@ def explain_features(
 def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: int = 8) -> ModelExplanation:
     """Which columns of a table count, and what each face catches in it that no other does.
 
-    Parameters
-    ----------
-    model : Model
-        A machine with faces, of two classes, and the steps before it.
-    X : array_like, frame or CSR matrix of shape (n, columns)
-        Rows as the model reads them.
-    y : array_like of shape (n,), optional
-        Their labels.
-    top : int
-        Columns that are shown.
-
-    Raises
-    ------
-    ValueError
-        As of :func:`subject_of`; labels of another number.
+    model: A machine with faces, of two classes, and the steps before it.
+    X (n, columns): rows as the model reads them.
+    y (n,): their labels.
+    top: columns that are shown.
+    ValueError: as of :func:`subject_of`; labels of another number.
     """
     return explain_model(subject_of(model), features_of_table(model, X), y, top=top)
 
@@ -101,15 +74,8 @@ def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: i
 def subject_of(model: Model) -> Subject:
     """What of a model is explained.
 
-    Parameters
-    ----------
-    model : Model
-        A machine with faces, of two classes.
-
-    Raises
-    ------
-    ValueError
-        A machine without faces or of more than two classes, or steps before it that no table has.
+    model: A machine with faces, of two classes.
+    ValueError: A machine without faces or of more than two classes, or steps before it that no table has.
     """
     rules = Rules.of(model)
     kind: Any = "polytope" if len(rules.polytopes) == 1 else "difference"
@@ -146,17 +112,9 @@ def _columns(raw: RawUnits) -> tuple[Column, ...]:
 def features_of_table(model: Model, X: Matrix) -> Array:
     """The features (n, m) of the rows of a table, in its units: numbers and indicators.
 
-    Parameters
-    ----------
-    model : Model
-        The model.
-    X : array_like, frame or CSR matrix
-        Rows as the model reads them.
-
-    Raises
-    ------
-    ValueError
-        A sparse table that is too large to be explained as a whole.
+    model: the model.
+    X: rows as the model reads them.
+    ValueError: A sparse table that is too large to be explained as a whole.
     """
     if is_sparse(X):
         if X.shape[0] * X.shape[1] > _CELLS:

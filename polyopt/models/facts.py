@@ -25,10 +25,7 @@ __all__ = ["claim_of", "digest", "facts_of_fit"]
 def digest(data: Dataset) -> str:
     """SHA-256 of the features, the labels and the names of the columns, as they were read.
 
-    Parameters
-    ----------
-    data : Dataset
-        A data set; its test part does not count.
+    data: A data set; its test part does not count.
     """
     found = hashlib.sha256()
     X: Any = data.X
@@ -49,10 +46,7 @@ def digest(data: Dataset) -> str:
 def claim_of(certificate: Certificate) -> dict[str, Any]:
     """What is proven, as text and numbers.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        Of the model.
+    certificate: of the model.
     """
     return {
         "sentence": certificate.sentence,

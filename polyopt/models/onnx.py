@@ -51,16 +51,9 @@ class Piped(Protocol):
 def to_onnx(model: Piped) -> ModelProto:
     """The whole pipeline as an ONNX model in double precision (opset 19).
 
-    Parameters
-    ----------
-    model : Model
-        A fitted model. The graph's outputs are ``label`` (n,) and ``scores``: (n,) of two classes, (n,
+    model: A fitted model. The graph's outputs are ``label`` (n,) and ``scores``: (n,) of two classes, (n,
         n_classes) of more.
-
-    Raises
-    ------
-    ValueError
-        Where the package onnx is not installed, or for a step or a machine that has no graph here.
+    ValueError: where the package onnx is not installed, or for a step or a machine that has no graph here.
     """
     machine = model.estimator
     if not hasattr(machine, "draw"):

@@ -45,20 +45,12 @@ _SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 class Feature(NamedTuple):
     """One feature of the machine, ``(value - centre) / scale``.
 
-    Attributes
-    ----------
-    column : int
-        The column of the table.
-    text : str, optional
-        Of an indicator, the text for which the value is 1.
-    is_gap : bool
-        Whether the value is 1 where the column has none.
-    knot : float, optional
-        Where the value begins to grow from 0: it is ``max(0, number - knot)``.
-    centre, scale : float
-        What scalers took off the value and divided it by.
-    mean : float, optional
-        The mean, or the median, that a scaler took off the value.
+    column: the column of the table.
+    text: of an indicator, the text for which the value is 1.
+    is_gap: whether the value is 1 where the column has none.
+    knot: where the value begins to grow from 0: it is ``max(0, number - knot)``.
+    centre, scale: what scalers took off the value and divided it by.
+    mean: the mean, or the median, that a scaler took off the value.
     """
 
     column: int
@@ -79,14 +71,9 @@ class Feature(NamedTuple):
 class RawUnits:
     """The features of a machine in the columns of its table.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns' names.
-    features : tuple of Feature
-        In the machine's order.
-    fills : tuple of (float, str or None)
-        For each column what stands for a missing value; None if nothing does.
+    columns: the columns' names.
+    features: in the machine's order.
+    fills: for each column what stands for a missing value; None if nothing does.
     """
 
     columns: tuple[str, ...]
@@ -97,17 +84,9 @@ class RawUnits:
     def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> RawUnits:
         """See through the fitted steps before a machine.
 
-        Parameters
-        ----------
-        steps : sequence of (str, transformer)
-            The steps, by name.
-        columns : sequence of str
-            Names of the table's columns.
-
-        Raises
-        ------
-        ValueError
-            A step through which features cannot be followed; the message names it.
+        steps: the steps, by name.
+        columns: names of the table's columns.
+        ValueError: A step through which features cannot be followed; the message names it.
         """
         fills: list[float | str | None] = [None] * len(columns)
         features: Features = [Feature(j) for j in range(len(columns))]
@@ -144,12 +123,8 @@ class RawUnits:
     def polytope(self, own: Polytope, names: Sequence[str] | None = None) -> Polytope:
         """A polytope of the machine's features as one of the values.
 
-        Parameters
-        ----------
-        own : Polytope
-            The machine's.
-        names : sequence of str, optional
-            What the values are called; by default :attr:`names`.
+        own: the machine's.
+        names: what the values are called; by default :attr:`names`.
         """
         names = tuple(self.names if names is None else names)
         centre, scale = self._scaling
@@ -173,10 +148,7 @@ class RawUnits:
     def values(self, X: Any) -> Any:
         """The values (n, m) of a table's rows; a sparse table has them as they are.
 
-        Parameters
-        ----------
-        X : frame, array or CSR matrix of shape (n, columns)
-            The table.
+        X (n, columns): the table.
         """
         if is_sparse(X):
             return X
@@ -203,10 +175,7 @@ class RawUnits:
     def scaled(self, values: Array) -> Array:
         """The machine's features (n, m) of values.
 
-        Parameters
-        ----------
-        values : ndarray of shape (n, m)
-            As :meth:`values` gives them.
+        values (n, m): as :meth:`values` gives them.
         """
         centre, scale = self._scaling
         return np.asarray((values - centre) / scale)

@@ -35,10 +35,7 @@ __all__ = ["Agreement", "Rules"]
 class Agreement:
     """On how many samples rules give the machine's own label.
 
-    Attributes
-    ----------
-    same, samples : int
-        Samples of one label, and samples.
+    same, samples: samples of one label, and samples.
     """
 
     same: int
@@ -54,16 +51,10 @@ class Agreement:
 class Rules:
     """The polytopes of a machine of two classes, in the units of the table.
 
-    Attributes
-    ----------
-    model : Model
-        The model.
-    polytopes : tuple of Polytope
-        One, or two that decide by the difference of their scores; or the pieces of a union.
-    inside, outside : tuple
-        The labels of each.
-    is_union : bool
-        Whether the inside is what is in one of them.
+    model: the model.
+    polytopes: one, or two that decide by the difference of their scores; or the pieces of a union.
+    inside, outside: the labels of each.
+    is_union: whether the inside is what is in one of them.
     """
 
     model: Model
@@ -76,17 +67,9 @@ class Rules:
     def of(cls, model: Model, shown: Callable[[str], str] = str) -> Self:
         """The rules of a model, whole.
 
-        Parameters
-        ----------
-        model : Model
-            A polytope machine of two classes.
-        shown : callable
-            How the features' names are written.
-
-        Raises
-        ------
-        ValueError
-            A machine without faces, or of more than two classes.
+        model: A polytope machine of two classes.
+        shown: how the features' names are written.
+        ValueError: A machine without faces, or of more than two classes.
         """
         machine = model.estimator
         if not find_method(model.method).has_faces:
@@ -122,12 +105,8 @@ class Rules:
         A face keeps its largest terms, by ``|W_kj|`` times the feature's spread; each of the others is put at
         its typical value, the mean of the data of the fit where that is known.
 
-        Parameters
-        ----------
-        digits : int, optional
-            Significant digits of the numbers; by default all.
-        terms : int, optional
-            Terms of each face; by default all.
+        digits: significant digits of the numbers; by default all.
+        terms: terms of each face; by default all.
         """
         short = tuple(polytope.shortened(digits, max_terms=terms) for polytope in self.polytopes)
         return replace(self, polytopes=short)
@@ -135,10 +114,7 @@ class Rules:
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Labels by these rules.
 
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples as the model reads them.
+        X: samples as the model reads them.
         """
         X = self.model.raw_values(X)
         classes = self.model.estimator.classes_
@@ -154,14 +130,9 @@ class Rules:
     def texts(self, digits: int, terms: int | None, shown: Callable[[str], str] = str) -> list[str]:
         """The rules as text, one for each polytope, or one for a union.
 
-        Parameters
-        ----------
-        digits : int
-            Significant digits.
-        terms : int, optional
-            Terms of each face; by default all.
-        shown : callable
-            How labels are written.
+        digits: significant digits.
+        terms: terms of each face; by default all.
+        shown: how labels are written.
         """
         inside, outside = ([shown(str(label)) for label in labels] for labels in (self.inside, self.outside))
         if self.is_union:
@@ -176,12 +147,8 @@ class Rules:
     def text(self, digits: int = 4, max_terms: int | None = None) -> str:
         """All the rules as text.
 
-        Parameters
-        ----------
-        digits : int
-            Significant digits.
-        max_terms : int, optional
-            Terms of each face; by default all.
+        digits: significant digits.
+        max_terms: terms of each face; by default all.
         """
         return "\n".join(self.texts(digits, max_terms))
 
@@ -200,10 +167,8 @@ class Rules:
         A missing value that the model fills is filled here too, and a text that its fit did not see counts as
         none, as with the model.
 
-        Raises
-        ------
-        ValueError
-            Steps before the machine that no such expression can have, or two polytopes of too many sums.
+        ValueError: steps before the machine that no such expression can have, or two polytopes of too many
+            sums.
         """
         return self._written(as_sql, two_as_sql, union_as_sql)
 
@@ -212,10 +177,7 @@ class Rules:
 
         A missing value is None or NaN; texts and gaps are as in :meth:`to_sql`.
 
-        Raises
-        ------
-        ValueError
-            Steps before the machine that no such function can have.
+        ValueError: steps before the machine that no such function can have.
         """
         return self._written(as_python, two_as_python, union_as_python)
 
@@ -248,10 +210,7 @@ class Rules:
     def agreement(self, X: Matrix) -> Agreement:
         """On how many samples the rules give the machine's own label.
 
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples as the model reads them.
+        X: samples as the model reads them.
         """
         same = self.predict(X) == self.model.predict(X)
         return Agreement(int(same.sum()), len(same))
@@ -261,19 +220,10 @@ class Rules:
 
         Each number of terms is tried from one on; the terms are those of :meth:`shortened`.
 
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples as the model reads them.
-        fidelity : float
-            The share, above 0 and at most 1.
-        digits : int, optional
-            Significant digits of the numbers.
-
-        Raises
-        ------
-        ValueError
-            A share out of its range, or one that all terms do not reach.
+        X: samples as the model reads them.
+        fidelity: the share, above 0 and at most 1.
+        digits: significant digits of the numbers.
+        ValueError: A share out of its range, or one that all terms do not reach.
         """
         if not 0.0 < fidelity <= 1.0:
             raise ValueError(f"--fidelity must be above 0 and at most 1, not {fidelity!r}")

@@ -63,10 +63,7 @@ class AlternatingProblem(Shipped, ABC):
 class HeldProblem:
     """Another problem's program for an assignment that stays: one round, and it is at its end.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
+    problem: the problem.
     """
 
     unit = "round"

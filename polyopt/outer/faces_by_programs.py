@@ -70,19 +70,11 @@ class FacesByPrograms(DescentProblem):
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
 
-    Parameters
-    ----------
-    X, y, c, n_faces
-        As in :func:`~polyopt.outer.random_faces.random_faces`; the weights are costs, and positive.
-    radius : float
-        R, the largest absolute value of an entry of W, or inf.
-    engine : {"highs", "program"}
-        The duals, kept in HiGHS, or the explicit programs.
-
-    Raises
-    ------
-    ValueError
-        The engine or the radius is not of those allowed.
+    X, y, c, n_faces: as in :func:`~polyopt.outer.random_faces.random_faces`; the weights are costs, and
+        positive.
+    radius: R, the largest absolute value of an entry of W, or inf.
+    engine: the duals, kept in HiGHS, or the explicit programs.
+    ValueError: the engine or the radius is not of those allowed.
     """
 
     _own: ClassVar[tuple[str, ...]] = ("_last", "_models", "_program")
@@ -114,12 +106,8 @@ class FacesByPrograms(DescentProblem):
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """The next faces, with the multipliers of the programs that found them.
 
-        Parameters
-        ----------
-        W : ndarray of shape (K, m+1)
-            The faces to step from.
-        time_limit : float or None
-            Seconds.
+        W (K, m+1): the faces to step from.
+        time_limit: seconds.
         """
         clock, before = Clock(time_limit), self.value(W)
         # The same object: this step goes on where the last one ended.
@@ -244,12 +232,8 @@ class FacesByPrograms(DescentProblem):
 def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
     """Costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for an infinite R.
 
-    Parameters
-    ----------
-    units : ndarray of shape (number of rows,)
-        What each row of balance is multiplied with.
-    radius : float
-        R.
+    units (number of rows,): what each row of balance is multiplied with.
+    radius: R.
     """
     rows = len(units)
     if np.isinf(radius):
@@ -269,10 +253,7 @@ def worse(*ends: Status) -> Status:
 def largest_entries(X: Matrix) -> Vector:
     """The largest absolute value of each feature as a power of 2, so that nothing is rounded; 1 for none.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
+    X (n, m): samples.
     """
     size = abs(X).max(axis=0)
     size = size.toarray().ravel() if sp.issparse(size) else np.asarray(size)

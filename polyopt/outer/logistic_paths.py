@@ -36,16 +36,10 @@ _FIRST, _NEXT = 40, 20  # iterations of a path's first point, at either softness
 class Candidate(NamedTuple):
     """Settings that are tried.
 
-    Attributes
-    ----------
-    n_faces : tuple of int
-        The faces of the classes -1 and +1.
-    ridge : float
-        ρ of a fit to all samples; a split has its share of it.
-    n_knots : int
-        The knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`).
-    max_numbers : int, optional
-        Weights, biases and knots at most; by default any number.
+    n_faces: the faces of the classes -1 and +1.
+    ridge: ρ of a fit to all samples; a split has its share of it.
+    n_knots: the knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`).
+    max_numbers: weights, biases and knots at most; by default any number.
     """
 
     n_faces: tuple[int, int]
@@ -58,14 +52,8 @@ class Candidate(NamedTuple):
 class Split:
     """A binary problem of a split.
 
-    Attributes
-    ----------
-    X, y, c
-        Samples (n, m) to train on, labels and weights.
-    held : tuple of arrays
-        The same of the samples held out.
-    share : float
-        The weight of the samples to train on over that of all.
+    X, y, c: samples (n, m) to train on, labels and weights.
+    share: the weight of the samples to train on over that of all.
     """
 
     X: Matrix
@@ -78,27 +66,17 @@ class Split:
 class Paths:
     """What has been tried.
 
-    Parameters
-    ----------
-    splits : mapping of int to sequences of sequences of Split
-        For each number of knots, and each split, its binary problems: one, or with more classes one for each
-        pair.
-    knots : mapping of int to ndarray or None
-        For each number of knots, the numbers that each feature itself takes; None where none takes any.
-    signs : mapping of int to ndarray or None
-        For each number of knots, the sign that the log-odds keep with each feature; None where none has one.
-    groups : mapping of int to ndarray or None
-        For each number of knots, the group of each feature; None where each is its own.
-    prices : tuple of float
-        λ and τ of a fit to all samples.
-    seed : int
-        Seed of the starts.
-    n_init : int
-        Starts of each path, of which the best goes on.
-    bias_ridge : float
-        η over ρ.
-    budget : int, optional
-        Points of paths at most, counted on each split.
+    splits: for each number of knots, and each split, its binary problems: one, or with more classes one for
+        each pair.
+    knots: for each number of knots, the numbers that each feature itself takes; None where none takes any.
+    signs: for each number of knots, the sign that the log-odds keep with each feature; None where none has
+        one.
+    groups: for each number of knots, the group of each feature; None where each is its own.
+    prices: λ and τ of a fit to all samples.
+    seed: seed of the starts.
+    n_init: starts of each path, of which the best goes on.
+    bias_ridge: η over ρ.
+    budget: points of paths at most, counted on each split.
     """
 
     def __init__(

@@ -61,33 +61,19 @@ def solve_logistic_polytopes(
 ) -> Solution:  # fmt: skip
     """Descend from every start, and make the best end stationary.
 
-    Parameters
-    ----------
-    problem : FaceLoss
-        The problem.
-    method : {"newton", "exact"}
-        How the best end is made stationary: by Newton's method, or by the explicit program.
-    n_init, seed, n_jobs
-        Random starts, their seed, and how many are run at once.
-    max_iter : int
-        Iterations at most, per start: of the descent, and for the best start those of Newton's method, or
-        rounds of the explicit program, that follow. Descents by which `max_numbers` is met are not counted.
-    tol : float
-        Relative gap of the assignment's program to which the end is polished.
-    time_limit : float, optional
-        Seconds, for everything together.
-    begin : ndarray of shape (K, m+1), optional
-        Faces of a start more, the first.
-    max_numbers : int, optional
-        Weights and biases other than 0 at most: the best end loses weights until no more are left
+    problem: the problem.
+    method: how the best end is made stationary: by Newton's method, or by the explicit program.
+    n_init, seed, n_jobs: random starts, their seed, and how many are run at once.
+    max_iter: iterations at most, per start: of the descent, and for the best start those of Newton's method,
+        or rounds of the explicit program, that follow. Descents by which `max_numbers` is met are not
+        counted.
+    tol: relative gap of the assignment's program to which the end is polished.
+    time_limit: seconds, for everything together.
+    begin (K, m+1): faces of a start more, the first.
+    max_numbers: weights and biases other than 0 at most: the best end loses weights until no more are left
         (:mod:`polyopt.solvers.logistic_polytopes.eliminate`).
-    knots : ndarray of shape (m,), optional
-        Numbers that a feature itself takes, once for all faces.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W`` and ``assignment`` and, where weights were held at 0 for their number alone,
+    knots (m,): numbers that a feature itself takes, once for all faces.
+    Returns: ``primal`` has ``W`` and ``assignment`` and, where weights were held at 0 for their number alone,
         ``support``, which may differ from it; ``duals`` has ``margin``. CONVERGED where the end is
         stationary; a limit, or Ctrl-C, keeps the best point. ``history`` has a record per iteration: for a
         descent the softness and the ``smoothed`` objective, and the ``objective`` at its end; for the rest

@@ -58,28 +58,17 @@ _STEPS_BEFORE = 15  # steps after which it is quicker in any case: on separable 
 class PlumeProblem(DescentProblem):
     """Steps of expectation and maximisation for PLUME.
 
-    Parameters
-    ----------
-    X, y, c, n_faces
-        As in :func:`~polyopt.outer.random_faces.random_faces`; the weights are positive, and count in the
-        clusters of the starts as well.
-    gamma : float
-        Sharpness of the gate, at least 0.
-    ridge : float
-        ρ, on the biases as well; positive for method="exact".
-    method : {"auto", "exact", "newton", "bfgs", "gradient"}
-        Of the M-step: the explicit program, or :func:`polyopt.solvers.plume.maximise` by a method. "auto" is
-        Newton's up to some hundred entries of W, else "bfgs".
-    inner : int, optional
-        Iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is always solved.
-    init : {"random", "kmeans"}
-        Starts: random faces, or faces halfway between the mean of the positives and the centres of clusters
+    X, y, c, n_faces: as in :func:`~polyopt.outer.random_faces.random_faces`; the weights are positive, and
+        count in the clusters of the starts as well.
+    gamma: sharpness of the gate, at least 0.
+    ridge: ρ, on the biases as well; positive for method="exact".
+    method: of the M-step: the explicit program, or :func:`polyopt.solvers.plume.maximise` by a method. "auto"
+        is Newton's up to some hundred entries of W, else "bfgs".
+    inner: iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is always
+        solved.
+    init: starts: random faces, or faces halfway between the mean of the positives and the centres of clusters
         of the negatives.
-
-    Raises
-    ------
-    ValueError
-        A parameter is not what it may be.
+    ValueError: A parameter is not what it may be.
     """
 
     _program: Program | None = None
@@ -215,30 +204,16 @@ def solve_plume(
 
     Without `anneal` and `polish` it is the paper's Algorithm 1.
 
-    Parameters
-    ----------
-    problem : PlumeProblem
-        The problem.
-    n_init, seed, n_jobs
-        As of :func:`polyopt.outer.rounds.run_from_many_starts`.
-    max_iter : int
-        Iterations of each run at most: the steps of expectation and maximisation, those at softer gates
+    problem: the problem.
+    max_iter: iterations of each run at most: the steps of expectation and maximisation, those at softer gates
         among them, and the iterations of Newton's method or L-BFGS in the polish, all together.
-    tol : float
-        Relative tolerance of the certificate that the polish is to reach. A run ends where its steps lower
+    tol: relative tolerance of the certificate that the polish is to reach. A run ends where its steps lower
         the objective by less than a hundredth (or `tol`, if that is more), or after some steps: the polish is
         quicker from there. Without it, where a step lowers the objective by no more than `tol`, relative.
-    anneal : bool
-        Begin each run at γ = 1/4, and double it every few steps until it is what is asked.
-    polish : bool
-        Minimise L itself from where the steps become slow, or after 15 of them.
-    time_limit : float, optional
-        Seconds, for everything together.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W``; ``duals`` has ``score``, what each sample pulls at each face
+    anneal: begin each run at γ = 1/4, and double it every few steps until it is what is asked.
+    polish: minimise L itself from where the steps become slow, or after 15 of them.
+    time_limit: seconds, for everything together.
+    Returns: ``primal`` has ``W``; ``duals`` has ``score``, what each sample pulls at each face
         (:func:`formulations.mixture.multipliers`). ``history`` has a record per iteration with its ``gamma``,
         and one of the start, numbered 0; only objectives of one γ compare. The faces in use are recorded for
         the steps and for the end of the polish. The status is CONVERGED if the polish ended at a stationary
@@ -269,10 +244,7 @@ def solve_plume(
 def softer(gamma: float) -> list[float]:
     """The γ below the one asked at which a run begins, in rising order.
 
-    Parameters
-    ----------
-    gamma : float
-        What is asked.
+    gamma: what is asked.
     """
     count = int(np.ceil(np.log(gamma / _SOFTEST) / np.log(_SHARPEN))) if gamma > _SOFTEST else 0
     return [_SOFTEST * _SHARPEN**i for i in range(count)]

@@ -31,12 +31,8 @@ P = TypeVar("P", bound=Point)
 class Path(Shown, list[P]):
     """A list of points, one after the other, that shows itself as a table.
 
-    Parameters
-    ----------
-    name : str
-        What the path is, in a few words.
-    varied : str
-        The attribute of a point that changes along it.
+    name: what the path is, in a few words.
+    varied: the attribute of a point that changes along it.
     """
 
     def __init__(self, name: str, varied: str):
@@ -64,11 +60,6 @@ class Path(Shown, list[P]):
 def point_summary(name: str, varied: str, point: Point) -> Summary:
     """One machine of a path.
 
-    Parameters
-    ----------
-    name, varied : str
-        As of :class:`Path`.
-    point : Point
-        The machine.
+    point: the machine.
     """
     return point.certificate._summary()._replace(title=f"{name} at {varied} = {getattr(point, varied):.6g}")

@@ -30,11 +30,6 @@ class ExactPolyceptron(FacesByPrograms):
 
     The objective is :func:`formulations.polyhedral.margin_error`; the multipliers of a step are ``margin``,
     of shape (n, K), 0 where a sample is not in the face's program.
-
-    Parameters
-    ----------
-    X, y, c, n_faces, radius, engine
-        As in :class:`polyopt.outer.faces_by_programs.FacesByPrograms`.
     """
 
     def value(self, W: Vector) -> float:

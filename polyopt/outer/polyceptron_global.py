@@ -47,43 +47,22 @@ def solve_polyceptron_global(
 ) -> Solution:  # fmt: skip
     """A good point of the exact Polyceptron, and HiGHS's bound on all faces in the box.
 
-    Parameters
-    ----------
-    X : array_like or CSR of shape (n, m)
-        Samples, at most 1,000.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside; both are needed.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    n_faces : int
-        K, at least 1.
-    radius : float
-        R, finite.
-    tol : float
-        Relative gap at which the point counts as optimal.
-    n_init : int
-        Starts of the descent.
-    time_limit : float, optional
-        Seconds, a tenth of them for the starts. Without one HiGHS runs until the gap is closed.
-    seed : int
-        Of the starts.
-    n_jobs : int, optional
-        Starts made at once, as joblib counts.
-    first : callable, optional
-        Gives the faces (K, m+1) of one start more, the first, from the seconds left (None for no limit).
-
-    Returns
-    -------
-    Solution
-        Primal ``W``; duals ``margin`` (n, K), of the assignment that W has. ``bound`` is HiGHS's word,
+    X (n, m): samples, at most 1,000.
+    y (n,): labels: +1 inside, -1 outside; both are needed.
+    C (n,): cost of slack, per sample.
+    n_faces: K, at least 1.
+    radius: R, finite.
+    tol: relative gap at which the point counts as optimal.
+    n_init: starts of the descent.
+    time_limit: seconds, a tenth of them for the starts. Without one HiGHS runs until the gap is closed.
+    seed: of the starts.
+    n_jobs: starts made at once, as joblib counts.
+    first: gives the faces (K, m+1) of one start more, the first, from the seconds left (None for no limit).
+    Returns: primal ``W``; duals ``margin`` (n, K), of the assignment that W has. ``bound`` is HiGHS's word,
         between 0 and the objective. ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best
         point and the bound reached. ``iterations`` counts HiGHS's; the last record of ``history`` has the
         bound.
-
-    Raises
-    ------
-    ValueError
-        Arguments that make no program, a radius that is not finite, or more samples.
+    ValueError: arguments that make no program, a radius that is not finite, or more samples.
     """
     X, y = as_data(X, y)
     tol, radius = tolerance(tol), positive("radius", radius)

@@ -23,18 +23,11 @@ def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.G
     nor their repetition in place of weight makes a difference. A feature that is 0 in all samples has no
     weight.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Weights of the samples, in the mean and the scale as well.
-    n_faces : int
-        The number K of faces, at least 1.
-    rng : Generator
-        Source of the directions.
+    X (n, m): samples.
+    y (n,): labels: +1 inside, -1 outside.
+    c (n,): weights of the samples, in the mean and the scale as well.
+    n_faces: the number K of faces, at least 1.
+    rng: source of the directions.
     """
     scale = StandardScaler(with_mean=False).fit(X, sample_weight=c).scale_
     directions = rng.normal(size=(X.shape[1], n_faces))

@@ -33,16 +33,10 @@ _STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # after which no further rou
 class Round(Generic[State]):
     """What a round leaves.
 
-    Attributes
-    ----------
-    point : Solution
-        Its point. A limit in its status ends the run.
-    following : State
-        Where the next round begins.
-    record : dict of float
-        What the history records of it, besides its number, the seconds and the objective.
-    is_fixed : bool
-        Whether another round would bring nothing.
+    point: its point. A limit in its status ends the run.
+    following: where the next round begins.
+    record: what the history records of it, besides its number, the seconds and the objective.
+    is_fixed: whether another round would bring nothing.
     """
 
     point: Solution
@@ -75,16 +69,10 @@ class Problem(Protocol[State]):
 class Stage(Generic[State]):
     """A problem, and how many rounds it gets.
 
-    Attributes
-    ----------
-    problem : Problem
-        The problem.
-    max_iter : int
-        Rounds at most.
-    tol : float
-        A round that lowers the least objective by no more than this, relative, brings nothing.
-    patience : int
-        Rounds in a row that may bring nothing before the stage has settled.
+    problem: the problem.
+    max_iter: rounds at most.
+    tol: A round that lowers the least objective by no more than this, relative, brings nothing.
+    patience: rounds in a row that may bring nothing before the stage has settled.
     """
 
     problem: Problem[State]
@@ -109,21 +97,10 @@ def run_rounds(
 ) -> Solution:
     """Make rounds from one state until they bring nothing.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    state : State
-        Where to begin: an assignment or faces.
-    max_iter, tol, patience
-        As of :class:`Stage`.
-    time_limit : float, optional
-        Seconds. The first round is always made.
-
-    Returns
-    -------
-    Solution
-        The best point, the start among them where it is one. ``history`` has a record for each round,
+    problem: the problem.
+    state: where to begin: an assignment or faces.
+    time_limit: seconds. The first round is always made.
+    Returns: the best point, the start among them where it is one. ``history`` has a record for each round,
         numbered from 1, and one numbered 0 for a start that is a point. A limit, or Ctrl-C once there is a
         point, keeps the best.
     """
@@ -139,23 +116,13 @@ def run_stages(
 ) -> Solution:
     """Work at one stage after the other, each from where the last one was best.
 
-    Parameters
-    ----------
-    stages : sequence of Stage
-        At least one. The answer's objective is of the last one that judges a state; after the time is over
-        or Ctrl-C, later stages judge the best point and make no rounds.
-    state : State
-        Where the first stage begins.
-    max_iter : int, optional
-        Rounds of all stages together; later stages then judge the best point and make no rounds.
-    time_limit : float, optional
-        Seconds for all of them.
-
-    Returns
-    -------
-    Solution
-        As of :func:`run_rounds`; ``history`` goes on from stage to stage. The status is ITERATION_LIMIT if
-        `max_iter` left the last stage no round.
+    stages: at least one. The answer's objective is of the last one that judges a state; after the time is
+        over or Ctrl-C, later stages judge the best point and make no rounds.
+    state: where the first stage begins.
+    max_iter: rounds of all stages together; later stages then judge the best point and make no rounds.
+    time_limit: seconds for all of them.
+    Returns: as of :func:`run_rounds`; ``history`` goes on from stage to stage. The status is ITERATION_LIMIT
+        if `max_iter` left the last stage no round.
     """
     run = _Run(Clock(time_limit), state, max_iter)
     for stage in stages:
@@ -171,30 +138,16 @@ def run_from_many_starts(
 ) -> Solution:  # fmt: skip
     """Run the stages from several random starts, and keep the best end.
 
-    Parameters
-    ----------
-    stages : sequence of Stage
-        At least one; the first one's problem makes the starts.
-    n_init : int
-        Number of starts.
-    time_limit : float, optional
-        Seconds, for all starts together. The first round of the first start is always made.
-    seed : int
-        Of the starts.
-    n_jobs : int, optional
-        Starts run at once, as joblib counts.
-    first, last : callable, optional
-        Give one start more each, the first and the last, from the seconds left (None for no limit).
-    max_iter : int, optional
-        Rounds of all stages together, per start.
-    finish : callable, optional
-        Improves the end of each run that neither the time limit nor Ctrl-C stopped, from the run's solution
-        and the seconds left.
-
-    Returns
-    -------
-    Solution
-        The best of the runs, as :func:`polyopt.outer.starts.best_of` keeps it; ``runs`` has them all.
+    stages: at least one; the first one's problem makes the starts.
+    n_init: number of starts.
+    time_limit: seconds, for all starts together. The first round of the first start is always made.
+    seed: of the starts.
+    n_jobs: starts run at once, as joblib counts.
+    first, last: give one start more each, the first and the last, from the seconds left (None for no limit).
+    max_iter: rounds of all stages together, per start.
+    finish: improves the end of each run that neither the time limit nor Ctrl-C stopped, from the run's
+        solution and the seconds left.
+    Returns: the best of the runs, as :func:`polyopt.outer.starts.best_of` keeps it; ``runs`` has them all.
     """
     whole("n_init", n_init)
     problem = stages[0].problem

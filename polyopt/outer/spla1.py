@@ -42,22 +42,13 @@ _SMALL = 1_000_000  # entries up to which sparse samples are made dense
 class LogisticCells(DescentProblem):
     """Steps of SPLA1.
 
-    Parameters
-    ----------
-    X, y, c, n_faces
-        As in :func:`~polyopt.outer.random_faces.random_faces`; the weights are positive.
-    ridge : float
-        ρ, positive.
-    positives : {"cell", "all"}
-        Whether a positive is in the program of its cell, as in the paper, or in those of all faces, with
-        which no step raises the objective.
-    engine : {"newton", "bfgs", "program"}
-        How a cell's program is solved: by the solvers of :mod:`polyopt.solvers.logistic`, or as the
+    ridge: ρ, positive.
+    positives: whether a positive is in the program of its cell, as in the paper, or in those of all faces,
+        with which no step raises the objective.
+    engine: how a cell's program is solved: by the solvers of :mod:`polyopt.solvers.logistic`, or as the
         explicit program of :mod:`formulations.spla1`.
-    inner : int
-        Iterations of the engine in one step, at most.
-    tol : float
-        Relative gap to which a cell's program is solved.
+    inner: iterations of the engine in one step, at most.
+    tol: relative gap to which a cell's program is solved.
     """
 
     _program: Program | None = None

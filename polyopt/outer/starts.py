@@ -28,23 +28,13 @@ def best_of(
 ) -> Solution:
     """Make runs 0 to `count` - 1 and keep the one with the least objective.
 
-    Parameters
-    ----------
-    run : callable
-        Takes the number of the run and the seconds left (None for no limit).
-    count : int
-        Number of runs, at least 1.
-    time_limit : float, optional
-        Seconds for all of them together; no run is begun after it, except the first.
-    n_jobs : int, optional
-        Runs made at once, as joblib counts.
-
-    Returns
-    -------
-    Solution
-        The best run's, the first of those that tie. ``history`` holds the records of all runs, each
-        with the number of its ``start``; ``runs`` holds the runs themselves, without multipliers;
-        ``iterations`` and ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
+    run: takes the number of the run and the seconds left (None for no limit).
+    count: number of runs, at least 1.
+    time_limit: seconds for all of them together; no run is begun after it, except the first.
+    n_jobs: runs made at once, as joblib counts.
+    Returns: the best run's, the first of those that tie. ``history`` holds the records of all runs, each with
+        the number of its ``start``; ``runs`` holds the runs themselves, without multipliers; ``iterations``
+        and ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
     """
     clock = Clock(time_limit)
     runs, stopped = _runs(run, count, clock, n_jobs)

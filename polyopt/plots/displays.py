@@ -32,12 +32,8 @@ __all__ = ["CertificateDisplay", "DualsDisplay", "FacesDisplay"]
 class _Display(ABC):
     """What the displays share.
 
-    Attributes
-    ----------
-    figure_ : Figure
-        The figure, once it is drawn.
-    ax_ : Axes or array of Axes
-        Its axes: one, or those of its panels.
+    figure_: the figure, once it is drawn.
+    ax_: its axes: one, or those of its panels.
     """
 
     figure_: Figure
@@ -50,15 +46,8 @@ class _Display(ABC):
     def plot(self, ax: Places | None = None) -> Self:
         """Draw it.
 
-        Parameters
-        ----------
-        ax : Axes or array of Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        self
-            With ``figure_`` and ``ax_``.
+        ax: where to draw; a new figure by default.
+        Returns: with ``figure_`` and ``ax_``.
         """
         drawn: Any = self._draw(ax)
         if ax is None:

@@ -28,12 +28,8 @@ _SMALL = 7  # points, of a legend within axes that were given
 class Sheet:
     """A new figure or the given axes, which then keep their figure, their size and their look.
 
-    Parameters
-    ----------
-    ax : Axes or array of Axes, optional
-        One for each panel, or one whose place the panels share; a new figure by default.
-    width, height : float
-        Size of a new figure, in inches.
+    ax: one for each panel, or one whose place the panels share; a new figure by default.
+    width, height: size of a new figure, in inches.
     """
 
     def __init__(self, ax: Places | None, width: float, height: float):
@@ -59,12 +55,8 @@ class Sheet:
     def grid(self, rows: int, columns: int, **settings: Any) -> NDArray[Any]:
         """The panels of a picture (rows, columns).
 
-        Parameters
-        ----------
-        rows, columns : int
-            How many there are.
-        **settings
-            Of ``figure.subplots``: ``sharex``, ``sharey``, ``height_ratios``.
+        rows, columns: how many there are.
+        **settings: of ``figure.subplots``: ``sharex``, ``sharey``, ``height_ratios``.
         """
         wanted = rows * columns
         if self.is_new:
@@ -80,14 +72,9 @@ class Sheet:
     def legend(self, columns: int, handles: Sequence[Artist] = (), *, beside: bool = False) -> None:
         """One legend for all panels: outside of them on a new figure, else in the first.
 
-        Parameters
-        ----------
-        columns : int
-            Columns of a legend below.
-        handles : sequence of Artist
-            Its entries; by default those of the panels, each label once.
-        beside : bool
-            Whether it stands beside the panels of a new figure, not below.
+        columns: columns of a legend below.
+        handles: its entries; by default those of the panels, each label once.
+        beside: whether it stands beside the panels of a new figure, not below.
         """
         if self.is_new and beside:
             self.figure.legend(handles=handles, loc="outside right upper")

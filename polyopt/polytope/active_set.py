@@ -38,14 +38,9 @@ _STEPS_PER_ROW = 10  # rows taken up or given up, per row and feature, before th
 class LeastLength:
     """The least ‖u‖ subject to N u ≤ c and low_u ≤ u ≤ high_u, the rows of N of length 1, or 0.
 
-    Attributes
-    ----------
-    N, c, noise : ndarray of shape (K, f), (K,), (K,)
-        The rows of the faces, and the rounding of c.
-    length : ndarray of shape (K,)
-        What the normals were divided by; a row of length 0 is none.
-    low_u, high_u : ndarray of shape (f,)
-        Bounds, below and above each other.
+    N, c, noise (K, f): the rows of the faces, and the rounding of c.
+    length (K,): what the normals were divided by; a row of length 0 is none.
+    low_u, high_u (f,): bounds, below and above each other.
     """
 
     N: Array
@@ -59,10 +54,7 @@ class LeastLength:
 class ActiveSet:
     """The point u, the active rows and their multipliers, as they change.
 
-    Parameters
-    ----------
-    q : LeastLength
-        The program.
+    q: the program.
     """
 
     def __init__(self, q: LeastLength):

@@ -33,14 +33,9 @@ _LONGEST = 1_000_000  # characters of a statement, as many as SQLite takes by de
 class Reading:
     """How features are read from the columns of a table.
 
-    Attributes
-    ----------
-    columns : sequence of str
-        The columns' names.
-    features : sequence of (int, str or None)
-        For each feature its column and, of an indicator, the text for which it is 1.
-    fills : sequence of (float, str or None)
-        For each column what stands for a missing value; None where a row without it has no label.
+    columns: the columns' names.
+    features: for each feature its column and, of an indicator, the text for which it is 1.
+    fills: for each column what stands for a missing value; None where a row without it has no label.
     """
 
     columns: Sequence[str]
@@ -51,20 +46,14 @@ class Reading:
     def plain(cls, names: Sequence[str]) -> Reading:
         """Each feature is a column of numbers.
 
-        Parameters
-        ----------
-        names : sequence of str
-            Their names.
+        names: their names.
         """
         return cls(names, [(j, None) for j in range(len(names))], [None] * len(names))
 
     def used(self, polytopes: Sequence[Described]) -> list[int]:
         """Columns that a face has a term of.
 
-        Parameters
-        ----------
-        polytopes : sequence of Polytope
-            The polytopes.
+        polytopes: the polytopes.
         """
         weights = np.vstack([polytope.W for polytope in polytopes])
         places = np.flatnonzero((weights != 0).any(axis=0)).tolist()
@@ -73,12 +62,8 @@ class Reading:
     def terms(self, polytope: Described, k: int) -> dict[int, float | dict[str, float]]:
         """A face's terms by column: a coefficient or, of a column of texts, one for each text.
 
-        Parameters
-        ----------
-        polytope : Polytope
-            The polytope.
-        k : int
-            The face.
+        polytope: the polytope.
+        k: the face.
         """
         found: dict[int, float | dict[str, float]] = {}
         for j in np.flatnonzero(polytope.W[k]).tolist():
@@ -94,12 +79,8 @@ class Reading:
     def spelled(self, column: int, weights: dict[str, float]) -> dict[str, float]:
         """The weights of a column's texts, by every spelling of its truths.
 
-        Parameters
-        ----------
-        column : int
-            The column.
-        weights : dict of str to float
-            The weight of each of its texts that has one.
+        column: the column.
+        weights: the weight of each of its texts that has one.
         """
         other = other_spellings(text for place, text in self.features if place == column)
         return weights | {one: weights[text] for one, text in other.items() if text in weights}
@@ -120,19 +101,10 @@ class Reading:
 def as_sql(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
     """A CASE expression over the columns: the label of a row, NULL where a value is missing.
 
-    Parameters
-    ----------
-    polytope : Polytope
-        The polytope, all of whose faces are taken.
-    inside, outside : str, bool, int or float
-        The labels.
-    reading : Reading, optional
-        How the features are read; by default each is a column of numbers.
-
-    Raises
-    ------
-    ValueError
-        Two columns of one name, or a text with a NUL, which SQL cannot hold.
+    polytope: the polytope, all of whose faces are taken.
+    inside, outside: the labels.
+    reading: how the features are read; by default each is a column of numbers.
+    ValueError: two columns of one name, or a text with a NUL, which SQL cannot hold.
     """
     reading = Reading.plain(polytope.names) if reading is None else reading
     lines = _beginning(reading, [polytope])
@@ -156,19 +128,9 @@ def two_as_sql(
     SQL has no largest of several sums that all programs know, so each sum of the first stands against each of
     the second.
 
-    Parameters
-    ----------
-    polytopes : sequence of Polytope
-        Two.
-    labels : sequence of str, bool, int or float
-        The label outside of each. Of equal sums it is the second.
-    reading : Reading, optional
-        As in :func:`as_sql`.
-
-    Raises
-    ------
-    ValueError
-        As there; also for an expression of more than a million characters.
+    polytopes: two.
+    labels: the label outside of each. Of equal sums it is the second.
+    ValueError: as there; also for an expression of more than a million characters.
     """
     reading = Reading.plain(polytopes[0].names) if reading is None else reading
     lines = _beginning(reading, polytopes)
@@ -191,12 +153,7 @@ def union_as_sql(
 ) -> str:
     """The same for several polytopes: the label inside for what is in one of them.
 
-    Parameters
-    ----------
-    polytopes : sequence of Polytope
-        At least one.
-    inside, outside, reading
-        As in :func:`as_sql`.
+    polytopes: at least one.
     """
     reading = Reading.plain(polytopes[0].names) if reading is None else reading
     lines = _beginning(reading, polytopes)
@@ -266,13 +223,7 @@ def _literal(value: Label) -> str:
 
 
 def as_python(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
-    """A function of a mapping from columns' names to values, without imports.
-
-    Parameters
-    ----------
-    polytope, inside, outside, reading
-        As in :func:`as_sql`.
-    """
+    """A function of a mapping from columns' names to values, without imports."""
     reading = Reading.plain(polytope.names) if reading is None else reading
     lines = _head(reading, [polytope])
     for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
@@ -287,13 +238,7 @@ def as_python(polytope: Described, inside: Label, outside: Label, reading: Readi
 def two_as_python(
     polytopes: Sequence[Described], labels: Sequence[Label], reading: Reading | None = None
 ) -> str:
-    """The same for two polytopes.
-
-    Parameters
-    ----------
-    polytopes, labels, reading
-        As in :func:`two_as_sql`.
-    """
+    """The same for two polytopes."""
     reading = Reading.plain(polytopes[0].names) if reading is None else reading
     lines = _head(reading, polytopes)
     for name, polytope in zip(("first", "second"), polytopes, strict=True):
@@ -308,13 +253,7 @@ def two_as_python(
 def union_as_python(
     polytopes: Sequence[Described], inside: Label, outside: Label, reading: Reading | None = None
 ) -> str:
-    """The same for several polytopes: the label inside for what is in one of them.
-
-    Parameters
-    ----------
-    polytopes, inside, outside, reading
-        As in :func:`union_as_sql`.
-    """
+    """The same for several polytopes: the label inside for what is in one of them."""
     reading = Reading.plain(polytopes[0].names) if reading is None else reading
     lines = _head(reading, polytopes)
     for polytope in polytopes:

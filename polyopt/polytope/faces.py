@@ -69,18 +69,11 @@ class Faces:
 
         Its ``spread`` is the scale, and its ``centre`` the mean.
 
-        Parameters
-        ----------
-        W : array_like of shape (K, m)
-            Normals.
-        b : array_like of shape (K,)
-            Offsets.
-        mean : array_like of shape (m,), optional
-            What was taken from each feature; by default nothing.
-        scale : array_like of shape (m,), optional
-            What each feature was then divided by, positive; by default 1.
-        feature_names : sequence of str, optional
-            Names of the features.
+        W (K, m): normals.
+        b (K,): offsets.
+        mean (m,): what was taken from each feature; by default nothing.
+        scale (m,): what each feature was then divided by, positive; by default 1.
+        feature_names: names of the features.
         """
         W, b = _fixed("W", W, 2), _fixed("b", b, 1)
         m = W.shape[1]
@@ -98,10 +91,7 @@ class Faces:
     def within(self, low: ArrayLike, high: ArrayLike) -> Self:
         """The part within low ≤ x ≤ high, as 2m further faces.
 
-        Parameters
-        ----------
-        low, high : array_like of shape (m,)
-            The box.
+        low, high (m,): the box.
         """
         m = self.n_features
         low, high = np.broadcast_to(low, m), np.broadcast_to(high, m)
@@ -110,12 +100,8 @@ class Faces:
     def section(self, features: Sequence[int], at: ArrayLike) -> Self:
         """The slice in which only some features vary, the others held at a point.
 
-        Parameters
-        ----------
-        features : sequence of int
-            The features that vary, in the order wanted.
-        at : array_like of shape (m,)
-            The point; its entries at ``features`` are ignored.
+        features: the features that vary, in the order wanted.
+        at (m,): the point; its entries at ``features`` are ignored.
         """
         chosen = np.asarray(features, dtype=int)
         held = np.array(np.broadcast_to(at, self.n_features), dtype=float)
@@ -143,10 +129,7 @@ class Faces:
     def scores(self, X: MatrixLike) -> Array:
         """W_k·x + b_k (n, K): positive beyond the face; their largest is the machine's f(x).
 
-        Parameters
-        ----------
-        X : array_like or CSR matrix of shape (n, m)
-            Points.
+        X (n, m): points.
         """
         points: Matrix = X if is_sparse(X) else np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != self.n_features:

@@ -20,13 +20,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
 def as_json(polytope: Described, inside: Label, outside: Label) -> dict[str, Any]:
-    """The faces as JSON has them: terms, limits, and which faces are redundant.
-
-    Parameters
-    ----------
-    polytope, inside, outside
-        As of :func:`polyopt.polytope.code.as_sql`.
-    """
+    """The faces as JSON has them: terms, limits, and which faces are redundant."""
     faces = [
         {
             "face": k,
@@ -47,10 +41,7 @@ def as_json(polytope: Described, inside: Label, outside: Label) -> dict[str, Any
 def as_markdown(text: str) -> str:
     """Rules as :meth:`Polytope.rules` gives them, as a Markdown list whose names are text and nothing else.
 
-    Parameters
-    ----------
-    text : str
-        The rules.
+    text: the rules.
     """
     heading, *rules = text.split("\n")
     # A list within the list is indented by two more.

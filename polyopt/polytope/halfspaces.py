@@ -39,12 +39,8 @@ _PROVEN = 1e-8  # relative residuals of an optimum that is believed
 class InnerBall:
     """The largest ball within the half-spaces, or the least violated point where there is no point inside.
 
-    Attributes
-    ----------
-    centre : ndarray of shape (m,)
-        Its centre; of an infinitely large ball, some point inside.
-    radius : float
-        Its radius; inf where balls of any size fit. Of an empty set, minus the distance by which every
+    centre (m,): its centre; of an infinitely large ball, some point inside.
+    radius: its radius; inf where balls of any size fit. Of an empty set, minus the distance by which every
         face has to give way until a point is left; of a flat one 0.
     """
 

@@ -35,16 +35,10 @@ _KEPT = 1e-9  # of a spread: a row violated by less is kept, as its projection k
 class Part:
     """A part of a region, with multipliers that bound the distance to it, or prove that it is empty.
 
-    Attributes
-    ----------
-    question : Question
-        With the bounds of this part.
-    rows : Rows
-        Rows that hold in all of it.
-    multipliers : ndarray of shape (r,)
-        Of these rows.
-    is_empty : bool
-        Whether they are a ray.
+    question: with the bounds of this part.
+    rows: rows that hold in all of it.
+    multipliers (r,): of these rows.
+    is_empty: whether they are a ray.
     """
 
     question: Question
@@ -57,25 +51,15 @@ class Part:
 class Nearest:
     """The nearest point of a region.
 
-    Attributes
-    ----------
-    status : Status
-        ``SOLVED``; ``INFEASIBLE`` where the region has no point that the question allows; a limit, where the
-        point is the best found and `bound` what is known of all others.
-    point : ndarray of shape (m,) or None
-        The point.
-    distance, bound : float
-        Its distance, in spreads, and one below which no point is; equal where it is the nearest.
-    rows : Rows
-        The rows of the case and of the choices that it answers.
-    solution : Solution or None
-        The projection on these rows, with its multipliers.
-    question : Question
-        With bounds as the choices among texts have left them.
-    nodes : int
-        Projections that it took.
-    parts : tuple of Part
-        The parts of the region among which it was looked for, and what bounds the distance to each.
+    status: ``SOLVED``; ``INFEASIBLE`` where the region has no point that the question allows; a limit, where
+        the point is the best found and `bound` what is known of all others.
+    point (m,): the point.
+    distance, bound: its distance, in spreads, and one below which no point is; equal where it is the nearest.
+    rows: the rows of the case and of the choices that it answers.
+    solution: the projection on these rows, with its multipliers.
+    question: with bounds as the choices among texts have left them.
+    nodes: projections that it took.
+    parts: the parts of the region among which it was looked for, and what bounds the distance to each.
     """
 
     status: Status
@@ -115,14 +99,9 @@ class _Node:
 def nearest(question: Question, region: Region, *, max_nodes: int = _NODES) -> Nearest:
     """The point of the region that is nearest to the sample.
 
-    Parameters
-    ----------
-    question : Question
-        The sample, and what may move.
-    region : Region
-        Where it is to go.
-    max_nodes : int
-        Projections at most.
+    question: the sample, and what may move.
+    region: where it is to go.
+    max_nodes: projections at most.
     """
     return _Search(question, region).run(max_nodes)
 

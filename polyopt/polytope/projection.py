@@ -25,34 +25,18 @@ def project(
 ) -> Solution:  # fmt: skip
     """The point of {z : W z + b ≤ 0} that is nearest to x, exact to rounding, or a proof that there is none.
 
-    Parameters
-    ----------
-    x : array_like of shape (m,)
-        A point, in the units of the features.
-    W : array_like of shape (K, m)
-        Normals of the faces, pointing outside; a row of zeros only asks for b_k ≤ 0.
-    b : array_like of shape (K,)
-        Offsets of the faces.
-    spread : array_like of shape (m,), optional
-        The unit in which each feature's change is measured, positive; by default 1.
-    low, high : array_like of shape (m,), optional
-        Bounds on the features, which may be infinite; x itself may be beyond them.
-    held : array_like of bool, shape (m,), optional
-        The features that may not move.
-
-    Returns
-    -------
-    Solution
-        Of the program :func:`formulations.projection.primal`: ``z``, and the multipliers of the rows
+    x (m,): A point, in the units of the features.
+    W (K, m): normals of the faces, pointing outside; a row of zeros only asks for b_k ≤ 0.
+    b (K,): offsets of the faces.
+    spread (m,): the unit in which each feature's change is measured, positive; by default 1.
+    low, high (m,): bounds on the features, which may be infinite; x itself may be beyond them.
+    held (m,): the features that may not move.
+    Returns: of the program :func:`formulations.projection.primal`: ``z``, and the multipliers of the rows
         ``face``, ``above``, ``below`` (m,) and ``held`` (m,; 0 where a feature is free). The objective is
         half the squared distance. Where the status is ``INFEASIBLE`` there is no point, and the multipliers
         are a ray of the dual; ``STALLED`` if rounding kept the method from its end.
-
-    Raises
-    ------
-    ValueError
-        Arrays that do not fit each other, numbers that are not finite, a spread that is not positive, or a
-        low above its high.
+    ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
+        or a low above its high.
     """
     q = _Question.of(x, W, b, spread, low, high, held)
     ray = q.contradiction()

@@ -23,20 +23,12 @@ __all__ = ["Question"]
 class Question:
     """From where, in which units, and what may move.
 
-    Attributes
-    ----------
-    x : ndarray of shape (m,)
-        The sample.
-    spread : ndarray of shape (m,)
-        The unit in which each feature's change is measured.
-    low, high : ndarray of shape (m,)
-        Bounds on the features.
-    held : ndarray of bool, shape (m,)
-        The features that may not move.
-    groups : tuple of ndarray of int
-        Features of which one is 1 and the others are 0, each group by itself.
-    gaps : tuple of ndarray of int, shape (2,)
-        A number that is missing and the mark of its gap, each pair by itself.
+    x (m,): the sample.
+    spread (m,): the unit in which each feature's change is measured.
+    low, high (m,): bounds on the features.
+    held (m,): the features that may not move.
+    groups: features of which one is 1 and the others are 0, each group by itself.
+    gaps (2,): A number that is missing and the mark of its gap, each pair by itself.
     """
 
     x: Array

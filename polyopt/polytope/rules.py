@@ -182,13 +182,7 @@ def _rule(
 
 
 def conditions_of(polytope: Described, digits: int, threshold: float, max_terms: int | None) -> list[str]:
-    """What holds inside, a condition for each face: "0.52 length − 1.2 width <= 3.4".
-
-    Parameters
-    ----------
-    polytope, digits, threshold, max_terms
-        As of :func:`rules_of`.
-    """
+    """What holds inside, a condition for each face: "0.52 length − 1.2 width <= 3.4"."""
     _check(digits, threshold, max_terms)
     weights, found = np.abs(polytope.W) * _sizes(polytope), []
     for k in range(polytope.n_faces):

@@ -16,15 +16,8 @@ TRUE, FALSE = ("True", "true", "TRUE", "1", "1.0"), ("False", "false", "FALSE", 
 def other_spellings(texts: Iterable[str | None]) -> dict[str, str]:
     """Spellings of the truths of a column besides its own, each with the column's own text.
 
-    Parameters
-    ----------
-    texts : iterable of str or None
-        The column's texts in training; None is a gap.
-
-    Returns
-    -------
-    dict of str to str
-        Empty unless all texts are truths, each spelled in one way.
+    texts: the column's texts in training; None is a gap.
+    Returns: empty unless all texts are truths, each spelled in one way.
 
     Examples
     --------
@@ -48,10 +41,7 @@ def other_spellings(texts: Iterable[str | None]) -> dict[str, str]:
 def text_of_number(number: float) -> str:
     """The text of a number as a category: without a fraction if it is whole.
 
-    Parameters
-    ----------
-    number : float
-        The number.
+    number: the number.
     """
     return str(int(number)) if float(number).is_integer() else str(number)
 
@@ -59,10 +49,7 @@ def text_of_number(number: float) -> str:
 def number_spelled(text: str) -> float | None:
     """The number whose text as a category this is; None if there is none.
 
-    Parameters
-    ----------
-    text : str
-        A category.
+    text: A category.
     """
     try:
         number = float(text)

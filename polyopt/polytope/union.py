@@ -18,12 +18,7 @@ def union_rules(
 ) -> str:  # fmt: skip
     """The pieces as text that reads as a classifier: a list of conditions for each.
 
-    Parameters
-    ----------
-    polytopes : sequence of Polytope
-        The pieces.
-    digits, threshold, max_terms, inside, outside
-        As of :meth:`Polytope.rules`. Faces are counted through all pieces.
+    polytopes: the pieces.
     """
     within = "Inside" if inside is None else f"Inside, class '{inside}'"
     beyond = "outside" if outside is None else f"outside, class '{outside}'"
@@ -42,12 +37,8 @@ def union_rules(
 def union_as_json(polytopes: Sequence[Described], inside: Label, outside: Label) -> dict[str, Any]:
     """The pieces as JSON has them, each a list of faces.
 
-    Parameters
-    ----------
-    polytopes : sequence of Polytope
-        The pieces.
-    inside, outside : str, bool, int or float
-        The labels.
+    polytopes: the pieces.
+    inside, outside: the labels.
     """
     closed = all(polytope.is_closed for polytope in polytopes)
     reached = "more than its limit" if closed else "its limit or more"

@@ -26,15 +26,8 @@ _FREE = 1e-8  # singular value of the normals at a point, below which it can mov
 def check_size(n_faces: int, n_features: int) -> None:
     """Refuse a polytope that could have too many corners to compute.
 
-    Parameters
-    ----------
-    n_faces, n_features : int
-        Of the polytope.
-
-    Raises
-    ------
-    ValueError
-        Too many features, or too many corners by the upper bound theorem.
+    n_faces, n_features: of the polytope.
+    ValueError: too many features, or too many corners by the upper bound theorem.
     """
     if n_features > _MOST_FEATURES:
         raise ValueError(

@@ -35,14 +35,9 @@ class Contents:
     def anchor(self, name: str, label: str, level: int = 2) -> str:
         """An id that stays the same as long as the name does; the list leads to it.
 
-        Parameters
-        ----------
-        name : str
-            What it is made of.
-        label : str
-            What the list says, as HTML.
-        level : int
-            2 for a section, 3 for a part of one; others are not listed.
+        name: what it is made of.
+        label: what the list says, as HTML.
+        level: 2 for a section, 3 for a part of one; others are not listed.
         """
         stem = re.sub(r"[^\w.]+", "-", name.lower()).strip("-") or "part"
         known, copy = stem, 1
@@ -56,16 +51,10 @@ class Contents:
     def heading(self, level: int, name: str, label: str, more: str = "") -> str:
         """A heading that the list leads to.
 
-        Parameters
-        ----------
-        level : int
-            2 or 3.
-        name : str
-            What its id is made of.
-        label : str
-            Its words, as HTML.
-        more : str
-            What follows them in the heading alone, as HTML.
+        level: 2 or 3.
+        name: what its id is made of.
+        label: its words, as HTML.
+        more: what follows them in the heading alone, as HTML.
         """
         return f"<h{level} id='{self.anchor(name, label, level)}'>{label}{more}</h{level}>"
 
@@ -89,16 +78,10 @@ class Contents:
 def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str:
     """A whole page, which may load nothing and run nothing but its own script.
 
-    Parameters
-    ----------
-    title : str
-        Its title, in plain text.
-    body : str
-        What is in it, as HTML.
-    style : str
-        Rules of this page alone, in CSS.
-    wide : bool
-        Whether it is printed across.
+    title: its title, in plain text.
+    body: what is in it, as HTML.
+    style: rules of this page alone, in CSS.
+    wide: whether it is printed across.
     """
     across = "@page { size: landscape; }\n" if wide else ""
     footer = f"<footer>polyopt {escape(polyopt.__version__)}</footer>"
@@ -111,12 +94,8 @@ def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str
 def page(title: str, body: str, *, style: str, script: str) -> str:
     """A file that may load nothing and run nothing but `script`.
 
-    Parameters
-    ----------
-    title, body : str
-        As HTML.
-    style, script : str
-        All of its CSS, and of its JavaScript.
+    title, body: as HTML.
+    style, script: all of its CSS, and of its JavaScript.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return Template(part("frame.html")).substitute(
@@ -129,14 +108,9 @@ def cells_table(
 ) -> str:
     """A table of plain texts, as :func:`scrolling` makes it.
 
-    Parameters
-    ----------
-    columns : sequence of (str, str)
-        Heading and class of each.
-    rows : sequence of sequences of str
-        The texts.
-    sortable : bool
-        Whether a click on a heading sorts it.
+    columns: heading and class of each.
+    rows: the texts.
+    sortable: whether a click on a heading sorts it.
     """
     head = "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
     body = "".join(
@@ -153,15 +127,11 @@ def cells_table(
 def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:
     """A table that scrolls sideways within its own box where the page is too narrow for it.
 
-    Parameters
-    ----------
-    head, body : str
-        The cells of the head, and the rows of the body, as HTML. A row of class ``note`` stays under the row
-        before it; what a cell says again is in an element of class ``again``, and shown once rows move.
-    style : str
-        Class of the table.
-    sortable : bool
-        Whether a click on a heading sorts it: by words where it is of class ``text``, else by number.
+    head, body: the cells of the head, and the rows of the body, as HTML. A row of class ``note`` stays under
+        the row before it; what a cell says again is in an element of class ``again``, and shown once rows
+        move.
+    style: class of the table.
+    sortable: whether a click on a heading sorts it: by words where it is of class ``text``, else by number.
     """
     kinds = " ".join(filter(None, (style, "sortable" if sortable else "")))
     kind = f" class='{kinds}'" if kinds else ""

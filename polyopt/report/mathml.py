@@ -25,17 +25,9 @@ def _converter() -> LatexToMathML:
 def mathml(latex: str, *, display: bool = False) -> str:
     r"""A formula as a ``<math>`` element.
 
-    Parameters
-    ----------
-    latex : str
-        The formula, without dollars.
-    display : bool
-        Whether it stands on a separate line.
-
-    Raises
-    ------
-    ValueError
-        A command that is not known, or braces that do not match.
+    latex: the formula, without dollars.
+    display: whether it stands on a separate line.
+    ValueError: A command that is not known, or braces that do not match.
     """
     try:
         drawn = _converter().convert_with_local_state(latex, displaystyle=True)
@@ -54,10 +46,7 @@ def held(html: str) -> str:
 
     A browser may break a line on either side of a formula, as it does of a picture.
 
-    Parameters
-    ----------
-    html : str
-        The page, with formulas of :func:`mathml`.
+    html: the page, with formulas of :func:`mathml`.
     """
     return _FOLLOWED.sub(r"<span style='white-space:nowrap'>\1\2</span>", html)
 
@@ -65,27 +54,15 @@ def held(html: str) -> str:
 def prose(latex: str) -> str:
     r"""A formula with words after it as a line of text, which breaks between its words.
 
-    Parameters
-    ----------
-    latex : str
-        Such as ``C_i\text{: the price of sample }i``; words within braces or scripts stay in their formula.
-
-    Raises
-    ------
-    ValueError
-        As of :func:`mathml`.
+    latex: such as ``C_i\text{: the price of sample }i``; words within braces or scripts stay in their
+        formula.
+    ValueError: as of :func:`mathml`.
     """
     return "".join(escape(part, quote=False) if is_text else mathml(part) for is_text, part in pieces(latex))
 
 
 def pieces(latex: str) -> Iterator[tuple[bool, str]]:
-    """The words of a formula and the formulas between them, in their order: whether words, and which.
-
-    Parameters
-    ----------
-    latex : str
-        As of :func:`prose`.
-    """
+    """The words of a formula and the formulas between them, in their order: whether words, and which."""
     formula, place, depth = "", 0, 0
     while place < len(latex):
         if depth == 0 and latex.startswith(_WORDS, place) and not formula.endswith(("_", "^")):

@@ -36,15 +36,8 @@ CATALOGUE_COLUMNS = (
 def program_section(program: Statement) -> str:
     """A program's mathematics: objective, rows, and what each multiplier means.
 
-    Parameters
-    ----------
-    program : Statement
-        The program to be shown.
-
-    Returns
-    -------
-    str
-        HTML, to be put into a page.
+    program: the program to be shown.
+    Returns: HTML, to be put into a page.
     """
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = r",\, ".join(latex_name(name) for name in program.variables)
@@ -80,10 +73,7 @@ def _multiplier(row: Row) -> str:
 def programs_page(programs: Sequence[Program]) -> str:
     """A page that shows some programs.
 
-    Parameters
-    ----------
-    programs : sequence of Program
-        At least one.
+    programs: at least one.
     """
     names = ", ".join(dict.fromkeys(program.name for program in programs))
     title = f"polyopt: {names}"
@@ -97,10 +87,7 @@ def programs_page(programs: Sequence[Program]) -> str:
 def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
     """The cells of the catalogue, a row for each program, as text.
 
-    Parameters
-    ----------
-    entries : sequence of Entry
-        The programs.
+    entries: the programs.
     """
     return [
         (
@@ -114,12 +101,8 @@ def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
 def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
     """The catalogue as an HTML table.
 
-    Parameters
-    ----------
-    entries : sequence of Entry
-        The programs.
-    contents : Contents
-        Of the page; each family is put into it.
+    entries: the programs.
+    contents: of the page; each family is put into it.
     """
     head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in CATALOGUE_COLUMNS)
     body, family = [], ""
@@ -141,10 +124,7 @@ def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
 def catalogue_page(entries: Sequence[Entry]) -> str:
     """A page with the catalogue.
 
-    Parameters
-    ----------
-    entries : sequence of Entry
-        The programs.
+    entries: the programs.
     """
     note = "Sizes are those on each family's own small data."
     contents = Contents()

@@ -27,14 +27,9 @@ _CAPTION = (
 def proof_section(proofs: list[Proof], title: str, figure: Callable[[Picture], str]) -> str:
     """How far each solver ended from the bound on all points, as a table and as a picture.
 
-    Parameters
-    ----------
-    proofs : list of Proof
-        At least one.
-    title : str
-        The heading, as HTML.
-    figure : callable
-        Makes a picture into HTML.
+    proofs: at least one.
+    title: the heading, as HTML.
+    figure: makes a picture into HTML.
     """
     solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
     kinds = ["text", "text", *[""] * (2 + len(solvers))]

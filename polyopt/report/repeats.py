@@ -34,12 +34,8 @@ _FITS = (
 def repeats_section(comparison: Comparison, name: str) -> str:
     """Means over splits and seeds, differences between methods, and the single fits, of one data set.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        A repeated one.
-    name : str
-        The data set.
+    comparison: A repeated one.
+    name: the data set.
     """
 
     def small(value: float) -> str:

@@ -21,10 +21,7 @@ def html_of(summary: Summary) -> str:
 
     Nothing in it runs, and nothing is loaded. Its tables fold.
 
-    Parameters
-    ----------
-    summary : Summary
-        What is shown.
+    summary: what is shown.
     """
     # Not a <dl>: Jupyter makes the labels of one a fifth of the width, and breaks them letter by letter.
     facts = "".join(

@@ -43,14 +43,9 @@ class Solved(Protocol):
 def value_of(machine: Certified, tol: float, scale: float = 0.0) -> float:
     """The value at the machine's solution, with a warning where it is not shown to be an optimum.
 
-    Parameters
-    ----------
-    machine : classifier
-        A fitted binary machine.
-    tol : float
-        Relative tolerance of its certificate.
-    scale : float
-        What a value that is 0 but for rounding was added up from.
+    machine: A fitted binary machine.
+    tol: relative tolerance of its certificate.
+    scale: what a value that is 0 but for rounding was added up from.
     """
     certificate = machine.certificate(tol)
     proven = certificate.claim in (Claim.OPTIMAL, Claim.STATIONARY)
@@ -63,12 +58,8 @@ def value_of(machine: Certified, tol: float, scale: float = 0.0) -> float:
 def warn_of(machine: object, sentence: str) -> None:
     """Tell that slopes are not those of an optimum.
 
-    Parameters
-    ----------
-    machine : classifier
-        A fitted binary machine.
-    sentence : str
-        How far it is from its optimum.
+    machine: A fitted binary machine.
+    sentence: how far it is from its optimum.
     """
     warnings.warn(
         f"{type(machine).__name__}: these are slopes of the Lagrangian at the point reached, not of the "
@@ -81,17 +72,9 @@ def warn_of(machine: object, sentence: str) -> None:
 def need_multipliers(machine: Solved, multipliers: ArrayLike | None) -> None:
     """Refuse a machine whose solver left no multipliers.
 
-    Parameters
-    ----------
-    machine : classifier
-        A fitted machine.
-    multipliers : array_like or None
-        Its multipliers; those that it does not have are nan.
-
-    Raises
-    ------
-    ValueError
-        There are none.
+    machine: A fitted machine.
+    multipliers: its multipliers; those that it does not have are nan.
+    ValueError: there are none.
     """
     if multipliers is None or np.isnan(np.asarray(multipliers)).any():
         raise ValueError(
@@ -109,14 +92,9 @@ def are_independent(rows: Array) -> bool:
 def paid(duals: pd.DataFrame, rows: NDArray[np.intp], weights: Array) -> tuple[Array, Array]:
     """Every slack that is paid for, and the weight of its sample.
 
-    Parameters
-    ----------
-    duals : DataFrame
-        The multipliers of a machine.
-    rows : ndarray of int, shape (n,)
-        Numbers of its samples in the data given to ``fit``.
-    weights : ndarray of shape (n,)
-        Their weights.
+    duals: the multipliers of a machine.
+    rows (n,): numbers of its samples in the data given to ``fit``.
+    weights (n,): their weights.
     """
     import pandas as pd
 

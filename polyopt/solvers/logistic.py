@@ -38,32 +38,15 @@ def solve_logistic(
 ) -> Solution:  # fmt: skip
     """Minimise L from w.
 
-    Parameters
-    ----------
-    X, y, c
-        Samples (n, m), labels -1 and +1, and weights (n,), at least 0.
-    w : ndarray of shape (m+1,)
-        Where to begin.
-    ridge : float
-        ρ, positive.
-    method : {"newton", "bfgs"}
-        Newton's method with backtracking, or scipy's BFGS (of limited memory beyond 200 unknowns).
-    max_iter : int
-        Iterations at most.
-    tol : float
-        Relative gap to a proven bound at which to stop: ‖∇L‖²/(2ρ) over L.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``w``; its ``bound`` is L less the gap. Never worse than the start.
-
-    Raises
-    ------
-    ValueError
-        An unknown method, or more unknowns than Newton's method takes.
+    X, y, c: samples (n, m), labels -1 and +1, and weights (n,), at least 0.
+    w (m+1,): where to begin.
+    ridge: ρ, positive.
+    method: Newton's method with backtracking, or scipy's BFGS (of limited memory beyond 200 unknowns).
+    max_iter: iterations at most.
+    tol: relative gap to a proven bound at which to stop: ‖∇L‖²/(2ρ) over L.
+    time_limit: seconds.
+    Returns: ``primal`` has ``w``; its ``bound`` is L less the gap. Never worse than the start.
+    ValueError: an unknown method, or more unknowns than Newton's method takes.
     """
     one_of("method", method, METHODS)
     ridge, tol = positive("ridge", ridge), tolerance(tol)
@@ -122,12 +105,8 @@ def _newton(
 def solve_scaled(H: Vector, b: Vector) -> Vector:
     """H⁻¹ b, with unknowns of like scales, and a little more on the diagonal where rounding asks for it.
 
-    Parameters
-    ----------
-    H : ndarray of shape (k, k)
-        Symmetric, with a positive diagonal.
-    b : ndarray of shape (k,)
-        The right-hand side.
+    H (k, k): symmetric, with a positive diagonal.
+    b (k,): the right-hand side.
     """
     scale = 1.0 / np.sqrt(H.diagonal())
     H = H * scale[:, None] * scale
@@ -143,10 +122,7 @@ def solve_scaled(H: Vector, b: Vector) -> Vector:
 def positive_factor(H: Vector) -> tuple[Vector, bool]:
     """The lower Cholesky factor of H, whose diagonal is lifted, in place, as far as it has to be.
 
-    Parameters
-    ----------
-    H : ndarray of shape (k, k)
-        Symmetric.
+    H (k, k): symmetric.
     """
     size = float(np.abs(H).max()) or 1.0
     lift = 0.0

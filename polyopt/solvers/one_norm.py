@@ -33,26 +33,14 @@ def solve_one_norm(
 ) -> Solution:  # fmt: skip
     """Solve a one-norm machine.
 
-    Parameters
-    ----------
-    K, y
-        Any matrix (n, p) and labels (n,), as in :func:`formulations.l0.pattern`.
-    costs : ndarray of shape (n,)
-        c, what a unit of slack costs.
-    caps : ndarray of shape (p,)
-        d, the largest coefficients; positive.
-    price : float
-        π, what a unit of a coefficient costs; positive.
-    centres : ndarray of shape (p,), optional
-        t, labels -1 and +1 of the centres; by default they are the samples.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    Solution
-        ``alpha`` (p,), ``b``, ``xi`` (n,) and the multipliers ``margin`` (n,) and ``cap`` (p,). Where HiGHS
-        leaves no point it is α = 0, with a status that says so.
+    K, y: any matrix (n, p) and labels (n,), as in :func:`formulations.l0.pattern`.
+    costs (n,): c, what a unit of slack costs.
+    caps (p,): d, the largest coefficients; positive.
+    price: π, what a unit of a coefficient costs; positive.
+    centres (p,): t, labels -1 and +1 of the centres; by default they are the samples.
+    time_limit: seconds.
+    Returns: ``alpha`` (p,), ``b``, ``xi`` (n,) and the multipliers ``margin`` (n,) and ``cap`` (p,). Where
+        HiGHS leaves no point it is α = 0, with a status that says so.
     """
     clock = Clock(time_limit)
     n, p = K.shape
@@ -91,18 +79,10 @@ def solve_one_norm(
 def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
     """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0`.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    Solution
-        As of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers prove, and the
-        best ``sigma`` (p,) from 0 to 1, α/C.
+    data: the problem.
+    time_limit: seconds.
+    Returns: as of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers prove, and
+        the best ``sigma`` (p,) from 0 to 1, α/C.
     """
     caps = np.full(len(data.centres), data.C)
     found = solve_one_norm(

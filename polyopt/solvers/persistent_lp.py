@@ -36,25 +36,17 @@ _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_t
 class LinearSolution:
     """What one solve found.
 
-    Attributes
-    ----------
-    status : Status
-        How it ended. SOLVED, or a limit or STALLED with a point that need be neither feasible nor optimal;
-        CUT_OFF without a point, but with multipliers; INFEASIBLE, UNBOUNDED or FAILED without either.
-    x : ndarray of shape (number of columns,)
-        The point; nan where there is none.
-    duals : ndarray of shape (number of rows,)
-        Multipliers ν of A x == r in the convention d(minimum)/dr = −ν: at least 0 where a row
-        holds its upper bound, at most 0 where its lower one. Those of CUT_OFF prove a minimum above the
+    status: how it ended. SOLVED, or a limit or STALLED with a point that need be neither feasible nor
+        optimal; CUT_OFF without a point, but with multipliers; INFEASIBLE, UNBOUNDED or FAILED without
+        either.
+    x (number of columns,): the point; nan where there is none.
+    duals (number of rows,): multipliers ν of A x == r in the convention d(minimum)/dr = −ν: at least 0 where
+        a row holds its upper bound, at most 0 where its lower one. Those of CUT_OFF prove a minimum above the
         cutoff, to HiGHS's tolerance; nan where there are none.
-    objective : float
-        c·x; nan where there is no point.
-    iterations : int
-        Simplex iterations.
-    warm : bool
-        Whether the answer comes from the basis of the last solve.
-    restarted : bool
-        Whether HiGHS failed from that basis and the program was solved once more from nothing.
+    objective: c·x; nan where there is no point.
+    iterations: simplex iterations.
+    warm: whether the answer comes from the basis of the last solve.
+    restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
     """
 
     status: Status
@@ -69,31 +61,18 @@ class LinearSolution:
 class PersistentLP:
     """A linear program of which only the column bounds change.
 
-    Parameters
-    ----------
-    cost : array_like of shape (p,)
-        c, to be minimised.
-    A : sparse matrix or array_like of shape (q, p)
-        The rows.
-    row_lower, row_upper : array_like of shape (q,), or float
-        Bounds of the rows; -inf and inf for none.
-    lower, upper : array_like of shape (p,), or float
-        Bounds of the columns; :meth:`solve` changes them.
+    cost (p,): c, to be minimised.
+    A (q, p): the rows.
+    row_lower, row_upper (q,): bounds of the rows; -inf and inf for none.
+    lower, upper (p,): bounds of the columns; :meth:`solve` changes them.
 
-    Attributes
-    ----------
-    solves, restarts : int
-        Solves asked for, and those among them that HiGHS failed in and that were begun anew.
+    solves, restarts: solves asked for, and those among them that HiGHS failed in and that were begun anew.
+    ValueError: shapes that do not fit, numbers that are not finite, or too large for HiGHS (1e15 in A).
 
     Notes
     -----
     One thread. Pickled, it carries its numbers and no basis, and is built anew where it is loaded. Solves
     from several threads wait for each other.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, numbers that are not finite, or too large for HiGHS (1e15 in A).
     """
 
     def __init__(
@@ -161,26 +140,13 @@ class PersistentLP:
     ) -> LinearSolution:  # fmt: skip
         """Solve with the given column bounds, from the last basis if there is one.
 
-        Parameters
-        ----------
-        lower, upper : array_like of shape (p,), or float, optional
-            New bounds of the columns, which stay; those not given are as they were.
-        time_limit : float, optional
-            Seconds.
-        cutoff : float, optional
-            End with CUT_OFF once the minimum is found to be above it, or that there is none. HiGHS looks
+        lower, upper (p,): new bounds of the columns, which stay; those not given are as they were.
+        time_limit: seconds.
+        cutoff: end with CUT_OFF once the minimum is found to be above it, or that there is none. HiGHS looks
             every few pivots (the denser the rows, the more often), so that an optimum above the cutoff may be
             reached all the same. For this solve alone; one begun anew after a failure has none.
-
-        Returns
-        -------
-        LinearSolution
-            Whatever HiGHS does, its status says it.
-
-        Raises
-        ------
-        ValueError
-            Bounds of another shape, or nan among the numbers given.
+        Returns: whatever HiGHS does, its status says it.
+        ValueError: bounds of another shape, or nan among the numbers given.
         """
         if cutoff is not None and np.isnan(cutoff):
             raise ValueError("cutoff must be a number or None, not nan")
@@ -252,12 +218,8 @@ _WITH_DUALS = (
 def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
     """The rows ``signed a + y b + ξ`` of a sparse expansion: columns a, then b, then ξ.
 
-    Parameters
-    ----------
-    signed : ndarray of shape (n, p)
-        ``y_i K_ij t_j``, times the unit of the coefficients.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
+    signed (n, p): ``y_i K_ij t_j``, times the unit of the coefficients.
+    y (n,): labels -1 and +1.
     """
     n, p = signed.shape
     if signed.all():  # nothing to look for

@@ -63,39 +63,23 @@ def maximise(
 ) -> Solution:
     """The M-step: the faces that maximise the expected log-likelihood, less the ridge.
 
-    Parameters
-    ----------
-    X, y, c
-        Samples (n, m), labels (+1 inside, -1 outside) and weights (n,). Of float32 samples no copy is made.
-    R : ndarray of shape (n, K), or None
-        Responsibilities; rows add up to 1. Without them it is L itself that is minimised (:func:`polish`).
-    W : ndarray of shape (K, m+1)
-        Where to begin.
-    gamma, ridge : float
-        Sharpness of the gate, and ρ.
-    method : {"newton", "bfgs", "gradient", "bfgs-newton"}
-        Newton with the full Hessian, for K (m+1) up to 5000; L-BFGS; steps along the gradient, of the length
-        that Barzilai and Borwein give; or L-BFGS while it makes way, and then Newton. Each backtracks until
-        the objective falls.
-    max_iter : int
-        Iterations at most; of "bfgs-newton" those of both methods together.
-    tol : float
-        Relative tolerance: of the proven gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient next to
+    X, y, c: samples (n, m), labels (+1 inside, -1 outside) and weights (n,). Of float32 samples no copy is
+        made.
+    R (n, K): responsibilities; rows add up to 1. Without them it is L itself that is minimised
+        (:func:`polish`).
+    W (K, m+1): where to begin.
+    gamma, ridge: sharpness of the gate, and ρ.
+    method: Newton with the full Hessian, for K (m+1) up to 5000; L-BFGS; steps along the gradient, of the
+        length that Barzilai and Borwein give; or L-BFGS while it makes way, and then Newton. Each backtracks
+        until the objective falls.
+    max_iter: iterations at most; of "bfgs-newton" those of both methods together.
+    tol: relative tolerance: of the proven gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient next to
         what it adds up before anything cancels (:func:`formulations.mixture.turnover`).
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W``, ``objective`` is F(W; R), and ``bound`` the proven one where there is a ridge.
-        The status is SOLVED within `tol`. A limit, or Ctrl-C, keeps the best point. ``history`` has a record
-        of each iteration: ``seconds`` and ``objective``.
-
-    Raises
-    ------
-    ValueError
-        The method does not exist, or is Newton's and the faces are too many for it.
+    time_limit: seconds.
+    Returns: ``primal`` has ``W``, ``objective`` is F(W; R), and ``bound`` the proven one where there is a
+        ridge. The status is SOLVED within `tol`. A limit, or Ctrl-C, keeps the best point. ``history`` has a
+        record of each iteration: ``seconds`` and ``objective``.
+    ValueError: the method does not exist, or is Newton's and the faces are too many for it.
     """
     return _minimise(MixtureLoss(X, y, c, R, gamma, ridge), W, method, max_iter, tol, time_limit)
 
@@ -116,14 +100,9 @@ def polish(
 class MixtureLoss:
     """F(W; R), or L(W) where R is None, with its ridge.
 
-    Attributes
-    ----------
-    X, y, c
-        Samples (n, m), labels and weights.
-    R : ndarray of shape (n, K) or None
-        Responsibilities.
-    gamma, ridge : float
-        Sharpness of the gate, and ρ.
+    X, y, c: samples (n, m), labels and weights.
+    R (n, K): responsibilities.
+    gamma, ridge: sharpness of the gate, and ρ.
     """
 
     X: Matrix

@@ -125,32 +125,17 @@ def solve_batch(
 ) -> Solution:  # fmt: skip
     """Algorithm 1 from the faces W.
 
-    Parameters
-    ----------
-    X, y, c
-        Samples (n, m), labels (+1 inside, -1 outside) and weights (n,), positive.
-    W : ndarray of shape (K, m+1)
-        Where to begin, bias last.
-    step : float
-        η, positive.
-    threshold : float
-        γ, at least 0, to which the sum over the faces of the norms of their updates, before the step, is
-        held; 0 goes on until no sample is misclassified.
-    rule : {"corrected", "cells", "printed"}
-        Which reading of the algorithm, see the module.
-    pocket : bool
-        Whether the answer is the iterate with the fewest mistakes (by weight), or the last one.
-    patience : int, optional
-        Iterations in a row without fewer mistakes than ever before, after which the run has settled.
-    max_iter : int
-        Updates at most; 0 judges the start.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W``, the objective is its E_P, ``iterations`` counts updates. ``history`` has a
+    X, y, c: samples (n, m), labels (+1 inside, -1 outside) and weights (n,), positive.
+    W (K, m+1): where to begin, bias last.
+    step: η, positive.
+    threshold: γ, at least 0, to which the sum over the faces of the norms of their updates, before the step,
+        is held; 0 goes on until no sample is misclassified.
+    rule: which reading of the algorithm, see the module.
+    pocket: whether the answer is the iterate with the fewest mistakes (by weight), or the last one.
+    patience: iterations in a row without fewer mistakes than ever before, after which the run has settled.
+    max_iter: updates at most; 0 judges the start.
+    time_limit: seconds.
+    Returns: ``primal`` has ``W``, the objective is its E_P, ``iterations`` counts updates. ``history`` has a
         record for the faces after each update, and one numbered 0 for the start: criterion, weight of the
         mistakes, the norm that is held to the threshold, faces in use.
     """
@@ -199,14 +184,9 @@ def solve_online(
 class OnlinePolyceptron:
     """Algorithm 2 as a state that samples are shown to: what a stream of data needs.
 
-    Parameters
-    ----------
-    W : ndarray of shape (K, m+1)
-        Where to begin, bias last.
-    step : float
-        η, positive.
-    seed : int
-        Of the orders.
+    W (K, m+1): where to begin, bias last.
+    step: η, positive.
+    seed: of the orders.
     """
 
     def __init__(self, W: Vector, step: float = 1.0, seed: int = 0):
@@ -220,14 +200,9 @@ class OnlinePolyceptron:
     def show(self, rows: Rows, y: Vector, c: Vector) -> float:
         """One pass through samples in random order; the weight of the mistakes that were made.
 
-        Parameters
-        ----------
-        rows : Rows
-            Samples.
-        y : ndarray of shape (n,)
-            Labels: +1 inside, -1 outside.
-        c : ndarray of shape (n,)
-            Weights, at least 0.
+        rows: samples.
+        y (n,): labels: +1 inside, -1 outside.
+        c (n,): weights, at least 0.
         """
         order = self.rng.permutation(np.flatnonzero(c > 0))
         _, mistakes, _ = self.state.sweep(rows, y, c, order, self.state.W, self.step)

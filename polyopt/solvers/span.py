@@ -34,10 +34,7 @@ class SampleSpan:
     Where the samples are so many or so wide that an orthonormal basis would take longer than some seconds,
     only the weights of constant features are removed.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
+    X (n, m): samples.
     """
 
     def __init__(self, X: Matrix):
@@ -69,12 +66,8 @@ class SampleSpan:
         If the features are independent, none is constant, W is returned as it is. A face that would leave the
         box keeps its weights, but for those of features that are 0 in all samples.
 
-        Parameters
-        ----------
-        W : ndarray of shape (K, m+1)
-            Faces, the bias last.
-        radius : float
-            Largest absolute value of an entry.
+        W (K, m+1): faces, the bias last.
+        radius: largest absolute value of an entry.
         """
         if self._basis is None and self._varies.all():
             return W
@@ -106,14 +99,9 @@ def shortest_face(X: Matrix, y: Array, w: Array) -> Array:
     Minimises ‖v‖ subject to y_i v·x̃_i ≥ min(1, y_i w·x̃_i), a least distance problem, by non-negative least
     squares (Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23).
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        The samples of the face.
-    y : ndarray of shape (n,)
-        Labels, -1 or +1.
-    w : ndarray of shape (m+1,)
-        The face, the bias last.
+    X (n, m): the samples of the face.
+    y (n,): labels, -1 or +1.
+    w (m+1,): the face, the bias last.
     """
     rows = np.column_stack([dense(X), np.ones(len(y))]) * y[:, None]
     margins, size = np.minimum(1.0, rows @ w), float(np.linalg.norm(w))
@@ -130,12 +118,8 @@ def without_idle_faces(X: Matrix, W: Array) -> Array:
 
     The constant is at least 1 and above the least score of every sample, so that these stay as they are.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X (n, m): samples.
+    W (K, m+1): faces, the bias last.
     """
     outputs = scores(X, W)
     idle = ~np.isin(np.arange(len(W)), outputs.argmin(axis=1))

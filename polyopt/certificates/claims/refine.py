@@ -38,18 +38,11 @@ _FORM = (
 class ExactSolution:
     """The optimum of a program, in fractions.
 
-    Attributes
-    ----------
-    title : str
-        What the machine is called.
-    W : list of K lists of Fraction
-        Faces; with a kernel, the expansion coefficients.
-    b : list of Fraction
-        Intercepts; empty where the program has none.
-    multipliers : dict
-        By the names of the rows, for each face n fractions.
-    value : Fraction
-        The optimum: the value of the point and the bound of the multipliers, which are equal.
+    title: what the machine is called.
+    W: faces; with a kernel, the expansion coefficients.
+    b: intercepts; empty where the program has none.
+    multipliers: by the names of the rows, for each face n fractions.
+    value: the optimum: the value of the point and the bound of the multipliers, which are equal.
     """
 
     title: str
@@ -70,20 +63,12 @@ class Evident(Protocol):
 def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = None) -> ExactSolution:
     """The rational optimum of a small program, from the states of its rows at a point close to it.
 
-    Parameters
-    ----------
-    certificate : Certificate or Statement
-        Of a point close to the optimum of a program whose optimum is rational: hinge losses, and of the
-        weights squares, absolute values and ends. Of an L0 machine it is the linear program of the centres
-        that are used.
-    rows : list of dict, optional
-        Other numbers in the place of the samples', such as the decimals that a table has instead of doubles:
-        by column, those that are 0 left out.
-
-    Raises
-    ------
-    ValueError
-        Another program, several (of more than two classes), or rows whose states do not settle.
+    certificate: of a point close to the optimum of a program whose optimum is rational: hinge losses, and of
+        the weights squares, absolute values and ends. Of an L0 machine it is the linear program of the
+        centres that are used.
+    rows: other numbers in the place of the samples', such as the decimals that a table has instead of
+        doubles: by column, those that are 0 left out.
+    ValueError: another program, several (of more than two classes), or rows whose states do not settle.
     """
     if isinstance(certificate, Statement):
         statement = certificate

@@ -33,23 +33,12 @@ def groups_alike(
 ) -> Places:
     """The group of each sample, from 0 to `count` - 1.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Their classes, each spread by itself.
-    count : int
-        How many groups.
-    rng : Generator
-        Decides what the samples leave open.
-    weights : ndarray of shape (m,), optional
-        What a standard deviation of each feature counts; by default 1.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The sizes of the groups differ by one at most in each class, and in all.
+    X (n, m): samples.
+    y (n,): their classes, each spread by itself.
+    count: how many groups.
+    rng: decides what the samples leave open.
+    weights (m,): what a standard deviation of each feature counts; by default 1.
+    Returns (n,): the sizes of the groups differ by one at most in each class, and in all.
     """
     spread = X.std(axis=0)
     scaled = (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)

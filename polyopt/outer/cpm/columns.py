@@ -41,21 +41,12 @@ _WORK = 5e7  # squared faces times positives, at most: a second or two for their
 class Columns:
     """Faces, what they cost, and the prices that they make.
 
-    Parameters
-    ----------
-    data : Samples
-        Rows y_i x̃_i (n, d), those inside first; both classes are there.
-    best : Best
-        The incumbent, which is bettered.
-    tol : float
-        Relative gap of the program of prices.
-    settled : float
-        Relative precision of a new incumbent.
+    data: rows y_i x̃_i (n, d), those inside first; both classes are there.
+    best: the incumbent, which is bettered.
+    tol: relative gap of the program of prices.
+    settled: relative precision of a new incumbent.
 
-    Attributes
-    ----------
-    W : list of ndarray of shape (d,)
-        The faces.
+    W (d,): the faces.
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, settled: float):
@@ -113,14 +104,8 @@ class Columns:
 def better_by_columns(data: Samples, best: Best, clock: Clock, rng: np.random.Generator) -> None:
     """Better the incumbent by faces of many starts.
 
-    Parameters
-    ----------
-    data, best
-        As of :class:`Columns`.
-    clock : Clock
-        When there is to be no other face.
-    rng : Generator
-        Of the starts.
+    clock: when there is to be no other face.
+    rng: of the starts.
     """
     columns, idle = Columns(data, best, _EXACT, _EXACT), 0
     most = float(np.sqrt(_WORK / columns.npos))

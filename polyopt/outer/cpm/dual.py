@@ -57,21 +57,13 @@ class _Answer:
 class DualEngine(Shipped):
     """Steps of alternating minimisation on one state of multipliers.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples: float32, float64 or uint8.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : ndarray of shape (n,)
-        Cost of slack per sample.
-    n_faces : int
-        K, at least 1.
-    tol : float
-        Relative gap of the fixed-assignment program at the end; also by how much a positive's score or
-        hinge must be better on another face for it to move there.
-    scale : float
-        What every entry of X counts times.
+    X (n, m): samples: float32, float64 or uint8.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack per sample.
+    n_faces: K, at least 1.
+    tol: relative gap of the fixed-assignment program at the end; also by how much a positive's score or hinge
+        must be better on another face for it to move there.
+    scale: what every entry of X counts times.
     """
 
     # The state of a run.

@@ -37,23 +37,11 @@ def best_dual_end(
 ) -> NDArray[np.int64]:  # fmt: skip
     """The assignment (n,), -1 at negatives, at which the best of some dual ascents ends.
 
-    Parameters
-    ----------
-    X, y, C, n_faces
-        As of :class:`polyopt.outer.cpm.problem.PolytopeProblem`.
-    n_init : int
-        The exact solver's starts, twice the dual ascents.
-    max_iter : int
-        Rounds at most, of each.
-    time_limit : float, optional
-        Seconds, for all of them; the first round is always made.
-    seed : int
-        Of the starts.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C in one of the ascents: whoever has a point ends with it.
+    n_init: the exact solver's starts, twice the dual ascents.
+    max_iter: rounds at most, of each.
+    time_limit: seconds, for all of them; the first round is always made.
+    seed: of the starts.
+    KeyboardInterrupt: Ctrl-C in one of the ascents: whoever has a point ends with it.
     """
     samples, labels, costs, place = _distinct(X, y, C)
     problem = PolytopeProblem(samples, labels, costs, n_faces, engine="dual", tol=_GAP)

@@ -52,38 +52,18 @@ def solve_cpm_explicitly(
 ) -> Solution:
     """Minimise eq. (6) over the faces and over all assignments, by SCIP.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples, at most 200.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside; both classes.
-    C : ndarray of shape (n,)
-        Cost of slack, per sample.
-    n_faces : int
-        K, at least 2: one face is a convex program.
-    loss, margin
-        As in :func:`polyopt.certificates.certify_cpm`.
-    tol : float
-        Relative gap between point and bound at which SCIP ends.
-    time_limit : float, optional
-        Seconds.
-    seed : int
-        Of the random starts.
-
-    Returns
-    -------
-    Solution
-        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), and with
+    X (n, m): samples, at most 200.
+    y (n,): labels: -1 inside, +1 outside; both classes.
+    C (n,): cost of slack, per sample.
+    n_faces: K, at least 2: one face is a convex program.
+    tol: relative gap between point and bound at which SCIP ends.
+    time_limit: seconds.
+    seed: of the random starts.
+    Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), and with
         margin="worst" norm (K,), of that assignment's program; ``bound``, the one that SCIP states, if any.
         ``SOLVED`` if the two are within `tol`.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        SCIP is not installed.
-    ValueError
-        More samples than that, or one class.
+    ModuleNotFoundError: SCIP is not installed.
+    ValueError: more samples than that, or one class.
     """
     if len(y) > MOST_EXPLICIT:
         raise ValueError(

@@ -52,20 +52,11 @@ def begin(
     four features, faces of many starts put together anew (:mod:`polyopt.outer.cpm.columns`) in up to a fifth;
     and kicks of the best point in up to three tenths.
 
-    Parameters
-    ----------
-    data, best
-        As of :func:`polyopt.solvers.cpm.tree.examine`.
-    precision : float
-        Of all costs: that of alternating.
-    first : ndarray of shape (K, d), optional
-        Faces to begin from.
-    starts : int
-        By default: that many from random directions, and as many at random.
-    clock : Clock
-        When there is to be no other start.
-    rng : Generator
-        Of the starts.
+    precision: of all costs: that of alternating.
+    first (K, d): faces to begin from.
+    starts: by default: that many from random directions, and as many at random.
+    clock: when there is to be no other start.
+    rng: of the starts.
     """
     if first is not None:
         _keep(data, best, precision, (data.A[data.inside :] @ first.T).argmax(axis=1), clock)

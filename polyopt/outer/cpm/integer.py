@@ -48,33 +48,19 @@ def round_faces(
 ) -> Solution:  # fmt: skip
     """Round the faces of a solution to whole numbers from −M to M, times a scale for each face.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : ndarray of shape (n,)
-        Cost of slack per sample.
-    real : Solution
-        Faces ``W`` (K, m+1) and, where it has one, their ``assignment``.
-    M : int
-        The largest number.
-    max_features : int, optional
-        Numbers other than 0 at most, for each face; the bound is then among faces of so few features.
-    max_nodes, tol
-        Of the search for that bound, as of :func:`polyopt.outer.cpm.subset.search_subset`.
-    time_limit : float, optional
-        Seconds. Every face is rounded once whatever the time.
-    seed : int
-        Of that search.
-
-    Returns
-    -------
-    Solution
-        Primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) that they
-        make, and ``assignment`` (n,); duals ``margin`` (n, K) of the real program for that assignment, with
-        trees where `max_features` is given; ``bound``, that program's.
+    X (n, m): samples.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack per sample.
+    real: faces ``W`` (K, m+1) and, where it has one, their ``assignment``.
+    M: the largest number.
+    max_features: numbers other than 0 at most, for each face; the bound is then among faces of so few
+        features.
+    max_nodes, tol: of the search for that bound, as of :func:`polyopt.outer.cpm.subset.search_subset`.
+    time_limit: seconds. Every face is rounded once whatever the time.
+    seed: of that search.
+    Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) that
+        they make, and ``assignment`` (n,); duals ``margin`` (n, K) of the real program for that assignment,
+        with trees where `max_features` is given; ``bound``, that program's.
     """
     clock = Clock(time_limit)
     rounding = _Rounding(X, y, as_costs(C, len(y)), whole("M", M), max_features, np.array(real["W"]), clock)

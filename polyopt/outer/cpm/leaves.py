@@ -67,17 +67,11 @@ def evidence_of(
 ) -> tuple[Evidence, ...]:
     """How it is stated that no assignment is worth less than what a search proved.
 
-    Parameters
-    ----------
-    X, y, C, found, tol, loss, margin
-        As of :func:`polyopt.certificates.cpm.certify_cpm_search`. The bound that is stated need not be closer
-        to the value than half of `tol`, relative, even where the search proved more.
-
-    Returns
-    -------
-    tuple of Evidence
-        One; none where the faces are coupled, whose bound is a solver's. That of a bound at prices which no
-        tree of 1,000 nodes proves says why it has no file, and so does that of more than 500 samples.
+    X, y, C, found, tol, loss, margin: as of :func:`polyopt.certificates.cpm.certify_cpm_search`. The bound
+        that is stated need not be closer to the value than half of `tol`, relative, even where the search
+        proved more.
+    Returns: one; none where the faces are coupled, whose bound is a solver's. That of a bound at prices which
+        no tree of 1,000 nodes proves says why it has no file, and so does that of more than 500 samples.
     """
     if (loss, margin) != ("sum", "total"):
         return ()
@@ -100,18 +94,11 @@ def prove_by_leaves(
 ) -> tuple[dict[str, Any], float]:
     """A tree as in the file, and what its leaves prove.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Samples.
-    y, C : ndarray of shape (n,)
-        Labels -1 and +1, costs.
-    n_faces : int
-        K.
-    goal : float
-        What is to be proven. Less is, where it is above the optimum or the tree would be too large.
-    most : int, optional
-        Nodes that branch, by default 20,000.
+    X (n, m): samples.
+    y, C (n,): labels -1 and +1, costs.
+    n_faces: K.
+    goal: what is to be proven. Less is, where it is above the optimum or the tree would be too large.
+    most: nodes that branch, by default 20,000.
     """
     tree = _Tree(X, y, C, n_faces, goal)
     return tree.root, tree.grow(_MOST if most is None else most)

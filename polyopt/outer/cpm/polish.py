@@ -45,18 +45,11 @@ def polished_face(
 ) -> tuple[Vector, Vector]:
     """Multipliers (n,) and hyperplane (d,) of a face for an assignment.
 
-    Parameters
-    ----------
-    data : Samples
-        The samples.
-    face : ndarray of shape (npos,)
-        The face of each positive.
-    k : int
-        The face.
-    little : float
-        A gap that is small enough for coordinates to have been as good as an interior point.
-    clock : Clock
-        Its limit may be passed by a little.
+    data: the samples.
+    face (npos,): the face of each positive.
+    k: the face.
+    little: A gap that is small enough for coordinates to have been as good as an interior point.
+    clock: its limit may be passed by a little.
     """
     a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
     caps_of(data, face, k, caps)
@@ -89,21 +82,13 @@ def refine(
 ) -> tuple[float, float, int]:
     """Solve the faces of a node exactly, try them as an incumbent, and say where to branch.
 
-    Parameters
-    ----------
-    data, best, node, used
-        As of :func:`polyopt.solvers.cpm.tree.examine`, after it; multipliers and faces are bettered in place.
-    bound : float
-        What is known of the node.
-    clock : Clock
-        Its limit may be passed by a little.
-
-    Returns
-    -------
-    bound, base : float
-        As of :func:`~polyopt.solvers.cpm.tree.examine`.
-    branch : int
-        The positive to branch on; -1 if those left cost little, or what is missing is for rounding.
+    data, best, node, used: as of :func:`polyopt.solvers.cpm.tree.examine`, after it; multipliers and faces
+        are bettered in place.
+    bound: what is known of the node.
+    clock: its limit may be passed by a little.
+    Returns bound, base: as of :func:`~polyopt.solvers.cpm.tree.examine`.
+    Returns branch: the positive to branch on; -1 if those left cost little, or what is missing is for
+        rounding.
     """
     base, error = 0.0, 0.0
     for k in range(used):

@@ -54,20 +54,11 @@ _SMALL = 1e-6  # weights of a program's point this small, relative, are tried as
 class PricedProblem(AlternatingProblem):
     """Steps of alternating minimisation with a price on the weights.
 
-    Parameters
-    ----------
-    X, y, C, n_faces, loss
-        As of :class:`polyopt.outer.cpm.problem.PolytopeProblem`.
-    penalty : FacePenalty
-        The price.
-    margin : {"total", "worst"}
-        Whether the squared norms of all faces are paid for, or the largest.
-    engine : {"program", "dual"}
-        The explicit program, or Newton steps on the dual.
-    tol : float
-        Relative gap of the fixed-assignment program at the end; of the dual engine only.
-    begin_with : Solution, optional
-        Whose faces and multipliers the dual engine begins with: of another price, or less near.
+    penalty: the price.
+    margin: whether the squared norms of all faces are paid for, or the largest.
+    engine: the explicit program, or Newton steps on the dual.
+    tol: relative gap of the fixed-assignment program at the end; of the dual engine only.
+    begin_with: whose faces and multipliers the dual engine begins with: of another price, or less near.
     """
 
     _own = ("_program", "_ascent", "_before")
@@ -109,10 +100,7 @@ class PricedProblem(AlternatingProblem):
 
         The dual engine's answer may fall short of it where a positive is to move anyway.
 
-        Raises
-        ------
-        RuntimeError
-            No solver left a point.
+        RuntimeError: no solver left a point.
         """
         solve = self._climb if self.engine == "dual" else self._solve_program
         return solve(assignment, answers(self.y, self.n_faces, assignment), time_limit)
@@ -131,12 +119,8 @@ class PricedProblem(AlternatingProblem):
     def finish(self, found: Solution, max_iter: int, time_limit: float | None) -> Solution:
         """The end of the best run gone on with to a gap as small as a certificate asks.
 
-        Parameters
-        ----------
-        found : Solution
-            That end; one that a limit cut off stays as it is.
-        max_iter, time_limit
-            Rounds of a start, those of the best run among them, and seconds at most.
+        found: that end; one that a limit cut off stays as it is.
+        max_iter, time_limit: rounds of a start, those of the best run among them, and seconds at most.
         """
         if self.engine == "program" or found.status is not Status.CONVERGED:
             return found

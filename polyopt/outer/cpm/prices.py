@@ -68,14 +68,9 @@ _KEPT = 20  # faces that one round adds at most
 def bound_at_prices(prices: Vector, least: float, n_faces: int) -> float:
     """What the theorem proves, rounded down.
 
-    Parameters
-    ----------
-    prices : ndarray of shape (npos,)
-        λ.
-    least : float
-        B.
-    n_faces : int
-        K.
+    prices (npos,): λ.
+    least: B.
+    n_faces: K.
     """
     total = math.fsum(prices)
     value = total + n_faces * (least - total)
@@ -95,27 +90,15 @@ class _Open(NamedTuple):
 class PriceSearch:
     """Rounds of prices and of faces at them.
 
-    Parameters
-    ----------
-    data : Samples
-        Rows y_i x̃_i (n, d), those inside first; both classes are there.
-    best : Best
-        The incumbent, which is bettered where a round finds better faces.
-    tol : float
-        Relative gap at which it ends.
-    rng : Generator
-        Of the first faces.
+    data: rows y_i x̃_i (n, d), those inside first; both classes are there.
+    best: the incumbent, which is bettered where a round finds better faces.
+    tol: relative gap at which it ends.
+    rng: of the first faces.
 
-    Attributes
-    ----------
-    bound : float
-        What is proven,
-    prices : ndarray of shape (npos,)
-        at these λ.
-    boxes, rounds : int
-        What it took.
-    is_done : bool
-        Whether another round would bring nothing, or none is needed.
+    bound: what is proven,
+    prices (npos,): at these λ.
+    boxes, rounds: what it took.
+    is_done: whether another round would bring nothing, or none is needed.
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, rng: np.random.Generator):

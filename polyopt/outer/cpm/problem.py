@@ -54,29 +54,15 @@ _SMALL = 1e-3  # size of the outputs of the random faces, next to the margin of 
 class PolytopeProblem(AlternatingProblem):
     """Steps of alternating minimisation for the Convex Polytope Machine.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : ndarray of shape (n,)
-        Cost of slack per sample; also the weights in the mean and scale of the random starts.
-    n_faces : int
-        K, at least 1.
-    loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
-    engine : {"program", "dual"}
-        The explicit program, or dual coordinate ascent to a gap.
-    tol : float
-        Relative gap of the fixed-assignment program at the end; of the dual engine only.
-    scale : float
-        What every entry of X counts times; other than 1 for the dual engine only.
-
-    Raises
-    ------
-    ValueError
-        The engine does not exist, or cannot do what is asked.
+    X (n, m): samples.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack per sample; also the weights in the mean and scale of the random starts.
+    n_faces: K, at least 1.
+    loss: whether a negative pays for every face it violates, or for the worst.
+    engine: the explicit program, or dual coordinate ascent to a gap.
+    tol: relative gap of the fixed-assignment program at the end; of the dual engine only.
+    scale: what every entry of X counts times; other than 1 for the dual engine only.
+    ValueError: the engine does not exist, or cannot do what is asked.
     """
 
     _own = ("_program", "_solved")
@@ -165,10 +151,7 @@ class PolytopeProblem(AlternatingProblem):
 
         The dual engine's answer may fall short of it where a positive is to move anyway.
 
-        Raises
-        ------
-        RuntimeError
-            No solver left a point.
+        RuntimeError: no solver left a point.
         """
         if self._dual is not None:
             return self._dual.solve(assignment, time_limit)
@@ -279,10 +262,7 @@ def _solve_well(
     The status is of the proof, not of the solver: ``SOLVED`` if the gap is small. None where the time
     was over before any left a point.
 
-    Raises
-    ------
-    RuntimeError
-        No solver left a point.
+    RuntimeError: no solver left a point.
     """
     clock = Clock(time_limit)
     best, least = None, np.inf
@@ -310,14 +290,9 @@ def _solve_well(
 def status_by_gap(status: Status, gap: float, exact: float) -> Status:
     """The status of a solver's point by what is proven of it: exact or not, where it is not another one.
 
-    Parameters
-    ----------
-    status : Status
-        The solver's.
-    gap : float
-        The proven relative gap.
-    exact : float
-        At which a point counts as exact.
+    status: the solver's.
+    gap: the proven relative gap.
+    exact: at which a point counts as exact.
     """
     if status not in (Status.SOLVED, Status.INACCURATE):
         return status

@@ -58,23 +58,12 @@ class Settings:
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
     """Minimise J(W) by the solver that the settings name.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples, not yet scaled by ``feature_scale``.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : ndarray of shape (n,)
-        Cost of slack per sample, positive.
-    settings : Settings
-        Solver and limits.
-    seed : int
-        Of all that is random.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W`` (K, m+1), bias last, for the scaled samples.
+    X (n, m): samples, not yet scaled by ``feature_scale``.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack per sample, positive.
+    settings: solver and limits.
+    seed: of all that is random.
+    Returns: ``primal`` has ``W`` (K, m+1), bias last, for the scaled samples.
     """
     if settings.integers is not None:
         return _whole(X, y, C, settings, settings.integers, seed)
@@ -88,19 +77,8 @@ def solve_cpm_from(
 ) -> Solution:  # fmt: skip
     """Alternate from one assignment with the explicit programs, or solve those of this assignment alone.
 
-    Parameters
-    ----------
-    X, y, C, settings
-        As of :func:`solve_cpm`, with the solver "exact".
-    assignment : ndarray of int, shape (n,)
-        The face of each positive, -1 at negatives.
-    hold : bool
-        Whether the assignment stays.
-
-    Returns
-    -------
-    Solution
-        As of :func:`solve_cpm`; with `hold` its objective is the convex program's.
+    assignment (n,): the face of each positive, -1 at negatives.
+    hold: whether the assignment stays.
     """
     from polyopt.outer.alternating import HeldProblem
     from polyopt.outer.rounds import run_rounds

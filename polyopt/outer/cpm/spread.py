@@ -260,21 +260,12 @@ class _Open(NamedTuple):
 class SpreadSearch:
     """A search that can be left and taken up again.
 
-    Parameters
-    ----------
-    data : Samples
-        Rows y_i x̃_i (n, d), those inside first.
-    best : Best
-        The incumbent, which others may better in between.
-    tol : float
-        Relative gap at which the search ends.
-    jobs : int
-        Nodes looked into at once, in threads.
+    data: rows y_i x̃_i (n, d), those inside first.
+    best: the incumbent, which others may better in between.
+    tol: relative gap at which the search ends.
+    jobs: nodes looked into at once, in threads.
 
-    Attributes
-    ----------
-    nodes : int
-        Nodes looked into.
+    nodes: nodes looked into.
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, jobs: int = 1):

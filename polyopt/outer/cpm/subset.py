@@ -49,27 +49,15 @@ def search_subset(
 ) -> tuple[SubsetSearch, Status]:  # fmt: skip
     """Search for the best features of a face, and bound what any cost.
 
-    Parameters
-    ----------
-    face : SubsetFace
-        The face.
-    tol : float
-        Relative gap at which to end.
-    max_nodes : int
-        Nodes of the tree at most; with 0 there are swaps alone, and without features the root before them.
-    time_limit : float, optional
-        Seconds. One face is always made.
-    features : ndarray of int, optional
-        Features to begin with.
-    seed : int
-        Of the patterns that are drawn.
-
-    Returns
-    -------
-    search : SubsetSearch
-        With its best face, its bound and its tree.
-    status : Status
-        ``SOLVED`` where the gap is closed. A limit, or Ctrl-C, keeps the best face and the bound.
+    face: the face.
+    tol: relative gap at which to end.
+    max_nodes: nodes of the tree at most; with 0 there are swaps alone, and without features the root before
+        them.
+    time_limit: seconds. One face is always made.
+    features: features to begin with.
+    seed: of the patterns that are drawn.
+    Returns search: with its best face, its bound and its tree.
+    Returns status: ``SOLVED`` where the gap is closed. A limit, or Ctrl-C, keeps the best face and the bound.
     """
     search = SubsetSearch(face, tol, Clock(time_limit))
     try:
@@ -101,24 +89,14 @@ class _Answer:
 class SubsetProblem(AlternatingProblem):
     """Steps of alternating minimisation with at most s features a face, loss="sum".
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : ndarray of shape (n,)
-        Cost of slack per sample.
-    n_faces, max_features : int
-        K and s, at least 1.
-    engine : {"program", "dual"}
-        Which starts: those of the explicit programs, or of the dual engine, for large data.
-    tol : float
-        Relative gap at which the search of a face ends.
-    max_nodes : int
-        Nodes for each face at most; 0 for swaps alone.
-    seed : int
-        Of the patterns drawn.
+    X (n, m): samples.
+    y (n,): labels: -1 inside, +1 outside.
+    C (n,): cost of slack per sample.
+    n_faces, max_features: K and s, at least 1.
+    engine: which starts: those of the explicit programs, or of the dual engine, for large data.
+    tol: relative gap at which the search of a face ends.
+    max_nodes: nodes for each face at most; 0 for swaps alone.
+    seed: of the patterns drawn.
     """
 
     _own = ("_last", "_known")
@@ -213,28 +191,14 @@ def solve_cpm_subset(
 ) -> Solution:  # fmt: skip
     """Alternate from many starts, and prove the best end as far as the nodes go.
 
-    Parameters
-    ----------
-    X, y, C, n_faces, max_features, engine, tol
-        As of :class:`SubsetProblem`.
-    max_nodes : int
-        Nodes for each face at most, at the end.
-    n_init : int
-        Starts.
-    max_iter : int
-        Rounds at most, per start; for the best start those that prove its end are among them.
-    time_limit : float, optional
-        Seconds; half of them for the starts.
-    seed : int
-        Of all that is random.
-    n_jobs : int, optional
-        Starts run at once.
-
-    Returns
-    -------
-    Solution
-        Primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K), of each
-        face with its own features, and ``tree_0`` to ``tree_K-1``; ``bound``, for that assignment.
+    max_nodes: nodes for each face at most, at the end.
+    n_init: starts.
+    max_iter: rounds at most, per start; for the best start those that prove its end are among them.
+    time_limit: seconds; half of them for the starts.
+    seed: of all that is random.
+    n_jobs: starts run at once.
+    Returns: primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K), of
+        each face with its own features, and ``tree_0`` to ``tree_K-1``; ``bound``, for that assignment.
         ``ITERATION_LIMIT`` where the nodes did not suffice.
     """
     clock = Clock(time_limit)

@@ -33,10 +33,7 @@ def swap_features(search: SubsetSearch) -> None:
     The first to join are those with the largest |v_j|, the slope of the cost in their weights; the first to
     leave have the smallest weights.
 
-    Parameters
-    ----------
-    search : SubsetSearch
-        With a best face.
+    search: with a best face.
     """
     face = search.face
     for _ in range(_SWAPS):
@@ -70,12 +67,8 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
 
     A pattern of more than s features stands for the s with the largest weights of its face.
 
-    Parameters
-    ----------
-    search : SubsetSearch
-        With a best face.
-    seed : int
-        Of the patterns drawn.
+    search: with a best face.
+    seed: of the patterns drawn.
     """
     face, best = search.face, search.best
     if best is None:

@@ -56,25 +56,14 @@ class _Open:
 class SubsetSearch:
     """The search for the best s features of a face.
 
-    Parameters
-    ----------
-    face : SubsetFace
-        The face.
-    tol : float
-        Relative gap at which the search ends.
-    clock : Clock
-        When to end.
+    face: the face.
+    tol: relative gap at which the search ends.
+    clock: when to end.
 
-    Attributes
-    ----------
-    best : Fitted or None
-        The best face so far.
-    bound : float
-        What no face of at most s features costs less than.
-    nodes : int
-        Nodes bounded.
-    history : list of dict
-        A record for each fifth of a second: nodes, open, bound, objective, seconds.
+    best: the best face so far.
+    bound: what no face of at most s features costs less than.
+    nodes: nodes bounded.
+    history: A record for each fifth of a second: nodes, open, bound, objective, seconds.
     """
 
     def __init__(self, face: SubsetFace, tol: float, clock: Clock):
@@ -136,14 +125,9 @@ class SubsetSearch:
     ) -> Status:
         """Search until the gap is closed, or until there are so many nodes.
 
-        Parameters
-        ----------
-        max_nodes : int
-            Nodes in all.
-        pause : callable, optional
-            Called once, when there are `after` nodes and the gap is open; it may offer faces.
-        after : int
-            Of `pause`.
+        max_nodes: nodes in all.
+        pause: called once, when there are `after` nodes and the gap is open; it may offer faces.
+        after: of `pause`.
         """
         while self._heap and self._heap[0].bound < self._cut:
             if pause is not None and self.nodes >= after:

@@ -31,10 +31,7 @@ class WorstCaseProblem(PolytopeProblem):
     def solve(self, assignment: NDArray[np.int64], time_limit: float | None = None) -> Solution:
         """The fixed-assignment optimum: primal ``W`` (K, m+1), duals ``margin`` (n, K), ``norm`` (K,).
 
-        Raises
-        ------
-        RuntimeError
-            The solver left no point.
+        RuntimeError: the solver left no point.
         """
         if self._program is None:
             self._program = cpm_worst.fixed_assignment(

@@ -73,15 +73,10 @@ class Evaluator:
     def outcomes(self, patterns: Bits, threshold: float, elite: int) -> Generator[Outcome]:
         """Outcomes of some patterns, in their order, as they come.
 
-        Parameters
-        ----------
-        patterns : ndarray of shape (s, n)
-            The patterns.
-        threshold : float
-            Scores above it need not be known (a batch scorer).
-        elite : int
-            Nor those above the `elite`-th least of these patterns. An outcome with an infinite value and no
-            cause is one that is above the lower of the two.
+        patterns (s, n): the patterns.
+        threshold: scores above it need not be known (a batch scorer).
+        elite: nor those above the `elite`-th least of these patterns. An outcome with an infinite value and
+            no cause is one that is above the lower of the two.
         """
         if self.batch:
             yield from self._of_batch(patterns, threshold, elite)

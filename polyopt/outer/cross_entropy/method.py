@@ -40,35 +40,21 @@ class CrossEntropyResult:
 
     It is no ``Solution``, for it has neither multipliers nor a bound.
 
-    Attributes
-    ----------
-    pattern : ndarray of bool, shape (n,), or None
-        The best pattern scored; None if none has a finite score.
-    value : float
-        Its score; nan if there is none.
-    p : ndarray of shape (n,)
-        Probabilities at the end of the run that found it (of the first run, if an incumbent is the best).
-    status : Status
-        How that run ended, or what ended the search; ``FAILED`` if no pattern has a finite score.
-    reason : str
-        Why, in words.
-    history : tuple of dict
-        One record per iteration: ``restart`` (the first run is 0) and ``iteration``; ``best`` score so
+    pattern (n,): the best pattern scored; None if none has a finite score.
+    value: its score; nan if there is none.
+    p (n,): probabilities at the end of the run that found it (of the first run, if an incumbent is the best).
+    status: how that run ended, or what ended the search; ``FAILED`` if no pattern has a finite score.
+    reason: why, in words.
+    history: one record per iteration: ``restart`` (the first run is 0) and ``iteration``; ``best`` score so
         far and ``elite_threshold``; ``mean_p`` and ``entropy`` of p after the iteration (mean over the
         coordinates, in nats, at most log 2); ``evaluations``, ``cache_hits``, ``screened`` and ``failures``
         of this iteration; ``seconds`` since the start.
-    iterations, restarts : int
-        Iterations of all runs, and runs begun after the first.
-    evaluations : int
-        Patterns scored, incumbents and failures among them.
-    cache_hits : int
-        Patterns drawn that did not need the scoring function.
-    screened : int
-        Patterns that a batch scorer proved not to be elite.
-    failures : dict of str to int
-        Number of failures, by cause.
-    seconds : float
-        Time taken.
+    iterations, restarts: iterations of all runs, and runs begun after the first.
+    evaluations: patterns scored, incumbents and failures among them.
+    cache_hits: patterns drawn that did not need the scoring function.
+    screened: patterns that a batch scorer proved not to be elite.
+    failures: number of failures, by cause.
+    seconds: time taken.
     """
 
     pattern: Bits | None
@@ -250,10 +236,7 @@ class _Search:
     def run(self, given: Bits, count: int, rng: np.random.Generator) -> None:
         """Score the patterns given, then make the runs.
 
-        Raises
-        ------
-        OutOfTimeError
-            When the limit has passed; what has been found is kept.
+        OutOfTimeError: when the limit has passed; what has been found is kept.
         """
         standing = self._scored(given)
         for number in range(count):

@@ -27,14 +27,9 @@ __all__ = ["PatternScores", "Scored", "kth_least", "with_ties"]
 class Scored(NamedTuple):
     """What :meth:`PatternScores.of` tells of s patterns of n bits.
 
-    Attributes
-    ----------
-    values : ndarray of shape (s,)
-        Scores; infinite where the scoring failed, or proved that the pattern is not among the elite.
-    patterns : ndarray of shape (s, n)
-        The patterns with those scores: the ones asked for, or what was made of them.
-    asked_before : bool
-        Whether every one of them had been asked for in an earlier call.
+    values (s,): scores; infinite where the scoring failed, or proved that the pattern is not among the elite.
+    patterns (s, n): the patterns with those scores: the ones asked for, or what was made of them.
+    asked_before: whether every one of them had been asked for in an earlier call.
     """
 
     values: NDArray[np.float64]
@@ -54,31 +49,18 @@ class _Known(NamedTuple):
 class PatternScores:
     """Scores of patterns, from a cache or from the scoring function.
 
-    Parameters
-    ----------
-    evaluator : Evaluator
-        Scores the patterns that are not known.
-    n : int
-        Coordinates of a pattern.
-    cache_size : int
-        Patterns to remember.
-    clock : Clock
-        Tells when time is up.
+    evaluator: scores the patterns that are not known.
+    n: coordinates of a pattern.
+    cache_size: patterns to remember.
+    clock: tells when time is up.
 
-    Attributes
-    ----------
-    evaluations : int
-        Patterns scored, failures among them.
-    cache_hits : int
-        Patterns asked for and not passed to the scoring function, repetitions within a call among them.
-    screened : int
-        Patterns that the scoring function proved not to be elite, once for each call of :meth:`of`.
-    failures : Counter
-        Number of failures, by cause.
-    best_value : float
-        Least score so far.
-    best : ndarray of shape (n,) or None
-        The first pattern with it.
+    evaluations: patterns scored, failures among them.
+    cache_hits: patterns asked for and not passed to the scoring function, repetitions within a call among
+        them.
+    screened: patterns that the scoring function proved not to be elite, once for each call of :meth:`of`.
+    failures: number of failures, by cause.
+    best_value: least score so far.
+    best (n,): the first pattern with it.
     """
 
     def __init__(self, evaluator: Evaluator, n: int, *, cache_size: int, clock: Clock):
@@ -93,26 +75,13 @@ class PatternScores:
     def of(self, patterns: Bits, elite: int = 1, guess: float = np.inf) -> Scored:
         """Scores of some patterns: all that are among the `elite` least, and those that are known.
 
-        Parameters
-        ----------
-        patterns : ndarray of shape (s, n)
-            The patterns; repetitions count as often as they occur.
-        elite : int
-            How many of the least scores are wanted for certain, ties with the last of them included.
-        guess : float
-            Threshold to screen by, ties with it apart (a batch scorer). Where fewer than `elite` scores turn
-            out to be so low, the screened patterns are scored again under one that is certain: the result
-            does not depend on the guess.
-
-        Returns
-        -------
-        Scored
-            Scores, and the patterns that have them.
-
-        Raises
-        ------
-        OutOfTimeError
-            If the limit passes between two evaluations; what has been scored is kept.
+        patterns (s, n): the patterns; repetitions count as often as they occur.
+        elite: how many of the least scores are wanted for certain, ties with the last of them included.
+        guess: threshold to screen by, ties with it apart (a batch scorer). Where fewer than `elite` scores
+            turn out to be so low, the screened patterns are scored again under one that is certain: the
+            result does not depend on the guess.
+        Returns: scores, and the patterns that have them.
+        OutOfTimeError: if the limit passes between two evaluations; what has been scored is kept.
         """
         keys = [row.tobytes() for row in np.packbits(patterns, axis=1)]
         known = {key: self._cache[key] for key in keys if key in self._cache}
@@ -139,10 +108,7 @@ class PatternScores:
     def improved(self, elite: Scored) -> Scored:
         """The elite as `improve` leaves them, where it is for the elite alone; else as they are.
 
-        Parameters
-        ----------
-        elite : Scored
-            Patterns that have been scored, with finite values.
+        elite: patterns that have been scored, with finite values.
         """
         made = [
             self._made_of(pattern, value)

@@ -54,23 +54,13 @@ class Rules:
 class Run:
     """The iterations from one start.
 
-    Parameters
-    ----------
-    rules : Rules
-        How to draw, choose and end.
-    p : ndarray of shape (n,)
-        Probabilities to start from.
-    lower_bound : float
-        A number that no score is below.
+    rules: how to draw, choose and end.
+    p (n,): probabilities to start from.
+    lower_bound: A number that no score is below.
 
-    Attributes
-    ----------
-    p : ndarray of shape (n,)
-        Probabilities now.
-    status : Status or None
-        How the run ended; None while it has not.
-    reason : str
-        Why it ended.
+    p (n,): probabilities now.
+    status: how the run ended; None while it has not.
+    reason: why it ended.
     """
 
     def __init__(self, rules: Rules, p: NDArray[np.float64], lower_bound: float = -np.inf):
@@ -84,19 +74,10 @@ class Run:
     def step(self, scores: PatternScores, standing: Scored, rng: np.random.Generator) -> dict[str, float]:
         """Draw, score, choose the elite, and move p towards them.
 
-        Parameters
-        ----------
-        scores : PatternScores
-            Scores the patterns.
-        standing : Scored
-            Patterns that belong to the elite whenever their values meet the threshold.
-        rng : Generator
-            Draws the patterns.
-
-        Returns
-        -------
-        dict
-            The iteration's record.
+        scores: scores the patterns.
+        standing: patterns that belong to the elite whenever their values meet the threshold.
+        rng: draws the patterns.
+        Returns: the iteration's record.
         """
         rules, before = self.rules, _counts(scores)
         drawn = rng.random((rules.n_samples, len(self.p))) < self.p

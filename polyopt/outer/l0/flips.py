@@ -41,21 +41,13 @@ _CHUNK = 16  # flips looked at between two looks at the cuts
 class Flipped:
     """Where a descent ended.
 
-    Attributes
-    ----------
-    pattern : ndarray of bool, shape (p,)
-        The pattern: the support of its coefficients.
-    solution : PatternSolution
-        Its program's; or that of a larger pattern, where its own came to nothing better.
-    score : float
-        Its score.
-    moves : int
-        Flips and swaps made.
-    is_local_optimum : bool
-        Whether no flip and no swap lowers the score by more than 1e-9 of it, as far as the programs' own
-        optima go; else the time was up, or a neighbour's program has no answer.
-    interrupted : bool
-        Whether Ctrl-C ended it.
+    pattern (p,): the pattern: the support of its coefficients.
+    solution: its program's; or that of a larger pattern, where its own came to nothing better.
+    score: its score.
+    moves: flips and swaps made.
+    is_local_optimum: whether no flip and no swap lowers the score by more than 1e-9 of it, as far as the
+        programs' own optima go; else the time was up, or a neighbour's program has no answer.
+    interrupted: whether Ctrl-C ended it.
     """
 
     pattern: Bits
@@ -72,18 +64,11 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
     Where it ends depends on the pattern alone, not on the cuts known nor on what the model has solved: those
     rule out what is no better, and each pattern moved to is solved from nothing.
 
-    Parameters
-    ----------
-    model : PatternLP
-        Solves the programs.
-    pool : CutPool
-        Cuts known, to which it adds.
-    pattern : ndarray of bool, shape (p,)
-        Where to begin.
-    clock : Clock
-        When time is up, the best pattern so far is the answer; so it is after Ctrl-C, once there is one.
-    work : Work
-        Counts the programs.
+    model: solves the programs.
+    pool: cuts known, to which it adds.
+    pattern (p,): where to begin.
+    clock: when time is up, the best pattern so far is the answer; so it is after Ctrl-C, once there is one.
+    work: counts the programs.
     """
     descent = _Descent(model, pool, clock, work)
     here = descent.settle(pattern, 0)

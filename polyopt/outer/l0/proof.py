@@ -55,23 +55,12 @@ def prove(
 ) -> tuple[Solution, float | None]:
     """Solve the exact program from a point by the integer program in HiGHS.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    start : Solution
-        The point to begin from, with the relaxation's multipliers and bound.
-    clock : Clock
-        When time is up, the best point is the answer.
-    progress : callable, optional
-        Called with each record of the history.
-
-    Returns
-    -------
-    solution : Solution
-        The best point; its bound is HiGHS's word.
-    searched : float or None
-        What a small tree proves of every score; None where there was no time for it.
+    data: the problem.
+    start: the point to begin from, with the relaxation's multipliers and bound.
+    clock: when time is up, the best point is the answer.
+    progress: called with each record of the history.
+    Returns solution: the best point; its bound is HiGHS's word.
+    Returns searched: what a small tree proves of every score; None where there was no time for it.
     """
     found = solve_l0_milp(data, **_begun_at(start, clock), progress=progress)
     found = replace(
@@ -97,27 +86,14 @@ def solve_globally(
     first, for a number of steps; if it is open then the point of the search is asked for, and it goes on with
     whichever is better.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    search : callable
-        Given its seconds, or None for as many as it needs, the solution of the cross-entropy method.
-    clock : Clock
-        When time is up, the best point is the answer.
-    share : float
-        Of the time left, that the search may take.
-    known : (ndarray of shape (p,), float), optional
-        A point, alpha and b, that the answer is to be no worse than.
-    progress : callable, optional
-        Called with each record of the tree's history.
-
-    Returns
-    -------
-    solution : Solution
-        The best point.
-    searched : float
-        What the tree proves of every score.
+    data: the problem.
+    search: given its seconds, or None for as many as it needs, the solution of the cross-entropy method.
+    clock: when time is up, the best point is the answer.
+    share: of the time left, that the search may take.
+    known (p,): A point, alpha and b, that the answer is to be no worse than.
+    progress: called with each record of the tree's history.
+    Returns solution: the best point.
+    Returns searched: what the tree proves of every score.
     """
     tree = Search(data, _TREE_GAP, Clock(clock.left), None, progress)
     if known is not None:
@@ -138,12 +114,7 @@ def solve_globally(
 def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
     """Solve the program of :mod:`formulations.l0` as it stands, then that of its pattern.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    clock : Clock
-        As in :func:`prove`, whose results these are.
+    data: the problem.
     """
     from formulations import l0
 
@@ -211,18 +182,11 @@ def evidence_of(
 ) -> Evidence:  # fmt: skip
     """How it is stated that no score is less than some number, by the leaves of a tree begun at the point.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    X : ndarray or CSR of shape (n, m)
-        Its samples.
-    kernel : Kernel
-        Its kernel.
-    alpha, b, u
-        The point, and the multipliers of its pattern.
-    goal : float
-        What is to be proven, by so many nodes as there may be; an integer solver may have stated it.
+    data: the problem.
+    X (n, m): its samples.
+    kernel: its kernel.
+    alpha, b, u: the point, and the multipliers of its pattern.
+    goal: what is to be proven, by so many nodes as there may be; an integer solver may have stated it.
     """
     alpha = np.where(data.support(alpha), np.clip(alpha, 0.0, data.C), 0.0)
     pattern = partial(state_pattern, X, data.y, data.C, data.weights, kernel, alpha, b, u)

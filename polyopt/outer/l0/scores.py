@@ -40,19 +40,12 @@ _KEPT = 100_000  # supports remembered, of what may yet be among the elite
 class Work:
     """What scoring took.
 
-    Attributes
-    ----------
-    programs : int
-        Linear programs begun, those of the batches' means among them.
-    cut_off : int
-        Those of them that ended at a proof that the pattern is not elite.
-    screened : int
-        Patterns that needed no program, since known cuts prove that they are not elite.
-    restarted : int
-        Programs that HiGHS failed in at first, and that were solved anew from nothing.
-    timed_out, failed : int
-        Programs that the time limit stopped, and those that HiGHS left without an answer; both scored as
-        infinite.
+    programs: linear programs begun, those of the batches' means among them.
+    cut_off: those of them that ended at a proof that the pattern is not elite.
+    screened: patterns that needed no program, since known cuts prove that they are not elite.
+    restarted: programs that HiGHS failed in at first, and that were solved anew from nothing.
+    timed_out, failed: programs that the time limit stopped, and those that HiGHS left without an answer; both
+        scored as infinite.
     """
 
     programs: int = 0
@@ -80,23 +73,13 @@ class Work:
 class PatternScorer:
     """Scores batches of patterns, for ``cross_entropy_minimize(batch=True, rank="drawn")``.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    screening : bool
-        Whether proofs may spare programs. The scores that count are the same.
-    n_jobs : int or None
-        Threads, each with a model of its own, as joblib counts. The scores do not depend on it.
-    clock : Clock
-        When time is up, the patterns left have no score.
+    data: the problem.
+    screening: whether proofs may spare programs. The scores that count are the same.
+    n_jobs: threads, each with a model of its own, as joblib counts. The scores do not depend on it.
+    clock: when time is up, the patterns left have no score.
 
-    Attributes
-    ----------
-    work : Work
-        What it took.
-    pool : CutPool
-        The cuts.
+    work: what it took.
+    pool: the cuts.
     """
 
     def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
@@ -112,10 +95,7 @@ class PatternScorer:
     def begin(self, clock: Clock) -> None:
         """A new run: every pattern is new again, whether it has been solved before or ruled out.
 
-        Parameters
-        ----------
-        clock : Clock
-            Of this run.
+        clock: of this run.
         """
         self._clock = clock
         self._batch_of.clear()
@@ -124,14 +104,9 @@ class PatternScorer:
     def __call__(self, patterns: Bits, threshold: float, wanted: int) -> Vector:
         """S of each pattern; infinite where it is proven to be too high, nan where there is none.
 
-        Parameters
-        ----------
-        patterns : ndarray of bool, shape (s, p)
-            Patterns.
-        threshold : float
-            Scores over it need not be known.
-        wanted : int
-            Nor those over the wanted-th least.
+        patterns (s, p): patterns.
+        threshold: scores over it need not be known.
+        wanted: nor those over the wanted-th least.
         """
         values = np.full(len(patterns), np.inf)
 

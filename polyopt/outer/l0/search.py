@@ -50,23 +50,14 @@ _SHARE = 0.5  # of the time left, that a run may draw patterns for: its flips ar
 class L0Search(Shown):
     """How a pattern was found.
 
-    Attributes
-    ----------
-    relaxed : float
-        The bound that the relaxation proves of every score.
-    rounded : float
-        The score of the relaxation's own support: the one-norm machine with the price 1/C, pruned; nan
+    relaxed: the bound that the relaxation proves of every score.
+    rounded: the score of the relaxation's own support: the one-norm machine with the price 1/C, pruned; nan
         without runs.
-    runs : tuple of CrossEntropyResult
-        Each run of the cross-entropy method; none where branch and bound proved its point before.
-    scores : tuple of float
-        The score that each run came to in the end, after its flips.
-    moves : int
-        Flips and swaps made, in all runs.
-    is_local_optimum : bool
-        Whether it is proven that no flip and no swap of centres lowers the score of the answer.
-    work : Work
-        Programs solved, cut off, spared, and gone wrong.
+    runs: each run of the cross-entropy method; none where branch and bound proved its point before.
+    scores: the score that each run came to in the end, after its flips.
+    moves: flips and swaps made, in all runs.
+    is_local_optimum: whether it is proven that no flip and no swap of centres lowers the score of the answer.
+    work: programs solved, cut off, spared, and gone wrong.
     """
 
     relaxed: float
@@ -81,12 +72,8 @@ class L0Search(Shown):
     def none(cls, data: L0Data, u: Vector) -> L0Search:
         """No search: the branch and bound proved its point before one was asked for.
 
-        Parameters
-        ----------
-        data : L0Data
-            The problem.
-        u : ndarray of shape (n,)
-            The relaxation's multipliers.
+        data: the problem.
+        u (n,): the relaxation's multipliers.
         """
         relaxed = max(score_bound(data, u / data.C), 0.0)
         return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())
@@ -121,28 +108,16 @@ def solve_l0(
 ) -> tuple[Solution, L0Search]:
     """Search for the pattern of least score by the cross-entropy method.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    settings : CrossEntropySettings, optional
-        How to search; ``svm_screen`` is the caller's, who leaves columns out of `data`.
-    time_limit : float, optional
-        Seconds, for everything together.
-    seed : int
-        Of the patterns drawn.
-    n_jobs : int, optional
-        Programs solved at once, in threads; the answer does not depend on it.
-    progress : callable, optional
-        Called with each record of the history.
-
-    Returns
-    -------
-    solution : Solution
-        ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,); the multipliers ``margin`` of the pattern's
-        program and ``relaxation`` of the relaxation's margins, both (n,); the relaxation's ``bound``.
-    search : L0Search
-        How it was found.
+    data: the problem.
+    settings: how to search; ``svm_screen`` is the caller's, who leaves columns out of `data`.
+    time_limit: seconds, for everything together.
+    seed: of the patterns drawn.
+    n_jobs: programs solved at once, in threads; the answer does not depend on it.
+    progress: called with each record of the history.
+    Returns solution: ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,); the multipliers ``margin`` of the
+        pattern's program and ``relaxation`` of the relaxation's margins, both (n,); the relaxation's
+        ``bound``.
+    Returns search: how it was found.
     """
     how = settings or CrossEntropySettings()
     clock = Clock(time_limit)

@@ -60,26 +60,15 @@ def no_pairs() -> Pairs:
 class BlockAscent(FaceAscent):
     """All samples of a block.
 
-    Parameters
-    ----------
-    rows : Rows
-        The samples.
-    outside : ndarray of bool, shape (n,)
-        The positives.
-    costs : ndarray of shape (n,)
-        Their costs of slack.
-    assigned : ndarray of int, shape (n,)
-        The face of each positive; one that is no face from 0 to K - 1 is of somebody else.
-    W : ndarray of shape (K, m+1)
-        The faces, with what the block's multipliers have added to them.
-    pairs : Pairs
-        The block's multipliers, within their box.
-    scale : float
-        What every entry of the samples counts times.
-    single : bool
-        Whether scans and sweeps are made in single precision.
-    seed : int
-        Of the order of the steps.
+    rows: the samples.
+    outside (n,): the positives.
+    costs (n,): their costs of slack.
+    assigned (n,): the face of each positive; one that is no face from 0 to K - 1 is of somebody else.
+    W (K, m+1): the faces, with what the block's multipliers have added to them.
+    pairs: the block's multipliers, within their box.
+    scale: what every entry of the samples counts times.
+    single: whether scans and sweeps are made in single precision.
+    seed: of the order of the steps.
     """
 
     def __init__(
@@ -101,12 +90,9 @@ class BlockAscent(FaceAscent):
     def swept(self) -> tuple[Vector, Pairs]:
         """W and the pairs after a step on every pair.
 
-        Returns
-        -------
-        W : ndarray of shape (K, m+1)
-            With what the multipliers have changed, in double precision whatever the steps were in.
-        pairs : Pairs
-            Those with a multiplier.
+        Returns W (K, m+1): with what the multipliers have changed, in double precision whatever the steps
+            were in.
+        Returns pairs: those with a multiplier.
         """
         self.sweep()
         W, changes = self._first, self.alpha.copy()
@@ -150,19 +136,9 @@ def release(
 ) -> tuple[Vector, Pairs]:
     """Let go of the multipliers of samples outside that have gone to another face.
 
-    Parameters
-    ----------
-    X, outside, assigned, pairs, scale
-        As of :class:`BlockAscent` and :func:`climb`.
-    n_faces : int
-        K.
-
-    Returns
-    -------
-    W : ndarray of shape (K, m+1)
-        What goes from the faces with them.
-    pairs : Pairs
-        Those that stay.
+    n_faces: K.
+    Returns W (K, m+1): what goes from the faces with them.
+    Returns pairs: those that stay.
     """
     W = np.zeros((n_faces, X.shape[1] + 1))
     gone = outside[pairs.rows] & (assigned[pairs.rows] != pairs.faces)
@@ -181,33 +157,16 @@ def climb(
 ) -> tuple[Vector, Pairs, Vector]:  # fmt: skip
     """Passes over the pairs that are awake.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        A block's samples.
-    outside, costs, scale, seed
-        As of :class:`BlockAscent`.
-    W : ndarray of shape (K, m+1)
-        The faces.
-    pairs : Pairs
-        Those of the block.
-    rests : ndarray of shape (K,)
-        For each face the slope beyond which a pair at its bound is left out of the first pass.
-    passes : int
-        How many at most.
-    accuracy : float
-        Largest slope that the last of them may meet.
-    is_over : callable, optional
-        Whether time is over, which ends them after the first.
-
-    Returns
-    -------
-    W : ndarray of shape (K, m+1)
-        The faces.
-    pairs : Pairs
-        The pairs.
-    worst : ndarray of shape (K,)
-        The largest slope that the last pass met, of pairs that could follow it.
+    X (n, m): A block's samples.
+    W (K, m+1): the faces.
+    pairs: those of the block.
+    rests (K,): for each face the slope beyond which a pair at its bound is left out of the first pass.
+    passes: how many at most.
+    accuracy: largest slope that the last of them may meet.
+    is_over: whether time is over, which ends them after the first.
+    Returns W (K, m+1): the faces.
+    Returns pairs: the pairs.
+    Returns worst (K,): the largest slope that the last pass met, of pairs that could follow it.
     """
     W, alpha, awake = W.copy(), pairs.alpha.copy(), pairs.awake.copy()
     at = np.flatnonzero(awake)

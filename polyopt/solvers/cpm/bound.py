@@ -93,10 +93,8 @@ def try_move(
 ) -> tuple[float, float]:
     """Put positive p on face k by itself, until it costs `enough`.
 
-    Returns
-    -------
-    gain, error : float
-        What it costs at least, and how far that may be from the truth besides the error of D(a).
+    Returns gain, error: what it costs at least, and how far that may be from the truth besides the error of
+        D(a).
     """
     n, d = data.A.shape
     i = data.inside + p
@@ -137,12 +135,9 @@ def _joint_move(
 ) -> tuple[float, float, float, float]:
     """The best move of p to face k within what the others leave, as `change` and `e`.
 
-    Returns
-    -------
-    worth, square : float
-        g − ½ Σ_r [e_r·e]_+ and ‖e‖²: scaled by λ the move adds λ·worth − ¼λ²·square.
-    blur, error : float
-        How far e may be from the true one, and what the move adds from what it truly does, for any λ ≤ 1.
+    Returns worth, square: g − ½ Σ_r [e_r·e]_+ and ‖e‖²: scaled by λ the move adds λ·worth − ¼λ²·square.
+    Returns blur, error: how far e may be from the true one, and what the move adds from what it truly does,
+        for any λ ≤ 1.
     """
     n, d = data.A.shape
     i = data.inside + p

@@ -50,13 +50,7 @@ def dual_machine(
     X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
     tol: float = 1e-3, shrink: bool = True, seed: int = 0,
 ) -> FaceAscent:  # fmt: skip
-    """The state of the solver before its first step, with single precision where that will do.
-
-    Parameters
-    ----------
-    X, y, C, n_faces, assignment, scale, tol, shrink, seed
-        As in :func:`solve_cpm_dual`; X may be :class:`polyopt.rows.Rows` as well.
-    """
+    """The state of the solver before its first step, with single precision where that will do."""
     y = np.asarray(y, dtype=float)
     C = as_costs(C, len(y))
     chosen = check_assignment(y, n_faces, assignment)
@@ -74,37 +68,17 @@ def solve_cpm_dual(
 ) -> Solution:  # fmt: skip
     """Solve the fixed-assignment program to a relative gap.
 
-    Parameters
-    ----------
-    X, scale
-        As in :func:`~polyopt.solvers.cpm.sgd.solve_cpm_sgd`.
-    y, C, n_faces, assignment
-        As in :func:`formulations.cpm.fixed_assignment`.
-    tol : float
-        Relative duality gap asked, over all samples and in double precision.
-    max_iter : int
-        Rounds of a climb and a scan at most.
-    time_limit : float, optional
-        Seconds.
-    start : array_like of shape (n, K), optional
-        Multipliers to begin from; they are clipped to what is feasible.
-    shrink : bool
-        Whether multipliers at rest are left out of passes.
-    seed : int
-        Of the order of the steps.
-
-    Returns
-    -------
-    Solution
-        Primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
-        ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the
-        data, and ``history`` has one record per round: objective, bound, active pairs, passes and
-        seconds. A limit, or Ctrl-C, keeps the last point and its bound, which is as proven as another.
-
-    Raises
-    ------
-    ValueError
-        An argument does not fit; see the message.
+    tol: relative duality gap asked, over all samples and in double precision.
+    max_iter: rounds of a climb and a scan at most.
+    time_limit: seconds.
+    start (n, K): multipliers to begin from; they are clipped to what is feasible.
+    shrink: whether multipliers at rest are left out of passes.
+    seed: of the order of the steps.
+    Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
+        ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data,
+        and ``history`` has one record per round: objective, bound, active pairs, passes and seconds. A limit,
+        or Ctrl-C, keeps the last point and its bound, which is as proven as another.
+    ValueError: an argument does not fit; see the message.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)

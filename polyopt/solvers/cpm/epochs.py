@@ -27,16 +27,10 @@ _AGREEING = 3  # measurements that must agree for a run to have settled
 class Epochs(ABC):
     """Epochs over one set of samples, and the best answer among those measured.
 
-    Attributes
-    ----------
-    best : ndarray of shape (K, m+1)
-        The answer.
-    least : float
-        The least objective that was measured.
-    measured : list of float
-        All of them.
-    history : list of dict
-        A record of each epoch.
+    best (K, m+1): the answer.
+    least: the least objective that was measured.
+    measured: all of them.
+    history: A record of each epoch.
     """
 
     best: Vector
@@ -60,14 +54,8 @@ class Epochs(ABC):
     def run(self, clock: Clock, max_iter: int, tol: float) -> Status:
         """Epochs until the measurements have settled, or a limit or Ctrl-C.
 
-        Parameters
-        ----------
-        clock : Clock
-            The limit.
-        max_iter : int
-            Epochs at most.
-        tol : float
-            As of :meth:`has_settled`.
+        clock: the limit.
+        max_iter: epochs at most.
         """
         due = _FIRST
         try:
@@ -88,16 +76,10 @@ class Epochs(ABC):
     def solution(self, status: Status, objective: float, solver: str, clock: Clock) -> Solution:
         """The best answer.
 
-        Parameters
-        ----------
-        status : Status
-            How the run ended.
-        objective : float
-            Of the answer.
-        solver : str
-            The method.
-        clock : Clock
-            Of the run.
+        status: how the run ended.
+        objective: of the answer.
+        solver: the method.
+        clock: of the run.
         """
         return Solution(
             status=status,

@@ -33,21 +33,11 @@ def solve_explicit_face(
 ) -> Solution | None:
     """The optimum of one face, to about 1e-11.
 
-    Parameters
-    ----------
-    lifted : ndarray or CSR of shape (n, m+1)
-        The rows x̃ = (x, 1).
-    y : ndarray of shape (n,)
-        Labels, -1 and +1.
-    costs : ndarray of shape (n,)
-        Cost of slack per sample, 0 where another face answers; one at least is more than 0.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    Solution or None
-        Primal ``w`` (m+1,), duals ``margin`` (n,); None where Clarabel left no point, as for data whose
+    lifted (n, m+1): the rows x̃ = (x, 1).
+    y (n,): labels, -1 and +1.
+    costs (n,): cost of slack per sample, 0 where another face answers; one at least is more than 0.
+    time_limit: seconds.
+    Returns: primal ``w`` (m+1,), duals ``margin`` (n,); None where Clarabel left no point, as for data whose
         squares overflow, or where the time was over.
     """
     import clarabel  # type: ignore[import-untyped]

@@ -75,18 +75,11 @@ class _Line:
 class IntegerFace:
     """One face's samples, and their costs.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    c : ndarray of shape (n,)
-        Costs, 0 where another face answers.
-    M : int
-        The largest number, at least 1.
-    s : int, optional
-        Numbers other than 0 at most; any by default.
+    X (n, m): samples.
+    y (n,): labels: -1 inside, +1 outside.
+    c (n,): costs, 0 where another face answers.
+    M: the largest number, at least 1.
+    s: numbers other than 0 at most; any by default.
     """
 
     def __init__(self, X: Matrix, y: Vector, c: Vector, M: int, s: int | None = None):
@@ -99,12 +92,8 @@ class IntegerFace:
     def round(self, w: Vector, *others: Integers) -> Whole:
         """Whole numbers near a real face, and from there as good as single steps make them.
 
-        Parameters
-        ----------
-        w : ndarray of shape (m+1,)
-            The real face.
-        *others : ndarray of int, shape (m,)
-            Further numbers to begin from: the answer costs no more than any of them.
+        w (m+1,): the real face.
+        *others (m,): further numbers to begin from: the answer costs no more than any of them.
         """
         starts = [self._line(p) for p in (*others, *self._rounded(w[:-1]), np.zeros(self.m, dtype=np.int64))]
         best = min(starts, key=lambda line: line.objective)

@@ -53,30 +53,16 @@ def assign(
 ) -> int:
     """Algorithm 2: the face that answers for positive i, so that entropy stays above `floor`.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (K,) or longer
-        Scores of sample i; those beyond K are not looked at.
-    natural : int
-        The face with the highest.
-    i : int
-        The sample.
-    floor : float
-        Least entropy h, in nats.
-    unadjusted : ndarray of int, shape (n,)
-        UNADJ: the natural face of each positive at its last call, -1 for none. Updated.
-    counts : ndarray of int, shape (K,)
-        How often each face occurs in UNADJ. Updated.
-    phi : ndarray
-        c ln c for every count c, and for one more than the largest.
-    tally : ndarray
-        Number of entries of UNADJ and Σ c ln c, at :data:`COUNTED` and :data:`ENTROPY`. Updated.
-
-    Returns
-    -------
-    int
-        The natural face if UNADJ with it keeps the floor; otherwise the best among the faces that
-        would raise the entropy strictly, or the natural one where none would.
+    scores (K,): scores of sample i; those beyond K are not looked at.
+    natural: the face with the highest.
+    i: the sample.
+    floor: least entropy h, in nats.
+    unadjusted (n,): UNADJ: the natural face of each positive at its last call, -1 for none. Updated.
+    counts (K,): how often each face occurs in UNADJ. Updated.
+    phi: c ln c for every count c, and for one more than the largest.
+    tally: number of entries of UNADJ and Σ c ln c, at :data:`COUNTED` and :data:`ENTROPY`. Updated.
+    Returns: the natural face if UNADJ with it keeps the floor; otherwise the best among the faces that would
+        raise the entropy strictly, or the natural one where none would.
     """
     before = unadjusted[i]
     total, sum_phi = tally[COUNTED], tally[ENTROPY]
@@ -235,18 +221,11 @@ def in_lanes(W: Vector, dtype: type[np.floating[Any]] = np.float64) -> NDArray[A
 def losses(W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector, scale: float = 1.0) -> float:
     """The sum of C_i times the hinge of the best face (positives), or the hinges of all faces (negatives).
 
-    Parameters
-    ----------
-    W : ndarray of shape (K, m+1)
-        The faces, bias last.
-    rows : Rows
-        Samples.
-    outside : ndarray of bool, shape (n,)
-        The positives.
-    C : ndarray of shape (n,)
-        Cost of slack per sample.
-    scale : float
-        What every entry of the rows counts times.
+    W (K, m+1): the faces, bias last.
+    rows: samples.
+    outside (n,): the positives.
+    C (n,): cost of slack per sample.
+    scale: what every entry of the rows counts times.
     """
     lanes = in_lanes(W)
     return float(

@@ -39,16 +39,10 @@ __all__ = ["Point", "Run", "begin", "mean", "visit"]
 class Point(NamedTuple):
     """Where all runs of a round begin.
 
-    Attributes
-    ----------
-    W : ndarray of shape (K, m+1)
-        The faces, bias last.
-    A : ndarray of shape (K, m+1)
-        The average of the iterates; W where none has entered it.
-    steps : int
-        t: how many steps a run has taken so far, or what the start counts for.
-    weight : float
-        The weights in the average, over that of the last iterate; 0 where none has entered it.
+    W (K, m+1): the faces, bias last.
+    A (K, m+1): the average of the iterates; W where none has entered it.
+    steps: t: how many steps a run has taken so far, or what the start counts for.
+    weight: the weights in the average, over that of the last iterate; 0 where none has entered it.
     """
 
     W: Vector
@@ -73,12 +67,8 @@ class Run(NamedTuple):
 def begin(point: Point, dtype: type[np.floating[Any]]) -> Run:
     """A run that begins at a point.
 
-    Parameters
-    ----------
-    point : Point
-        The point.
-    dtype : dtype
-        Of the weights: float32 or float64.
+    point: the point.
+    dtype: of the weights: float32 or float64.
     """
     U, A = (in_lanes(W, dtype) for W in ((point.steps + 1.0) * point.W, point.A))
     return Run(U, A, point.steps, point.weight, 0.0)
@@ -90,16 +80,9 @@ def visit(
 ) -> Run:  # fmt: skip
     """The run after one step of Algorithm 1 for each sample in `order`.
 
-    Parameters
-    ----------
-    run : Run
-        The run, which stays as it is.
-    rows, outside, gains, order
-        As of :meth:`polyopt.solvers.cpm.sgd.CpmSgd.show`.
-    n_faces : int
-        K.
-    scale : float
-        What every entry of the rows counts times.
+    run: the run, which stays as it is.
+    n_faces: K.
+    scale: what every entry of the rows counts times.
     """
     sgd = CpmSgd(rows.width, n_faces, scale=scale, dtype=run.U.dtype.type)
     sgd.U, sgd.A, sgd.steps[0] = run.U.copy(), run.A.copy(), run.steps
@@ -112,14 +95,9 @@ def visit(
 def mean(runs: Sequence[Run], counts: Sequence[int], n_faces: int) -> Point:
     """The mean of runs that have ended, each weighted by the samples that it stands for.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        The runs, all from one point, in their order.
-    counts : sequence of int
-        How many samples each has, at least 1 in all.
-    n_faces : int
-        K.
+    runs: the runs, all from one point, in their order.
+    counts: how many samples each has, at least 1 in all.
+    n_faces: K.
     """
     shares = [count / sum(counts) for count in counts]
     W, A = (

@@ -48,17 +48,10 @@ class Prices(NamedTuple):
 class PriceMaster:
     """The faces known.
 
-    Parameters
-    ----------
-    n_faces : int
-        K, at least 2.
-    tol : float
-        Relative gap at which prices are good enough.
+    n_faces: K, at least 2.
+    tol: relative gap at which prices are good enough.
 
-    Attributes
-    ----------
-    W : list of ndarray of shape (d,)
-        The faces.
+    W (d,): the faces.
     """
 
     def __init__(self, n_faces: int, tol: float):
@@ -71,14 +64,9 @@ class PriceMaster:
     def add(self, w: Vector, own: float, hinges: Vector) -> None:
         """Add a face, if it is not there already.
 
-        Parameters
-        ----------
-        w : ndarray of shape (d,)
-            The face.
-        own : float
-            What it costs by itself.
-        hinges : ndarray of shape (npos,)
-            What each positive would pay on it.
+        w (d,): the face.
+        own: what it costs by itself.
+        hinges (npos,): what each positive would pay on it.
         """
         key = np.round(w, 9).tobytes()
         if key not in self._known:

@@ -284,25 +284,13 @@ def examine_face_box(
 ) -> tuple[float, float, int, float]:
     """Bound the box at hand and shrink it, and say where to cut it.
 
-    Parameters
-    ----------
-    data, prices, box
-        Samples, λ of the positives, and the box.
-    codes : ndarray of shape (n,)
-        Multipliers to begin from, in parts of the costs; those found are left there.
-    goal : float
-        What is to be proven.
-
-    Returns
-    -------
-    bound : float
-        What no face in the box costs less than, if it costs less than `goal`.
-    cost : float
-        Of the face in ``box.w``.
-    j : int
-        Coefficient to cut; -1 where nothing is left to cut.
-    at : float
-        Where.
+    data, prices, box: samples, λ of the positives, and the box.
+    codes (n,): multipliers to begin from, in parts of the costs; those found are left there.
+    goal: what is to be proven.
+    Returns bound: what no face in the box costs less than, if it costs less than `goal`.
+    Returns cost: of the face in ``box.w``.
+    Returns j: coefficient to cut; -1 where nothing is left to cut.
+    Returns at: where.
     """
     n = len(data.C)
     for i in range(n):

@@ -26,21 +26,11 @@ def priced_face(
 ) -> tuple[Vector, NDArray[np.bool_]]:
     """The face for the positives that it is to answer for, then for those that gain by it, until they stay.
 
-    Parameters
-    ----------
-    data : Samples
-        The samples.
-    prices : ndarray of shape (npos,)
-        λ.
-    answers : ndarray of bool, shape (npos,)
-        Which positives it begins with.
-
-    Returns
-    -------
-    w : ndarray of shape (d,)
-        The face.
-    answers : ndarray of bool, shape (npos,)
-        Which positives it was made for.
+    data: the samples.
+    prices (npos,): λ.
+    answers (npos,): which positives it begins with.
+    Returns w (d,): the face.
+    Returns answers (npos,): which positives it was made for.
     """
     n, d = data.A.shape
     a, w, caps, zero = np.zeros(n), np.zeros(d), data.C.copy(), np.zeros(n)

@@ -50,21 +50,11 @@ def solve_priced_sgd(
 ) -> Solution:  # fmt: skip
     """Minimise J(W) and the price of W, over the faces and the assignment.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples, float32 or float64.
-    y, C, n_faces, max_iter, tol, time_limit, seed
-        As of :func:`polyopt.solvers.cpm.sgd.solve_cpm_sgd`.
-    penalty : FacePenalty
-        The price.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W`` (K, m+1), bias last, with exact zeros; there are no multipliers. ``history`` has
-        one record per epoch: the objective where it was measured, else nan, and the weights in use. A limit,
-        or Ctrl-C, keeps the best point.
+    X (n, m): samples, float32 or float64.
+    penalty: the price.
+    Returns: ``primal`` has ``W`` (K, m+1), bias last, with exact zeros; there are no multipliers. ``history``
+        has one record per epoch: the objective where it was measured, else nan, and the weights in use. A
+        limit, or Ctrl-C, keeps the best point.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)

@@ -69,46 +69,28 @@ def solve_cpm_sgd(
 ) -> Solution:  # fmt: skip
     """Minimise J(W) by Algorithm 1.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples: float32, float64, or uint8, which is not copied into floats.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside; both present.
-    C : ndarray of shape (n,)
-        Cost of slack per sample, positive.
-    n_faces : int
-        K, at least 1.
-    perplexity : float
-        Floor of the effective number of faces in use, from 1 (off) to K: the exponential of Algorithm
-        2's entropy h. It steers by the samples inside their margin, as the paper does; the perplexity
-        over all positives, which ``history`` records, can end up lower.
-    average : bool
-        Answer with the better of the average of the iterates and the last, at the epoch where it was best;
-        or always with the last iterate of the last epoch. With a floor, the better at the last epoch: that
-        which keeps the floor or, where both or neither do, that with the lower objective or the higher
+    X (n, m): samples: float32, float64, or uint8, which is not copied into floats.
+    y (n,): labels: -1 inside, +1 outside; both present.
+    C (n,): cost of slack per sample, positive.
+    n_faces: K, at least 1.
+    perplexity: floor of the effective number of faces in use, from 1 (off) to K: the exponential of Algorithm
+        2's entropy h. It steers by the samples inside their margin, as the paper does; the perplexity over
+        all positives, which ``history`` records, can end up lower.
+    average: answer with the better of the average of the iterates and the last, at the epoch where it was
+        best; or always with the last iterate of the last epoch. With a floor, the better at the last epoch:
+        that which keeps the floor or, where both or neither do, that with the lower objective or the higher
         perplexity.
-    scale : float
-        What every entry of X counts times, such as 1/255 for pixels held as bytes.
-    max_iter : int
-        Epochs at most.
-    tol : float
-        The run ends when its last three measurements, over more than half of its epochs, lie within
-        this share of the least. The error of such methods falls like one over the epochs, so about as
-        much is left.
-    time_limit : float, optional
-        Seconds.
-    seed : int
-        Of the order of the samples and of the first weights.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has one
-        record per epoch: the estimate of the objective that the steps gave on their way, the objective
-        of the answer where it was measured (at epochs 5, 7, 10, 15, ... and the last; else nan),
-        perplexity, positives whose face has changed, and faces in use. A limit, or Ctrl-C, keeps the
-        best point.
+    scale: what every entry of X counts times, such as 1/255 for pixels held as bytes.
+    max_iter: epochs at most.
+    tol: the run ends when its last three measurements, over more than half of its epochs, lie within this
+        share of the least. The error of such methods falls like one over the epochs, so about as much is
+        left.
+    time_limit: seconds.
+    seed: of the order of the samples and of the first weights.
+    Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has one record
+        per epoch: the estimate of the objective that the steps gave on their way, the objective of the answer
+        where it was measured (at epochs 5, 7, 10, 15, ... and the last; else nan), perplexity, positives
+        whose face has changed, and faces in use. A limit, or Ctrl-C, keeps the best point.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
@@ -128,18 +110,10 @@ def solve_cpm_sgd(
 class CpmSgd:
     """Algorithm 1 as a state that samples are shown to: what a stream of data needs.
 
-    Parameters
-    ----------
-    n_features : int
-        m.
-    n_faces : int
-        K, at least 1.
-    perplexity, average, scale : float, bool, float
-        As in :func:`solve_cpm_sgd`.
-    seed : int
-        Of the first weights.
-    dtype : dtype
-        Of the weights: float32 or float64.
+    n_features: m.
+    n_faces: K, at least 1.
+    seed: of the first weights.
+    dtype: of the weights: float32 or float64.
     """
 
     def __init__(
@@ -177,18 +151,12 @@ class CpmSgd:
     ) -> None:
         """One step of Algorithm 1 for each sample in `order`.
 
-        Parameters
-        ----------
-        rows : Rows
-            Samples.
-        outside : ndarray of bool, shape (n,)
-            The positives.
-        gains : ndarray of shape (n,)
-            1/λ times a sample's weight: n C_i / 2 with n the size of all the data.
-        order : ndarray of int
-            The samples to visit.
-        faces, known : ndarray of int, shape (n,)
-            Each positive's natural face at its last visit, and in UNADJ; -1 for a new one. Updated.
+        rows: samples.
+        outside (n,): the positives.
+        gains (n,): 1/λ times a sample's weight: n C_i / 2 with n the size of all the data.
+        order: the samples to visit.
+        faces, known (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new one.
+            Updated.
         """
         size = int(self.counts.max()) + len(order) + 2
         if len(self._phi) < size:
@@ -307,12 +275,8 @@ def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]
 def precision(size: float, least: float, most: float) -> type[np.floating[Any]]:
     """Single precision for the weights, unless sizes are such that it could overflow or vanish.
 
-    Parameters
-    ----------
-    size : float
-        The largest absolute entry of the samples.
-    least, most : float
-        The smallest and the largest gain.
+    size: the largest absolute entry of the samples.
+    least, most: the smallest and the largest gain.
     """
     sizes = (size, most, least)
     return np.float32 if all(1.0 / _SAFE <= s <= _SAFE for s in sizes) else np.float64

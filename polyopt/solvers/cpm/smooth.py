@@ -49,10 +49,7 @@ class Smooth(NamedTuple):
 def begin(n: int, p: int) -> Smooth:
     """The face of zeros, as a point of the first ε.
 
-    Parameters
-    ----------
-    n, p : int
-        Samples and weights.
+    n, p: samples and weights.
     """
     return Smooth(np.zeros(p), np.ones(n), _FIRST)
 
@@ -60,12 +57,8 @@ def begin(n: int, p: int) -> Smooth:
 def multipliers_of(point: Smooth, c: Vector) -> Vector:
     """The multipliers α (n,) that belong to a point, within their caps to the last digit.
 
-    Parameters
-    ----------
-    point : Smooth
-        A point.
-    c : ndarray of shape (n,)
-        Costs.
+    point: A point.
+    c (n,): costs.
     """
     return np.asarray(c * np.clip(point.u / point.eps, 0.0, 1.0))
 
@@ -74,12 +67,7 @@ def multipliers_of(point: Smooth, c: Vector) -> Vector:
 def settled(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
     """Multipliers α (n,) for which the samples of the zone are on the margin, clipped to their caps.
 
-    Parameters
-    ----------
-    A, c, d
-        As in :func:`newton`.
-    point : Smooth
-        A point; those beyond its zone keep their multipliers, 0 or their costs.
+    point: A point; those beyond its zone keep their multipliers, 0 or their costs.
     """
     zone = np.flatnonzero((point.u > 0.0) & (point.u < point.eps))
     if len(zone) > 2 * len(d):  # not on the margin yet
@@ -102,29 +90,15 @@ def newton(
 ) -> Smooth:
     """The minimum with h_ε, from a point of another ε.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n, p)
-        The rows y_i x̃_i.
-    c : ndarray of shape (n,)
-        Costs.
-    d : ndarray of shape (p,)
-        Prices of the squares, positive.
-    start : Smooth
-        Where to begin; its ``u`` is taken to be 1 − A w.
-    eps : float
-        ε, positive.
-    tol : float
-        A step that promises to lower the objective by less than this is the last.
-    steps : int
-        Steps at most.
-    keep : bool
-        Whether the first step is by the zone of `start`.
-
-    Returns
-    -------
-    Smooth
-        The point; the last one before a step that is none in double precision.
+    A (n, p): the rows y_i x̃_i.
+    c (n,): costs.
+    d (p,): prices of the squares, positive.
+    start: where to begin; its ``u`` is taken to be 1 − A w.
+    eps: ε, positive.
+    tol: A step that promises to lower the objective by less than this is the last.
+    steps: steps at most.
+    keep: whether the first step is by the zone of `start`.
+    Returns: the point; the last one before a step that is none in double precision.
     """
     w, u = start.w, start.u
     zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))

@@ -87,21 +87,12 @@ class Relaxed(NamedTuple):
 class SubsetFace:
     """One face's samples, and their costs.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    c : ndarray of shape (n,)
-        Costs, 0 where another face answers.
-    s : int
-        Features at most, at least 1.
+    X (n, m): samples.
+    y (n,): labels: -1 inside, +1 outside.
+    c (n,): costs, 0 where another face answers.
+    s: features at most, at least 1.
 
-    Attributes
-    ----------
-    rows : ndarray of int
-        The samples that have a cost; vectors "of the samples" here are theirs.
+    rows: the samples that have a cost; vectors "of the samples" here are theirs.
     """
 
     def __init__(self, X: Matrix, y: Vector, c: Vector, s: int):
@@ -146,14 +137,9 @@ class SubsetFace:
     def bound(self, alpha: Vector, v: Vector, inside: Bits, out: Bits) -> float:
         """The bound at α on every face of a node, less its rounding.
 
-        Parameters
-        ----------
-        alpha : ndarray
-            Multipliers of the samples, within their caps.
-        v : ndarray of shape (m+1,)
-            What :meth:`pull` makes of them.
-        inside, out : ndarray of bool, shape (m,)
-            The features that are in, and those that are out.
+        alpha: multipliers of the samples, within their caps.
+        v (m+1,): what :meth:`pull` makes of them.
+        inside, out (m,): the features that are in, and those that are out.
         """
         sizes = np.abs(v) + self._blur
         free = sizes[:-1][~(inside | out)]
@@ -168,16 +154,10 @@ class SubsetFace:
     ) -> Fitted:
         """The best face of these features, to a relative gap; or one whose bound is the cutoff already.
 
-        Parameters
-        ----------
-        features : array_like of int
-            Numbers of features.
-        cutoff : float
-            A bound at which it is not worth going on.
-        tol : float
-            The gap.
-        w : ndarray of shape (m+1,), optional
-            A face to begin with; its other features do not count.
+        features: numbers of features.
+        cutoff: A bound at which it is not worth going on.
+        tol: the gap.
+        w (m+1,): A face to begin with; its other features do not count.
         """
         chosen = np.unique(np.asarray(features, dtype=np.int64))
         at = np.append(chosen, self.m)
@@ -210,19 +190,12 @@ class SubsetFace:
     ) -> Relaxed:
         """Bound all faces of a node.
 
-        Parameters
-        ----------
-        inside, out : ndarray of bool, shape (m,)
-            The features that are in, and those that are out.
-        w : ndarray of shape (m+1,)
-            Where to begin, such as the face of the node above.
-        cutoff : float
-            What a bound must reach to close the node.
-        share : float
-            Where the node cannot be closed: the gap at which to end, over the distance to the cutoff or,
+        inside, out (m,): the features that are in, and those that are out.
+        w (m+1,): where to begin, such as the face of the node above.
+        cutoff: what a bound must reach to close the node.
+        share: where the node cannot be closed: the gap at which to end, over the distance to the cutoff or,
             where there is no cutoff, over the value.
-        cold : bool
-            Whether w is nothing to begin with.
+        cold: whether w is nothing to begin with.
         """
         used = self._used(inside, out, w)
         A, at, value, proof = self._columns(used), used, np.inf, Proof(w, _WARM, -np.inf)
@@ -307,12 +280,8 @@ class SubsetFace:
 def most_of(sizes: Vector, total: int) -> Vector:
     """The z in [0, 1] with the sum `total` that minimise Σ sizes²/z: min(1, sizes/τ).
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (k,)
-        Non-negative numbers.
-    total : int
-        The sum, less than k.
+    sizes (k,): non-negative numbers.
+    total: the sum, less than k.
     """
     order = np.sort(sizes)[::-1]
     rest = np.cumsum(order[::-1])[::-1]  # of those from each place on

@@ -85,16 +85,10 @@ def examine(
 ) -> tuple[float, float, int, int]:
     """Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent.
 
-    Returns
-    -------
-    bound : float
-        Of all its completions that may cost less than the incumbent; infinite if there is none.
-    base : float
-        The sum of the dual values.
-    branch : int
-        The positive to branch on; -1 if none of those left can raise the cost.
-    used : int
-        How many faces are offered.
+    Returns bound: of all its completions that may cost less than the incumbent; infinite if there is none.
+    Returns base: the sum of the dual values.
+    Returns branch: the positive to branch on; -1 if none of those left can raise the cost.
+    Returns used: how many faces are offered.
     """
     fine = False
     while True:

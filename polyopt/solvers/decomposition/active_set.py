@@ -74,19 +74,11 @@ def solve_pivots(
 class ActiveSet:
     """The dual over q samples, all others fixed, and where its solver stands.
 
-    Parameters
-    ----------
-    K : ndarray of shape (q, q)
-        Their part of the matrix.
-    g, beta : ndarray of shape (q,)
-        Their part of Kβ over all samples, and of β; changed in place.
-    phi : Pieces
-        Their kinks and slopes.
+    K (q, q): their part of the matrix.
+    g, beta (q,): their part of Kβ over all samples, and of β; changed in place.
+    phi: their kinks and slopes.
 
-    Attributes
-    ----------
-    pivots : int
-        Steps taken so far.
+    pivots: steps taken so far.
     """
 
     def __init__(self, K: Vector, g: Vector, beta: Vector, phi: Pieces):

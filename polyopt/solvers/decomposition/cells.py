@@ -53,16 +53,10 @@ def beta_of_cells(
 ) -> Vector | None:
     """β to start from; None where there is none, or it promises nothing.
 
-    Parameters
-    ----------
-    gram : Gram
-        The matrix.
-    dual : Dual
-        The program.
-    solve : callable
-        Gives β of one cell, from its matrix and its program. Runs on threads.
-    clock : Clock
-        When it is over, no cell is begun.
+    gram: the matrix.
+    dual: the program.
+    solve: gives β of one cell, from its matrix and its program. Runs on threads.
+    clock: when it is over, no cell is begun.
     """
     if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
         return None

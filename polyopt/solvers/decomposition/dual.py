@@ -56,15 +56,9 @@ __all__ = [
 class Dual:
     """One dual: its families of rows, and the kinks that they put into φ.
 
-    Parameters
-    ----------
-    rows : Families
-        The families. Those without slack are bounds, which β = 0 keeps.
+    rows: the families. Those without slack are bounds, which β = 0 keeps.
 
-    Attributes
-    ----------
-    phi : Pieces
-        Kinks and slopes of φ.
+    phi: kinks and slopes of φ.
     """
 
     def __init__(self, rows: Families):

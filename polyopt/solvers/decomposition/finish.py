@@ -52,14 +52,9 @@ class _Estimate(NamedTuple):
 class Finish:
     """One working set of all samples that matter, in double precision.
 
-    Parameters
-    ----------
-    point : Point
-        Where the run stands.
-    history, ledger : History, Ledger
-        Its steps and limits, and its accounts.
-    shrinking : Shrinking
-        Its active samples.
+    point: where the run stands.
+    history, ledger: its steps and limits, and its accounts.
+    shrinking: its active samples.
     """
 
     def __init__(self, point: Point, history: History, ledger: Ledger, shrinking: Shrinking):

@@ -21,21 +21,12 @@ _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called n
 class History:
     """The record of a run.
 
-    Parameters
-    ----------
-    point : Point
-        Where the run stands.
-    clock : Clock
-        Its seconds, and their limit.
-    limit : float
-        Working sets, and steps with all free variables at once, at most.
-    progress : callable, optional
-        Called with every record as it is made.
+    point: where the run stands.
+    clock: its seconds, and their limit.
+    limit: working sets, and steps with all free variables at once, at most.
+    progress: called with every record as it is made.
 
-    Attributes
-    ----------
-    iteration : int
-        Working sets and steps so far.
+    iteration: working sets and steps so far.
     """
 
     def __init__(

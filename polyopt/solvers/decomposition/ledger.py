@@ -13,21 +13,12 @@ __all__ = ["Ledger"]
 class Ledger:
     """The accounts of a solve.
 
-    Parameters
-    ----------
-    point : Point
-        The point, which counts its kernel rows.
+    point: the point, which counts its kernel rows.
 
-    Attributes
-    ----------
-    sets : int
-        Working sets so far.
-    steps : float
-        What their pair steps and pivots have cost.
-    finishing : float
-        What all free variables at once have cost.
-    pace : tuple of float or None
-        The violation, and what had been spent, when they were weighed last.
+    sets: working sets so far.
+    steps: what their pair steps and pivots have cost.
+    finishing: what all free variables at once have cost.
+    pace: the violation, and what had been spent, when they were weighed last.
     """
 
     def __init__(self, point: Point):

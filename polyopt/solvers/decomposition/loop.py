@@ -60,14 +60,8 @@ class _View(NamedTuple):
 class Loop:
     """The working sets of one run.
 
-    Parameters
-    ----------
-    point, history, ledger, shrinking
-        As of :class:`~polyopt.solvers.decomposition.finish.Finish`.
-    repairs : Repairs
-        What is done where rounding is in the way.
-    finish : Finish
-        All free variables at once, which the loop makes room for where they are overdue.
+    repairs: what is done where rounding is in the way.
+    finish: all free variables at once, which the loop makes room for where they are overdue.
     """
 
     def __init__(
@@ -91,11 +85,8 @@ class Loop:
     def run(self, tol: float) -> Status:
         """Go on until the violation over all samples is within `tol`.
 
-        Returns
-        -------
-        Status
-            ``SOLVED`` where it is; ``CONVERGED`` where it falls so slowly that all free variables at once
-            may do better; ``INACCURATE`` where rounding lets nothing improve, though the run began anew;
+        Returns: ``SOLVED`` where it is; ``CONVERGED`` where it falls so slowly that all free variables at
+            once may do better; ``INACCURATE`` where rounding lets nothing improve, though the run began anew;
             or the limit that was reached.
         """
         while True:

@@ -44,23 +44,13 @@ _EPS = float(np.finfo(float).eps)
 class Point:
     """The state of a decomposition.
 
-    Parameters
-    ----------
-    gram : Gram
-        The matrix.
-    budget : float
-        Bytes for kernel rows.
+    gram: the matrix.
+    budget: bytes for kernel rows.
 
-    Attributes
-    ----------
-    dual : Dual
-        The program; to be set before anything is asked.
-    beta, g : ndarray of shape (n,)
-        β, and Kβ.
-    rows : Rows
-        The kernel rows at hand.
-    is_small : bool
-        Whether a whole matrix in double precision is soon computed.
+    dual: the program; to be set before anything is asked.
+    beta, g (n,): β, and Kβ.
+    rows: the kernel rows at hand.
+    is_small: whether a whole matrix in double precision is soon computed.
     """
 
     def __init__(self, gram: Gram, budget: float):

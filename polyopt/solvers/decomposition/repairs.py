@@ -21,19 +21,11 @@ _REFRESHES = 3  # times that g is computed anew before the kernel rows are, too
 class Repairs:
     """The repairs of one run.
 
-    Parameters
-    ----------
-    point : Point
-        What is repaired.
-    shrinking : Shrinking
-        Its active samples.
-    clock : Clock
-        Looked at in the course of long products.
+    point: what is repaired.
+    shrinking: its active samples.
+    clock: looked at in the course of long products.
 
-    Attributes
-    ----------
-    watch : Watch
-        Whether the run still gets anywhere, since it began or began anew.
+    watch: whether the run still gets anywhere, since it began or began anew.
     """
 
     def __init__(self, point: Point, shrinking: Shrinking, clock: Clock):

@@ -37,25 +37,14 @@ _LEAST_ROWS = 16  # a budget too small for these is exceeded: no working set is 
 class Rows:
     """A cache of rows of a Gram matrix, over the columns of the active samples.
 
-    Parameters
-    ----------
-    gram : Gram
-        The matrix.
-    budget : float
-        Bytes.
-    dtype : dtype
-        Precision of the rows.
+    gram: the matrix.
+    budget: bytes.
+    dtype: precision of the rows.
 
-    Attributes
-    ----------
-    active : ndarray of int
-        Samples whose columns the rows have, ascending.
-    slots : int
-        Rows that fit.
-    computed, hits : int
-        Rows that had to be computed so far, and rows that were there.
-    evicted : int
-        Rows that had to go so far.
+    active: samples whose columns the rows have, ascending.
+    slots: rows that fit.
+    computed, hits: rows that had to be computed so far, and rows that were there.
+    evicted: rows that had to go so far.
     """
 
     def __init__(self, gram: Gram, budget: float, dtype: DTypeLike):

@@ -29,21 +29,12 @@ _CLOSING = 10.0  # where only the gap is left, the violation divided by this sho
 class Run:
     """One solve.
 
-    Parameters
-    ----------
-    point : Point
-        Where it begins.
-    shrinking : Shrinking
-        The active samples.
-    history : History
-        Where its steps are counted and limited.
+    point: where it begins.
+    shrinking: the active samples.
+    history: where its steps are counted and limited.
 
-    Attributes
-    ----------
-    ledger : Ledger
-        Its accounts.
-    repairs : Repairs
-        What it does about rounding.
+    ledger: its accounts.
+    repairs: what it does about rounding.
     """
 
     def __init__(self, point: Point, shrinking: Shrinking, history: History):

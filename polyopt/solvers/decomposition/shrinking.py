@@ -22,15 +22,9 @@ _SHRINK_TO = 0.8  # share of the active samples that may stay for setting the ot
 class Shrinking:
     """The active samples of a point, and the last working set among them.
 
-    Parameters
-    ----------
-    point : Point
-        Where the run stands.
+    point: where the run stands.
 
-    Attributes
-    ----------
-    last : ndarray of int
-        The last working set, as places among the active samples.
+    last: the last working set, as places among the active samples.
     """
 
     def __init__(self, point: Point):

@@ -33,16 +33,10 @@ _EXACT = 1e-8  # ... and so to this one, whatever the tolerance
 def walk(point: Point, history: History, ledger: Ledger, finish: Finish, tol: float) -> bool:
     """Begin with pair steps over all samples, where rows are cheap; whether that was done.
 
-    Parameters
-    ----------
-    point : Point
-        The point to go on from.
-    history, ledger : History, Ledger
-        Where the steps are counted, and what they cost.
-    finish : Finish
-        What comes after them.
-    tol : float
-        The violation asked of the run.
+    point: the point to go on from.
+    history, ledger: where the steps are counted, and what they cost.
+    finish: what comes after them.
+    tol: the violation asked of the run.
     """
     n = point.gram.n
     is_cheap = n <= FEW and n * point.gram.width <= _WALK_ROW and np.isinf(history.limit)

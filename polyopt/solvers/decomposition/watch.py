@@ -13,10 +13,7 @@ IDLE, _RISE = 200, 1e-14  # records in which the dual value must rise by this sh
 class Watch:
     """Whether the violation still falls, and whether the dual value rises.
 
-    Parameters
-    ----------
-    is_second : bool
-        Whether the run has begun anew once.
+    is_second: whether the run has begun anew once.
     """
 
     def __init__(self, is_second: bool = False):

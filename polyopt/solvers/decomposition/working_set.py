@@ -28,23 +28,12 @@ def choose(
 ) -> Samples:
     """The next working set.
 
-    Parameters
-    ----------
-    rise, fall : ndarray of shape (n,)
-        ``φ'(β+) − g`` and ``φ'(β−) − g``.
-    last : ndarray of int
-        The last working set, in the order its samples entered.
-    size : int
-        Samples at most.
-    held : ndarray of bool, shape (n,)
-        Whose kernel rows are at hand.
-    enough : float
-        The violation among those at hand for which a few new rows can wait.
-
-    Returns
-    -------
-    ndarray of int
-        Samples without repetition: those that stay first, then the new ones.
+    rise, fall (n,): ``φ'(β+) − g`` and ``φ'(β−) − g``.
+    last: the last working set, in the order its samples entered.
+    size: samples at most.
+    held (n,): whose kernel rows are at hand.
+    enough: the violation among those at hand for which a few new rows can wait.
+    Returns: samples without repetition: those that stay first, then the new ones.
     """
     keep = last[-(size // 2) :]
     open_ = np.ones(len(rise), dtype=bool)

@@ -46,29 +46,16 @@ _NEAR, _FAR = 0.1, 10.0  # products in this range of the mean are well centred
 class Block:
     """Some of the samples.
 
-    Parameters
-    ----------
-    samples : Rows
-        The samples.
-    rows : Families or callable
-        Their families of rows, those with slack first; or what makes them, to be made when they are needed.
-    soft : int
-        How many have slack.
-    counts : ndarray of shape (n,), optional
-        Weights in the mean and the covariance; ones by default.
-    work : Work, optional
-        Room to work in, shared with other blocks.
+    samples: the samples.
+    rows: their families of rows, those with slack first; or what makes them, to be made when they are needed.
+    soft: how many have slack.
+    counts (n,): weights in the mean and the covariance; ones by default.
+    work: room to work in, shared with other blocks.
 
-    Attributes
-    ----------
-    done : int
-        How many changes it has been through.
-    answer : object
-        What the last of them gave.
-    intercept : bool
-        Whether the program has a free one; else b is one of the weights.
-    chosen : ndarray of bool, optional
-        Which of the samples that were read are this block's; all by default.
+    done: how many changes it has been through.
+    answer: what the last of them gave.
+    intercept: whether the program has a free one; else b is one of the weights.
+    chosen: which of the samples that were read are this block's; all by default.
     """
 
     done = 0
@@ -314,12 +301,8 @@ class Block:
     def prove(self, step: str, *arguments: Any) -> Tally:
         """What is to be said for a certificate of the multipliers kept; see ``certificates.hinge_blocks``.
 
-        Parameters
-        ----------
-        step : str
-            A method of :class:`~polyopt.certificates.hinge_slices.Slices`.
-        *arguments : object
-            What it takes, the multipliers left out.
+        step: A method of :class:`~polyopt.certificates.hinge_slices.Slices`.
+        *arguments: what it takes, the multipliers left out.
         """
         samples = self.samples
         slices = Slices(samples.X, self.rows, samples.shift, self._counts, intercept=self.intercept)

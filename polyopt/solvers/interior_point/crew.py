@@ -38,12 +38,8 @@ class Change(NamedTuple):
 class Logged(Protocol):
     """What goes through a log: a :class:`~polyopt.solvers.interior_point.block.Block`, or its like.
 
-    Attributes
-    ----------
-    done : int
-        How many changes it has been through.
-    answer : object
-        What the last of them gave.
+    done: how many changes it has been through.
+    answer: what the last of them gave.
     """
 
     done: int
@@ -53,16 +49,10 @@ class Logged(Protocol):
 def bring(block: Logged, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
     """Let a block catch up with the log, and answer.
 
-    Parameters
-    ----------
-    block : Logged
-        The block.
-    log : sequence of Change
-        The log from some place on, no later than the block has been through.
-    begins : int
-        That place.
-    ask : Change or None
-        What the block is to measure; None for the answer to the last change.
+    block: the block.
+    log: the log from some place on, no later than the block has been through.
+    begins: that place.
+    ask: what the block is to measure; None for the answer to the last change.
     """
     for change in log[block.done - begins :]:
         block.answer = getattr(block, change.name)(*change.arguments)
@@ -73,10 +63,7 @@ def bring(block: Logged, log: Sequence[Change], begins: int, ask: Change | None)
 def total(terms: Sequence[ArrayLike]) -> Vector:
     """The sum of arrays of one shape, by groups of eight, groups of groups, and so on.
 
-    Parameters
-    ----------
-    terms : sequence of array_like
-        One at least.
+    terms: one at least.
     """
     sums: list[Any] = [np.asarray(term) for term in terms]
     while len(sums) > 1:
@@ -94,10 +81,7 @@ def _sum(terms: list[Vector]) -> Vector:
 class Crew(ABC):
     """What carries out the changes.
 
-    Attributes
-    ----------
-    log : list of Change
-        All changes so far.
+    log: all changes so far.
     """
 
     def __init__(self) -> None:
@@ -119,12 +103,8 @@ class Crew(ABC):
     def tell(self, name: str, *arguments: Any) -> None:
         """Have every block changed, by the time that it is next asked.
 
-        Parameters
-        ----------
-        name : str
-            A method of :class:`~polyopt.solvers.interior_point.block.Block`.
-        *arguments : object
-            What it takes.
+        name: A method of :class:`~polyopt.solvers.interior_point.block.Block`.
+        *arguments: what it takes.
         """
         self.log.append(Change(name, arguments))
 
@@ -141,14 +121,9 @@ class Crew(ABC):
 class Local(Crew):
     """Blocks in this process.
 
-    Parameters
-    ----------
-    blocks : sequence
-        The blocks, as of :func:`bring`.
-    threads : bool
-        Whether several threads may share them.
-    loaded : callable, optional
-        Takes a block's number and what is to be done once its samples are in memory.
+    blocks: the blocks, as of :func:`bring`.
+    threads: whether several threads may share them.
+    loaded: takes a block's number and what is to be done once its samples are in memory.
     """
 
     def __init__(

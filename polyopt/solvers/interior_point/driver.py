@@ -110,26 +110,12 @@ def solve_problem(
 ) -> Solution:
     """Solve a program whose samples are in blocks.
 
-    Parameters
-    ----------
-    problem : Problem
-        The program.
-    tol, max_iter, progress
-        As of :func:`solve_interior_point`.
-    clock : Clock
-        The limit.
-    save : callable, optional
-        Called after every iteration with what the loop knows, which together with the crew's log is all that
-        is needed to go on from there.
-    known : mapping, optional
-        What `save` was given, to go on from there; the crew has the log.
-    start : ndarray of shape (m+1,), optional
-        A point to begin near, as of :class:`~polyopt.solvers.interior_point.point.Point`.
-
-    Returns
-    -------
-    Solution
-        As of :func:`solve_interior_point`, without multipliers: these are with the blocks.
+    problem: the program.
+    clock: the limit.
+    save: called after every iteration with what the loop knows, which together with the crew's log is all
+        that is needed to go on from there.
+    known: what `save` was given, to go on from there; the crew has the log.
+    start (m+1,): A point to begin near, as of :class:`~polyopt.solvers.interior_point.point.Point`.
     """
     kept = _Kept(problem, tol, clock, progress)
     run = _Run(Point(problem, tol, begins=known is None, start=start), kept, tol, save)

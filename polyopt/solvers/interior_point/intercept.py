@@ -52,12 +52,8 @@ class Few(NamedTuple):
 def ends_of(rows: Families, g: Vector) -> Ends:
     """The ends, and sums of the costs.
 
-    Parameters
-    ----------
-    rows : Families
-        The families of rows.
-    g : ndarray of shape (n,)
-        Scores without intercept.
+    rows: the families of rows.
+    g (n,): scores without intercept.
     """
     known, breaks = rows.priced, _breaks(rows, g)
     ends = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
@@ -72,12 +68,7 @@ def _breaks(rows: Families, g: Vector) -> Vector:
 def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
     """Costs and numbers of rows that are met up to the first edge, up to the next, ..., and after the last.
 
-    Parameters
-    ----------
-    rows, g
-        As of :func:`ends_of`.
-    edges : ndarray of shape (k,)
-        Ascending.
+    edges (k,): ascending.
     """
     bins, size = edges.searchsorted(_breaks(rows, g)), len(edges) + 1
     return np.stack(
@@ -88,12 +79,7 @@ def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
 def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
     """The b at which rows are met above `low`, up to `high`.
 
-    Parameters
-    ----------
-    rows, g
-        As of :func:`ends_of`.
-    low, high : float
-        The ends.
+    low, high: the ends.
     """
     breaks = _breaks(rows, g)
     costs = rows.priced.costs[: len(breaks)]
@@ -109,14 +95,9 @@ def cheapest_of_blocks(
 ) -> tuple[float, float]:
     """The interval of b at which the slacks cost least, as ``formulations.families.intercept.cheapest`` has.
 
-    Parameters
-    ----------
-    ask : callable
-        Asks all blocks.
-    total : callable
-        Adds up what they answer, in a fixed order.
-    w : ndarray of shape (m,)
-        The weights.
+    ask: asks all blocks.
+    total: adds up what they answer, in a fixed order.
+    w (m,): the weights.
     """
     ends: list[Ends] = ask("break_ends", w)
     first, last = min(e.first for e in ends), max(e.last for e in ends)

@@ -81,10 +81,7 @@ class Work(local):
 def central_slack(kink: float) -> float:
     """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``CENTRAL`` cap, where mu + eta = cap.
 
-    Parameters
-    ----------
-    kink : float
-        Of a family with slack.
+    kink: of a family with slack.
     """
     half = 8.0 * kink + 6.0
     root = float(np.sqrt(half**2 - 96.0 * kink))

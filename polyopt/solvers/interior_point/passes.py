@@ -55,12 +55,9 @@ def weigh(state: State, d: Vector, V: Vector) -> tuple[float, float, float, floa
 
     `room` is by how much beta can fall and rise: by each multiplier's way to its nearer end.
 
-    Returns
-    -------
-    tuple of float
-        The linear part of the dual objective; what it loses when beta falls by its room everywhere;
-        the sum of all products; the largest product (in units of its kink, where that is more than
-        1); the largest multiplier; the largest violation of a row.
+    Returns: the linear part of the dual objective; what it loses when beta falls by its room everywhere; the
+        sum of all products; the largest product (in units of its kink, where that is more than 1); the
+        largest multiplier; the largest violation of a row.
     """
     sides, kinks, caps, f, ease, Z, T = state
     soft = len(caps)
@@ -131,10 +128,7 @@ def direct(
 ) -> tuple[float, float, float]:
     """Fill dZ and dT, the directions that go with df; `weight` (n,) is room to work in.
 
-    Returns
-    -------
-    tuple of float
-        The step at which the first multiplier or slack reaches zero (infinite for none), and the
+    Returns: the step at which the first multiplier or slack reaches zero (infinite for none), and the
         products' change per step and per squared step, summed.
     """
     Z, T, soft = state.Z, state.T, len(state.caps)

@@ -40,24 +40,14 @@ _MORE = 3.0  # ... which falls by this where rounding, times such weights, is al
 class Survey:
     """What is known about a point before the next step.
 
-    Attributes
-    ----------
-    objective : float
-        Primal objective, scaled back within the bounds.
-    bound : float
-        Dual objective of the multipliers once repaired; -inf where that is not possible.
-    violation : float
-        The largest residual of the optimality conditions, relative as in a certificate.
-    mu : float
-        Mean product of multiplier and slack, per unit of cost.
-    share : float
-        What the repair of Σ β_i = 0 takes of each multiplier's room.
-    M : ndarray of shape (m+1, m+1)
-        The normal matrix.
-    left : ndarray of shape (m+1,)
-        X'β − Rw, and Σ β_i.
-    push : ndarray of shape (m+1,)
-        What products of zero, aimed at, would pull besides.
+    objective: primal objective, scaled back within the bounds.
+    bound: dual objective of the multipliers once repaired; -inf where that is not possible.
+    violation: the largest residual of the optimality conditions, relative as in a certificate.
+    mu: mean product of multiplier and slack, per unit of cost.
+    share: what the repair of Σ β_i = 0 takes of each multiplier's room.
+    M (m+1, m+1): the normal matrix.
+    left (m+1,): X'β − Rw, and Σ β_i.
+    push (m+1,): what products of zero, aimed at, would pull besides.
     """
 
     objective: float
@@ -78,21 +68,12 @@ class Survey:
 class Point:
     """A primal-dual point with all products positive.
 
-    Parameters
-    ----------
-    problem : Problem
-        What is to be solved.
-    tol : float
-        The relative gap that is asked for.
-    begins : bool
-        Whether the blocks are to begin; else they go on from a log.
-    start : ndarray of shape (m+1,), optional
-        (w, b) to begin at, where no row is without slack and b is no free intercept.
+    problem: what is to be solved.
+    tol: the relative gap that is asked for.
+    begins: whether the blocks are to begin; else they go on from a log.
+    start (m+1,): (w, b) to begin at, where no row is without slack and b is no free intercept.
 
-    Attributes
-    ----------
-    v : ndarray of shape (m+1,)
-        (w, b).
+    v (m+1,): (w, b).
     """
 
     def __init__(self, problem: Problem, tol: float, *, begins: bool = True, start: Vector | None = None):
@@ -200,10 +181,7 @@ class Point:
     def advance(self, survey: Survey) -> None:
         """A step: Mehrotra's predictor and corrector, then Gondzio's corrections while they lengthen it.
 
-        Raises
-        ------
-        LinAlgError
-            The reduced system cannot be factorised.
+        LinAlgError: the reduced system cannot be factorised.
         """
         system = System(self._problem.regulariser, survey.M)
         if self._is_first:
@@ -262,10 +240,7 @@ class Point:
 def largest_reaches(found: Iterable[Reaches]) -> Reaches:
     """How far the outputs of all blocks go.
 
-    Parameters
-    ----------
-    found : iterable of dict
-        Of each block.
+    found: of each block.
     """
     most: Reaches = {}
     for reaches in found:

@@ -35,20 +35,12 @@ _ONE_WAY = "C must be positive for samples of both classes; y and C leave only o
 class Problem:
     """One program of the family.
 
-    Attributes
-    ----------
-    crew : Crew
-        The samples and their families of rows, in blocks.
-    facts : Facts
-        What is known of all of them together.
-    soft : int
-        How many families have slack; these are first.
-    shift : ndarray of shape (m,)
-        The point that samples are taken from.
-    regulariser : Regulariser
-        ½ w'Rw.
-    is_centred : bool
-        Whether b is the intercept for centred inputs.
+    crew: the samples and their families of rows, in blocks.
+    facts: what is known of all of them together.
+    soft: how many families have slack; these are first.
+    shift (m,): the point that samples are taken from.
+    regulariser: ½ w'Rw.
+    is_centred: whether b is the intercept for centred inputs.
     """
 
     crew: Crew
@@ -77,15 +69,8 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
 def in_order(rows: Families) -> tuple[Families, int]:
     """The families of rows, those with slack first, and how many these are.
 
-    Parameters
-    ----------
-    rows : Families
-        The families of rows of a machine.
-
-    Raises
-    ------
-    ValueError
-        A family that this method does not take.
+    rows: the families of rows of a machine.
+    ValueError: A family that this method does not take.
     """
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
@@ -101,21 +86,12 @@ def in_order(rows: Families) -> tuple[Families, int]:
 def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
     """The program of samples in blocks: their facts, the point that they are taken from, and R.
 
-    Parameters
-    ----------
-    crew : Crew
-        The blocks, of samples with as many features, and of the same families.
-    soft : int
-        How many families have slack.
-    D : float or None
-        The Sigma-SVM's share.
-    intercept : bool
-        Whether b is free; else it is regularised like a weight, and there are neither bounds nor D.
-
-    Raises
-    ------
-    ValueError
-        With a free intercept costs that are positive on one side only, or samples that are not finite.
+    crew: the blocks, of samples with as many features, and of the same families.
+    soft: how many families have slack.
+    D: the Sigma-SVM's share.
+    intercept: whether b is free; else it is regularised like a weight, and there are neither bounds nor D.
+    ValueError: with a free intercept costs that are positive on one side only, or samples that are not
+        finite.
     """
     found = crew.ask("facts")
     sums = total([[f.n, f.products, f.costs, f.bounds] for f in found])

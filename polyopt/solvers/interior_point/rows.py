@@ -34,21 +34,12 @@ _SCATTER = 40.0  # multiplications that BLAS does in the time of one that goes t
 class Rows:
     """The samples, each with a last one, seen through products in float64.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples, float32 or float64; as CSR in canonical format.
+    X (n, m): samples, float32 or float64; as CSR in canonical format.
 
-    Attributes
-    ----------
-    n, m : int
-        Samples and features.
-    shift : ndarray of shape (m,)
-        What is subtracted from every sample; zeros at first.
-    products : float
-        What X'DX takes, of single products.
-    scatters : bool
-        Whether X is so sparse that X'DX is made of these; else it is made by BLAS.
+    n, m: samples and features.
+    shift (m,): what is subtracted from every sample; zeros at first.
+    products: what X'DX takes, of single products.
+    scatters: whether X is so sparse that X'DX is made of these; else it is made by BLAS.
     """
 
     def __init__(self, X: Matrix):

@@ -29,14 +29,9 @@ class Regulariser:
 
     Where R is singular, w is kept within its range: no output depends on the rest.
 
-    Parameters
-    ----------
-    m : int
-        Features.
-    R : ndarray of shape (m, m), optional
-        By default the identity.
-    is_free : bool
-        Whether b is free; else it counts as a weight, and R is the identity.
+    m: features.
+    R (m, m): by default the identity.
+    is_free: whether b is free; else it counts as a weight, and R is the identity.
     """
 
     def __init__(self, m: int, R: Vector | None = None, *, is_free: bool = True):
@@ -87,17 +82,9 @@ class Regulariser:
 class System:
     """The reduced Newton system in (w, b), factorised: Cholesky, with b the last pivot.
 
-    Parameters
-    ----------
-    regulariser : Regulariser
-        R.
-    M : ndarray of shape (m+1, m+1)
-        The normal matrix.
-
-    Raises
-    ------
-    LinAlgError
-        No multiple of the diagonal makes the matrix positive definite: it is not finite.
+    regulariser: R.
+    M (m+1, m+1): the normal matrix.
+    LinAlgError: no multiple of the diagonal makes the matrix positive definite: it is not finite.
     """
 
     def __init__(self, regulariser: Regulariser, M: Vector):

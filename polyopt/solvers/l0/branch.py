@@ -126,20 +126,11 @@ def close(nodes: Nodes, slot: int) -> None:
 def grow(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, steps: int) -> int:
     """Look into nodes until nothing is open, a limit is reached, or so many steps are made.
 
-    Parameters
-    ----------
-    of, given : Problem, Given
-        The data, and the program as the steps take it.
-    nodes, memory, desk : Nodes, Memory, Desk
-        The search as it stands, and room to work in.
-    steps : int
-        Steps after which to pause; a node begun is brought to its end.
-
-    Returns
-    -------
-    int
-        DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where a program of the first
-        open node failed, of which ``memory.looked`` says how far it came.
+    of, given: the data, and the program as the steps take it.
+    nodes, memory, desk: the search as it stands, and room to work in.
+    steps: steps after which to pause; a node begun is brought to its end.
+    Returns: DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where a program of the
+        first open node failed, of which ``memory.looked`` says how far it came.
     """
     of, given, nodes = borrowed(of), borrowed(given), borrowed(nodes)
     memory, desk = borrowed(memory), borrowed(desk)

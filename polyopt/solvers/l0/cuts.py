@@ -24,19 +24,11 @@ class CutPool:
     largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
     was last added, longest ago.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    capacity : int
-        Cuts kept at most; each takes 8 p bytes.
+    data: the problem.
+    capacity: cuts kept at most; each takes 8 p bytes.
 
-    Attributes
-    ----------
-    constants : ndarray of shape (number of cuts,)
-        The constants.
-    slopes : ndarray of shape (number of cuts, p)
-        The slopes, never negative.
+    constants (number of cuts,): the constants.
+    slopes (number of cuts, p): the slopes, never negative.
     """
 
     def __init__(self, data: L0Data, capacity: int = 256):
@@ -49,12 +41,8 @@ class CutPool:
     def add(self, constant: float, slopes: Vector) -> None:
         """Add a cut.
 
-        Parameters
-        ----------
-        constant : float
-            The constant.
-        slopes : ndarray of shape (p,)
-            The slopes; ``pool.add(*solution.cut)`` adds what a :class:`PatternSolution` proves.
+        constant: the constant.
+        slopes (p,): the slopes; ``pool.add(*solution.cut)`` adds what a :class:`PatternSolution` proves.
         """
         self._now += 1
         same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
@@ -71,14 +59,8 @@ class CutPool:
     def bounds(self, Sigma: ArrayLike) -> Vector:
         """Bounds from below on L(σ) of each pattern, at least 0.
 
-        Parameters
-        ----------
-        Sigma : array_like of shape (m, p)
-            The patterns.
-
-        Returns
-        -------
-        ndarray of shape (m,)
+        Sigma (m, p): the patterns.
+        Returns (m,).
         """
         patterns = np.atleast_2d(as_patterns(Sigma, self.slopes.shape[1]))
         if not len(self.constants):

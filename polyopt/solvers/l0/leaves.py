@@ -49,16 +49,10 @@ def prove_by_leaves(
 ) -> tuple[dict[str, Any], float]:
     """A tree as in the file, and what its leaves prove of every score.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    point : (ndarray of shape (p,), float)
-        A good point: coefficients and intercept.
-    goal : float
-        What is to be proven. Less is, where it is above the optimum or the nodes are too few.
-    max_nodes : int
-        Nodes that decide, at most.
+    data: the problem.
+    point (p,): A good point: coefficients and intercept.
+    goal: what is to be proven. Less is, where it is above the optimum or the nodes are too few.
+    max_nodes: nodes that decide, at most.
     """
     tree = _Tree(data, point, goal, max_nodes)
     return tree.root, tree.grow()

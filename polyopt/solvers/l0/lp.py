@@ -38,31 +38,20 @@ _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 class PatternSolution:
     """What the program of one pattern came to.
 
-    Attributes
-    ----------
-    status : Status
-        SOLVED; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
+    status: SOLVED; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
         above the cutoff given; or FAILED.
-    value : float
-        The loss at alpha and b, evaluated from the data: L(σ), or more where a limit was reached; inf where
-        the program was cut off or HiGHS failed.
-    bound : float
-        What u proves, evaluated from the data: L(σ) or less, above the cutoff where one cut the program off;
-        0 where HiGHS failed.
-    alpha : ndarray of shape (p,)
-        Coefficients, 0 where σ is 0; nan where the program was cut off or HiGHS failed.
-    b : float
-        The best intercept for alpha, in the middle where there are several; nan where alpha is.
-    u : ndarray of shape (n,)
-        Multipliers of the margin rows; zeros where HiGHS failed.
-    cut : (float, ndarray of shape (p,))
-        The constant and the slopes of L(σ') ≥ constant − slopes·σ', valid for every σ', whatever the status.
-    iterations : int
-        Simplex iterations.
-    warm : bool
-        Whether the answer comes from a basis of another pattern.
-    restarted : bool
-        Whether HiGHS failed from that basis and the program was solved once more from nothing.
+    value: the loss at alpha and b, evaluated from the data: L(σ), or more where a limit was reached; inf
+        where the program was cut off or HiGHS failed.
+    bound: what u proves, evaluated from the data: L(σ) or less, above the cutoff where one cut the program
+        off; 0 where HiGHS failed.
+    alpha (p,): coefficients, 0 where σ is 0; nan where the program was cut off or HiGHS failed.
+    b: the best intercept for alpha, in the middle where there are several; nan where alpha is.
+    u (n,): multipliers of the margin rows; zeros where HiGHS failed.
+    cut (p,): the constant and the slopes of L(σ') ≥ constant − slopes·σ', valid for every σ', whatever the
+        status.
+    iterations: simplex iterations.
+    warm: whether the answer comes from a basis of another pattern.
+    restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
     """
 
     status: Status
@@ -80,16 +69,11 @@ class PatternSolution:
 class PatternLP:
     """The program of a pattern, kept in HiGHS, of which a new pattern changes column bounds only.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem, kept as an attribute of that name.
+    data: the problem, kept as an attribute of that name.
 
-    Attributes
-    ----------
-    solves, restarts, limits, cut_off, failures : int
-        Programs solved; those begun anew, since from another's basis HiGHS failed or proved too little; those
-        stopped by a limit; those cut off by a cutoff; those without an answer.
+    solves, restarts, limits, cut_off, failures: programs solved; those begun anew, since from another's basis
+        HiGHS failed or proved too little; those stopped by a limit; those cut off by a cutoff; those without
+        an answer.
 
     Notes
     -----
@@ -116,17 +100,9 @@ class PatternLP:
         The mean is nearer to each than they are to each other: going from neighbour to neighbour takes more
         pivots, even in the best of orders, and makes each answer depend on the others.
 
-        Parameters
-        ----------
-        Sigma : array_like of shape (m, p)
-            The patterns, all of them even where a worker solves only some.
-        time_limit : float, optional
-            Seconds, for the program of the mean.
-
-        Returns
-        -------
-        PatternSolution
-            Of the mean pattern, whose entries are between 0 and 1. Its cut is near all of the batch.
+        Sigma (m, p): the patterns, all of them even where a worker solves only some.
+        time_limit: seconds, for the program of the mean.
+        Returns: of the mean pattern, whose entries are between 0 and 1. Its cut is near all of the batch.
         """
         patterns = np.atleast_2d(as_patterns(Sigma, len(self.data.centres)))
         mean = patterns.mean(axis=0) if len(patterns) else np.zeros(patterns.shape[1])
@@ -140,28 +116,15 @@ class PatternLP:
     ) -> PatternSolution:
         """Solve the program of one pattern.
 
-        Parameters
-        ----------
-        sigma : array_like of shape (p,)
-            The pattern, 1 where a centre may be used. One outside the columns of the last :meth:`prepare`
-            ends what that arranged.
-        time_limit : float, optional
-            Seconds.
-        cutoff : float, optional
-            Stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C for patterns whose score S(σ) may be
-            γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. Where it
-            stops and the bound, evaluated from the data, is not above the cutoff, the program is solved once
-            more without: CUT_OFF is a proof, and any other answer is the one without a cutoff.
-
-        Returns
-        -------
-        PatternSolution
-            Whatever HiGHS does, its status says it; nothing is raised.
-
-        Raises
-        ------
-        ValueError
-            sigma is not a pattern, or cutoff is nan.
+        sigma (p,): the pattern, 1 where a centre may be used. One outside the columns of the last
+            :meth:`prepare` ends what that arranged.
+        time_limit: seconds.
+        cutoff: stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C for patterns whose score S(σ) may
+            be γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. Where
+            it stops and the bound, evaluated from the data, is not above the cutoff, the program is solved
+            once more without: CUT_OFF is a proof, and any other answer is the one without a cutoff.
+        Returns: whatever HiGHS does, its status says it; nothing is raised.
+        ValueError: sigma is not a pattern, or cutoff is nan.
         """
         pattern = as_patterns(sigma, len(self.data.centres))
         if pattern.ndim != 1:

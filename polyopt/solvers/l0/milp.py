@@ -54,34 +54,19 @@ def solve_l0_milp(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` with HiGHS.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    start : (array_like of shape (p,), float), optional
-        Coefficients and intercept that HiGHS begins from; clipped to their box. By default none are used.
-    time_limit : float, optional
-        Seconds, for HiGHS; the best point's pattern is solved once more after it.
-    tol : float
-        Relative gap at which to stop.
-    progress : callable, optional
-        Called with each new record of the history.
-
-    Returns
-    -------
-    Solution
-        ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers "margin" of
-        that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is HiGHS's
-        word.
-        ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound and nodes, as
-        HiGHS states them. SOLVED where the gap is closed; TIME_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE
-        where HiGHS says optimal and the score evaluated says otherwise; FAILED where HiGHS is of no use, with
-        the best point known all the same.
-
-    Raises
-    ------
-    ValueError
-        A start of another shape, or not finite; no tol or time_limit.
+    data: the problem.
+    start (p,): coefficients and intercept that HiGHS begins from; clipped to their box. By default none are
+        used.
+    time_limit: seconds, for HiGHS; the best point's pattern is solved once more after it.
+    tol: relative gap at which to stop.
+    progress: called with each new record of the history.
+    Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
+        "margin" of that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is
+        HiGHS's word. ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound
+        and nodes, as HiGHS states them. SOLVED where the gap is closed; TIME_LIMIT or INTERRUPTED (Ctrl-C);
+        INACCURATE where HiGHS says optimal and the score evaluated says otherwise; FAILED where HiGHS is of
+        no use, with the best point known all the same.
+    ValueError: A start of another shape, or not finite; no tol or time_limit.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     alpha, b = as_start(data, start if start is not None else (np.zeros(len(data.centres)), idle(data)))

@@ -61,23 +61,12 @@ OPTIMAL, STOPPED, FAILED = 0, 1, 2
 def pivot_to_optimum(given: Given, at: State, on: Marks, most: int, cutoff: float) -> int:
     """Go on from a dual feasible state until it is optimal.
 
-    Parameters
-    ----------
-    given : Given
-        The program; its caps may have changed since the state was made.
-    at : State
-        Where to begin, and where it ends.
-    on : ndarray of int8 of shape (p,)
-        Which centres are on; those that the state has on are among them.
-    most : int
-        Steps at most.
-    cutoff : float
-        A dual value of this much is enough.
-
-    Returns
-    -------
-    int
-        OPTIMAL; STOPPED by one of the limits, with the multipliers so far; FAILED.
+    given: the program; its caps may have changed since the state was made.
+    at: where to begin, and where it ends.
+    on (p,): which centres are on; those that the state has on are among them.
+    most: steps at most.
+    cutoff: A dual value of this much is enough.
+    Returns: OPTIMAL; STOPPED by one of the limits, with the multipliers so far; FAILED.
     """
     _switch(given, at, on)
     again = 0

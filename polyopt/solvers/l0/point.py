@@ -28,10 +28,7 @@ _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
     """A point to begin from: pruned, clipped to its box.
 
-    Raises
-    ------
-    ValueError
-        Another shape, or numbers that are not finite.
+    ValueError: another shape, or numbers that are not finite.
     """
     alpha, b = np.asarray(start[0], dtype=float), float(start[1])
     if alpha.shape != data.centres.shape or not (np.isfinite(alpha).all() and np.isfinite(b)):
@@ -48,24 +45,14 @@ def finished(
 ) -> Solution:  # fmt: skip
     """The solution of a search: the program of the pattern of its best point, solved once more.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    point : (ndarray of shape (p,), float)
-        The best point known.
-    bound : float
-        The bound on every score that the search claims.
-    status : Status
-        How it ended; SOLVED becomes INACCURATE where the bound stays short of the score.
-    tol : float
-        Relative gap that counts as none.
-    left : float, optional
-        Seconds of a limit that are left; this may take half a second more.
-    model : optional
-        What solves a pattern's program; by default :class:`polyopt.solvers.l0.lp.PatternLP`.
-    **run
-        Of :class:`formulations.solution.Solution`: solver, iterations, solve_time and so on.
+    data: the problem.
+    point (p,): the best point known.
+    bound: the bound on every score that the search claims.
+    status: how it ended; SOLVED becomes INACCURATE where the bound stays short of the score.
+    tol: relative gap that counts as none.
+    left: seconds of a limit that are left; this may take half a second more.
+    model: what solves a pattern's program; by default :class:`polyopt.solvers.l0.lp.PatternLP`.
+    **run: of :class:`formulations.solution.Solution`: solver, iterations, solve_time and so on.
     """
     clock = Clock(None if left is None else left + _GRACE)
     alpha, b = point

@@ -27,10 +27,7 @@ __all__ = ["QuickPattern"]
 class QuickPattern:
     """The programs of patterns by steps of our own, and where these fail by HiGHS.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
+    data: the problem.
     """
 
     def __init__(self, data: L0Data):

@@ -68,26 +68,13 @@ def solve_l0_tree(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
-    Parameters
-    ----------
-    data, start, time_limit, tol, progress
-        As in :func:`polyopt.solvers.l0.milp.solve_l0_milp`.
-    max_nodes : int, optional
-        Nodes at most.
-
-    Returns
-    -------
-    Solution
-        As of :func:`polyopt.solvers.l0.milp.solve_l0_milp`, but ``bound`` is what the search proves of every
-        score: the least over its leaves of what multipliers prove there, evaluated from the data with its
-        rounding counted against it. HiGHS is trusted with nothing. Records of ``history`` also have open.
+    max_nodes: nodes at most.
+    Returns: as of :func:`polyopt.solvers.l0.milp.solve_l0_milp`, but ``bound`` is what the search proves of
+        every score: the least over its leaves of what multipliers prove there, evaluated from the data with
+        its rounding counted against it. HiGHS is trusted with nothing. Records of ``history`` also have open.
         ITERATION_LIMIT after `max_nodes`; INACCURATE where nothing is left to decide but a gap remains, by
         the tolerances of the steps or by rounding.
-
-    Raises
-    ------
-    ValueError
-        As :func:`polyopt.solvers.l0.milp.solve_l0_milp`, or numbers too large for HiGHS.
+    ValueError: as :func:`polyopt.solvers.l0.milp.solve_l0_milp`, or numbers too large for HiGHS.
     """
     search = Search(data, tolerance(tol), Clock(time_limit), max_nodes, progress)
     if start is not None:
@@ -98,29 +85,16 @@ def solve_l0_tree(
 class Search:
     """One search: what compiled code works on.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    tol : float
-        Relative gap at which to stop.
-    clock : Clock
-        The limit.
-    max_nodes : int, optional
-        Nodes at most.
-    progress : callable, optional
-        Called with each record of the history.
+    data: the problem.
+    tol: relative gap at which to stop.
+    clock: the limit.
+    max_nodes: nodes at most.
+    progress: called with each record of the history.
 
-    Attributes
-    ----------
-    alpha, b, best : ndarray of shape (p,), float, float
-        The best point, and its score.
-    bound : float
-        Of the optimum; proven.
-    root : ndarray of shape (n,)
-        The relaxation's multipliers; zeros before it is solved.
-    history : list of dict
-        The records.
+    alpha, b, best (p,): the best point, and its score.
+    bound: of the optimum; proven.
+    root (n,): the relaxation's multipliers; zeros before it is solved.
+    history: the records.
     """
 
     def __init__(
@@ -156,12 +130,8 @@ class Search:
     def pause(self, steps: float, seconds: float | None) -> None:
         """Let :meth:`run` end with STALLED after so many steps or seconds in all, to be called again.
 
-        Parameters
-        ----------
-        steps : float
-            Steps of the simplex method.
-        seconds : float, optional
-            Seconds since the search was begun.
+        steps: steps of the simplex method.
+        seconds: seconds since the search was begun.
         """
         self._pause = steps, np.inf if seconds is None else seconds
 

@@ -21,16 +21,10 @@ def step_within(H: Array, down: Array, at: Array, signs: Array) -> Array:
 
     Every leg lowers the quadratic model, which is convex, so the whole step is one of descent.
 
-    Parameters
-    ----------
-    H : ndarray of shape (k, k)
-        Positive definite.
-    down : ndarray of shape (k,)
-        The way of steepest descent.
-    at : ndarray of shape (k,)
-        Where the step begins.
-    signs : ndarray of shape (k,)
-        The sign that an entry keeps; 0 where it may change.
+    H (k, k): positive definite.
+    down (k,): the way of steepest descent.
+    at (k,): where the step begins.
+    signs (k,): the sign that an entry keeps; 0 where it may change.
     """
     free, here, slope = np.ones(len(at), dtype=bool), at.copy(), down.copy()
     for _ in range(_LEGS):

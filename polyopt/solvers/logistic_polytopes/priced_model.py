@@ -39,16 +39,11 @@ _STILL = 1e-15  # of the value, a decrease that is none
 class Places:
     """Where the groups of weights are in faces (K, m+1) taken row by row, a bias being a group of its own.
 
-    Attributes
-    ----------
-    starts, members : ndarray of int
-        The entries of group g are ``members[starts[g]:starts[g + 1]]``.
-    up, down : ndarray of shape (K(m+1),)
-        What a positive and a negative pull lose at an entry; infinite where the sign forbids it.
-    prices : ndarray of shape (groups,)
-        τ, and 0 for a bias.
-    smooth : ndarray of bool, shape (K(m+1),)
-        Where nothing is priced, and no sign is asked.
+    starts, members: the entries of group g are ``members[starts[g]:starts[g + 1]]``.
+    up, down (K(m+1): what a positive and a negative pull lose at an entry; infinite where the sign forbids
+        it.
+    prices (groups,): τ, and 0 for a bias.
+    smooth (K(m+1): where nothing is priced, and no sign is asked.
     """
 
     starts: Numbers
@@ -86,20 +81,12 @@ def least_of_model(
 ) -> Vector:  # fmt: skip
     """Faces (K, m+1) near the least of the model, and never above W in it.
 
-    Parameters
-    ----------
-    penalty, places
-        The price, and :meth:`Places.of` it.
-    W, slope : ndarray of shape (K, m+1)
-        Where to begin, with signs kept, and g.
-    H : ndarray of shape (K(m+1), K(m+1))
-        Positive definite in the active entries.
-    ridges : ndarray of shape (m+1,)
-        ρ, below every eigenvalue of H; alike within a group of features.
-    active : ndarray of bool, shape (K, m+1)
-        The entries that may change; the others are 0.
-    enough : float
-        The gap at which to stop.
+    penalty, places: the price, and :meth:`Places.of` it.
+    W, slope (K, m+1): where to begin, with signs kept, and g.
+    H (K(m+1): positive definite in the active entries.
+    ridges (m+1,): ρ, below every eigenvalue of H; alike within a group of features.
+    active (K, m+1): the entries that may change; the others are 0.
+    enough: the gap at which to stop.
     """
     v, r, at, moves = W.ravel().copy(), slope.ravel().copy(), W.ravel(), active.ravel()
     steep = _steepness(places, H)

@@ -39,29 +39,15 @@ def proximal(
 ) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective with a price of groups.
 
-    Parameters
-    ----------
-    problem : FaceLoss
-        The samples and prices.
-    W : ndarray of shape (K, m+1)
-        Faces to begin from, 0 where they may not differ from it.
-    clock : Clock
-        When to stop; the best point so far is kept then.
-    softness : float
-        t of the maxima, positive.
-    max_iter : int
-        Steps at most.
-    tol : float
-        Relative decrease of a step at which to stop.
-    progress : callable, optional
-        Called with the smoothed objective after each step.
-
-    Returns
-    -------
-    W : ndarray
-        Faces, with exact zeros.
-    steps : int
-        How many were made.
+    problem: the samples and prices.
+    W (K, m+1): faces to begin from, 0 where they may not differ from it.
+    clock: when to stop; the best point so far is kept then.
+    softness: t of the maxima, positive.
+    max_iter: steps at most.
+    tol: relative decrease of a step at which to stop.
+    progress: called with the smoothed objective after each step.
+    Returns W: faces, with exact zeros.
+    Returns steps: how many were made.
     """
     price = _Price(problem)
     weight = float(problem.c.sum())

@@ -41,29 +41,15 @@ def quasi_newton(
 ) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective of dense samples, without a price and without signs.
 
-    Parameters
-    ----------
-    problem : FaceLoss
-        The samples and prices.
-    W : ndarray of shape (K, m+1)
-        Faces to begin from, 0 where they may not differ from it.
-    clock : Clock
-        When to stop; the best point so far is kept then.
-    softness : float
-        t of the maxima, positive.
-    max_iter : int
-        Iterations at most.
-    tol : float
-        Relative decrease of a step at which to stop.
-    progress : callable, optional
-        Called with the smoothed objective after each step.
-
-    Returns
-    -------
-    W : ndarray
-        Faces.
-    iterations : int
-        Steps made.
+    problem: the samples and prices.
+    W (K, m+1): faces to begin from, 0 where they may not differ from it.
+    clock: when to stop; the best point so far is kept then.
+    softness: t of the maxima, positive.
+    max_iter: iterations at most.
+    tol: relative decrease of a step at which to stop.
+    progress: called with the smoothed objective after each step.
+    Returns W: faces.
+    Returns iterations: steps made.
     """
     units = problem.units
     samples = (

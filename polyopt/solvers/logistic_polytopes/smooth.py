@@ -238,16 +238,10 @@ def pulled(
 ) -> tuple[float, Array, Array]:
     """Σ c ln(1 + e^ξ), its slope in the scores (n, K), and c σ(ξ) (n,).
 
-    Parameters
-    ----------
-    S : ndarray of shape (n, K)
-        Scores, those of the `first` faces of the class -1 first.
-    c, plus : ndarray of shape (n,)
-        Weights, and whether a sample is of the class +1.
-    first : int
-        How many faces the class -1 has, a face at rest counted.
-    own, other : float
-        t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
+    S (n, K): scores, those of the `first` faces of the class -1 first.
+    c, plus (n,): weights, and whether a sample is of the class +1.
+    first: how many faces the class -1 has, a face at rest counted.
+    own, other: t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
     """
     n, K = S.shape
     R, pull = np.empty((n, K)), np.empty(n)
