@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from sklearn.svm import SVC
 
 from formulations import rmm, sigma_svm, svm
@@ -245,7 +244,7 @@ def test_beyond_the_budget_no_more_is_held_than_a_few_rows(monkeypatch, rng):
     assert peak < 0.5 * 8 * n * n  # a block of 512 rows of 4,000, its absolute values, and a little more
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (

@@ -15,7 +15,6 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from helpers.corrupted_claims import corrupted
 from helpers.reader_of_claims import believes, number
 from sklearn.preprocessing import StandardScaler
@@ -115,7 +114,6 @@ def test_every_family_is_proven(name, saved, capsys):
     assert bound >= max(certificate.dual_value, 0.0) - 1e-7 * max(1.0, abs(value))
 
 
-@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", LINEAR)
 def test_a_checker_written_from_the_page_alone_agrees(name, saved):
     claim, cells, _ = saved[name]
@@ -137,7 +135,6 @@ def test_a_checker_written_from_the_page_alone_agrees(name, saved):
     assert refused >= 25
 
 
-@pytest.mark.cases(9)
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_claim_that_says_a_little_more_is_refused(name, saved, tmp_path):
     claim, cells, _ = saved[name]
@@ -152,7 +149,6 @@ def test_a_claim_that_says_a_little_more_is_refused(name, saved, tmp_path):
         assert verdict(changed, cells) == 1, field
 
 
-@pytest.mark.cases(9)
 @pytest.mark.parametrize("name", MACHINES)
 def test_other_data_other_parameters_and_broken_multipliers_are_refused(name, saved, tmp_path):
     claim, cells, _ = saved[name]
@@ -287,7 +283,7 @@ def test_data_are_written_of_two_classes_as_the_machine_saw_them_alone(parts, sc
     assert not list(tmp_path.iterdir())
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "text",
     [
         "", "{", "[]", "null", '{"format": "polyopt claim"}', "[" * 100_000, '{"a":' * 50_000,
@@ -304,7 +300,7 @@ def test_a_hostile_file_ends_in_a_sentence(text, saved, tmp_path, capsys):
     assert said.splitlines()[-1].startswith("Refused: ")
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("place", "new"),
     [
         ("point", {"w": [[]], "b": [0]}), ("point", None), ("multipliers", {"rows": {}}),
@@ -334,7 +330,7 @@ def test_a_hostile_field_ends_in_a_sentence(place, new, saved, tmp_path, capsys)
     assert said.splitlines()[-1].startswith("Refused: ")
 
 
-@in_turn("name", ["absent", "empty", "words", "short.npy", "nan", "ragged"])
+@pytest.mark.parametrize("name", ["absent", "empty", "words", "short.npy", "nan", "ragged"])
 def test_hostile_data_end_in_a_sentence(name, saved, tmp_path, capsys):
     text = {"empty": "", "words": "a b c\nd e f\n", "short.npy": "\x93NUMPY", "nan": "1 1:nan\n-1 1:inf\n",
             "ragged": "1,2,a\n3,b\n"}  # fmt: skip
@@ -369,7 +365,9 @@ def test_exp_and_ln_are_enclosed():
                 assert 0 <= high - mpmath.log1p(mpmath.exp(sign * exact)) <= 6 * unit
 
 
-@in_turn("value", [0.0, 1.0, -3.0, 0.1, -1e-310, 5e-324, 1.7e308, Fraction(-22, 7), Fraction(5, 2**900)])
+@pytest.mark.parametrize(
+    "value", [0.0, 1.0, -3.0, 0.1, -1e-310, 5e-324, 1.7e308, Fraction(-22, 7), Fraction(5, 2**900)]
+)
 def test_a_numeral_is_the_number(value):
     assert checker.number(numeral(value)) == number(numeral(value)) == Fraction(value)
 

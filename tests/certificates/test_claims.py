@@ -6,7 +6,6 @@ import inspect
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, soft_rmm, spla1, svm
 from polyopt import certificates
@@ -23,7 +22,7 @@ def claim(p, d, residuals=(FINE,), **more):
     return conclude("a program", p, d, list(residuals), TOL, **more)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("p", "d", "residuals", "more", "expected"),
     [
         (1.0, 1.0 - TOL, [FINE], {}, Claim.OPTIMAL),  # on the tolerance
@@ -90,7 +89,7 @@ def test_notes_are_those_given_and_overflow_says_what_it_is():
     assert claim(-1.0, -2.0, stated=-1.0).claim is Claim.SOLVERS_WORD  # of a negative value too
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("p", "d", "expected"),
     [
         (2.0, 1.0, 0.5), (1.0, 2.0, 0.5), (-1.0, -2.0, 0.5), (1.0, -1.0, 2.0), (0.0, 0.0, 0.0),
@@ -119,7 +118,7 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
     assert claim(1.0, 1.0, []).worst is None
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("certify", "program", "shared"),
     [
         (certificates.certify_svm, svm.primal, "C"),

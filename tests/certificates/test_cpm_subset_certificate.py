@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations.samples import two_blobs
 from polyopt.certificates import Claim
@@ -46,7 +45,7 @@ def test_the_root_alone_proves_less_and_says_so(solved):
         assert 0 < found.dual_value < certify(solved).dual_value
 
 
-@in_turn("change", ["scaled", "bias", "other feature", "more features"])
+@pytest.mark.parametrize("change", ["scaled", "bias", "other feature", "more features"])
 def test_a_perturbed_face_is_not_optimal(solved, change):
     W = solved[3].copy()
     if change == "scaled":
@@ -85,7 +84,7 @@ def test_a_tree_that_leaves_faces_out_or_lies_is_not_believed(solved):
             certify(solved, trees=[wrong])
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"trees": []}, "one for each of the 1 faces"),

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations.l0_data import column_sizes
 from polyopt.certificates.expansion import balanced, loss, outputs, rates
@@ -53,7 +52,7 @@ def test_rates_are_off_by_the_roundings_of_their_sums_and_by_what_is_given():
     assert 3 * 2.0**-1074 <= underflow.rad[0] <= 1e-300
 
 
-@in_turn("shape", [(), (4,), (5, 4), (5, 1)])
+@pytest.mark.parametrize("shape", [(), (4,), (5, 4), (5, 1)])
 def test_outputs_hold_those_of_every_kernel_within_the_error_of_its_entries(shape):
     rng = np.random.default_rng(1)
     K, c = rng.normal(size=(5, 4)), np.array([0.5, 0.0, -2.0, 1.0])
@@ -94,7 +93,9 @@ def test_a_loss_of_zero_is_exact_and_one_that_may_be_more_is_not():
     assert some.rad <= 1e-14
 
 
-@in_turn("error", [0.0, 0.25, np.linspace(0.0, 1.0, 3), np.linspace(0.0, 1.0, 12).reshape(4, 3)])
+@pytest.mark.parametrize(
+    "error", [0.0, 0.25, np.linspace(0.0, 1.0, 3), np.linspace(0.0, 1.0, 12).reshape(4, 3)]
+)
 def test_sizes_of_columns_are_of_their_largest_entries_of_either_sign(error):
     K = np.array([[1.0, -1.0, 0.5], [2.0, -7.0, -3.0], [3.0, -2.0, 2.0], [-0.5, -0.1, 0.0]])
     sizes, errors = column_sizes(K, error)

@@ -32,7 +32,6 @@ MACHINES = {
 EACH = 10  # 800 for each machine, or 11,200 in all, were refused as well
 
 
-@pytest.mark.cases(7, "groups")
 @pytest.mark.parametrize("name", MACHINES)
 def test_no_false_claim_is_proven(name, tmp_path):
     rng = np.random.default_rng(7)

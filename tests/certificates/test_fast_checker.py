@@ -61,7 +61,6 @@ def test_the_numbers_are_the_same_to_the_last_bit(name, saved):
             assert module.main([str(path), str(saved / f"{name}.svm")]) == verdict
 
 
-@pytest.mark.cases(2, "[expansion]")
 @pytest.mark.parametrize("name", MACHINES)
 def test_what_both_say_of_corruptions_is_the_same(name, saved, capsys):
     draw, text, data = random.Random(name), (saved / f"{name}.json").read_text(), saved / f"{name}.svm"

@@ -9,7 +9,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -283,7 +282,7 @@ def test_all_forms_of_the_same_numbers_agree(data, svc, tmp_path):
 NAN = float("nan")
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is empty"), ("1,2,3,4\n1,2", "of several lengths"), ("a,b\n", "no table of numbers"),
@@ -307,7 +306,7 @@ def test_a_broken_archive_ends_in_a_sentence(content, data, tmp_path):
         certify_solution(tmp_path / "f", *data)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"w": "x"}, "w must"), ({"v": [1]}, "has a field 'v'"), ({"b": 1}, "neither w nor W"),

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from formulations.centred_kernel import CentredKernel
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
@@ -104,8 +103,8 @@ def test_columns_are_the_pulls_of_single_samples(form, D):
         np.testing.assert_allclose(column, geometry.pull(np.eye(N)[i]), atol=1e-10)
 
 
-@in_turn("D", [0.0, 0.05, 0.6, 1.0])
-@in_turn("form", FORMS)
+@pytest.mark.parametrize("D", [0.0, 0.05, 0.6, 1.0])
+@pytest.mark.parametrize("form", FORMS)
 def test_sizes_are_norms_or_little_more(form, D):
     """No sample is longer in the metric, and what bounds its length is no looser than it has to be."""
     geometry, rows, A = made(form, D)

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
@@ -21,7 +20,7 @@ from polyopt.certificates.rounding import Ball
 X, Y = two_blobs(n=30, seed=0)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("b", np.nan), ("b", np.inf), ("b", Y), ("b", 1j), ("w", np.zeros(3) + 1j), ("w", np.full(3, np.nan)),

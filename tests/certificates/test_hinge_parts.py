@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations import soft_rmm
 from formulations.families import Families, Family, hinge_families
@@ -184,7 +183,7 @@ def test_the_first_guess_is_half_the_cost_at_a_kink_and_all_or_nothing_away_from
     assert first == pytest.approx([2.0, 2.0, 1.5, 1.0, 0.5, 0.0, 0.0])
 
 
-@in_turn(("z", "nearest"), [
+@pytest.mark.parametrize(("z", "nearest"), [
     ([500.0, 0.0], [250.0, 250.0]), ([0.0, 500.0], [250.0, 250.0]), ([3.0, 1.0], [2.0, 2.0]),
     ([-5.0, 2.0], [0.0, 0.0]), ([3000.0, 0.0], [1000.0, 1000.0]),
 ])  # fmt: skip

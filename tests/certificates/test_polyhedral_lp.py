@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from formulations import pc_slp, polyceptron
 from formulations.samples import two_blobs
@@ -80,7 +79,7 @@ def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form
     )
 
 
-@in_turn("scale", [0.0, 0.2, 2.0, 10.0])
+@pytest.mark.parametrize("scale", [0.0, 0.2, 2.0, 10.0])
 def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
     """Σ M − R Σ|r| in rational numbers, of the multipliers as they are and balanced; or 0."""
     rng = np.random.default_rng(1)

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from formulations.polyhedral import cells
 from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
@@ -56,7 +55,7 @@ def hinges(X, y, W):
 # -- multipliers are feasible as real numbers ------------------------------------------------
 
 
-@in_turn("size", [1e-300, 1e-8, 1.0, 1e150])
+@pytest.mark.parametrize("size", [1e-300, 1e-8, 1.0, 1e150])
 def test_shared_caps_hold_exactly(size):
     rng = np.random.default_rng(0)
     caps = size * rng.random(200)
@@ -143,7 +142,7 @@ def rational_dual(data, a):
     return exact(a).sum() - (v**2).sum()
 
 
-@in_turn("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_dual_value_is_off_by_no_more_than_its_error(kind):
     data = samples(kind, 2)
     rng = np.random.default_rng(3)
@@ -329,8 +328,8 @@ WRONG = [
 ]
 
 
-@in_turn("name", GIVEN)
-@in_turn("wrong", WRONG)
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_no_number_of_its_kind_is_refused(name, wrong):
     import inspect
 

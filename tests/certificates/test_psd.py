@@ -7,7 +7,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from scipy.linalg import hadamard
 
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, as_gram, protocol, require_psd, spread_samples
@@ -107,7 +106,7 @@ def test_arrays_become_gram_matrices_and_gram_matrices_stay():
         as_gram(K[:, :2])
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"name": "gauss"}, "must be one of linear, poly, rbf, sigmoid or callable, not 'gauss'"),

@@ -6,7 +6,6 @@ import random
 from fractions import Fraction
 
 import pytest
-from helpers.cases import few
 
 from polyopt.certificates.claims.repair import feasible_multipliers, held_by_groups, shares_of
 from polyopt.certificates.claims.statement import numeral
@@ -110,7 +109,7 @@ def drawn_multipliers(draw, program, W):
 
 
 # With these a wrong sign or factor of every part of the bound is found; 1600 programs more passed.
-@pytest.mark.parametrize("seed", [0, *few([135], [1, 102, 103, 135])])
+@pytest.mark.parametrize("seed", [0, *[1, 102, 103, 135]])
 def test_no_bound_is_above_any_value(seed):
     draw, compared = random.Random(seed), 0
     for _ in range(40):

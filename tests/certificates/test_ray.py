@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations.families import hinge_families
 from polyopt.certificates.ray import to_feasible
@@ -22,7 +21,7 @@ def factors(outputs, costs, B=np.inf, rad=0.0):
     return to_feasible(program, Ball(f, np.full(len(f), rad)))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("outputs", "costs", "B", "scale"),
     [
         ([0.5, 3.0], [HARD, SOFT], np.inf, 2.0),  # a hard margin is short: up
@@ -57,7 +56,7 @@ def test_what_is_certain_and_what_may_be_enough():
     assert scale * (3.0 + 1e-3) <= 0.7
 
 
-@in_turn("output", [0.3, 1.7, 2.9, 7.1])
+@pytest.mark.parametrize("output", [0.3, 1.7, 2.9, 7.1])
 def test_rounding_takes_nothing_from_either_factor(output):
     """The first is on the safe side of the quotient of its numbers, the second on the other, and near it."""
     for rad in (0.0, 1e-3, 0.1):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from scipy.special import expit
 
 from formulations import cpm, one_norm, spla1
@@ -166,7 +165,7 @@ def test_a_face_that_multipliers_cancel_on_may_be_off_by_what_these_are_rounded_
     assert off.value == pytest.approx(2e-12 if margin == "total" else 0.0)
 
 
-@in_turn(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1.0), (2, 1e-3), (2, 0.0)])
+@pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1.0), (2, 1e-3), (2, 0.0)])
 def test_of_the_one_norm_machine(seed, size):
     X, y, C, _, _, rng = point(seed)
     A = np.tanh(X @ X.T)
@@ -194,7 +193,7 @@ def test_of_the_one_norm_machine(seed, size):
     )
 
 
-@in_turn(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1e-3), (2, 0.0)])
+@pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1e-3), (2, 0.0)])
 def test_of_the_l0_machine(seed, size):
     """Of multipliers within a pattern: beside the largest weight, and products beside the value over C."""
     X, y, weights, _, _, rng = point(seed)
@@ -347,7 +346,7 @@ def test_of_several_parts_the_worst_is_told_and_of_equals_the_first():
     assert (alone.primal_value, alone.dual_value, alone.tol) == (one.primal_value, one.dual_value, one.tol)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("shape", "rows", "columns", "fits"),
     [
         ((2, 3), 2, 3, True), ((2, 3), None, 3, True), ((2, 3), 2, None, True), ((1, 1), None, None, True),

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +36,7 @@ def holds(ball, truth):
     )
 
 
-@settings(max_examples=few(15, 60), deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=12))
 def test_sums_products_and_inner_products_hold_the_rational_ones(pairs):
     a, b = (np.array(side) for side in zip(*pairs, strict=True))
@@ -243,7 +242,7 @@ def test_the_largest_bound_is_the_search_s_only_where_it_is_more_than_the_others
     assert largest_bound([Ball(-1.0)], -0.5)[1] is False
 
 
-@in_turn("k", [1, 1000, 2**40, 2**49])
+@pytest.mark.parametrize("k", [1, 1000, 2**40, 2**49])
 def test_gamma_is_what_k_roundings_in_a_row_may_add_up_to(k):
     """(1 + u)^k − 1 and 1 − (1 − u)^k are at most k u / (1 − k u), and no less by far while k u is small."""
     u = Fraction(UNIT)

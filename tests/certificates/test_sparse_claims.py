@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
@@ -76,7 +75,7 @@ def holds(ball, true):
     )
 
 
-@in_turn("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_multipliers_are_balanced_over_the_reals_and_the_cut_knows_it(seed):
     K, y, C, weights, rng = problem(seed)
     u = rng.normal(size=len(y)) * 10.0 ** rng.uniform(-3, 3, len(y))
@@ -102,7 +101,6 @@ def test_multipliers_are_balanced_over_the_reals_and_the_cut_knows_it(seed):
     assert Fraction(score_bound(data, u)) <= bound
 
 
-@pytest.mark.cases(4)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_nodes_bound_is_one_over_the_reals(seed):
     K, y, C, weights, _ = problem(seed, spread=1.0)
@@ -149,7 +147,7 @@ def test_the_trees_bound_and_point_are_those_of_all_patterns(seed):
     assert Fraction(proof.primal_value) >= value
 
 
-@in_turn("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_both_values_of_a_certificate_lie_on_the_safe_side(seed):
     K, y, C, weights, rng = problem(seed)
     alpha, b = C * rng.uniform(0.0, 1.0, len(y)) * (rng.random(len(y)) < 0.6), float(rng.normal())

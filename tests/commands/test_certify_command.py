@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from sklearn.svm import SVC
 from typer.testing import CliRunner
 
@@ -64,7 +63,7 @@ def test_a_claim_about_another_packages_solution_is_written_and_checked(table, w
     assert checker.main([str(out), str(tmp_path / "claim.svm")]) == 0
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ("", "MODEL and DATA, or --coefficients"), ("--coefficients W", "MODEL and DATA, or --coefficients"),

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from helpers.cases import in_turn
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
@@ -154,7 +153,7 @@ def test_a_time_limit_keeps_the_point(table):
 # -- show and verify ------------------------------------------------------------------------------
 
 
-@in_turn("name", families())
+@pytest.mark.parametrize("name", families())
 def test_show_a_family_prints_its_mathematics(name):
     text = run("show", name.replace("_", "-")).output
     for heading in ("Problem", "Primal", "Dual", "Multipliers", "Reference"):
@@ -244,7 +243,7 @@ def test_the_catalogue_loses_nothing_in_a_narrow_terminal():
         assert entry.equation in words
 
 
-@in_turn("form", ["csv", "json", "markdown", "html"])
+@pytest.mark.parametrize("form", ["csv", "json", "markdown", "html"])
 def test_the_catalogue_in_every_format(form):
     done = run("catalogue", "l0", "--format", form)
     assert done.exit_code == 0
@@ -412,7 +411,6 @@ def test_duals_of_prices_name_the_feature(table):
     assert "what the price λ holds against the weight" in " ".join(shown.stdout.split())
 
 
-@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "solver"),
     [("ce-svm-rbf", "fast"), ("one-norm-svm", "fast"), ("rmm", "exact"), ("plume", "fast"), ("cpm", "exact")],
@@ -692,7 +690,6 @@ def refused(done, message):
     assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
-@pytest.mark.cases(None, "duals-one class")
 @pytest.mark.parametrize("kind", BROKEN_FILES)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_broken_file_is_named_with_its_line(command, kind, tmp_path):
@@ -718,7 +715,7 @@ def test_unknown_data_lists_what_is_known(command):
     )
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--C", "0"), r"C must be positive and finite, not 0\.0"),
@@ -745,13 +742,13 @@ def test_unknown_data_lists_what_is_known(command):
         (("--seed", "-1"), r"'--seed'.*0"),
     ],
 )
-@in_turn("command", ["duals", "fit"])
+@pytest.mark.parametrize("command", ["duals", "fit"])
 def test_bad_settings_are_named(command, options, message, table):
     start = ("fit", table) if command == "fit" else ("duals", "--data", table)
     refused(run(*start, *options), message)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--methods", "svm,tree"), r"method 'tree' is not known.*Known: svm"),
@@ -836,7 +833,7 @@ def test_help_is_quick_and_imports_nothing_heavy():
     assert out.strip() == "[]"
 
 
-@in_turn("command", ["compare", "catalogue", "show", "verify", "duals", "fit", "predict"])
+@pytest.mark.parametrize("command", ["compare", "catalogue", "show", "verify", "duals", "fit", "predict"])
 def test_every_command_explains_itself(command):
     assert command in run("--help").output
     done = run(command, "--help")

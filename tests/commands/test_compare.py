@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.cases import in_turn
 from rich.console import Console
 
 from formulations.program import Status
@@ -339,7 +338,7 @@ def labelled(y):
     return Dataset("odd", np.arange(2.0 * len(y)).reshape(-1, 2), np.asarray(y), target_names=("0",))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"data": with_value(np.nan)}, r"blobs.*NaN.*row 3, column 1"),
@@ -364,7 +363,7 @@ def test_bad_input_is_refused_before_any_fit(arguments, message):
 # -- the registry --------------------------------------------------------------------------------
 
 
-@in_turn("name", METHODS)
+@pytest.mark.parametrize("name", METHODS)
 def test_the_programs_of_a_method_exist(name):
     primal, dual = (find_programs(program)[0] for program in METHODS[name].programs)
     assert (primal.sense, dual.sense) == ("minimise", "maximise")
@@ -384,7 +383,7 @@ def test_an_unknown_program_is_named(name, message):
         find_programs(name)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("value", "text"),
     [(44.478473123, "44.478473"), (31.22594, "31.225940"), (1e-12, "1.0000000e-12"), (np.nan, "–")],
 )

@@ -8,7 +8,6 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from rich.console import Console
 
 from formulations import l0_data, polyhedral, rmm, svm
@@ -171,7 +170,7 @@ def test_one_loss_for_both_programs_of_the_polytope_machine_is_caught(monkeypatc
 # -- how a check is decided -----------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("relation", "computed", "expected", "difference", "pair"),
     [
         ("=", [1.0, 4.4], [1.0, 4.0], 0.1, (4.4, 4.0)),

@@ -62,7 +62,6 @@ def points(axes):
     return [line for line in axes.lines if line.get_marker() in MARKERS]
 
 
-@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_machine_has_its_multipliers_drawn(name):
     machine, wanted = MACHINES[name]

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer.main
-from helpers.cases import in_turn
 from typer.testing import CliRunner
 
 from polyopt.cli import app
@@ -224,7 +223,7 @@ def completed(line):
     return done.output.split()
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("line", "some"),
     [
         ("polyopt co", ["compare"]),
@@ -296,7 +295,7 @@ def test_the_statuses_are_documented():
 # -- settings that are refused ----------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("fit DATA --method svm --set facs=2", "--set: svm has no setting 'facs'; it has C, kernel"),

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.commands import run, worked
 
 from polyopt.models import load_model
@@ -91,7 +90,7 @@ def test_the_model_is_explained_and_drawn_on_a_page(shop, tmp_path):
     assert "Features by their share" in worked("explain", model, data)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (("--row", 80), "--row 80: the data have 80 rows, counted from 0"),

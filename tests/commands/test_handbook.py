@@ -311,7 +311,6 @@ def test_the_search_works_in_a_file(browser, folder):
     assert wanted in browser.value(found)
 
 
-@pytest.mark.cases(0)
 @pytest.mark.slow
 def test_the_whole_site_is_whole(browser, tmp_path):
     pytest.importorskip("sphinx")

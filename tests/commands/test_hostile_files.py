@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.commands import run, worked
 
 from polyopt.cli.data import Form, load_data
@@ -200,7 +199,7 @@ def test_labels_are_kept_as_the_text_they_are(tmp_path, labels, expected):
     assert set(out.read_text().split("\n")) <= {str(label) for label in y.tolist()} | {""}
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("labels", "expected"),
     [
         (["1", "+1", "1.0", "-1"], [1, 1, 1, -1]),
@@ -279,7 +278,7 @@ def test_rules_name_the_indicators(tmp_path):
     assert "colour_red" in worked("rules", model)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--categorical", "hue"), r"categorical='hue' is not a feature column of .*; it has size, colour"),
@@ -482,7 +481,6 @@ def nasty(path, labels, header=("[b]x[/b]", "<i>y</i>")):
     return path
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("labels", "shown"),
     [

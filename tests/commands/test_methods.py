@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.cases import in_turn
 from helpers.commands import run, small_table, worked
 
 import formulations
@@ -54,7 +53,7 @@ def test_verify_goes_over_the_programs_of_every_method():
         assert set(method.families) <= {entry.family for entry in entries(method.families)}
 
 
-@in_turn("name", BUILT_IN)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_what_an_entry_names_is_there(name):
     method = METHODS[name]
     cls = method.estimator_class
@@ -158,12 +157,12 @@ def namings(source):
             yield node.id
 
 
-@in_turn("path", OVER_METHODS)
+@pytest.mark.parametrize("path", OVER_METHODS)
 def test_no_module_outside_the_entries_names_a_method(path):
     assert list(namings(path.read_text(encoding="utf-8"))) == []
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "line",
     [
         'usual = ["cpm"]',
@@ -198,7 +197,7 @@ def test_the_list_for_type_checkers_is_of_public_names():
 # -- what an entry may hold ---------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"name": "My method"}, "a method's name must be small letters, digits and hyphens, not 'My method'"),
@@ -232,7 +231,7 @@ def test_a_size_that_is_not_kept_is_not_counted():
     assert isinstance(BUILT_IN["svm"], Method)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ("C", r"--set takes NAME=VALUE, not 'C'"),

@@ -7,7 +7,6 @@ import threading
 import warnings
 
 import pytest
-from helpers.cases import in_turn
 from helpers.commands import run, small_table, worked
 
 from polyopt.datasets import read_csv
@@ -90,7 +89,7 @@ def test_labels_that_may_be_meant_as_one_are_told_and_stay_two(tmp_path, labels)
     assert (done.exit_code, done.stderr.count("are two classes")) == (0, 1)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "labels",
     [("a", "b"), ("1", "2"), ("1", "-1"), ("+1", "-1"), ("1.5", "1.25"),
      ("9007199254740992.0", "9007199254740993.0"),
@@ -109,7 +108,7 @@ def test_a_column_of_measurements_as_label_is_told_before_its_pairs_are_fitted(t
     assert "3 seconds. Is column 'y' that of the labels (--target)? --large goes on" in told
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("t.csv", b"# made by x\na,b,y\n1,2,a\n", "seems to be a comment, which is not read: remove it"),

@@ -6,7 +6,6 @@ import re
 
 import pytest
 from helpers.browser import find_browser
-from helpers.cases import in_turn
 
 from formulations.catalogue import catalogue
 from formulations.samples import two_blobs
@@ -95,7 +94,7 @@ def test_a_name_that_is_a_script_is_shown_and_not_run(browser, folder):
     assert any(text.startswith("\u2060_<script>") for text in legend), "a class's name is left out"
 
 
-@in_turn("name", PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_on_paper_nothing_is_cut_and_nothing_is_closed(browser, folder, name):
     path = folder / f"{name}.html"
     across = "size: landscape" in path.read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.image import AxesImage
@@ -238,7 +237,6 @@ def test_a_fitted_machine_brings_its_classes_with_it(outer):
         assert all(t == f"face {k}, answers for {counts[k]}" for t in texts if t.startswith(f"face {k},"))
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize(("count", "n_faces"), [(2, 9), (3, 60), (4, 9)])
 def test_no_words_overlap(count, n_faces):
     rng = np.random.default_rng(1)
@@ -271,7 +269,7 @@ def test_no_words_overlap(count, n_faces):
     assert not clashes
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"X": np.ones((4, 2))}, r"X must be of shape \(n, 3\)"),

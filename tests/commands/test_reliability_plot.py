@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from sklearn.metrics import brier_score_loss, log_loss
 
 from polyopt.plots import reliability
@@ -42,7 +41,7 @@ def test_of_more_classes_it_is_the_one_predicted():
     assert (said, share) == (pytest.approx([0.675]), pytest.approx([0.5]))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("y", "p", "classes", "bins", "sentence"),
     [
         ([], np.empty((0, 2)), [0, 1], 5, r"probabilities must be \(n, 2\)"),

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.cases import in_turn
 from matplotlib.colors import to_hex
 
 import polyopt.report.pictures as pictures_module
@@ -176,7 +175,7 @@ def test_text_from_outside_is_shown_and_does_nothing(comparison, tmp_path):
     assert r"$\x" in page.text, "the class whose name would be a broken formula"
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("text", "seen"),
     [("\x00\x1b\x9b", r"\x00\x1b\x9b"), ("a\nb\tc", r"a\nb\tc"),
      ("\u2067x\u2069\u200f", r"\u2067x\u2069\u200f"),

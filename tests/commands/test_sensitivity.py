@@ -275,7 +275,6 @@ def test_finite_differences_agree(name, data):
         assert found["derivative"] == pytest.approx(by_differences(machine, at, parameter), rel=AGREES)
 
 
-@pytest.mark.cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sonar", "wdbc", "bupa"])
 def test_finite_differences_agree_on_whole_data_sets(name):
@@ -328,7 +327,6 @@ def spoilt(machine, name):
     return bad
 
 
-@pytest.mark.cases(7)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("name", "parameter", "vector"),

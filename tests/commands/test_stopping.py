@@ -180,7 +180,6 @@ main()
 """
 
 
-@pytest.mark.cases(1)
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_real_signal_ends_a_fit_of_many_pairs(number, tmp_path, out):

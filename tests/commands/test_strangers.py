@@ -12,7 +12,6 @@ import threading
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.commands import run, small_table, worked
 
 from polyopt.cli import _say_all, main
@@ -64,20 +63,20 @@ def test_a_first_row_of_texts_whose_label_comes_again_is_not_taken_for_a_header(
     assert load_data(str(named)).y.tolist() == ["y", "n"]
 
 
-@in_turn("gap", ["N/A", "#N/A", "<NA>", "null", "NULL", "n/a"])
+@pytest.mark.parametrize("gap", ["N/A", "#N/A", "<NA>", "null", "NULL", "n/a"])
 def test_gaps_in_the_words_of_other_programs(tmp_path, gap):
     path = write(tmp_path / "t.csv", ["a", "b", "y"], [gap, 1, 0], [2, 3, 1], [4, 5, 0])
     assert np.isnan(load_data(str(path), form=Form(impute="median")).X[0, 0])
     assert "missing values in 1 row (line 2)" in refused("fit", path, *FAST)
 
 
-@in_turn("cell", ["-", "none", "missing", r"\N"])
+@pytest.mark.parametrize("cell", ["-", "none", "missing", r"\N"])
 def test_other_words_for_a_gap_are_told_how_it_is_written(tmp_path, cell):
     path = write(tmp_path / "t.csv", ["a", "b", "y"], [1, cell, 0], [2, 3, 1], [4, 5, 0])
     assert "a missing value is an empty cell, NA, N/A" in refused("fit", path, "--impute", "median", *FAST)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         ("a,b,y\n1,2,é\n".encode("utf-16"), "is not UTF-8 text but UTF-16; save it as UTF-8"),
@@ -133,7 +132,7 @@ def test_broken_svmlight_lines_are_known_for_what_they_are(tmp_path, line):
     assert "line 1: query ids" in (told := refused("fit", path, *FAST)) or "indices start at 1" in told
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("option", "value"),
     [("--target", "0"), ("--separator", "tab"), ("--decimal", ","), ("--impute", "median")],
 )

@@ -20,7 +20,6 @@ SCIP = "SCIP" in cp.installed_solvers()
 
 
 # At seed 0 every family demonstrates itself (tests/whole/test_docstrings.py).
-@pytest.mark.cases(0, "[svm]", "[cpm]", "[rmm]", "[rmm_bounded]", "[plume]", "[cpm_integer]", "[l0]")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_program_is_proven(name):
     checks = verify(1, (name,))
@@ -108,7 +107,6 @@ def test_an_integer_program_is_not_held_to_what_is_not_installed(monkeypatch):
     assert falls_short(checks) == []
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["sigma", "b"])
 def test_an_integer_program_with_a_wrong_point_falls_short(monkeypatch, name):
     (program,) = family("l0").singles(0)

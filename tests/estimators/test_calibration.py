@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.cases import in_turn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_classification
@@ -56,7 +55,7 @@ def test_the_curve_is_scikit_learn_s_and_nothing_else_changes(name, how, data):
     assert np.array_equal(machine.predict(T), plain.predict(T))
 
 
-@in_turn("how", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
 def test_more_classes_are_coupled(how):
     X, y = load_iris(return_X_y=True)
     machine = clone(ONE_FACE).set_params(calibration=how).fit(X, y)
@@ -121,7 +120,9 @@ def test_a_class_of_one_sample_has_no_probabilities(data):
 # -- time, Ctrl-C, searches --------------------------------------------------------------------------
 
 
-@in_turn("machine", [ONE_FACE, MACHINES["cpm"], MACHINES["cpm-sides"], SPLA1(1, random_state=0)])
+@pytest.mark.parametrize(
+    "machine", [ONE_FACE, MACHINES["cpm"], MACHINES["cpm-sides"], SPLA1(1, random_state=0)]
+)
 def test_a_fit_that_is_stopped_in_a_fold_keeps_the_machine_and_says_so(machine, data):
     X, y = data
     plain = clone(machine).fit(X, y)

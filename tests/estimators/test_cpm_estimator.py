@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from helpers.cpm import LOSSES, clusters
 from hypothesis import given
@@ -63,7 +62,6 @@ def test_the_solver_that_auto_picked_is_named():
     assert CPM(random_state=0).fit(X, y).solver_ == "sgd"
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "settings", [{"solver": "exact"}, {"solver": "exact", "loss": "max"}, {"solver": "sgd"}]
 )
@@ -237,7 +235,7 @@ def test_a_limit_is_told(ticking):
     assert machine.score(X, y) > 0.8
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"n_faces": 0}, "n_faces must be an integer of at least 1, not 0"),
@@ -289,7 +287,7 @@ def degenerate(draw):
     )
 
 
-@tried(max_examples=few(5, 15))
+@tried(max_examples=5)
 @given(degenerate(), st.sampled_from([1e-3, 1.0, 1e3]), st.sampled_from(LOSSES), st.integers(1, 4))
 def test_degenerate_data_are_solved_or_said_not_to_be(data, C, loss, K):
     X, y = data
@@ -305,7 +303,7 @@ def test_degenerate_data_are_solved_or_said_not_to_be(data, C, loss, K):
     assert certificate.primal_value <= machine.C * K * len(y) * (1 + 1e-6)  # as good as W = 0
 
 
-@tried(max_examples=few(5, 12))
+@tried(max_examples=5)
 @given(degenerate(), st.sampled_from([1e-3, 1.0, 1e3]), st.integers(1, 4))
 def test_sgd_survives_degenerate_data(data, C, K):
     X, y = data

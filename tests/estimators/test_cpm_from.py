@@ -6,7 +6,6 @@ from copy import copy
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations import cpm
 from formulations.samples import two_blobs
@@ -69,7 +68,7 @@ def test_samples_without_weight_need_no_face_and_a_face_may_answer_for_none():
     assert found.certificate().primal_value == pytest.approx(exact.objective, rel=1e-8)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("settings", "given", "words"),
     [
         ({}, np.full(40, 3), "assignment must have a face from 0 to 2"),

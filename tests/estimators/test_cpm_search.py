@@ -52,7 +52,6 @@ def test_the_cost_comes_first_and_the_floor_at_that_cost():
     assert MACHINE.C == 1.0
 
 
-@pytest.mark.processes
 def test_jobs_make_no_difference_and_candidates_may_be_given():
     X, y = digits()
     X, y = X[:400], y[:400]

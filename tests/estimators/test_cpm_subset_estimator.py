@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from sklearn.utils import estimator_checks
 
 from polyopt import Claim, ConvexPolytopeMachine
@@ -19,7 +18,7 @@ CPM = ConvexPolytopeMachine
 def data():
     """A strip in two of five features: two faces of one feature each are enough."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 5)).astype(few(np.float64, np.float32))
+    X = rng.normal(size=(150, 5)).astype(np.float32)
     return X, np.where(np.abs(X[:, 1]) > 0.8, "out", "in")
 
 
@@ -90,7 +89,7 @@ def test_scikit_learns_conventions_hold(check):
     check("ConvexPolytopeMachine", CPM(2, max_features=1, n_init=1))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"solver": "sgd"}, "max_features=2 needs solver='exact' or 'dual', not 'sgd'"),

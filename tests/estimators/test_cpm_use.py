@@ -9,7 +9,6 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from helpers.cpm import clusters
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +42,6 @@ def wbc():
 # -- two sides -----------------------------------------------------------------------------
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("solver", ["exact", "sgd"])
 def test_two_sides_are_the_two_machines_with_one(solver):
     X, y, _ = clusters(60, 3, 0, widen=1.4)
@@ -68,7 +66,6 @@ def test_two_sides_do_not_depend_on_the_names_of_the_classes():
     assert one.decision_function(X) == pytest.approx(-other.decision_function(X), abs=1e-9)
 
 
-@pytest.mark.processes
 def test_jobs_make_no_difference():
     X, y, _ = clusters(60, 3, 0, widen=1.4)
     machine = CPM(3, double_sided=True, random_state=0, solver="sgd", max_iter=20)
@@ -187,7 +184,7 @@ def test_a_fit_begins_anew_after_a_stream_and_a_stream_after_a_fit():
     assert (machine.partial_fit(X, y).W_ == first).all()
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("settings", "arguments", "sentence"),
     [
         ({"solver": "exact"}, {}, "partial_fit is Algorithm 1"),
@@ -249,7 +246,6 @@ def test_the_bound_of_theorem_1_is_above_the_error():
     assert bound.total > 0.0
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", ["one side", "two sides", "three classes"])
 def test_model_files_come_back_exactly(kind, tmp_path):
     X, y = load_iris(return_X_y=True)
@@ -279,7 +275,6 @@ def test_model_files_come_back_exactly(kind, tmp_path):
 # -- every solver, one objective -----------------------------------------------------------
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_every_solver_minimises_one_objective(seed):
     X, y, _ = clusters(40, 3, seed, widen=1.4)
@@ -319,7 +314,6 @@ def test_the_worst_margin_is_wider_and_the_total_no_better():
     assert certificate.primal_value == pytest.approx(paid["worst"] + norms["worst"].max(), rel=1e-6)
 
 
-@pytest.mark.cases(0)
 def test_bytes_go_to_every_solver():
     X, y = load_digits(return_X_y=True)
     kept = np.isin(y, (3, 8))

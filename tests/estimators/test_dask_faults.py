@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 import pytest
-from helpers.cases import few
 from helpers.dask_cluster import (
     CHUNK,
     bits,
@@ -51,7 +50,7 @@ def test_killed_workers_cost_no_bit(client, data, monkeypatch):
     from polyopt.dask.crew import Workers
 
     X, y, weights = data
-    phases = few([(None, 9)], [("facts", 2), (None, 9), ("prove", 1)])
+    phases = [("facts", 2), (None, 9), ("prove", 1)]
     wanted = bits(large.SVM(max_iter=5).fit(large.Arrays(X, y, weights, rows=CHUNK)))
     killed = killing(client, monkeypatch, Workers, lambda crew, numbers, ask: ask and ask.name, phases)
     begun = time.monotonic()
@@ -66,14 +65,13 @@ def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
     from polyopt.dask.crew import Workers
 
     X, y, weights = data
-    phases = few([("prove", 3)], [(None, 9), ("prove", 3), ("weigh", 1)])
+    phases = [(None, 9), ("prove", 3), ("weigh", 1)]
     wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
     killed = killing(client, monkeypatch, Workers, lambda crew, numbers, ask: ask and ask.name, phases)
     assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("way", ["gathered", "climbed"])
 def test_killed_workers_cost_the_ascent_of_a_polytope_no_bit(way, client, data, monkeypatch):
     """In a walk of every kind: the assignment, a sweep, a scan, a climb, and both reductions of the proof."""
@@ -90,7 +88,7 @@ def test_killed_workers_cost_the_ascent_of_a_polytope_no_bit(way, client, data, 
 
     wanted = bits_of_faces(fitted(large))
     others = [("assigned", 1), ("swept", 2), ("scanned", 2), ("released", 1), ("pulled", 1), ("weighed", 1)]
-    phases = few([(way, 2)], [(way, 2), *others])
+    phases = [(way, 2), *others]
     killed = killing(client, monkeypatch, walks, lambda own, parts, step, *rest: step.__name__, phases)
     assert bits_of_faces(fitted(polyopt.dask)) == wanted
     assert len(killed) == len(phases)
@@ -215,7 +213,7 @@ def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(cl
     source = large.Arrays(*data, rows=20)
     wanted = rounds(Here(source), source.count)
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
-    phases = few([("_visit", 5)], [("_survey", 3), ("_draw", 2), ("_losses", 10), ("_visit", 5)])
+    phases = [("_survey", 3), ("_draw", 2), ("_losses", 10), ("_visit", 5)]
     killed = killing(client, monkeypatch, walks, lambda own, parts, step, *rest: step.__name__, phases)
     team = Team(client, parts_of(client, dX, dy, dw))
     assert rounds(team, len(team.parts)) == wanted

@@ -10,7 +10,6 @@ from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar
 
 import pytest
-from helpers.cases import in_turn
 from sklearn.base import BaseEstimator, clone
 
 import polyopt
@@ -30,7 +29,7 @@ def entries(cls: type, heading: str) -> list[str]:
     return re.findall(r"^\S.*$", section, re.M)
 
 
-@in_turn("cls", CLASSIFIERS)
+@pytest.mark.parametrize("cls", CLASSIFIERS)
 def test_the_help_has_every_parameter_once_in_order_and_with_its_default(cls):
     described = [line.split(" : ") for line in entries(cls, "Parameters")]
     parameters = inspect.signature(cls).parameters
@@ -43,7 +42,7 @@ def test_the_help_has_every_parameter_once_in_order_and_with_its_default(cls):
             assert ast.literal_eval(kind.split("default=")[1]) == default, name
 
 
-@in_turn("cls", CLASSIFIERS)
+@pytest.mark.parametrize("cls", CLASSIFIERS)
 def test_the_help_has_an_attribute_once(cls):
     names = [name for line in entries(cls, "Attributes") for name in line.split(" : ")[0].split(", ")]
     assert len(names) == len(set(names))

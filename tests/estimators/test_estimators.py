@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,7 +73,7 @@ def test_the_solver_that_auto_picked_is_named(rng):
     assert wide.certificate().claim is Claim.OPTIMAL  # solved in its samples
 
 
-@in_turn("kernel", ["linear", "rbf", "poly", "sigmoid"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
 def test_the_svm_is_libsvm_s(kernel, blobs):
     X, y = blobs
     X = X / 5
@@ -209,7 +208,6 @@ def test_the_multipliers_of_pairs_carry_the_labels_of_the_data(machine):
     assert (frame["label"] == names[::3][frame["sample"]]).all()
 
 
-@pytest.mark.processes
 def test_pairs_in_parallel_are_the_pairs_in_turn():
     X, y = load_iris(return_X_y=True)
     weights = np.linspace(0.5, 2.0, 150)
@@ -332,8 +330,8 @@ ENDLESS = GOOD_X.copy()
 ENDLESS[3, 1] = np.inf
 
 
-@in_turn("machine", MACHINES)
-@in_turn(
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
     ("data", "message"),
     [
         ((SPOILT, GOOD_Y), "contains NaN"),
@@ -355,7 +353,7 @@ def test_bad_data_are_refused_in_words(machine, data, message):
         machine().fit(*data)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("machine", "name", "value"),
     [(m, *case) for m in MACHINES for case in [
         ("C", 0), ("C", -1.0), ("C", np.nan), ("C", np.inf), ("C", "1"), ("kernel", "wave"),
@@ -395,7 +393,6 @@ def test_prediction_asks_for_the_same_features_and_a_fit(blobs):
         SVM().predict(X)
 
 
-@pytest.mark.cases(None, "1000000000000.0-machine0")
 @pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
 def test_extreme_scales_give_a_right_answer_or_say_so(machine, scale):
@@ -518,7 +515,7 @@ def test_an_end_is_checked_where_the_rounding_of_an_output_costs_as_much_as_the_
     assert len(gaps) == (C > 1.0)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("labels", "given"),
     [
         (["1", "2"], {"1": 3.0, "2": 0.5}),
@@ -535,7 +532,7 @@ def test_class_weights_are_those_of_the_labels_as_they_are(labels, given):
     assert weighted.decision_function(X) == pytest.approx(plain.decision_function(X))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({1: 2.0, "x": 1.0}, r"has the labels \[1, 'x'\], and none for \['1'\] of \['1', 'x'\]"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from helpers.cases import in_turn
 
 from formulations import program as program_module
 from formulations.samples import two_blobs
@@ -40,7 +39,6 @@ MACHINES = {
 CASES = [(name, solver) for name, (_, others, _) in MACHINES.items() for solver in ("exact", "auto", *others)]
 
 
-@pytest.mark.cases(22)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("name", "solver"), CASES)
 def test_exact_and_no_other_solver_is_the_explicit_program(name, solver, monkeypatch):
@@ -64,7 +62,7 @@ def test_exact_and_no_other_solver_is_the_explicit_program(name, solver, monkeyp
     assert set(asked) == ({family} if solver_ == "exact" else set())
 
 
-@in_turn("name", MACHINES)
+@pytest.mark.parametrize("name", MACHINES)
 def test_every_solver_of_a_machine_is_looked_at(name):
     machine, others, _ = MACHINES[name]
     with pytest.raises(ValueError, match="'solver' parameter") as refused:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from polyopt import PLUME, SPLA1, ConvexPolytopeMachine
 from polyopt.certificates import Claim
@@ -101,7 +100,7 @@ def test_alone_is_what_changes_the_label(machines):
     assert tried
 
 
-@in_turn("name", EVERY)
+@pytest.mark.parametrize("name", EVERY)
 def test_counts_are_those_of_the_model_without_the_face(machines, name):
     X, y, found = machines
     e = found[name].explain_model()

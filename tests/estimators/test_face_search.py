@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import cross_val_score
@@ -55,8 +54,8 @@ class Known(ClassifierMixin, BaseEstimator):
         return np.where(turned, self.classes_[0] + self.classes_[1] - labels, labels)
 
 
-@in_turn(
-    "right,tried,chosen",
+@pytest.mark.parametrize(
+    ("right", "tried", "chosen"),
     [
         ({1: 5, 2: 5, 3: 8, 4: 9, 6: 9, 8: 9}, [1, 2, 3, 4, 6, 8], 4),  # one that is no better is waited for
         ({1: 7, 2: 7, 3: 6}, [1, 2, 3], 1),  # two in a row end it, however good what would come
@@ -71,7 +70,6 @@ def test_faces_grow_until_two_numbers_in_a_row_do_not_pay(right, tried, chosen):
     assert search.n_faces_ == chosen == search.best_estimator_.n_faces
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "machine",
     [
@@ -102,7 +100,7 @@ def test_a_face_counts_if_it_bounds_and_cuts(triangle):
     assert (needed_faces(machine) == before).all()
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"n_faces": ()}, "n_faces must name"),

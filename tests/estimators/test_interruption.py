@@ -77,7 +77,6 @@ def stopped_after(monkeypatch):
     return stop_after
 
 
-@pytest.mark.cases(9, "SigmaSVM", "worst", "CrossEntropySVM")
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_a_stopped_clock_leaves_a_point_at_once(machine):
     X, y = three()
@@ -139,7 +138,6 @@ def test_pairs_after_the_whole_limit_make_no_rounds():
     assert [(one.status, one.iterations) for one in model.solution_] == [(Status.TIME_LIMIT, 0)] * 3
 
 
-@pytest.mark.processes
 def test_workers_in_other_processes_know_a_clock_that_is_stopped():
     X, y = three()
     with running(Clock()) as clock:
@@ -232,7 +230,6 @@ def test_what_was_done_is_dealt_out_before_the_interruption():
     assert seen == [0, 1, 2, 2, 3]  # what was left out is called with the clock stopped
 
 
-@pytest.mark.cases(9)
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, capsys):
     from polyopt.solvers import progress

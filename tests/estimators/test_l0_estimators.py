@@ -12,7 +12,6 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from joblib import parallel_config
 from sklearn.base import clone
@@ -96,7 +95,6 @@ def test_a_second_fit_knows_nothing_of_the_first():
     assert (machine.decision_function(X) == fresh.decision_function(X)).all()
 
 
-@pytest.mark.processes
 def test_the_same_seed_is_the_same_model_on_one_worker_and_on_two():
     X, y = blobs(40)
     one, two = (quick(C=3.0, n_init=2, n_jobs=jobs).fit(X, y) for jobs in (1, 2))
@@ -484,7 +482,7 @@ def test_ctrl_c_keeps_the_best_point(monkeypatch):
 # -- bad input -----------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"C": 0.0}, "C must be positive and finite, not 0.0"),
@@ -508,7 +506,7 @@ def test_a_bad_setting_is_named(settings, sentence):
             machine(**settings).fit(X, y)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
         ("rho", 0.0, "over 0 and at most 1"),
@@ -561,7 +559,7 @@ def test_the_examples_of_the_settings_are_true():
     assert results.failed == 0
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
         (lambda X, y: (np.where(X == X[3, 1], np.nan, X), y), "NaN"),
@@ -618,7 +616,6 @@ def honest(machine, X, y):
     return certificate
 
 
-@pytest.mark.cases(None, "ce-rbf-1000000.0")
 @pytest.mark.parametrize("C", [1e-9, 1.0, 1e6, 1e9])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("solver", ["ce", "highs", "one-norm machine"])

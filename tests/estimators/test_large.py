@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 
@@ -175,7 +174,7 @@ def with_nan(array):
     return array
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("source", "message"),
     [
         (parts(X=with_nan), "X has NaN or an infinite value in partition 3, row 2, feature 1"),

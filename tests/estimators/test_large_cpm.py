@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
@@ -141,7 +140,9 @@ def halves(source, faces, moved=0.0):
     return found
 
 
-@in_turn(("moved", "claim"), [(0.0, Claim.STATIONARY), (1e-4, Claim.SUBOPTIMAL_BY), (1e-2, None)])
+@pytest.mark.parametrize(
+    ("moved", "claim"), [(0.0, Claim.STATIONARY), (1e-4, Claim.SUBOPTIMAL_BY), (1e-2, None)]
+)
 def test_a_point_that_is_moved_is_not_stationary(moved, claim, data, start):
     X, y, _ = data
     proof = certify_faces(halves(large.Arrays(X, y, rows=50), start, moved), NONE, 1e-6)
@@ -192,7 +193,6 @@ def test_several_classes_have_a_polytope_for_each_pair(data):
         machine().fit(X, y)
 
 
-@pytest.mark.cases(0, "7", "60")  # an early one and a late one
 @pytest.mark.parametrize("stop", [1, 7, 25, 60])
 def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(stop, data, start, tmp_path, monkeypatch):
     """It is ended, as by a kill, in the midst of a face of the first round or of a later one."""
@@ -315,7 +315,7 @@ def with_nan(k):
     return X, y
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("settings", "source", "given", "message"),
     [
         ({}, large.Generated(with_nan, 5), {}, "in partition 3, row 7, feature 2"),

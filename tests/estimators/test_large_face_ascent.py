@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
@@ -71,7 +70,6 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize("class_weight", [None, {"in": 2.0, "out": 0.5}])
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array, np.float32])
 def test_for_one_assignment_it_is_the_machine_in_memory(store, class_weight, data, start, way):
@@ -155,7 +153,7 @@ def test_values_are_those_of_the_two_programs_cut_as_it_may_be(data):
     assert again.sums["paid"].mid == pytest.approx(met.sums["paid"].mid, rel=1e-12)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("spoil", "condition"),
     [
         (lambda alpha: -alpha, "sign"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from polyopt import large
 from polyopt.large.faces import FaceRecipe
@@ -79,7 +78,7 @@ class Changing:
         return large.Samples(X + 1.0, y) if number == 1 and self._readings < 0 else large.Samples(X, y)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("machine", "readings"),
     [("SVM", 1), ("SVM", 6), ("ConvexPolytopeMachine", 1), ("ConvexPolytopeMachine", 4)],
 )
@@ -122,7 +121,7 @@ def test_columns_of_files_are_in_the_order_of_the_first(data, tmp_path):
         large.SVM().fit(large.ParquetFiles(paths[::2], "label"))
 
 
-@in_turn("C", [0.01, 1.0, 1e4])
+@pytest.mark.parametrize("C", [0.01, 1.0, 1e4])
 def test_a_face_has_one_optimum_wherever_it_begins(C, data):
     """Near to it, at it, far from it, and as far as a pilot on other samples may be."""
     X, y, weights = data

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -185,7 +184,7 @@ def test_three_classes_and_copies_without_data():
         light.certificate()
 
 
-@in_turn("n_faces", [0, (0, 0), -1, 2.5, True, "4", (1, 2, 3), (1, 0.5), None])
+@pytest.mark.parametrize("n_faces", [0, (0, 0), -1, 2.5, True, "4", (1, 2, 3), (1, 0.5), None])
 def test_numbers_of_faces_that_are_none_are_refused(ring, n_faces):
     with pytest.raises(ValueError, match=r"n_faces|minus|plus"):
         LogisticPolytopes(n_faces).fit(*ring)
@@ -247,7 +246,7 @@ def test_the_search_weighs_samples_as_copies(ring):
     assert heavy.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.02
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("setting", "says"),
     [
         ({"max_faces": 0}, "max_faces"),

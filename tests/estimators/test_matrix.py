@@ -18,7 +18,7 @@ from polyopt.methods import METHODS
 from polyopt.models import Model, load_model, save_model
 from polyopt.models.rules import Rules
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.cases("all")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMES = list(METHODS)
 FACES = [name for name in NAMES if METHODS[name].has_faces]

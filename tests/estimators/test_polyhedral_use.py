@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers import cases
-from helpers.cases import in_turn
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -58,12 +56,11 @@ def square():
 # -- conventions -----------------------------------------------------------------------------
 
 
-@pytest.mark.cases(0, "batch", "spla1", "pc-slp", "plume")
 @pytest.mark.parametrize("name", ["batch", "highs", "spla1", "pc-slp", "plume"])
 def test_check_estimator_has_no_failure(name):
     rounds = {"plume": {"max_iter": 2}, "spla1": {"max_iter": 5}}.get(name, {})
     machine = clone(MACHINES[name]).set_params(n_init=1, **rounds)
-    of_all = {"all_forms" if cases.EVERY else "first": name == "batch"}
+    of_all = {"first": name == "batch"}
     assert broken_conventions(machine, **of_all) == {}
 
 
@@ -72,7 +69,6 @@ def test_check_estimator_of_the_online_variant_but_for_weights():
     assert set(broken_conventions(clone(MACHINES["online"]).set_params(n_init=1))) <= EQUIVALENCE
 
 
-@pytest.mark.cases(5)
 @every_machine
 def test_learns_the_square_and_says_which_side_is_inside(machine, square):
     X, names = square
@@ -92,7 +88,6 @@ def test_learns_the_square_and_says_which_side_is_inside(machine, square):
     assert other.decision_function(X) == pytest.approx(-fitted.decision_function(X))
 
 
-@pytest.mark.cases(4)
 @every_machine
 def test_three_classes_vote_in_pairs(machine):
     X, y = load_iris(return_X_y=True)
@@ -110,7 +105,6 @@ def test_three_classes_vote_in_pairs(machine):
         clone(machine).set_params(inside_label=1).fit(X, y)
 
 
-@pytest.mark.processes
 def test_pairs_in_processes_are_the_pairs_in_turn():
     X, y = load_iris(return_X_y=True)
     machine = clone(MACHINES["batch"])
@@ -147,7 +141,6 @@ def test_a_copy_without_data_predicts_and_a_pickle_is_the_same(machine, square):
             ask()
 
 
-@pytest.mark.processes
 @every_machine
 def test_the_same_seed_is_the_same_machine_on_one_worker_and_on_two(machine, square):
     X, names = square
@@ -359,7 +352,6 @@ def test_degenerate_data_give_finite_faces_and_true_certificates(machine, kind):
     assert fitted.history_["occupied"].iloc[-1] <= min(faces, len(X))
 
 
-@pytest.mark.cases(4)
 @every_machine
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_features_of_odd_scale_are_answered_with_advice(machine, scale, square):
@@ -383,7 +375,6 @@ def test_a_time_limit_keeps_the_best_point(machine, square):
     assert certificate.dual_value <= certificate.primal_value
 
 
-@pytest.mark.cases(4)
 @every_machine
 def test_ctrl_c_keeps_the_best_point(machine, square, monkeypatch):
     from polyopt.outer import starts
@@ -410,7 +401,7 @@ def test_ctrl_c_keeps_the_best_point(machine, square, monkeypatch):
 
 
 @every_machine
-@in_turn(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"n_faces": 0}, "n_faces"),

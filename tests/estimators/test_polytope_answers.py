@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -51,7 +50,7 @@ def test_faces_without_samples_are_in_neither_the_model_nor_its_loss():
     assert SPLA1(1, ridge=1e6).fit(X, y).certificate().claim is Claim.OPTIMAL
 
 
-@in_turn("seed", range(8))
+@pytest.mark.parametrize("seed", range(8))
 def test_spla1_s_objective_is_its_loss_and_its_certificate_s_value_that_of_its_cells(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((12, 2)), np.arange(12) % 2
@@ -185,7 +184,7 @@ def test_parameters_set_after_the_fit_are_for_the_next_one(stripes):
 # -- sizes -----------------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "machine",
     [PCSLP(2), Polyceptron(), SPLA1(2), PLUME(2), ConvexPolytopeMachine(2)],
 )

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 
@@ -118,7 +117,6 @@ def test_coupled_faces_are_solved_exactly_with_zeros(frame, loss, margin):
     assert machine.n_nonzero_ < machine.W_.size
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 def test_dual_averaging_comes_near_with_exact_zeros_and_signs(frame, form):
     X, y = frame
@@ -196,7 +194,7 @@ REFUSED = [
 ]
 
 
-@in_turn("given,sentence", REFUSED)
+@pytest.mark.parametrize(("given", "sentence"), REFUSED)
 def test_what_cannot_be_is_refused_in_a_sentence(frame, given, sentence):
     with pytest.raises(ValueError, match=sentence):
         CPM(2, **given).fit(*frame)

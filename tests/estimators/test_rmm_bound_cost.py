@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 
@@ -162,7 +161,7 @@ def test_a_multiplier_above_its_price_is_told_and_bounds_nothing(blobs):
     assert max(r.value for r in certificate.residuals if r.row in ("slack_above", "slack_below")) > 0.0
 
 
-@in_turn(("changes", "message"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"bound_cost": 0.0}, "bound_cost must be positive"),
     ({"bound_cost": -1.0}, "bound_cost must be positive"),
     ({"bound_cost": np.nan}, "bound_cost must be positive"),

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -226,7 +225,7 @@ def test_every_pair_of_classes_has_all_further_samples(kernel, tmp_path):
 # -- errors ------------------------------------------------------------------------------------
 
 
-@in_turn(("U", "message"), [
+@pytest.mark.parametrize(("U", "message"), [
     (np.zeros((0, 3)), "X_bounded: Found array with 0 sample"),
     (np.zeros((2, 4)), "X_bounded: X has 4 features"),
     (np.full((2, 3), np.nan), "X_bounded: Input .* contains NaN"), (np.zeros(3), "X_bounded: Expected 2D"),
@@ -334,7 +333,7 @@ def test_a_multiplier_of_a_row_that_is_not_there_bounds_nothing(blobs, further):
         assert certified(X, y, further, moved, False).dual_value <= value * (1 + 1e-9)
 
 
-@in_turn(("arguments", "message"), [
+@pytest.mark.parametrize(("arguments", "message"), [
     ({"U": None}, "U must be the further samples"), ({"precomputed": True}, "None where X is a Gram matrix"),
     ({"U": None, "precomputed": True}, "more rows than there are labels"), ({"B": -1.0}, "B must be"),
     ({"multipliers": {"margin": np.ones(3)}}, "shape"), ({"U": np.ones((2, 5))}, "3 features"),

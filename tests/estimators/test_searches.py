@@ -72,7 +72,6 @@ def whole(blobs):
     return found
 
 
-@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("how", "fits", "rows"),
     [

@@ -211,7 +211,6 @@ def test_an_idle_face_becomes_a_constant_above_all_scores():
     assert scores.argmin(axis=1).tolist() == (X @ W[:, :1].T + W[:, 1]).argmin(axis=1).tolist()
 
 
-@pytest.mark.cases("all")
 @pytest.mark.parametrize("seed", [0, 6, 7, 10])
 @pytest.mark.parametrize(
     "machine",

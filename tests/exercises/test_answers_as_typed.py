@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from polyopt.exercises import exercises
 from polyopt.exercises.certificates import claim
@@ -50,13 +49,15 @@ def test_every_formula_has_been_typed_otherwise():
     assert sorted(TYPED) == sorted(FORMULAS)
 
 
-@in_turn("name, answer", [(name, answer) for name, answers in TYPED.items() for answer in answers])
+@pytest.mark.parametrize(
+    ("name", "answer"), [(name, answer) for name, answers in TYPED.items() for answer in answers]
+)
 def test_what_is_typed_otherwise_is_right(name, answer):
     judged = ALL[name].check(answer)
     assert judged, f"{name}, {answer}: {judged}"
 
 
-@in_turn("name", FORMULAS)
+@pytest.mark.parametrize("name", FORMULAS)
 def test_notation_of_the_house_is_read_as_it_stands(name):
     solution = ALL[name].solution
     assert as_read(solution) == solution
@@ -91,7 +92,7 @@ ODD = [
 ]  # fmt: skip
 
 
-@in_turn("name", ALL)
+@pytest.mark.parametrize("name", ALL)
 def test_odd_and_hostile_answers_are_refused_without_a_warning(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -116,7 +117,7 @@ def test_a_number_that_is_asked_for_once_may_be_said_for_each():
     assert not ALL["plume_1"].check([0.74, 0.26])
 
 
-@in_turn("name", ALL)
+@pytest.mark.parametrize("name", ALL)
 def test_the_dots_of_a_notebook_are_no_answer(name):
     assert ALL[name].check(...).text == "Put your answer in the place of the dots."
 

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 import polyopt.exercises as book
 from polyopt.exercises import cpm, exercises
@@ -15,7 +14,7 @@ from polyopt.exercises.exercise import Formula, Number
 ALL = exercises()
 
 
-@in_turn("name", ALL)
+@pytest.mark.parametrize("name", ALL)
 def test_the_solution_is_right_and_three_answers_are_wrong(name):
     exercise = ALL[name]
     found = exercise.check(exercise.solution)
@@ -29,7 +28,7 @@ def test_the_solution_is_right_and_three_answers_are_wrong(name):
             assert judged.text == why
 
 
-@in_turn("name", ALL)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("answer", [None, "nonsense (", [], {}, np.nan, [[np.inf]], print], ids=str)
 def test_what_is_no_answer_is_refused_with_a_sentence(name, answer):
     judged = ALL[name].check(answer)
@@ -37,7 +36,7 @@ def test_what_is_no_answer_is_refused_with_a_sentence(name, answer):
     assert str(judged).startswith("Not yet. ")
 
 
-@in_turn("name", ALL)
+@pytest.mark.parametrize("name", ALL)
 def test_what_is_read_is_whole_and_fits_a_terminal(name):
     exercise = ALL[name]
     for text in (exercise.title, exercise.task, exercise.hint, exercise.why):

@@ -12,7 +12,6 @@ from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
-from helpers.cases import in_turn
 from helpers.programs import ENTRIES
 
 import formulations
@@ -39,7 +38,7 @@ def makers():
     return found
 
 
-@in_turn(("module", "name"), makers())
+@pytest.mark.parametrize(("module", "name"), makers())
 def test_a_parameter_has_one_default_in_all_programs(module, name):
     """What is left out means the same everywhere: costs of 1, and as little ridge, box and sharpness."""
     usual = {"C": 1.0, "ridge": 1e-3, "radius": 1e4, "gamma": 1.0, "loss": "sum", "weights": None}
@@ -114,7 +113,7 @@ def test_what_it_says_of_a_program():
 # -- LaTeX ------------------------------------------------------------------------------------------
 
 
-@in_turn("program", [e.program for e in ENTRIES])
+@pytest.mark.parametrize("program", [e.program for e in ENTRIES])
 def test_the_latex_is_what_any_latex_sets(program):
     latex = program._repr_latex_()
     assert latex.isascii()
@@ -135,7 +134,7 @@ def test_the_latex_is_what_any_latex_sets(program):
         assert line.count("&") in (1, 3)
 
 
-@in_turn("program", [e.program for e in ENTRIES])
+@pytest.mark.parametrize("program", [e.program for e in ENTRIES])
 def test_what_the_letters_stand_for_is_printed_everywhere(program):
     text, latex, markdown = str(program), program._repr_latex_(), program._repr_markdown_()
     for symbol in symbols_of(program):
@@ -183,7 +182,7 @@ def formulas_of(program):
 WORDS = r"\\(?:text|mathrm)\{([^}]*)\}"
 
 
-@in_turn("program", [e.program for e in ENTRIES])
+@pytest.mark.parametrize("program", [e.program for e in ENTRIES])
 def test_formulas_keep_their_numbers_and_their_words_with_the_spaces_between_them(program):
     for formula in formulas_of(program):
         apart = re.sub(r"\\tfrac(\d)(\d)", r"\1 \2", re.sub(WORDS, " ", formula))
@@ -196,7 +195,7 @@ def test_formulas_keep_their_numbers_and_their_words_with_the_spaces_between_the
             assert words in "".join(line.itertext()).replace("\xa0", " ")
 
 
-@in_turn("program", [e.program for e in ENTRIES])
+@pytest.mark.parametrize("program", [e.program for e in ENTRIES])
 def test_every_formula_is_drawn(program):
     for formula in formulas_of(program):
         assert "\\" not in shown(formula)
@@ -206,7 +205,7 @@ def test_every_formula_is_drawn(program):
         assert all(letter in shown(formula) for letter in letters)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("latex", "xml"),
     [
         (r"\tfrac12\|w\|^2", "<mn>1</mn><mn>2</mn></mfrac>"),
@@ -235,7 +234,7 @@ def test_latex_becomes_mathml(latex, xml):
     assert xml in drawn
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("latex", "message"),
     [
         (r"\nonsense x", r'Unknown command "\\nonsense", at character 1 of the formula'),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers.cases import few
 from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
@@ -94,7 +93,7 @@ def test_a_certificate_refuses_perturbed_points(samples, solved):
 
 
 @given(seed=st.integers(0, 10**6))
-@tried(max_examples=few(8, 20))
+@tried(max_examples=8)
 def test_whatever_multipliers_bound_the_optimum(samples, solved, seed):
     rng = np.random.default_rng(seed)
     _, y, z, C = samples
@@ -205,7 +204,7 @@ def test_one_face_with_a_dear_price_is_the_one_norm_machine(samples):
     n=st.integers(2, 9), seed=st.integers(0, 10**6), l1=st.sampled_from([0.0, 0.3, 3.0]),
     group=st.sampled_from([0.0, 0.5]), scale=st.sampled_from([1.0, 100.0]),
 )  # fmt: skip
-@tried(max_examples=few(8, 25))
+@tried(max_examples=8)
 def test_degenerate_data_are_solved(n, seed, l1, group, scale):
     """Repeated and constant columns, repeated samples, one class, fewer samples than features, dear slack."""
     rng = np.random.default_rng(seed)

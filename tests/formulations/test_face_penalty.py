@@ -5,7 +5,6 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
@@ -74,7 +73,7 @@ REFUSED = [
 ]
 
 
-@in_turn("given,sentence", REFUSED)
+@pytest.mark.parametrize(("given", "sentence"), REFUSED)
 def test_what_is_no_price_is_refused_in_a_sentence(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         FacePenalty.of(3, **given)

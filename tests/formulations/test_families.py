@@ -6,7 +6,6 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,7 +174,7 @@ def test_rows_pull_both_ways_whatever_they_cost_and_wherever_they_begin(size):
     assert not pulls(1.0, [0.0, size], down)
 
 
-@settings(deadline=None, max_examples=few(10, 40))
+@settings(deadline=None, max_examples=10)
 @given(SEEDS)
 def test_the_interval_of_the_multipliers_holds_the_best_intercept(seed):
     rows, rng = invented(seed)
@@ -217,7 +216,7 @@ def test_every_solver_finds_the_optimum_of_any_families(seed):
         assert alone.dual_value <= value * (1 + 1e-6) + 1e-8
 
 
-@in_turn("name", ["margin", "bound_above", "bound_below", "extra"])
+@pytest.mark.parametrize("name", ["margin", "bound_above", "bound_below", "extra"])
 def test_a_perturbed_multiplier_of_any_family_is_not_optimal(name, blobs):
     X, y = blobs
     n = len(y)

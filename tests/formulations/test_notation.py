@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.programs import ENTRIES
 
 from formulations.notation import (
@@ -32,7 +31,7 @@ def value(text, *, latex=False, definitions=(), functions=()):
     return scope.value(read_expression(text, functions, latex=latex))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("2 + 3 − 4", 1.0),
@@ -105,7 +104,7 @@ def test_definitions_are_used_where_no_number_is_given():
     assert value("H c", **{**options, "definitions": ["H = 2"], "functions": ()}).array == pytest.approx(3.4)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("½‖w‖² +", "a factor is missing at its end"),
@@ -155,7 +154,7 @@ def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
         value(text)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("latex", "sentence"),
     [
         (r"\nonsense x", r"\\nonsense is not known, at character 1 of"),
@@ -212,7 +211,7 @@ def test_a_definition_has_the_indices_of_its_formula():
             scope.value(read_expression(name))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("text", "latex"),
     [
         ("½‖w‖² + Σᵢ Cᵢ ξᵢ", r"\tfrac12 \|w\|^2 + \sum_i C_i \xi_i"),
@@ -233,7 +232,7 @@ def test_the_latex_of_a_formula(text, latex):
     assert read_expression(latex, latex=True) == read_expression(text)
 
 
-@in_turn("program", [e.program for e in ENTRIES])
+@pytest.mark.parametrize("program", [e.program for e in ENTRIES])
 def test_the_latex_of_a_program_is_read_back_to_the_same_tree(program):
     functions = functions_of(program.letters)
     assert read_expression(program.objective_latex, functions, latex=True) == program.objective_tree

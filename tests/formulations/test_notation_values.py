@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations.notation import UnreadableError
 from formulations.notation.values import (
@@ -51,8 +50,8 @@ def same(found, expected, *given):
         assert np.ravel(mine) == pytest.approx(np.ravel(one))
 
 
-@in_turn("axes", PAIRS)
-@in_turn(
+@pytest.mark.parametrize("axes", PAIRS)
+@pytest.mark.parametrize(
     ("left", "right"),
     [
         ("number", "number"), ("number", "row"), ("number", "column"), ("number", "matrix"),
@@ -66,8 +65,8 @@ def test_products_are_those_of_matrices(left, right, axes):
     same(times(a, b), lambda p, q: p * q if plain else p @ q, a, b)
 
 
-@in_turn("axes", PAIRS)
-@in_turn("kind", FORMS)
+@pytest.mark.parametrize("axes", PAIRS)
+@pytest.mark.parametrize("kind", FORMS)
 def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     a, b = drawn(kind, axes[0], 0), drawn(kind, axes[1], 1)
     same(add(a, b), lambda p, q: p + q, a, b)
@@ -81,7 +80,7 @@ def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     same(where(mask, b), lambda p, q: q * (p != 0), mask, b)
 
 
-@in_turn("axes", PAIRS)
+@pytest.mark.parametrize("axes", PAIRS)
 def test_powers_norms_and_columns(axes):
     a, b = drawn("number", axes[0], 0), drawn("number", axes[1], 1)
     same(power(a, b), lambda p, q: p**q, a, b)
@@ -134,7 +133,7 @@ def test_blocks_are_put_side_by_side_and_units_fill_squares():
             blocks(wrong)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("left", "right"),
     [("row", "row"), ("column", "column"), ("column", "matrix"), ("matrix", "row")],
 )

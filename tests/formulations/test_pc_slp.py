@@ -133,7 +133,6 @@ def test_one_class_has_no_error_to_speak_of():
 # -- descent (what it shares with the exact Polyceptron is tested with that) -------------------
 
 
-@pytest.mark.cases(0)
 def test_the_polyceptron_s_first_data_set_is_separated():
     X, y = make_polyceptron1(1000, random_state=0)
     problem = SuccessiveLP(X, y.astype(float), np.ones(len(y)), 3)

@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -56,7 +55,7 @@ def differences(f, W, step=1e-6):
 # -- the model -----------------------------------------------------------------------------
 
 
-@in_turn("gamma", [0.0, *GAMMAS])
+@pytest.mark.parametrize("gamma", [0.0, *GAMMAS])
 def test_the_probabilities_are_those_of_the_definition(gamma):
     X, y, _, W = square()
     s = X @ W[:, :-1].T + W[:, -1]
@@ -235,7 +234,6 @@ def test_weights_of_one_and_a_ridge_of_a_thousandth_unless_said():
     assert (one["W"] == plume.recover(X, y, R, R, R, 2.0, 1.0, 1e-3)["W"]).all()
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_every_way_to_the_m_step_ends_at_one_point(gamma):
     X, y, c, W = square()
@@ -296,7 +294,7 @@ def test_a_point_that_is_not_optimal_fails_the_program_s_conditions():
     assert certify_program(program, moved, found.duals).claim is Claim.NONE
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"R": np.ones((2, 2))}, r"responsibilities must be of shape \(3, K\), not \(2, 2\)"),
@@ -452,7 +450,7 @@ def test_no_step_raises_the_loss(method, inner, gamma):
     gamma=st.sampled_from([0.0, 1.0, 20.0, 1e4]),
     init=st.sampled_from(["random", "kmeans"]),
 )
-@settings(max_examples=few(10, 40))
+@settings(max_examples=10)
 def test_no_step_raises_the_loss_on_awkward_data(seed, kind, method, gamma, init):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(25, 2))
@@ -632,7 +630,7 @@ def test_a_step_that_would_rise_is_not_taken(monkeypatch):
     assert problem.step(W).status is Status.TIME_LIMIT
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"method": "sgd"}, r"method must be 'auto', 'exact'.*, not 'sgd'"),
@@ -754,14 +752,14 @@ def run_on(bowl, *start, max_iter=10):
     return solver._Run(bowl, np.array([start], dtype=float), max_iter, 1e-9, None)
 
 
-@in_turn(("step", "is_taken"), [(0.5, False), (0.51, True), (1.49, True), (1.5, False)])
+@pytest.mark.parametrize(("step", "is_taken"), [(0.5, False), (0.51, True), (1.49, True), (1.5, False)])
 def test_where_values_say_nothing_a_step_has_to_halve_the_gradient_and_more(step, is_taken):
     run = run_on(Bowl(1.0, least=1e20), 1.0)
     assert run.descend(np.array([[-step]])) == is_taken
     assert run.W.tolist() == [[1.0 - step * is_taken]]
 
 
-@in_turn("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
+@pytest.mark.parametrize("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
 def test_a_step_is_halved_until_it_brings_its_share_of_what_the_slope_promises(times):
     """Along −gradient of ½w² a step of λ brings λ − λ²/2 of w²: under 2 − 2e-4 it is enough, and not over."""
     run = run_on(Bowl(1.0), 3.0)
@@ -780,7 +778,7 @@ def test_a_direction_uphill_is_not_taken():
     assert (run.W[0, 0], run.iterations) == (3.0, 0)
 
 
-@in_turn(("step", "is_better"), [(0.4, False), (0.6, True), (1.0, True), (1.6, False)])
+@pytest.mark.parametrize(("step", "is_better"), [(0.4, False), (0.6, True), (1.0, True), (1.6, False)])
 def test_where_values_differ_by_rounding_alone_the_gradient_has_to_halve(step, is_better):
     """At ½w² + 1e6 and w = 1e-6 no step changes the value by a digit."""
     run = run_on(Bowl(1.0, least=1e6), 1e-6)

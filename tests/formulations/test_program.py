@@ -10,7 +10,6 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations import FAMILIES, clock, family, rmm, solving, svm
 from formulations.backends import attempt
@@ -187,7 +186,7 @@ def measured(program):
     )
 
 
-@in_turn("name", FAMILIES)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_programs_are_those_that_were_measured_at_a_point(name):
     """So are rows that bind nowhere, and the numbers that a program is shown with.
 
@@ -211,7 +210,7 @@ def test_programs_without_a_dual_have_the_optimum_known():
     assert solved > 3
 
 
-@in_turn(("pair", "optimum"), PAIRS)
+@pytest.mark.parametrize(("pair", "optimum"), PAIRS)
 def test_programs_are_convex_parametrised_and_fully_named_and_have_the_optimum_known(pair, optimum):
     """The dual has the same one, and its variables lead to a point of the primal that attains it."""
     for program in (pair.primal, pair.dual):
@@ -223,7 +222,7 @@ def test_programs_are_convex_parametrised_and_fully_named_and_have_the_optimum_k
     assert pair.primal.value(recovered) == pytest.approx(solution.objective, rel=1e-5)
 
 
-@in_turn("program", EVERY_PROGRAM)
+@pytest.mark.parametrize("program", EVERY_PROGRAM)
 def test_printing_reads_like_the_paper(program):
     text = str(program)
     assert text.startswith(program.title)
@@ -472,7 +471,7 @@ def test_options_of_the_caller_are_asked_for_once(blobs, monkeypatch):
     assert (solution.status, len(asked), asked[0][1]["max_threads"]) == (Status.INACCURATE, 1, 2)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("limits", "message"),
     [
         ({"time_limit": -1}, "time_limit must be seconds, at least 0, or None, not -1"),

@@ -8,7 +8,6 @@ from math import ceil, log, sqrt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,7 +150,6 @@ def test_contraction_wins_where_many_small_norms_would_have_to_be_paid_for():
     assert (many.form, few.form) == ("contraction", "faces")
 
 
-@pytest.mark.cases(0)
 def test_the_bound_holds_on_fresh_samples_and_says_something():
     rng = np.random.default_rng(7)
     square = np.array([[1.0, 0, -1], [-1, 0, -1], [0, 1, -1], [0, -1, -1]])
@@ -197,7 +195,7 @@ def test_the_ramp_deviates_by_less_than_capacity_and_confidence_in_the_worst_cas
     assert largest > 0.1  # there was something to bound
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"W": np.ones((2, 2))}, r"W must be of shape \(K, 3\)"),

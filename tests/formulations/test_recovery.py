@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,7 +117,7 @@ def test_costs_are_one_number_or_one_per_sample():
             as_costs(wrong, 3)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("X", "y", "message"),
     [
         ([1.0, 2.0], [1, -1], "two dimensions"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from formulations import rmm, rmm_bounded, svm
 from formulations.families import bounded_families, hinge_families
@@ -82,7 +81,7 @@ def test_sparse_samples_are_the_same(blobs, rng):
         assert rmm_bounded.qp(*given, C, B).solve().objective == pytest.approx(value, rel=1e-9)
 
 
-@in_turn(("changes", "message"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"U": np.zeros((0, 3))}, "further samples: .*at least one row"),
     ({"U": np.zeros((2, 4))}, "the 3 features"),
     ({"U": np.array([[0.0, np.nan, 1.0]])}, "further samples: .*finite"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations import further, rmm, soft_rmm
 
@@ -55,7 +54,7 @@ def test_slack_never_costs_more_than_none(data):
     assert soft_rmm.qp(*data).solve().objective <= rmm.qp(*data[:4]).solve().objective * (1 + 1e-8)
 
 
-@in_turn(("changes", "message"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"D": -1.0}, "positive and finite"), ({"D": np.inf}, "positive and finite"), ({"B": -1.0}, "B must be"),
     ({"D": np.ones(3)}, "shape"),
 ])  # fmt: skip

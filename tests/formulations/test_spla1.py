@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
@@ -90,7 +89,7 @@ def test_where_no_scale_helps_scores_are_brought_to_a_mean_size_of_one():
     assert polyhedral.best_scale(X, y, 0.0 * W) == 1.0
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "assignment",
     [
         [0.5, 0.0, 1.0],
@@ -210,7 +209,7 @@ def test_a_cell_is_scikit_learn_s_logistic_regression(method):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["newton", "bfgs"]))
-@settings(max_examples=few(10, 40), deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_a_cell_s_bound_is_below_every_value(seed, method):
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(12, 2)), 1) * rng.choice([0.0, 1e-4, 1.0, 1e4], size=2)
@@ -240,7 +239,7 @@ def test_newton_s_matrix_is_the_slope_of_its_gradient(form, rng):
     assert H == pytest.approx((np.array(steps[:3]) - steps[3:]) / 2e-6, abs=1e-6)
 
 
-@in_turn("start", [0.5, 1.4, 4.0, 8.0])
+@pytest.mark.parametrize("start", [0.5, 1.4, 4.0, 8.0])
 def test_a_step_of_newton_s_is_halved_until_it_brings_what_its_slope_promises(start):
     """Far from the optimum of two samples that contradict each other the whole step goes too far."""
     X, y, c = np.zeros((2, 1)), np.array([1.0, -1.0]), np.array([1.0, 1.5])
@@ -274,7 +273,7 @@ def test_without_penalty_a_separable_cell_has_no_end(rng):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["random", "ties", "copies", "one point", "flat"]))
-@settings(max_examples=few(10, 40), deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_with_all_positives_in_every_program_no_step_raises_the_loss(seed, kind):
     X, y, rng = square(40, seed)
     if kind == "ties":
@@ -309,7 +308,7 @@ def test_the_paper_s_alternation_rises_and_its_best_point_is_kept():
     assert rose >= 6
 
 
-@in_turn("positives", ["cell", "all"])
+@pytest.mark.parametrize("positives", ["cell", "all"])
 def test_the_answer_s_faces_are_the_best_for_the_cells_that_it_says(positives):
     """Noise in many features: random faces have a lower loss than any that are fitted to cells."""
     rng = np.random.default_rng(2)
@@ -443,7 +442,7 @@ def test_one_face_is_optimal():
     assert certificate.relative_gap < 1e-9
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"ridge": 0.0}, "ridge must be positive"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -188,7 +187,7 @@ def test_a_bad_gram_matrix_is_refused(K, message):
         gram_factor(K)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (([[np.nan]], [1], 1.0), "X must be finite"),

@@ -16,7 +16,6 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -137,7 +136,7 @@ def test_repr_says_size_kind_and_labels():
     assert repr(with_test) == "Dataset('t', 1 × 2 dense, test 4 × 2, labels {0: 1})"
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"y": np.zeros(3)}, "X must be"),
@@ -157,9 +156,9 @@ def test_dataset_refuses_parts_that_do_not_fit(arguments, message):
 # --- generators ----------------------------------------------------------------------------------
 
 
-@in_turn("margin", [0.0, 0.1, 3.0])
-@in_turn(("m", "K"), [(1, 1), (1, 2), (2, 3), (2, 7), (10, 4), (50, 5), (3, 1)])
-@in_turn("seed", [0, 1])
+@pytest.mark.parametrize("margin", [0.0, 0.1, 3.0])
+@pytest.mark.parametrize(("m", "K"), [(1, 1), (1, 2), (2, 3), (2, 7), (10, 4), (50, 5), (3, 1)])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_polytope_points_keep_the_margin_on_their_side(m, K, margin, seed):
     X, y, W, b = datasets.make_polytope(400, m, K, margin=margin, random_state=seed)
     assert (W.shape, b.shape, X.shape) == ((K, m), (K,), (400, m))
@@ -168,7 +167,7 @@ def test_polytope_points_keep_the_margin_on_their_side(m, K, margin, seed):
     assert 0.35 < (y == 1).mean() < 0.65
 
 
-@in_turn(("m", "K"), [(1, 2), (2, 3), (2, 7), (3, 12), (10, 4)])
+@pytest.mark.parametrize(("m", "K"), [(1, 2), (2, 3), (2, 7), (3, 12), (10, 4)])
 def test_every_face_of_the_polytope_is_needed(m, K):
     """On each face there is a point strictly inside all other half-spaces: where the inner ball touches."""
     _, _, W, b = datasets.make_polytope(10, m, K, random_state=5)
@@ -196,7 +195,7 @@ def test_the_faces_do_not_depend_on_how_many_points_are_drawn():
     assert np.array_equal(few[3], many[3])
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
@@ -243,7 +242,7 @@ def test_polyceptron_faces_as_printed():
         datasets.polyceptron_faces(3)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "make",
     [datasets.make_polyceptron1, datasets.make_polyceptron2, datasets.make_polytope, datasets.make_two_lines],
 )
@@ -253,7 +252,7 @@ def test_a_seed_gives_the_same_data_and_another_seed_other_data(make):
     assert not np.array_equal(first[0], other[0])
 
 
-@in_turn("scale", [0.5, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 10.0])
 def test_two_lines_have_their_two_known_answers(scale):
     X, y = datasets.make_two_lines(40, scale=scale, random_state=3)
     # Relative margin with B = 1: the only w, b that project every point exactly to its label.
@@ -299,7 +298,7 @@ def test_two_lines_refuses_bad_arguments(arguments):
 # --- svmlight files ------------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("content", "X", "y"),
     [
         (b"1 1:2\n-1 3:0.5\n", [[2, 0, 0], [0, 0, 0.5]], [1, -1]),
@@ -361,7 +360,7 @@ BROKEN_SVMLIGHT = {
 }
 
 
-@in_turn("content", BROKEN_SVMLIGHT)
+@pytest.mark.parametrize("content", BROKEN_SVMLIGHT)
 def test_svmlight_names_the_broken_line(tmp_path, content):
     line, problem = BROKEN_SVMLIGHT[content]
     path = tmp_path / "broken.svm"
@@ -393,7 +392,7 @@ DECIMALS = st.builds(lambda k, e: float(f"{k}e{e}"), st.integers(1 - 10**15, 10*
 
 
 @given(data=st.data(), n=st.integers(1, 12), m=st.integers(1, 8), tabs=st.booleans())
-@settings(max_examples=few(15, 60), deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_svmlight_round_trip_by_both_readers(data, n, m, tabs, tmp_path_factory):
     values = st.one_of(st.just(0.0), DECIMALS)
     X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
@@ -437,7 +436,7 @@ def test_a_missing_file_is_named_in_a_sentence(read, tmp_path):
 # --- csv files -----------------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("content", "target", "X", "y", "names"),
     [
         ("a,b,label\n1,2,yes\n3,4.5,no\n", -1, [[1, 2], [3, 4.5]], ["yes", "no"], ("a", "b")),
@@ -503,7 +502,7 @@ BROKEN_CSV = {
 }
 
 
-@in_turn("content", BROKEN_CSV)
+@pytest.mark.parametrize("content", BROKEN_CSV)
 def test_csv_names_the_broken_line(tmp_path, content):
     line, problem = BROKEN_CSV[content]
     path = tmp_path / "broken.csv"
@@ -524,7 +523,7 @@ def test_csv_target_that_is_not_there(tmp_path, target):
 
 
 @given(data=st.data(), n=st.integers(1, 8), m=st.integers(1, 5), header=st.booleans())
-@settings(max_examples=few(10, 40), deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_csv_round_trip_is_exact(data, n, m, header, tmp_path_factory):
     values = st.floats(allow_nan=False, allow_infinity=False)
     X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
@@ -551,7 +550,7 @@ def no_data(monkeypatch, tmp_path):
     return tmp_path
 
 
-@in_turn("name", _fetch.FETCHERS)
+@pytest.mark.parametrize("name", _fetch.FETCHERS)
 def test_offline_the_message_says_how_to_get_it(name, no_data):
     with pytest.raises(DatasetUnavailable) as caught:
         datasets.load(name)

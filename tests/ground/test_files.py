@@ -14,7 +14,6 @@ import textwrap
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from polyopt import files
 from polyopt.datasets._npz import Parts, write_npz
@@ -35,7 +34,7 @@ def test_what_was_written_is_there_alone(tmp_path):
     assert only(tmp_path) == ["a.txt", "b"]
 
 
-@in_turn("end", [KeyboardInterrupt, ValueError, MemoryError, SystemExit])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError, MemoryError, SystemExit])
 def test_whatever_ends_the_block_the_old_file_is_whole(tmp_path, end):
     path = tmp_path / "a"
     path.write_text("old")
@@ -207,7 +206,7 @@ def test_kills_at_random_moments_leave_the_old_file_or_the_new(tmp_path):
 # -- text from outside ------------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("grün 10 % [red]x[/red] 日本", "grün 10 % [red]x[/red] 日本"),

@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
@@ -43,7 +42,6 @@ def matrix(rng, n, m, dtype, share):
 
 
 # Each number of faces, and each pair of types, is compiled anew: all of them, but not every combination.
-@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("n_faces", "dtype", "weights"),
     [
@@ -81,7 +79,7 @@ def test_scores_and_updates_are_those_of_numpy(n_faces, dtype, weights):
             assert pytest.approx(expected, rel=1e-5, abs=1e-4) == W
 
 
-@settings(max_examples=few(15, 60), deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 9), share=st.floats(0.0, 1.0))
 def test_rows_of_every_form_hold_the_same_matrix(seed, m, share):
     rng = np.random.default_rng(seed)

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -113,7 +112,7 @@ def test_volume_agrees_with_counting_points():
 # -- what must not depend on how it is written ---------------------------------------------------
 
 
-@settings(max_examples=few(5, 10))
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 4), extra=st.integers(0, 8))
 def test_measures_move_with_the_set(seed, m, extra):
     rng = np.random.default_rng(seed)
@@ -143,7 +142,7 @@ def test_a_face_that_cuts_a_corner_off_counts_and_one_that_misses_it_does_not(m,
         np.testing.assert_array_equal(cut.redundant[-1], sign < 0)
 
 
-@settings(max_examples=few(5, 10))
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 4), copies=st.integers(1, 3))
 def test_of_equal_faces_exactly_one_counts(seed, m, copies):
     rng = np.random.default_rng(seed)
@@ -171,7 +170,7 @@ def test_a_face_of_which_no_solver_can_say_whether_it_is_redundant_is_kept(monke
     assert not halfspaces.redundant_faces(body.W, body.b).any()
 
 
-@settings(max_examples=few(5, 15))
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 5), extra=st.integers(0, 25))
 def test_redundant_faces_decide_no_point(seed, m, extra):
     rng = np.random.default_rng(seed)
@@ -184,7 +183,7 @@ def test_redundant_faces_decide_no_point(seed, m, extra):
     assert not body.redundant[np.argmax(exits, axis=0)].any()
 
 
-@settings(max_examples=few(5, 15))
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 5), extra=st.integers(0, 8))
 def test_a_corner_lies_on_at_least_m_faces_and_inside_all(seed, m, extra):
     body = random_body(np.random.default_rng(seed), m, m + 2 + extra)
@@ -194,7 +193,7 @@ def test_a_corner_lies_on_at_least_m_faces_and_inside_all(seed, m, extra):
     assert body.scores(body.vertices()).max() < 1e-9
 
 
-@settings(max_examples=few(5, 15))
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 5), extra=st.integers(0, 8))
 def test_the_ball_fits_and_touches(seed, m, extra):
     body = random_body(np.random.default_rng(seed), m, m + 2 + extra)
@@ -227,7 +226,7 @@ def test_a_small_body_far_from_the_origin(offset, size):
     np.testing.assert_array_equal(body.redundant, np.arange(8) >= 4)
 
 
-@settings(max_examples=few(5, 10))
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**6))
 def test_a_body_of_1e_minus_10_at_a_distance_of_one_is_seen_from_nearby(seed):
     rng = np.random.default_rng(seed)
@@ -452,7 +451,7 @@ def test_scores_faces_and_distances_on_dense_and_sparse_points(rng):
         body.scores(np.ones((2, 4)))
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (([1.0], [0.0]), "W must have 2"),

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
@@ -144,7 +143,7 @@ def test_cones_of_whole_numbers_whose_faces_all_meet(seed, m, K):
     assert certificate.claim is Claim.OPTIMAL or certificate.eps < 1e-18
 
 
-@settings(max_examples=few(8, 25))
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10**6))
 def test_it_moves_with_the_units(seed):
     """Rescaled features, rescaled and reordered faces, another origin: the same point."""
@@ -236,7 +235,7 @@ def test_every_multiplier_bounds_the_distance():
         assert bound <= best
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"x": [1.0, np.nan]}, "x must be finite"),

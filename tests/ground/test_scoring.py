@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -245,7 +244,6 @@ def test_a_loaded_model_is_not_taken_for_one_with_other_parameters(classes):
     assert np.array_equal(model.decision_function(X), before)
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_machine_of_a_pair_is_that_of_its_two_classes(n_jobs):
     X, y = blobs(3, 240)
@@ -274,7 +272,7 @@ def test_the_samples_side_of_a_product_is_made_only_where_there_is_a_product(for
     assert bool(made) == (form == "products")
 
 
-@in_turn("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_chunks_are_all_the_samples_in_order_and_none_is_larger(size):
     for n in range(8):
         parts = list(chunks(np.arange(n), size))

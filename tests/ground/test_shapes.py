@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from polyopt.datasets import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
 
 MADE = [make_bananas, make_checkerboard, make_ringnorm, make_two_spirals]
 
 
-@in_turn("make", MADE)
+@pytest.mark.parametrize("make", MADE)
 def test_a_seed_holds_and_both_classes_are_there(make):
     (X, y), (again, same), (other, _) = (
         make(60, random_state=1),

@@ -3,7 +3,6 @@
 from unittest import SkipTest
 from unittest.mock import patch
 
-from helpers import cases
 from sklearn.base import is_classifier
 from sklearn.utils import estimator_checks
 
@@ -53,14 +52,14 @@ def _two_forms(X_csr, every_form=estimator_checks._generate_sparse_data):
 def broken_conventions(machine, *, all_forms=False, first=False):
     """The checks that fail, with their errors.
 
-    What machines share is asked of the ``first`` of those that share it, and of all with --every-case. Sparse
-    samples of every form become rows before anything else is done with them: with ``all_forms`` all ten are
+    What machines share is asked of the ``first`` of those that share it. Sparse samples
+    of every form become rows before anything else is done with them: with ``all_forms`` all ten are
     tried, as arrays and as matrices, else two, as arrays.
     """
     if all_forms:
         return _broken(machine)
     with patch.object(estimator_checks, "_generate_sparse_data", _two_forms):
-        if first or cases.EVERY or not is_classifier(machine):
+        if first or not is_classifier(machine):
             return _broken(machine, left_out=("check_estimator_sparse_matrix",))
         return _broken(machine, left_out=SHARED, least=20)
 

@@ -9,7 +9,6 @@ import numba
 import numba.extending
 import numpy as np
 import pytest
-from helpers.cases import few, in_turn
 from helpers.lab import Client, some_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +65,7 @@ ERRORS = {
 }
 
 
-@in_turn("text", ERRORS)
+@pytest.mark.parametrize("text", ERRORS)
 def test_bad_input_gets_a_sentence_that_names_it(client, text):
     answer = client.ask(**ERRORS[text])
     assert answer["kind"] == "error"
@@ -74,7 +73,7 @@ def test_bad_input_gets_a_sentence_that_names_it(client, text):
     assert "Traceback" not in answer["sentence"]
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("raw", "text"),
     [
         ("{", "not JSON"),
@@ -273,7 +272,7 @@ points = st.lists(
 )
 
 
-@settings(max_examples=few(8, 25), deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     points, st.sampled_from(["svm", "sigma-svm", "rmm", "one-norm-svm", "pc-slp"]),
     st.sampled_from(["linear", "rbf", "poly"]), st.sampled_from([1e-4, 0.3, 1.0, 1e4]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.lab import Client, some_points, values_of
 
 from polyopt.lab.machines import machines
@@ -42,7 +41,6 @@ def fitted_again(picture):
     ).fit(own.X, own.y)
 
 
-@pytest.mark.cases(9)
 @pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES], ids=str)
 def test_every_number_is_the_estimators_or_the_certificates(pictures, key):
     picture = pictures[key]
@@ -92,7 +90,7 @@ def test_the_optimum_of_the_machine_is_proven_by_the_pictures_own_numbers(pictur
     assert abs((1.1 * alpha * np.where(y > 0, 1, 0.9)) @ y) > 1e-3  # and other multipliers are infeasible
 
 
-@in_turn("key", [*CONVEX, *POLYTOPES])
+@pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES])
 def test_what_a_row_says_in_words_is_what_its_numbers_say(pictures, key):
     picture = pictures[key]
     if not picture["families"]:
@@ -129,7 +127,7 @@ def test_a_function_machines_output_is_on_its_own_side(pictures):
         assert above["left"] <= picture["state"]["settings"]["B"] + 1e-6
 
 
-@in_turn("name", [n for n in POLYTOPES if n not in ("logistic", "plume")])
+@pytest.mark.parametrize("name", [n for n in POLYTOPES if n not in ("logistic", "plume")])
 def test_the_faces_are_positive_outside(pictures, name):
     picture = pictures[name]
     W, b = (np.array([face[key] for face in picture["faces"]]) for key in ("w", "b"))

@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.lab import some_points
 from typer.testing import CliRunner
 
@@ -61,7 +60,7 @@ def test_the_link_lets_a_browser_in_and_leaves_the_address(visitor):
     assert page.headers["cache-control"] == "no-store"
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "headers",
     [
         {"host": "evil.example"},
@@ -93,7 +92,7 @@ def test_a_line_without_an_origin_is_refused(known):
         pass
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/static/lab.js", 200),

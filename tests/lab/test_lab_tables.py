@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.lab import Client
 from typer.testing import CliRunner
 
@@ -61,7 +60,7 @@ def test_columns_of_any_size_come_as_points_of_size_one(client, factor, features
     assert np.allclose(plane.mean(axis=0), 0.0, atol=1e-4)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("told", "text"),
     [
         (table(GOOD), "12 classes in that column"),

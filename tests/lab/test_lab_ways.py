@@ -137,7 +137,6 @@ def test_a_film_without_values_runs_about_the_states_own(client):
     assert [frame["value"] for frame in told["frames"]] == pytest.approx([0.02, 2.0, 200.0])
 
 
-@pytest.mark.cases(7)
 @pytest.mark.parametrize("name", list(machines()))
 def test_the_program_is_typeset_with_the_certificates_values(client, name):
     own = state(name) if name not in ("cpm", "polyceptron", "pc-slp") else state(name, n_init=1)

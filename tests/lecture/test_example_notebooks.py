@@ -45,7 +45,6 @@ def test_there_are_some():
     assert len(NOTEBOOKS) >= 5
 
 
-@pytest.mark.cases(0, "choosing_a_polytope", "few_support_vectors")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_its_results(path, shell):
     shell.reset(new_session=False)

@@ -291,7 +291,6 @@ def test_the_notebooks_have_every_exercise_and_their_solutions_are_right(capsys)
     assert sorted(seen) == sorted(exercises())
 
 
-@pytest.mark.cases(3, "[rmm]", "[polyceptron]")
 @pytest.mark.parametrize("name", [name for name in MAKERS if name not in WHOLE])
 def test_the_pictures_are_drawn(name):
     assert set(MAKERS) == set(LECTURES)

@@ -7,7 +7,6 @@ import sqlite3
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.commands import run, worked
 
 from polyopt.datasets import load
@@ -260,7 +259,7 @@ def test_what_code_cannot_have_is_refused_in_a_sentence():
     assert len(two_as_python(two, ["a", "b"])) < 400_000
 
 
-@in_turn("seed", range(5))
+@pytest.mark.parametrize("seed", range(5))
 def test_two_polytopes_of_any_form_decide_by_their_largest_sums(seed):
     rng = np.random.default_rng(seed)
     m, names = 4, ["x0", "x1", "x2", "x3"]

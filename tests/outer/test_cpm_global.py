@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from helpers.cpm import brute_force, clusters, face_value
 from hypothesis import given
 from hypothesis import strategies as st
@@ -256,7 +255,6 @@ def test_with_one_class_there_is_nothing_to_assign(label):
         mixed_integer(np.eye(3), np.full(3, label), 2)
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize(("seed", "K"), [(0, 2), (1, 3)])
 def test_scip_agrees_with_the_search(seed, K):
     pytest.importorskip("pyscipopt")
@@ -310,7 +308,7 @@ def partial(X, y, C, K, assigned):
     return data, caps, alpha, W
 
 
-@in_turn("seed", range(8))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_additive_bound_is_below_every_completion_and_above_the_plain_one(seed):
     rng = np.random.default_rng(seed)
     X, y, _ = clusters(14, 3, seed, widen=1.8)
@@ -467,7 +465,6 @@ def test_what_cannot_be_sought_is_refused():
         solve_cpm_global(X, y, 1.0, 2, tol=0.0)
 
 
-@pytest.mark.cases(0)
 @pytest.mark.slow
 def test_real_data_are_solved_to_the_proven_optimum():
     """wdbc, 150 samples of 30 features: below what five starts of the alternation find, and proven."""

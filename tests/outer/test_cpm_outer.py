@@ -100,7 +100,6 @@ def test_starts_do_not_depend_on_order_or_repetition(data, rng):
     assert (start(sp.csr_array(X), y, 1.0 * repeats) == plain).all()
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["sonar", "ionosphere"])
 def test_starts_end_lower_than_random_directions_do(name, rng):
     data, step = load(name), 2 if name == "ionosphere" else 1
@@ -122,7 +121,6 @@ def test_the_best_of_many_starts_is_kept(data):
     assert solution.iterations == len(solution.history)
 
 
-@pytest.mark.processes
 def test_starts_in_parallel_are_the_starts_in_turn(data):
     X, y, C = data
     one, two = (
@@ -201,7 +199,6 @@ def test_a_time_limit_within_a_round_is_admitted():
 # -- starts from dual ascent ---------------------------------------------------------------
 
 
-@pytest.mark.cases(0)
 def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
     """Sonar with a cost of 10: random starts of the explicit programs end some 10 % above them."""
     data = load("sonar")
@@ -216,7 +213,6 @@ def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
     assert np.mean(ratios) < 0.97
 
 
-@pytest.mark.cases(0)
 @pytest.mark.slow
 def test_the_defaults_end_lower_on_wdbc():
     data = load("wdbc")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import few
 from helpers.cpm import brute_force
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +34,7 @@ def given_data(seed, n=7):
     return rng, X, y, C, K, data
 
 
-@settings(max_examples=few(10, 40))
+@settings(max_examples=10)
 @given(st.integers(0, 10**6))
 def test_no_face_in_a_box_costs_less_than_its_bound_and_what_is_left_out_costs_the_goal(seed):
     rng, *_, data = given_data(seed)
@@ -123,7 +122,7 @@ def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_i
                 certificate.save(tmp_path / "no.json")
 
 
-@pytest.mark.parametrize("seed", few([0, 3], range(8)))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed, monkeypatch):
     monkeypatch.setattr(optimum, "_FEW_ASSIGNMENTS", 1)
     monkeypatch.setattr(optimum, "_QUICK_WORK", 0)

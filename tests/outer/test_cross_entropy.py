@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib import parallel_config
@@ -150,7 +149,7 @@ def test_features_of_a_regression_are_selected():
 # -- what it does in an iteration ------------------------------------------------------------
 
 
-@in_turn(("n_samples", "rho"), [(50, 0.1), (100, 0.07), (30, 0.01), (7, 1.0), (40, 0.33)])
+@pytest.mark.parametrize(("n_samples", "rho"), [(50, 0.1), (100, 0.07), (30, 0.01), (7, 1.0), (40, 0.33)])
 def test_p_moves_to_the_elite_s_share_ties_included(n_samples, rho):
     settings = {"n_samples": n_samples, "rho": rho, "beta": 0.3, "max_iter": 1}
     p0 = np.linspace(0.2, 0.8, 6)
@@ -183,7 +182,9 @@ def test_scores_that_differ_by_rounding_tie(sign):
     assert screened.screened > 100
 
 
-@in_turn(("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)])
+@pytest.mark.parametrize(
+    ("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)]
+)
 def test_the_elite_are_the_lowest_share_rounded_up(n_samples, rho, elite):
     values = np.random.default_rng(0).permutation(n_samples)[None]
     found = cross_entropy_minimize(scripted(values), 60, n_samples=n_samples, rho=rho, batch=True, max_iter=1)
@@ -264,7 +265,6 @@ def troubled_and_shorter():
     return troubled, shorter
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_one_worker_is_as_good_as_two(backend):
     troubled, shorter = troubled_and_shorter()
@@ -550,7 +550,7 @@ def test_a_failed_improvement_leaves_the_score():
 @given(
     st.integers(0, 10_000), st.sampled_from([None, "improved", "drawn"]), st.sampled_from([0.05, 0.1, 0.3])
 )
-@settings(max_examples=few(4, 10))
+@settings(max_examples=4)
 def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
     n = 14 + seed % 10
     raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10
@@ -692,7 +692,6 @@ def test_the_iteration_limit_is_said():
     assert (found.status, found.iterations) == (Status.ITERATION_LIMIT, 3)
 
 
-@pytest.mark.processes
 @pytest.mark.filterwarnings("error")
 def test_the_time_limit_keeps_the_best(monkeypatch):
     """By a clock that goes 2 ms with every score."""
@@ -723,7 +722,7 @@ def test_the_time_limit_keeps_the_best(monkeypatch):
     assert (whole.evaluations, whole.iterations, whole.status) == (100, 1, Status.TIME_LIMIT)
 
 
-@in_turn("when", [1, 2, 30, 160])
+@pytest.mark.parametrize("when", [1, 2, 30, 160])
 def test_ctrl_c_keeps_the_best(when):
     def interrupt(number):
         if number == when:
@@ -774,7 +773,7 @@ def test_the_history_is_told_as_it_happens():
 # -- nonsense --------------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"n": 0}, "n must be an integer of at least 1, not 0"),

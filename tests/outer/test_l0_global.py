@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.cases import few
 from helpers.l0 import degenerate, patterns, problem
 
 from formulations.l0_data import as_l0_data
@@ -21,7 +20,7 @@ from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.quick import QuickPattern
 
-KERNELS = few(["indefinite", "rectangular"], ["linear", "rbf", "indefinite", "rectangular"])
+KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 DEGENERATE = ["duplicates", "lonely", "one class", "zero kernel", "weightless"]
 
 

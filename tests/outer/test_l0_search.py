@@ -171,7 +171,6 @@ def assert_same(first, second):
 
 
 # Two runs: what the first has seen the second draws again.
-@pytest.mark.cases(4)
 @pytest.mark.parametrize("C", [0.3, 10.0])
 @pytest.mark.parametrize(
     ("name", "seed"),
@@ -199,7 +198,6 @@ def test_most_programs_of_a_real_search_are_spared():
     assert with_it.screened > without.programs / 2
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("name", "seed", "screening"),
     [

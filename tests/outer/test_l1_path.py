@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from polyopt import Claim, FacePenalty, certify_cpm, l1_path
 
@@ -58,8 +57,8 @@ def test_a_path_from_an_assignment_and_with_no_time(samples):
     assert np.isfinite(path[0].certificate.primal_value)
 
 
-@in_turn(
-    "given,sentence",
+@pytest.mark.parametrize(
+    ("given", "sentence"),
     [
         ({"prices": [1.0, -1.0]}, r"prices\[1\] must be"),
         ({"grouped": 1.5}, "grouped must lie in"),

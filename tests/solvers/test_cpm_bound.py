@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.cpm import INSIDE, NPOS, WIDTH, half_assigned
 from helpers.interpreted import interpreted
 
@@ -81,7 +80,7 @@ def test_a_product_of_nothing_still_has_its_rounding():
     assert least <= error <= 3.0 * least
 
 
-@in_turn("seed", range(6))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
     """Within the boxes, with that of the sample's own opened; to the optimum, or as far as is asked."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
@@ -108,7 +107,7 @@ def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
     assert W[k] == pytest.approx(0.5 * alpha[k] @ data.A)
 
 
-@in_turn("seed", range(6))
+@pytest.mark.parametrize("seed", range(6))
 def test_joint_moves_cost_alike_on_every_face_and_add_up_to_the_bound(seed):
     """Each is worth, by the theorem's formula, what it adds; and boxes are left what it does not take."""
     rng, data, caps, alpha, W, moves = half_assigned(seed)
@@ -154,7 +153,7 @@ def test_joint_moves_cost_alike_on_every_face_and_add_up_to_the_bound(seed):
     assert added[done[:-1]].sum() < 0.5 * total
 
 
-@in_turn("seed", range(4))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(seed):
     """For the last in order that is what it adds on its face, with its own moves given back to the boxes."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
@@ -172,7 +171,7 @@ def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(se
         assert np.array_equal(part, kept)
 
 
-@in_turn("seed", range(4))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_joint_move_errs_by_no_less_than_its_roundings_may_and_hardly_more(seed):
     """A sum of n products is off by n units of what it adds up; a slope by what its face is; see there."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
@@ -208,7 +207,7 @@ def test_a_dual_value_errs_by_no_less_than_its_roundings_may_and_hardly_more(n, 
     assert least <= dual_error(data, a, w) <= 2.0 * least
 
 
-@in_turn("seed", range(6))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_trial_move_begins_within_its_box_with_what_is_best_by_itself(seed):
     """However many sweeps follow: where the face already meets the sample there is nothing to begin with."""
     bound, starts = interpreted("polyopt.solvers.cpm.bound")[0], []
@@ -234,7 +233,7 @@ def test_a_trial_move_begins_within_its_box_with_what_is_best_by_itself(seed):
         assert caps[k].tolist() == kept.tolist()
 
 
-@in_turn("seed", range(6))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_joint_move_begins_with_its_guess_within_what_the_others_leave(seed):
     """What it is worth is of what it ends with, here the beginning: steps of all sizes, whole ones too."""
     bound, starts = interpreted("polyopt.solvers.cpm.bound")[0], []

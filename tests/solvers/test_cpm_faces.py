@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.cpm import clusters
 
 from formulations import cpm
@@ -147,8 +146,8 @@ def test_errors_of_faces_hold_what_rational_numbers_give(seed, size):
     )
 
 
-@in_turn("square", [0.0, 0.1, 1.0, 5.0, 100.0])
-@in_turn("worth", [-1.0, 0.0, 0.3, 1.0, 2.5])
+@pytest.mark.parametrize("square", [0.0, 0.1, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("worth", [-1.0, 0.0, 0.3, 1.0, 2.5])
 def test_a_move_is_scaled_to_be_worth_the_most_or_just_enough(worth, square):
     """Against all of a fine grid of λ in [0, 1], for λ·worth − ¼λ²·square."""
     grid = np.linspace(0.0, 1.0, 10_001)

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from helpers.cpm import clusters
 
 from formulations import cpm
@@ -188,7 +187,7 @@ def test_every_form_of_the_samples_takes_the_same_steps(rng):
     ends = {
         name: solve_cpm_sgd(X, y, C, 3, perplexity=2.0, scale=scale, max_iter=5)
         for name, (X, scale) in forms.items()
-        if name in few(["float64", "CSR", "bytes"], forms)  # each type of number has loops of its own
+        if name in forms  # each type of number has loops of its own
     }
     for end in ends.values():
         assert end["W"] == pytest.approx(ends["float64"]["W"], abs=1e-4 * np.abs(end["W"]).max())
@@ -224,7 +223,6 @@ def test_one_face_is_learnt_to_the_exact_optimum(seed, C):
         assert cpm.face(X, y, factor * C).solve()["w"] != pytest.approx(exact["w"], abs=1e-3)
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_several_faces_are_learnt_to_the_exact_optimum_of_their_assignment(seed):
     X, y, _ = clusters(90, 3, seed, widen=1.5)
@@ -319,7 +317,7 @@ def test_an_interruption_keeps_the_epochs_before_it(epochs, monkeypatch):
         assert (stopped["W"] == whole["W"]).all()
 
 
-@in_turn("size", [1e-30, 1e-12, 1e12, 1e20])
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e20])
 def test_no_size_of_the_data_overflows(size):
     X, y, _ = clusters(60, 2, 0)
     solution = solve_cpm_sgd(size * X, y, np.ones(60), 2, max_iter=20)
@@ -343,7 +341,7 @@ def test_an_average_over_an_exchange_of_roles_is_not_the_answer():
 # -- the answer ----------------------------------------------------------------------------
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("measured", "tol", "settled"),
     [
         ([1.0, 1.0], 0.1, False),  # two are not enough

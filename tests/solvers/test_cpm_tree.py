@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
 
 from polyopt.solvers.cpm import tree
@@ -30,7 +29,7 @@ from polyopt.solvers.cpm.tree import (
 )
 
 
-@in_turn("seed", range(12))
+@pytest.mark.parametrize("seed", range(12))
 def test_who_has_one_face_left_is_assigned_and_one_empty_face_is_offered(seed):
     rng, _, node = drawn_node(seed)
     if seed % 3 == 0:
@@ -52,7 +51,7 @@ def test_a_face_forbidden_is_forbidden_with_all_that_are_empty_like_it():
         assert np.delete(node.allowed, 3, axis=0).all()
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("allowed", "opens", "verdict"),
     [
         ([0, 0, 0, 1], True, _CLOSED),  # the last is not offered
@@ -70,7 +69,7 @@ def test_what_is_left_to_a_positive_once_faces_are_forbidden(allowed, opens, ver
     assert _after(node, 2, 3, opens) == verdict
 
 
-@in_turn("seed", range(8))
+@pytest.mark.parametrize("seed", range(8))
 def test_only_positives_that_pay_on_every_face_are_ordered_and_the_dearest_is_branched_on(seed):
     rng, data, node = drawn_node(seed)
     node.W[:] = 0.7 * rng.normal(size=(FACES, WIDTH))

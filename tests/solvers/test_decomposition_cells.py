@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
@@ -274,7 +273,7 @@ def test_rounding_is_measured_where_g_is_of_this_point(rng):
     assert not here.is_trusted(1e-3)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("at_cost", "free", "promises"), [(3, 2, True), (2, 0, False), (3, 3, False), (6, 4, True), (0, 0, False)]
 )
 def test_a_cell_promises_something_where_many_are_at_their_cost_and_few_between(at_cost, free, promises):

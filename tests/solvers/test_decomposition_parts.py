@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -162,7 +161,7 @@ def test_slopes_and_kinks_of_one_variable_are_those_of_all(B):
 # -- kernel rows -------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=few(10, 40))
+@settings(deadline=None, max_examples=10)
 @given(st.integers(0, 10**6))
 def test_rows_are_right_whatever_came_before(seed):
     """Rows fetched, driven out, cut and widened at random are always those of the matrix."""
@@ -258,7 +257,7 @@ def test_pair_steps_solve_a_working_set(B, blobs):
 COMPUTABLE = [RBF, Kernel("linear"), Kernel("poly", 0.2, 1, 0.3), Kernel("poly", 0.2, 3, 1.0)]
 
 
-@in_turn("kernel", COMPUTABLE)
+@pytest.mark.parametrize("kernel", COMPUTABLE)
 def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
     X, y = blobs
     K, n = kernel(X), len(y)
@@ -417,7 +416,7 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
 # -- the active set ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=few(10, 40))
+@settings(deadline=None, max_examples=10)
 @given(st.integers(0, 10**6), st.sampled_from([np.inf, 1.0, 1.0001, 1.4]), st.sampled_from([1, 3, 40]))
 def test_an_active_set_raises_the_dual_and_stays_feasible(seed, B, rank):
     """From any feasible point, on kernels of any rank with like samples among them."""

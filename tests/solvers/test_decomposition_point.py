@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
@@ -65,7 +64,6 @@ def test_a_probe_works_through_the_multipliers_that_are_not_0():
     assert 0 < np.count_nonzero(beta) < len(beta)
 
 
-@pytest.mark.cases(4)
 @pytest.mark.parametrize("size", np.geomspace(1e2, 1e5, 7))
 @pytest.mark.parametrize("seed", range(4))
 def test_trusted_outputs_are_right_for_every_sample(seed, size):
@@ -151,7 +149,7 @@ def test_values_are_of_the_point_and_the_program_at_hand():
     assert len(set(seen)) == 4
 
 
-@in_turn(("error", "is_trusted"), [(0.9, True), (-0.9, True), (1.1, False), (-1.1, False)])
+@pytest.mark.parametrize(("error", "is_trusted"), [(0.9, True), (-0.9, True), (1.1, False), (-1.1, False)])
 def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(error, is_trusted):
     """In tenths of the tolerance, at the sample nearest to where it would count, which is always probed."""
     point, K, beta = a_point(np.inf, np.float32)

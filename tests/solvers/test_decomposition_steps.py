@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from formulations.families import Families, Family, hinge_families, margin_family
 from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
@@ -114,7 +113,7 @@ def half(values, allowed, count, floor):
     return places[:count]
 
 
-@in_turn("seed", range(8))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_working_set_is_the_latest_half_and_the_worst_violators(seed):
     rng = np.random.default_rng(seed)
     n, size = 60, int(rng.integers(4, 30))

@@ -7,7 +7,6 @@ import inspect
 import highspy
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from polyopt.solvers import interior_point, logistic, one_norm, plume, polyceptron
 from polyopt.solvers.cpm import dual, priced_sgd, sgd
@@ -39,7 +38,7 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-@in_turn("solver", DEFAULTS)
+@pytest.mark.parametrize("solver", DEFAULTS)
 def test_a_solver_has_no_limit_of_time_and_its_orders_are_those_of_seed_0_unless_told(solver):
     given = {
         name: parameter.default

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +107,7 @@ def test_multipliers_are_exactly_feasible(blobs, rng):
     assert np.abs(X @ fast["w"] + float(fast["b"])).max() <= 1.2 * (1 + 1e-12)
 
 
-@settings(deadline=None, max_examples=few(15, 60))
+@settings(deadline=None, max_examples=15)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 60),
@@ -342,7 +341,7 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     assert unbalanced > 0
 
 
-@in_turn("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
+@pytest.mark.parametrize("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
 def test_the_slack_at_the_start_is_central(kink):
     """Both products of a row are 3/8 of its cost, and its multipliers add up to it, to the last digits."""
     xi = central_slack(kink)
@@ -407,7 +406,7 @@ def test_what_rounding_ends_is_not_called_optimal(blobs):
     assert certificate(X, y, 1e6, np.inf, solution).relative_gap < 1e-7
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"X": np.ones(40)}, "X must have two dimensions"),
@@ -468,7 +467,6 @@ def test_the_history_ends_at_the_answer(blobs):
     assert solution.iterations <= 40
 
 
-@pytest.mark.cases(0)
 @pytest.mark.slow
 def test_covtype():
     """A twentieth of covtype; the whole of it is a benchmark."""
@@ -561,7 +559,7 @@ def test_the_best_of_either_side_is_kept_until_a_gap_closes_and_then_what_fits_b
     assert (kept._objective, kept._bound, kept.misfit) == (2.8, 0.8, 0.1)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("beta", "wanted"),
     [
         ([0.5, -0.25, 0.0], [1 / 3, -1 / 3, 0.0]),

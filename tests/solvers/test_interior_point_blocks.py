@@ -11,7 +11,6 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -137,7 +136,6 @@ class Careless(Crew):
         return bring(self._held[k], pickle.loads(pickle.dumps(self.log)), 0, ask)
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize(("B", "D"), [(np.inf, None), (1.4, None), (np.inf, 0.5)])
 def test_the_same_bits_by_one_thread_by_many_and_with_blocks_lost_on_the_way(B, D):
     X, y = two_blobs(n=200, m=4, separation=1.0, seed=2)
@@ -160,7 +158,7 @@ def test_the_same_bits_by_one_thread_by_many_and_with_blocks_lost_on_the_way(B, 
     assert careless.lost > 20
 
 
-@settings(deadline=None, max_examples=few(8, 25))
+@settings(deadline=None, max_examples=8)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 50),
@@ -194,7 +192,7 @@ def test_any_cut_of_degenerate_data_ends_certified_where_the_whole_does(seed, n,
         assert certificate_of(crew, problem, found, B, None, False, tol=1e-5).claim is Claim.OPTIMAL
 
 
-@settings(deadline=None, max_examples=few(10, 40))
+@settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), grain=st.sampled_from([None, 1.0]), B=st.booleans())
 def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B):
     """By edges too, with which rows are told apart where there are too many to be listed."""

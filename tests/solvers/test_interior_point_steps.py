@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 
 from polyopt.solvers.interior_point import driver
 from polyopt.solvers.interior_point import point as module
@@ -52,7 +51,7 @@ def found(rng, imbalance=0.5, room=2.0, violation=0.0, reach=1.0):
     return SimpleNamespace(**numbers, **at, M=A.T @ A, pulled=pulled, reaches={("bound", 1.0): reach})
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("is_free", "imbalance", "room", "reach", "violation"),
     [
         (True, 0.25, 1.0, 0.5, 0.0), (True, -0.25, 1.0, 0.5, 0.0), (True, 1.0, 0.875, 0.5, 0.0),
@@ -94,7 +93,7 @@ def test_both_objectives_and_the_worst_residual_are_of_all_blocks(
     assert point._residual == pytest.approx(np.abs(c - gradient).max() / scale)
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("gap", "before", "softer"),
     [
         (0.5, 1.0, False),
@@ -118,7 +117,7 @@ def test_the_dual_term_falls_where_the_gap_is_there_and_the_residual_no_longer_f
     assert point._residual == now
 
 
-@in_turn(
+@pytest.mark.parametrize(
     "lengths",
     [
         (0.7, 0.96), (0.7, 0.5, 0.52), (0.7, 0.5, 0.54, 0.55), (0.7, 0.5, 0.9, 0.94), (1.5, 0.5, 0.97),

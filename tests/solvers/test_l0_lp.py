@@ -7,7 +7,6 @@ import pickle
 import highspy
 import numpy as np
 import pytest
-from helpers.cases import few
 from helpers.l0 import degenerate, late, patterns, problem, scipy_value
 
 from formulations import l0
@@ -18,7 +17,7 @@ from polyopt.certificates.l0 import certify_l0
 from polyopt.solvers.l0.cuts import CutPool
 from polyopt.solvers.l0.lp import PatternLP
 
-KERNELS = few(["indefinite", "rectangular"], ["linear", "rbf", "indefinite", "rectangular"])
+KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 
 
 # -- the program of a pattern --------------------------------------------------------------

@@ -114,7 +114,6 @@ def certificate(data, found, solve):
     return certify_l0_data(data, *point, u=found["margin"], **{whose: found.bound})
 
 
-@pytest.mark.cases(8)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_it_finds_the_least_score_of_all_patterns(solve, kind):
@@ -137,7 +136,6 @@ def modelled(kind):
     return program.solve(mip_rel_gap=1e-9).objective
 
 
-@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", ["linear", "rbf", "indefinite", "rectangular", "weights"])
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_it_equals_the_modelling_language(solve, kind):
@@ -189,7 +187,6 @@ def test_a_start_is_never_worsened(solve, limit):
         assert found.bound <= best.objective * (1 + 1e-9)
 
 
-@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", ["linear", "rbf", "indefinite", "rectangular", "weights", "huge"])
 def test_highs_takes_the_start(kind):
     data = problem(kind, 20, seed=3)

@@ -9,7 +9,6 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
@@ -420,7 +419,7 @@ def test_a_sample_that_another_face_suits_better_is_seen(solved):
     assert next(r for r in certificate.residuals if r.row == "assignment").worst == at
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("changed", "says"),
     [
         ({"ridge": 0.0}, "ridge must be positive"),

@@ -51,7 +51,6 @@ def lagrangian_bound(cost, A, row_lower, row_upper, lower, upper, duals):
     return of_rows + np.sum(np.minimum(reduced * lower, reduced * upper))
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_warm_equals_cold_equals_scipy_on_many_bounds(seed):
     arguments = program(seed)
@@ -134,7 +133,6 @@ def test_a_time_limit_is_told_and_ends_with_the_next_solve():
     assert lp.solve(upper=0.9, time_limit=60.0).status is Status.SOLVED
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_cut_off_is_said_only_where_it_is_true_and_its_multipliers_prove_it(seed):
     arguments = program(seed)

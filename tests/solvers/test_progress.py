@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from helpers.cases import in_turn
+import pytest
 
 from polyopt.solvers import progress
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("record", "phrase"),
     [
         ({}, "1.3 s"),

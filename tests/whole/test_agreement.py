@@ -150,7 +150,6 @@ MACHINES = machines()
 
 
 # Every bound for a full kernel and for one of low rank; for the others none, a common one, and the least.
-@pytest.mark.cases(24)
 @pytest.mark.parametrize(
     ("name", "B"),
     [
@@ -249,7 +248,6 @@ def standardised(name):
 
 
 # On the larger sets the hardest machine; a full kernel of theirs is slow work for the explicit program.
-@pytest.mark.cases(0, "sonar-linear-100.0-1.1", "sonar-rbf-1.0-inf")
 @pytest.mark.parametrize(
     ("name", "kernel", "C", "B"),
     [

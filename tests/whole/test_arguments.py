@@ -8,7 +8,6 @@ from numbers import Integral, Real
 
 import numpy as np
 import pytest
-from helpers.cases import few, in_turn
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -219,7 +218,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.parametrize("group", [PROGRAMS, CERTIFICATES, SOLVERS, LOOPS, ESTIMATORS], ids=len)
-@settings(max_examples=few(10, 100), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_one_sentence_for_one_fault(group, data):
     cases = [case for case in CASES if any(case[0] is function for function, *_ in group)]
@@ -232,7 +231,7 @@ def test_one_sentence_for_one_fault(group, data):
     assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
 
 
-@in_turn(("function", "given_first", "name", "rule"), CASES)
+@pytest.mark.parametrize(("function", "given_first", "name", "rule"), CASES)
 def test_an_array_is_no_number(function, given_first, name, rule):
     text, _ = RULES[rule]
     for value in ([0.5, 0.5, 0.5], [], np.ones((2, 2)), [[1.0], [1.0, 2.0]]):
@@ -252,8 +251,8 @@ COSTS = [
 ]
 
 
-@in_turn(("function", "given_first", "name", "rule"), COSTS)
-@in_turn("fault", [np.nan, -np.inf, -1.0, "one"])
+@pytest.mark.parametrize(("function", "given_first", "name", "rule"), COSTS)
+@pytest.mark.parametrize("fault", [np.nan, -np.inf, -1.0, "one"])
 def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, name, rule, fault):
     C = np.where(np.arange(12) == 5, fault, ones).tolist() if fault != "one" else [1.0] * 11 + ["one"]
     text, _ = RULES[rule]
@@ -265,7 +264,9 @@ def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, n
         call(function, given_first, name, [1.0] * 11)
 
 
-@in_turn("machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM])
+@pytest.mark.parametrize(
+    "machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM]
+)
 def test_weights_have_one_sentence(machine):
     for fault in (np.nan, np.inf, -1.0):
         weights = np.where(np.arange(12) == 3, fault, ones).tolist()
@@ -354,7 +355,7 @@ ENDS = [
 ]
 
 
-@in_turn("machine", [machine for machine, _ in MACHINES])
+@pytest.mark.parametrize("machine", [machine for machine, _ in MACHINES])
 def test_a_classifier_takes_all_of_a_range_and_nothing_beyond_its_ends(machine):
     for name, rule in (each.split("=") for each in dict(MACHINES)[machine].split()):
         allowed = {name: machine._parameter_constraints[name]}

@@ -6,7 +6,6 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier
@@ -71,7 +70,7 @@ def test_impurity_never_rises_along_the_climb():
     assert path[-1] < path[0]
 
 
-@in_turn("seed", range(5))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_climb_ends_where_no_coefficient_improves(seed):
     columns, codes, weights, a = split_data(seed, n=60)
     rest, start = (codes, weights, 3), a.copy()
@@ -194,7 +193,7 @@ def subtrees(tree: Tree, node: int = 0):
         yield from (a + b for a, b in product(list(subtrees(tree, left)), list(subtrees(tree, right))))
 
 
-@in_turn("seed", range(4))
+@pytest.mark.parametrize("seed", range(4))
 def test_pruning_finds_the_best_of_the_cost_complexity_sequence(seed):
     X, y = noisy_line(n=150, seed=seed, share=0.15)
     tree = grow(X[:100], y[:100], np.ones(100), 2, 2, 0, np.random.default_rng(seed))

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers.cases import in_turn
 from helpers.pages import blocks, differences, written_anew
 
 import polyopt
@@ -34,7 +33,7 @@ def test_every_program_and_every_exercise_that_a_chapter_names_is_there():
     assert {kind for kind, _ in named} == {"program", "exercises"}
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("shown", "printed", "agree"),
     [
         ("gap 1.25", "gap 1.2512", True),

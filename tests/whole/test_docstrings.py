@@ -14,7 +14,6 @@ from importlib import import_module
 from itertools import pairwise
 
 import pytest
-from helpers.cases import in_turn
 
 import formulations
 import polyopt
@@ -31,7 +30,7 @@ def headings(docstring: str) -> list[str]:
     return [line for line, rule in pairwise(lines) if line and rule == "-" * len(line)]
 
 
-@in_turn("name", FAMILIES)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_follows_the_template(name):
     docstring = inspect.getdoc(family(name))
     assert headings(docstring) == HEADINGS
@@ -39,7 +38,7 @@ def test_a_family_follows_the_template(name):
     assert re.search(r"eq\. \(\d", docstring), "the reference gives an equation number"
 
 
-@in_turn("name", FAMILIES)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_every_row_of_a_family_is_named_in_its_docstring(name):
     docstring = inspect.getdoc(family(name))
     for pair in family(name).pairs():
@@ -134,7 +133,7 @@ def public_callables():
     }
 
 
-@in_turn(("name", "thing"), sorted(public_callables().items()))
+@pytest.mark.parametrize(("name", "thing"), sorted(public_callables().items()))
 def test_every_parameter_is_documented(name, thing):
     docstring = inspect.getdoc(thing) or ""
     assert docstring, f"{name} has no docstring"

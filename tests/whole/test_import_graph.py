@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from helpers.cases import in_turn
 
 import formulations
 import polyopt
@@ -125,7 +124,7 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-@in_turn(("module", "path"), modules())
+@pytest.mark.parametrize(("module", "path"), modules())
 def test_a_file_imports_only_the_floors_under_it(module, path):
     height = floor_of(module)
     if module == "polyopt":
@@ -200,7 +199,7 @@ def test_the_guide_draws_the_floors_and_the_rooms():
     assert table() in text
 
 
-@in_turn("method", METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_method_has_its_name_on_every_floor(method):
     for story in ("formulations", "polyopt.certificates", "polyopt.estimators"):
         if (method, story) not in SHARED:

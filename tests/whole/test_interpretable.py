@@ -112,7 +112,6 @@ def test_a_machine_of_the_benchmarks_own_has_labels_and_probabilities(samples, o
     assert own.score(X, y) > 0.8
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", [name for name in RIVALS if f"{LIMIT} numbers" in name])
 def test_what_is_called_small_is_small(name, samples):
     assert 0 < numbers_of(RIVALS[name].make("numbers", 0).fit(*samples)) <= LIMIT

@@ -77,7 +77,6 @@ def test_kept_cells_are_not_computed_again(tmp_path, monkeypatch):
     assert computed[10:] == computed[9:10]
 
 
-@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", [name for name in SETS if not SETS[name].file])
 def test_seeded_sets_are_the_same_each_time(name):
     X, y = samples(name)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from helpers.cases import in_turn
 
 from benchmarks.__main__ import NAMES
 from benchmarks.papers import CHAPTERS, chapter, cpm, cross_entropy, polyceptron, rmm
@@ -28,7 +27,7 @@ def functions(name: str) -> set[str]:
     }
 
 
-@in_turn("line", LINES)
+@pytest.mark.parametrize("line", LINES)
 def test_what_is_cited_is_there(line):
     """A test where it is the proof, and a benchmark where figures are."""
     if line.seen is None:

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from helpers.cases import in_turn
 from helpers.pages import printed_by
 
 import polyopt
@@ -78,7 +77,7 @@ def test_the_page_on_conformal_sets_runs_and_they_hold_the_labels():
     assert float(line[:4]) > 0.85  # of 231 sets, 0.9 being asked for
 
 
-@in_turn("path", PAGES)
+@pytest.mark.parametrize("path", PAGES)
 def test_every_file_it_names_is_there(path):
     for name in re.findall(r"\]\((?!http|#)([^)]+)\)", path.read_text(encoding="utf-8")):
         name = name.partition("#")[0]

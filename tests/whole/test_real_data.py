@@ -45,7 +45,6 @@ def test_the_rbf_svm_is_libsvm_s(name):
     assert ours.certificate().relative_gap < 1e-6
 
 
-@pytest.mark.cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "machine"),
@@ -73,7 +72,6 @@ def test_kernel_machines(name, machine):
         assert fast.decision_function(X) == pytest.approx(exact.decision_function(X), abs=1e-3)
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["ionosphere", "wdbc"])
 def test_the_price_of_B_and_C_on_real_data(name):
     """dp*/dB = -sum(lam + lam_star) and dp*/dC = sum(xi), by finite differences of certified values."""
