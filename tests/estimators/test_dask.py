@@ -21,7 +21,7 @@ from polyopt.solvers.interior_point.crew import Change
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")
 
-pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_dask_has_the_bits_of_one_machine(client, data):

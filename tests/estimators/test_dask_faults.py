@@ -25,7 +25,7 @@ from polyopt.solvers.interior_point.crew import Change
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")
 
-pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def killing(client, monkeypatch, sender, name_of, phases):

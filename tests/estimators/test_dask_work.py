@@ -11,7 +11,7 @@ from formulations.samples import two_blobs
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 
-pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_independent_work_goes_to_the_workers_by_joblib_and_has_the_same_bits(client):
