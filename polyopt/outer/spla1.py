@@ -82,11 +82,8 @@ class LogisticCells(DescentProblem):
 
     def value(self, W: Vector) -> float:
         """SPLA1's penalised loss, of the faces that have samples in their programs."""
-        return self._loss(self._in_use(W))
-
-    def _in_use(self, W: Vector) -> Vector:
-        """The faces that have samples in their programs; the others change no sample's cell."""
-        return W[self._members(cells(self.X, W), len(W)).any(axis=0)]
+        # The others change no sample's cell.
+        return self._loss(W[self._members(cells(self.X, W), len(W)).any(axis=0)])
 
     def _loss(self, W: Vector) -> float:
         return hard_loss(self.X, self.y, W, self.c, self.ridge, self.positives)
@@ -99,8 +96,10 @@ class LogisticCells(DescentProblem):
         W, chosen, status = self._fit(state, time_limit)
         own = self._members(chosen, len(W)).any(axis=0)
         # The cells by their numbers among the faces that samples were fitted by.
-        kept = {"W": W[own], "assignment": (np.cumsum(own) - 1)[chosen]}
-        point = Solution(status, kept, {}, self._loss(kept["W"]), None, f"spla1, {self.engine}")
+        numbers = (np.cumsum(own) - 1)[chosen]
+        kept = W[own]
+        primal = {"W": kept, "assignment": numbers}
+        point = Solution(status, primal, {}, self._loss(kept), None, f"spla1, {self.engine}")
         return Round(point, W, self.record(W))
 
     def _members(self, chosen: NDArray[np.int64], n_faces: int) -> NDArray[np.bool_]:
