@@ -260,10 +260,10 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         return numbers_of(np.column_stack([self.W_, self.b_]), self._knots)
 
     def _binary_scores(self, X: Any) -> Array:
-        outputs = self._scores_of_faces(X)
+        outputs, first = self._scores_of_faces(X), int(np.sum(~self._is_plus))
         minus, plus = (
-            outputs[:, mine].max(axis=1) if mine.any() else np.zeros(len(outputs))
-            for mine in (~self._is_plus, self._is_plus)
+            own.max(axis=1) if own.shape[1] else np.zeros(len(own))
+            for own in (outputs[:, :first], outputs[:, first:])
         )
         return plus - minus
 

@@ -146,12 +146,14 @@ class RawUnits:
         return np.array([f.centre for f in self.features]), np.array([f.scale for f in self.features])
 
     def values(self, X: Any) -> Any:
-        """The values (n, m) of a table's rows; a sparse table has them as they are.
+        """The values (n, m) of a table's rows; of a sparse table without gaps they are sparse.
 
         X (n, columns): the table.
         """
         if is_sparse(X):
-            return X
+            if all(f.is_number and self.fills[f.column] is None for f in self.features):
+                return X[:, [f.column for f in self.features]]
+            X = X.toarray()
         texts, used = self.texts, {f.column for f in self.features}
         numbers = sorted(used.difference(texts))
         is_text = [k in texts if k in used else None for k in range(len(self.columns))]
