@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -46,7 +47,9 @@ def run(smoke: bool = False) -> pd.DataFrame:
             for K in (2,) if smoke else (3,):
                 X, y = clusters(n, 10, widen)
                 best = solve_cpm_global(X, y, 1.0, K, max_nodes=1)  # compiles, and gives SCIP its M
-                entrants = {"branch and bound": partial(solve_cpm_global, X, y, 1.0, K, time_limit=limit)}
+                entrants: dict[str, Callable[[], Any]] = {
+                    "branch and bound": partial(solve_cpm_global, X, y, 1.0, K, time_limit=limit)
+                }
                 if scip:
                     # From the data to the answer, as for the others.
                     entrants["SCIP, big M"] = lambda X=X, y=y, K=K, U=best.objective: mixed_integer(
