@@ -234,7 +234,7 @@ def test_a_limit_is_told(data, start):
         ({"n_faces": 0}, "n_faces"),
         ({"n_shards": 0}, "n_shards"),
         ({"scale": 0.0}, "scale"),
-        ({"start": np.zeros((1, 5))}, r"start must be finite, of shape \(2, 5\)"),
+        ({"start": np.zeros((1, 5))}, r"start must be finite, of shape 2 x 5"),
         ({"recipe": RECIPE._replace(classes=("no", "maybe"))}, "no sample of class 'maybe'"),
     ],
 )

@@ -11,7 +11,7 @@ refines the faces that SCIP ends with, which are feasible to 1e-8 only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -86,7 +86,8 @@ def solve_cpm_explicitly(
         return _solution(best, None, best.status, tol, y, clock)
     upper = best.objective * _ABOVE if np.isfinite(best.objective) else None
     program = mixed_integer(X, y, n_faces, C, upper, loss, margin)
-    found = program.solve("SCIP", time_limit=clock.left, **{"limits/gap": tol})
+    options: dict[str, Any] = {"limits/gap": tol}
+    found = program.solve("SCIP", time_limit=clock.left, **options)
     if found.primal:
         assignment = natural_assignment(X, y, found["W"])
         assignment[y > 0] = found["z"].argmax(axis=1)
