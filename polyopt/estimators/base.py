@@ -18,9 +18,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
@@ -33,9 +34,7 @@ from formulations.clock import Clock, running
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
-from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters
-from polyopt.estimators.portable import Portable
 from polyopt.estimators.proven import Proven
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import check_targets, validated, validated_pair
@@ -46,13 +45,16 @@ from polyopt.watch import heard_by
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+    from onnx import ModelProto
 
     from polyopt.estimators.given import SamplesLike
+    from polyopt.graphs import Graph
+
 
 __all__ = ["PairwiseClassifier"]
 
 
-class PairwiseClassifier(ClassifierMixin, Portable):
+class PairwiseClassifier(ClassifierMixin, Proven):
     """Base of the classifiers: a binary problem at heart, one-vs-one around it.
 
     A subclass has the parameters below, or an attribute None in place of one.
@@ -76,6 +78,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
 
     solver_: str
     n_iter_: int
+    n_features_in_: int
     _rows: Any  # numbers of the samples of the fit in the data given
     _pair_places: list[NDArray[np.intp]]  # places of each pair's samples among those
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
@@ -399,3 +402,195 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    # -- without the data --------------------------------------------------------------------
+
+    def without_data(self) -> Self:
+        """A copy that predicts, and has its faces or its support vectors, but holds no other training data.
+
+        It cannot be certified and has no ``duals_``. For files, and for machines that only predict.
+        """
+        check_is_fitted(self)
+        light = copy(self)
+        if self._is_binary:
+            light._drop_data(self)
+            return light
+        light.estimators_ = [part.without_data() for part in self.estimators_]
+        light._drop_data_of_pairs(self)
+        light.solution_ = [part.solution_ for part in light.estimators_]
+        return light
+
+    def _drop_data(self, whole: Self) -> None:
+        """Keep of a binary machine, of which this is a copy, what it answers by."""
+
+    def _drop_data_of_pairs(self, whole: Self) -> None:
+        """The same for what a machine of pairs of classes has beside its pairs, which are light already."""
+
+    def _keep_no_solution(self, whole: Self) -> None:
+        """Keep of the whole machine's solution how it ended, without its vectors and its history."""
+        self.solution_: Any = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
+
+    # -- for other programs ------------------------------------------------------------------
+
+    def to_onnx(self) -> ModelProto:
+        """The fitted machine as an ONNX model, in double precision (opset 19).
+
+        It takes ``X`` (n, m), double, and gives ``label`` (n,) and ``scores``: (n,) of two classes, (n,
+        n_classes) of more, as ``predict`` and ``decision_function`` do; and ``probabilities`` (n, n_classes),
+        as ``predict_proba``, where the model has them. A pipeline is exported by
+        :class:`polyopt.models.Model`.
+
+        Raises
+        ------
+        ValueError
+            Where the package onnx is not installed, or for a machine that has no such graph: with a kernel
+            that is a function or a Gram matrix, or with ties that are broken at random.
+        """
+        from polyopt.graphs import Graph
+
+        check_is_fitted(self)
+        graph = Graph()
+        outputs = self.draw(graph, graph.input("X", int(self.n_features_in_)))
+        return graph.model(outputs, {"machine": type(self).__name__})
+
+    def draw(self, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
+        """Draw the machine into a graph, and name its outputs ``label``, ``scores`` and ``probabilities``.
+
+        Parameters
+        ----------
+        graph : Graph
+            A graph.
+        x : str
+            Its tensor of the features that this machine sees.
+        """
+        machine = self._as_fitted().without_data()
+        n_classes = len(machine.classes_)
+        if machine._is_binary:
+            scores, is_second, second = machine._draw_two(graph, x)
+            number = graph.op("Cast", is_second, to=7)  # int64
+            flat = graph.constant(np.array([-1]))
+            scores, number = graph.op("Reshape", scores, flat), graph.op("Reshape", number, flat)
+            if second is not None:
+                first = graph.op("Sub", graph.constant(1.0), second)
+                second = graph.op("Concat", first, second, axis=1)
+            probabilities = second
+        else:
+            scores, number, probabilities = machine._draw_many(graph, x)
+        kinds = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}
+        kind = kinds.get(machine.classes_.dtype.kind, "string")
+        outputs = {
+            "label": (graph.op("Gather", graph.constant(machine.classes_), number), kind, None),
+            "scores": (scores, "double", None if machine._is_binary else n_classes),
+        }
+        if probabilities is not None:
+            outputs["probabilities"] = (probabilities, "double", n_classes)
+        return outputs
+
+    def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
+        """Of two classes: scores, whether they are of the second, and its probability; each (n, 1)."""
+        scores = self._draw_scores(graph, x)
+        return scores, self._draw_second(graph, scores), None
+
+    def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
+        """Of more classes: their scores (n, n_classes), the answer's number (n,), and their probabilities."""
+        scores = self._draw_votes(graph, self._draw_pairs(graph, x))
+        return scores, graph.op("ArgMax", scores, axis=1, keepdims=0), None
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        """Scores (n, 1) of a binary machine."""
+        raise ValueError(f"{type(self).__name__} has no ONNX graph")
+
+    def _draw_pairs(self, graph: Graph, x: str) -> str:
+        """Scores (n, pairs) of the pairs of classes."""
+        parts = [part._as_fitted()._draw_scores(graph, x) for part in self.estimators_]
+        return graph.op("Concat", *parts, axis=1)
+
+    def _draw_second(self, graph: Graph, scores: str) -> str:
+        """Whether scores are of the second class."""
+        return graph.op("Greater", scores, graph.constant(0.0))
+
+    def _draw_votes(self, graph: Graph, scores: str) -> str:
+        """Scores of the classes: votes of the pairs, and less than a third of one by the sum of scores."""
+        first, second = self._sides_of_pairs()
+        won = graph.op("Cast", self._draw_second(graph, scores), to=11)  # double
+        votes = graph.op("MatMul", won, graph.constant(second - first))
+        votes = graph.op("Add", votes, graph.constant(first.sum(axis=0)))
+        total = graph.op("MatMul", scores, graph.constant(second - first))
+        size = graph.op("Add", graph.op("Abs", total), graph.constant(1.0))
+        share = graph.op("Div", total, graph.op("Mul", graph.constant(3.0), size))
+        return graph.op("Add", votes, share)
+
+    def _sides_of_pairs(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The first and the second class of each pair, as rows of an identity."""
+        pairs = np.array(list(combinations(range(len(self.classes_)), 2)))
+        each = np.eye(len(self.classes_))
+        return each[pairs[:, 0]], each[pairs[:, 1]]
+
+
+def places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
+    """The places of the samples that a pair of classes has: those of both, and those without a label.
+
+    pair: the two classes.
+    codes (n,): the number of each sample's class; -1 for none.
+    """
+    return np.flatnonzero((codes == pair[0]) | (codes == pair[1]) | (codes < 0))
+
+
+class Pair(NamedTuple):
+    """One machine to be fitted to two of the classes in data that were checked; the second is +1.
+
+    Attributes
+    ----------
+    machine : estimator
+        The machine.
+    X, codes, weights : array
+        All samples, the numbers of their classes (-1 for none), and their weights.
+    pair : tuple of int
+        The two classes.
+    part : Part
+        Its place in the whole fit.
+    """
+
+    machine: Any
+    X: Any
+    codes: NDArray[Any]
+    weights: NDArray[Any]
+    pair: tuple[int, int]
+    part: Part
+
+    def fit(self) -> Any:
+        """The fitted machine. The seconds of the whole fit are shared by the pairs."""
+        machine = self.machine
+        machine._clear_fit()
+        machine._asked = machine.get_params(deep=False)
+        places = places_of(self.pair, self.codes)
+        machine.classes_ = np.array(self.pair)
+        samples = machine._select(self.X, places)
+        y = np.where(self.codes[places] == self.pair[1], 1.0, -1.0)
+        machine.n_features_in_ = samples.shape[1]
+        weights = self.weights[places]
+        with self.part.of_fit(machine):
+            whole = Clock(getattr(machine, "time_limit", None))
+            machine._fit_binary(samples, y, weights, np.arange(len(places)))
+            note_interruption(machine)
+            machine._calibrate(samples, y, weights, whole)
+        vars(machine).pop("_earlier", None)
+        return machine
+
+
+def fit_pair(task: Pair) -> Any:
+    """Fit a pair; when all is over, by the solver that is the first to have a point.
+
+    task: the pair.
+    Returns: its machine.
+    """
+    if not task.part.whole.is_over:
+        try:
+            return task.fit()
+        except RuntimeError:
+            if not task.part.whole.is_over:
+                raise
+    machine = task.machine
+    if "solver" in machine.get_params(deep=False):
+        machine.set_params(solver=machine._at_once())
+    return task.fit()

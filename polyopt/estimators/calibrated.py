@@ -22,7 +22,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.interruption import Part
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import solutions_of
-from polyopt.estimators.votes import couple_pairs
+from polyopt.estimators.votes import couple_pairs, draw_coupling
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -217,8 +217,6 @@ class CalibratedClassifier(PairwiseClassifier):
     def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
         scores, number, probabilities = super()._draw_many(graph, x)
         if self._is_calibrated:
-            from polyopt.estimators.coupling_graph import draw_coupling
-
             parts = [part._as_fitted()._draw_two(graph, x)[2] for part in self.estimators_]
             probabilities = draw_coupling(graph, graph.op("Concat", *parts, axis=1), len(self.classes_))
         return scores, number, probabilities

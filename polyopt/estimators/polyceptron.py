@@ -16,7 +16,6 @@ from formulations.solution import Solution, Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
-from polyopt.estimators.polyceptron_searches import check_global, solve_globally
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 from polyopt.estimators.stream import StreamedClassifier, own_arrays
 from polyopt.rows import as_rows
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
     from polyopt.outer.faces_by_programs import Engine
     from polyopt.solvers.polyceptron import Rule
 
+
 __all__ = ["Polyceptron"]
+
 
 _SHARE_OF_BATCH = 0.1  # of a time limit, for the point from which an exact or global run begins as well
 
@@ -144,8 +145,8 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if self.solver == "global":
-            check_global(self)
+        if self.solver == "global" and np.isinf(self.radius):
+            raise ValueError("solver='global' needs a finite radius, which alone bounds the weights")
 
     def _pick_solver(self, X: Any) -> str:
         return "batch" if self.solver == "auto" else self.solver
@@ -153,14 +154,20 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
             return self._make_passes(X, y, c, seed, self.solver_, self.time_limit)
+        fast = partial(self._fast_end, X, y, c, seed)
         if self.solver_ == "global":
-            return solve_globally(self, X, y, c, seed, partial(self._fast_end, X, y, c, seed))
+            from polyopt.outer.polyceptron_global import solve_polyceptron_global
+
+            return solve_polyceptron_global(
+                X, y, c, self.n_faces,
+                radius=self.radius, n_init=self.n_init, time_limit=self.time_limit, seed=seed,
+                n_jobs=self.n_jobs, first=fast,
+            )  # fmt: skip
         from polyopt.outer.polyceptron import ExactPolyceptron
         from polyopt.outer.rounds import Stage
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
-        fast = partial(self._fast_end, X, y, c, seed)
         return problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
 
     def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:

@@ -19,7 +19,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.status import FINE
-from polyopt.estimators.votes import couple_pairs
+from polyopt.estimators.votes import couple_pairs, draw_coupling
 from polyopt.used_features import UsedFeatures
 
 if TYPE_CHECKING:
@@ -222,8 +222,6 @@ class Probabilities(CalibratedClassifier):
     def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
         if not self._couples:
             return super()._draw_many(graph, x)
-        from polyopt.estimators.coupling_graph import draw_coupling
-
         seconds = []
         for part in self.estimators_:
             scores, is_second, _ = part._as_fitted()._draw_two(graph, x)

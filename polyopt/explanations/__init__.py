@@ -4,10 +4,9 @@ In the order to read:
 
 subject   what is explained: polytopes that decide together, columns of the data, and the two labels
 way       the nearest point on the other side, and one that the model itself puts there
-records   what is found of a sample, and of a model
 sample    one sample: the face that answers, what its features add, and the way out
 model     all samples: which features count, and what each face catches that no other does
-words     what their texts share; sample_words and model_words are the texts
+words     what their texts share
 """
 
 from polyopt.explanations.model import ModelExplanation, explain_model

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.solution import Status
-from polyopt.polytope.nearest import Nearest, nearest
-from polyopt.polytope.question import Question
+from polyopt.polytope.nearest import Nearest, Question, nearest
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

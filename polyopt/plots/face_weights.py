@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from polyopt.explanations import ModelExplanation
-    from polyopt.explanations.records import FaceRole
+    from polyopt.explanations.model import FaceRole
     from polyopt.plots.sheet import Places
 
 __all__ = ["face_weights"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polyopt.explanations.model_words import face_sentence, heading_of_model, share_sentence
-from polyopt.explanations.sample_words import (
+from polyopt.explanations.model import face_sentence, heading_of_model, share_sentence
+from polyopt.explanations.sample import (
     crossing_sentence,
     fidelity_sentence,
     heading_of_sample,

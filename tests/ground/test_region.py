@@ -11,9 +11,8 @@ import pytest
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.projection import certify_nearest
-from polyopt.polytope.nearest import nearest
+from polyopt.polytope.nearest import Question, nearest
 from polyopt.polytope.projection import project
-from polyopt.polytope.question import Question
 from polyopt.polytope.region import Region
 
 
