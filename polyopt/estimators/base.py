@@ -57,7 +57,9 @@ __all__ = ["PairwiseClassifier"]
 class PairwiseClassifier(ClassifierMixin, Proven):
     """Base of the classifiers: a binary problem at heart, one-vs-one around it.
 
-    A subclass has the parameters below, or an attribute None in place of one.
+    A subclass has the parameters below, or an attribute None in place of one. Its :meth:`_drop_data` keeps
+    what the answers need (by default everything), its :meth:`_draw_scores` makes the ONNX graph (by default
+    none).
 
     Parameters
     ----------

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import at_least, positive, whole_or_none
 from formulations.polyhedral import pull
-from formulations.polytope import answers, natural_assignment, perplexity
+from formulations.polytope import answers, face_margins, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.certificates.cpm_held import certify_cpm_held
 from polyopt.certificates.face_price import held_by_groups
-from polyopt.estimators.cpm_duals import duals_frame, margins_frame, price_rows
+from polyopt.estimators.cpm_duals import duals_frame, price_rows
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import MACHINE, Ruled, shared
@@ -37,6 +37,8 @@ from polyopt.solvers.cpm.sgd import CpmSgd
 from polyopt.used_features import UsedFeatures, present_features
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
@@ -590,7 +592,9 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         nor of votes. Samples count as the solver saw them, times `feature_scale`.
         """
         self._need_data("margins_")
-        return margins_frame(self)
+        import pandas as pd
+
+        return pd.DataFrame(_margin_rows(self), columns=["outside", "inside", "worst", "total", "faces"])
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
         """A bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
@@ -605,3 +609,16 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)
+
+
+def _margin_rows(machine: ConvexPolytopeMachine) -> Iterator[tuple[object, object, float, float, int]]:
+    """Rows of ``margins_``: class outside, class inside, worst, total, faces; one for each polytope."""
+    parts = getattr(machine, "estimators_", None)
+    for part in parts or [machine]:
+        for side in part._sides or [part]:
+            margins, samples = face_margins(side._scaled(side._X), side._y, side.solution_["W"])
+            own = margins[samples > 0]
+            labels = [side.outer_label_, side.inside_label_]
+            if parts is not None:
+                labels = [machine.classes_[code] for code in labels]  # a pair knows its classes by number
+            yield labels[0], labels[1], float(own.min()), float(own.sum()), len(own)

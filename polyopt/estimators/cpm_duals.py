@@ -1,4 +1,4 @@
-"""Tables of a fitted Convex Polytope Machine: multipliers, those of prices and signs too, and margins."""
+"""The multipliers of a Convex Polytope Machine as a table, those of prices and signs on its weights too."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.polytope import face_margins, lift
+from formulations.polytope import lift
 from formulations.recovery import slacks
 from polyopt.estimators.multiplier_frame import margin_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
@@ -20,10 +18,9 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from formulations.solution import Solution
-    from polyopt.estimators.cpm import ConvexPolytopeMachine
 
 
-__all__ = ["duals_frame", "margins_frame", "price_rows"]
+__all__ = ["duals_frame", "price_rows"]
 
 
 def duals_frame(
@@ -139,26 +136,3 @@ def price_rows(
         for row, letter, values, here in parts
     ]
     return pd.concat(frames, ignore_index=True)
-
-
-def margins_frame(machine: ConvexPolytopeMachine) -> pd.DataFrame:
-    """One row for each polytope: outside, inside, worst, total, faces.
-
-    machine: A fitted machine that holds its training data.
-    """
-    import pandas as pd
-
-    columns = ["outside", "inside", "worst", "total", "faces"]
-    return pd.DataFrame(_rows(machine), columns=columns)
-
-
-def _rows(machine: ConvexPolytopeMachine) -> Iterator[tuple[object, object, float, float, int]]:
-    parts = getattr(machine, "estimators_", None)
-    for part in parts or [machine]:
-        for side in part._sides or [part]:
-            margins, samples = face_margins(side._scaled(side._X), side._y, side.solution_["W"])
-            own = margins[samples > 0]
-            labels = [side.outer_label_, side.inside_label_]
-            if parts is not None:
-                labels = [machine.classes_[code] for code in labels]  # a pair knows its classes by number
-            yield labels[0], labels[1], float(own.min()), float(own.sum()), len(own)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from polyopt.polytope.rules import Described
 from polyopt.polytope.spellings import number_spelled, other_spellings
-
-if TYPE_CHECKING:
-    from polyopt.polytope.body import Polytope
 
 __all__ = [
     "Label", "Reading", "as_python", "as_sql", "two_as_python", "two_as_sql", "union_as_python",
@@ -52,7 +50,7 @@ class Reading:
         """
         return cls(names, [(j, None) for j in range(len(names))], [None] * len(names))
 
-    def used(self, polytopes: Sequence[Polytope]) -> list[int]:
+    def used(self, polytopes: Sequence[Described]) -> list[int]:
         """Columns that a face has a term of.
 
         polytopes: the polytopes.
@@ -61,7 +59,7 @@ class Reading:
         places = np.flatnonzero((weights != 0).any(axis=0)).tolist()
         return list(dict.fromkeys(self.features[j][0] for j in places))
 
-    def terms(self, polytope: Polytope, k: int) -> dict[int, float | dict[str, float]]:
+    def terms(self, polytope: Described, k: int) -> dict[int, float | dict[str, float]]:
         """A face's terms by column: a coefficient or, of a column of texts, one for each text.
 
         polytope: the polytope.
@@ -100,7 +98,7 @@ class Reading:
 # -- SQL ---------------------------------------------------------------------------------------------
 
 
-def as_sql(polytope: Polytope, inside: Label, outside: Label, reading: Reading | None = None) -> str:
+def as_sql(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
     """A CASE expression over the columns: the label of a row, NULL where a value is missing.
 
     polytope: the polytope, all of whose faces are taken.
@@ -122,7 +120,9 @@ def as_sql(polytope: Polytope, inside: Label, outside: Label, reading: Reading |
     return "\n".join([*lines, f"  ELSE {_literal(inside)}", "END"])
 
 
-def two_as_sql(polytopes: Sequence[Polytope], labels: Sequence[Label], reading: Reading | None = None) -> str:
+def two_as_sql(
+    polytopes: Sequence[Described], labels: Sequence[Label], reading: Reading | None = None
+) -> str:
     """The same for two polytopes: the label of the one whose largest sum is the larger.
 
     SQL has no largest of several sums that all programs know, so each sum of the first stands against each of
@@ -149,7 +149,7 @@ def two_as_sql(polytopes: Sequence[Polytope], labels: Sequence[Label], reading: 
 
 
 def union_as_sql(
-    polytopes: Sequence[Polytope], inside: Label, outside: Label, reading: Reading | None = None
+    polytopes: Sequence[Described], inside: Label, outside: Label, reading: Reading | None = None
 ) -> str:
     """The same for several polytopes: the label inside for what is in one of them.
 
@@ -170,7 +170,7 @@ def union_as_sql(
     return "\n".join([*lines, f"  ELSE {_literal(outside)}", "END"])
 
 
-def _beginning(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
+def _beginning(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
     reading.check()
     missing = [_identifier(reading.columns[j]) for j in reading.used(polytopes) if reading.fills[j] is None]
     if not missing:
@@ -178,7 +178,7 @@ def _beginning(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
     return ["CASE", f"  WHEN {_chain([f'{name} IS NULL' for name in missing], ' OR ')} THEN NULL"]
 
 
-def _sql_sums(reading: Reading, polytope: Polytope) -> list[str]:
+def _sql_sums(reading: Reading, polytope: Described) -> list[str]:
     """The sums of all faces, with their offsets."""
     found = []
     for k in range(polytope.n_faces):
@@ -222,7 +222,7 @@ def _literal(value: Label) -> str:
 # -- Python ------------------------------------------------------------------------------------------
 
 
-def as_python(polytope: Polytope, inside: Label, outside: Label, reading: Reading | None = None) -> str:
+def as_python(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
     """A function of a mapping from columns' names to values, without imports."""
     reading = Reading.plain(polytope.names) if reading is None else reading
     lines = _head(reading, [polytope])
@@ -236,7 +236,7 @@ def as_python(polytope: Polytope, inside: Label, outside: Label, reading: Readin
 
 
 def two_as_python(
-    polytopes: Sequence[Polytope], labels: Sequence[Label], reading: Reading | None = None
+    polytopes: Sequence[Described], labels: Sequence[Label], reading: Reading | None = None
 ) -> str:
     """The same for two polytopes."""
     reading = Reading.plain(polytopes[0].names) if reading is None else reading
@@ -251,7 +251,7 @@ def two_as_python(
 
 
 def union_as_python(
-    polytopes: Sequence[Polytope], inside: Label, outside: Label, reading: Reading | None = None
+    polytopes: Sequence[Described], inside: Label, outside: Label, reading: Reading | None = None
 ) -> str:
     """The same for several polytopes: the label inside for what is in one of them."""
     reading = Reading.plain(polytopes[0].names) if reading is None else reading
@@ -266,7 +266,7 @@ def union_as_python(
     return "\n".join([*lines, f"    return {outside!r}"])
 
 
-def _head(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
+def _head(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
     """The beginning of the function, which looks for missing values."""
     reading.check()
     used = reading.used(polytopes)

@@ -7,21 +7,19 @@ no name can end what it stands in.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from polyopt.polytope.code import Label
-
-if TYPE_CHECKING:
-    from polyopt.polytope.body import Polytope
+from polyopt.polytope.rules import Described
 
 __all__ = ["as_json", "as_markdown"]
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
-def as_json(polytope: Polytope, inside: Label, outside: Label) -> dict[str, Any]:
+def as_json(polytope: Described, inside: Label, outside: Label) -> dict[str, Any]:
     """The faces as JSON has them: terms, limits, and which faces are redundant."""
     faces = [
         {
@@ -55,6 +53,6 @@ def _escaped(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", text)
 
 
-def _order(polytope: Polytope, k: int) -> list[int]:
+def _order(polytope: Described, k: int) -> list[int]:
     """The features of a face, in the order of the table."""
     return [int(j) for j in np.flatnonzero(polytope.W[k])]

@@ -2,23 +2,90 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Array
-    from polyopt.polytope.body import Polytope
 
-__all__ = ["conditions_of", "rules_of", "shortened_faces"]
+__all__ = ["Described", "conditions_of", "rules_of", "shortened_faces"]
 
 _ROUNDING = 1e-9  # of the bias: a normal with less influence on the data is a solver's rounding
 
 
+class Described(Protocol):
+    """What rules are made of: :class:`~polyopt.polytope.body.Polytope` has all of it."""
+
+    @property
+    def W(self) -> Array:  # noqa: N802 (the papers' letter)
+        """Normals, a row each."""
+
+    @property
+    def b(self) -> Array:
+        """Offsets."""
+
+    @property
+    def spread(self) -> Array | None:
+        """How much each feature varies, where that is known."""
+
+    @property
+    def centre(self) -> Array | None:
+        """A typical value of each feature, where that is known."""
+
+    @property
+    def n_faces(self) -> int:
+        """Faces."""
+
+    @property
+    def n_features(self) -> int:
+        """Features."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the features."""
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the points on the faces are inside."""
+
+    @property
+    def outside_sign(self) -> str:
+        """The sign between terms and limit if a point is outside."""
+
+    @property
+    def inside_sign(self) -> str:
+        """The sign between terms and limit if a point is inside."""
+
+    def are_beyond(self, scores: ArrayLike) -> NDArray[np.bool_]:
+        """Mask of the scores of points beyond a face."""
+
+    @property
+    def redundant(self) -> NDArray[np.bool_]:
+        """Which faces are redundant."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no point is inside."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it has no volume."""
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it fits into a box."""
+
+    def bounding_box(self) -> tuple[Array, Array]:
+        """The lowest and the highest value of every feature."""
+
+
 def rules_of(
-    polytope: Polytope,
+    polytope: Described,
     digits: int,
     threshold: float,
     max_terms: int | None,
@@ -38,7 +105,7 @@ def rules_of(
 
 
 def shortened_faces(
-    polytope: Polytope, digits: int | None, threshold: float, max_terms: int | None
+    polytope: Described, digits: int | None, threshold: float, max_terms: int | None
 ) -> tuple[Array, Array]:
     """Normals and offsets of the faces as rules state them: rounded, and what is left out at its centre."""
     _check(1 if digits is None else digits, threshold, max_terms)
@@ -70,7 +137,7 @@ def _rounded(values: ArrayLike, digits: int | None) -> Array:
     return np.array([float(f"{value:.{digits}g}") for value in found.ravel()]).reshape(found.shape)
 
 
-def _terms(polytope: Polytope, k: int, weights: Array) -> NDArray[np.intp]:
+def _terms(polytope: Described, k: int, weights: Array) -> NDArray[np.intp]:
     """The features of a face, weightiest first; none where its normal is a solver's rounding."""
     order = np.argsort(-weights, kind="stable")
     order = order[polytope.W[k, order] != 0]
@@ -86,12 +153,12 @@ def _shown(
     return np.asarray(order[weights[order] >= threshold * largest][:max_terms])
 
 
-def _left_out(polytope: Polytope, k: int, hidden: NDArray[np.intp]) -> float:
+def _left_out(polytope: Described, k: int, hidden: NDArray[np.intp]) -> float:
     """What the terms that are not shown add up to at the centre; 0 where that is not known."""
     return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
-def _heading(polytope: Polytope, inside: str | None, outside: str | None) -> str:
+def _heading(polytope: Described, inside: str | None, outside: str | None) -> str:
     within = "Inside" if inside is None else f"Inside, class '{inside}'"
     beyond = "outside" if outside is None else f"outside, class '{outside}'"
     if polytope.is_empty:
@@ -102,7 +169,7 @@ def _heading(polytope: Polytope, inside: str | None, outside: str | None) -> str
 
 
 def _rule(
-    polytope: Polytope, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
+    polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
     """One face as "outside if 0.52 length − 1.2 width > 3.4"."""
     text = _sum_of(polytope, k, weights, digits, threshold, max_terms)
@@ -114,7 +181,7 @@ def _rule(
     return f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
 
 
-def conditions_of(polytope: Polytope, digits: int, threshold: float, max_terms: int | None) -> list[str]:
+def conditions_of(polytope: Described, digits: int, threshold: float, max_terms: int | None) -> list[str]:
     """What holds inside, a condition for each face: "0.52 length − 1.2 width <= 3.4"."""
     _check(digits, threshold, max_terms)
     weights, found = np.abs(polytope.W) * _sizes(polytope), []
@@ -127,7 +194,7 @@ def conditions_of(polytope: Polytope, digits: int, threshold: float, max_terms: 
 
 
 def _sum_of(
-    polytope: Polytope, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
+    polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
     """The terms of a face as "0.52 length − 1.2 width"; nothing where it has none but rounding."""
     row, order = polytope.W[k], _terms(polytope, k, weights)
@@ -145,7 +212,7 @@ def _sum_of(
     return text
 
 
-def _sizes(polytope: Polytope) -> Array:
+def _sizes(polytope: Described) -> Array:
     """How much each feature varies: as given, else the polytope's own width, else all alike."""
     if polytope.spread is not None:
         return polytope.spread

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polyopt.polytope.code import Label
 from polyopt.polytope.forms import as_json
-from polyopt.polytope.rules import conditions_of
-
-if TYPE_CHECKING:
-    from polyopt.polytope.body import Polytope
+from polyopt.polytope.rules import Described, conditions_of
 
 __all__ = ["union_as_json", "union_rules"]
 
 
 def union_rules(
-    polytopes: Sequence[Polytope], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
+    polytopes: Sequence[Described], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
     inside: str | None = None, outside: str | None = None,
 ) -> str:  # fmt: skip
     """The pieces as text that reads as a classifier: a list of conditions for each.
@@ -37,7 +34,7 @@ def union_rules(
     return "\n".join(lines)
 
 
-def union_as_json(polytopes: Sequence[Polytope], inside: Label, outside: Label) -> dict[str, Any]:
+def union_as_json(polytopes: Sequence[Described], inside: Label, outside: Label) -> dict[str, Any]:
     """The pieces as JSON has them, each a list of faces.
 
     polytopes: the pieces.

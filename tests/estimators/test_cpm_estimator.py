@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 import warnings
 
@@ -214,14 +213,6 @@ def test_the_history_has_every_start():
     fast = CPM(random_state=0, solver="sgd", n_init=3).fit(X, y)
     assert sorted(fast.history_["start"].unique()) == [0, 1, 2]
     assert fast.solution_.objective == fast.history_["objective"].min()
-
-
-def test_a_fitted_machine_survives_pickling():
-    X, y, _ = clusters(40, 3, 0)
-    machine = CPM(random_state=0).fit(X, y)
-    again = pickle.loads(pickle.dumps(machine))
-    assert (again.decision_function(X) == machine.decision_function(X)).all()
-    assert again.certificate().claim is Claim.STATIONARY
 
 
 def test_a_limit_is_told(ticking):

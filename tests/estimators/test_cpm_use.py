@@ -24,7 +24,6 @@ from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
 from polyopt.datasets import load
 from polyopt.estimators.votes import random_votes
 from polyopt.models import Model, load_model, save_model
-from polyopt.solvers.cpm.sgd import CpmSgd
 
 
 @pytest.fixture(autouse=True)
@@ -324,22 +323,6 @@ def test_bytes_go_to_every_solver():
         floats = CPM(2, **settings).fit(X / 16, y)
         assert bytes_.certificate().primal_value == pytest.approx(floats.certificate().primal_value, rel=1e-3)
         assert bytes_.score(X, y) == pytest.approx(floats.score(X / 16, y), abs=0.02)
-
-
-@pytest.mark.parametrize("n_total", [40, 5000])
-def test_those_of_a_chunk_that_judge_stand_for_all_the_data(n_total, monkeypatch):
-    """What they cost together is what all samples of the stream would."""
-    X, y, _ = clusters(40, 3, 0)
-    prices, answer = [], CpmSgd.answer
-
-    def watched(self, rows, outside, C):
-        prices.append(C)
-        return answer(self, rows, outside, C)
-
-    monkeypatch.setattr(CpmSgd, "answer", watched)
-    CPM(3, C=1.5, solver="sgd", random_state=0).partial_fit(X, y, classes=[-1.0, 1.0], n_total=n_total)
-    assert prices
-    assert [price.sum() for price in prices] == pytest.approx([1.5 * n_total] * len(prices))
 
 
 # -- margins -------------------------------------------------------------------------------

@@ -489,32 +489,6 @@ def test_more_classes_than_half_of_the_samples_are_told_of(words, n_classes, tol
     assert sum("number of unique classes" in str(one.message) for one in caught) == told
 
 
-def test_numbers_that_are_no_labels_are_refused():
-    with pytest.raises(ValueError, match="continuous"):
-        SVM().fit(np.arange(6.0)[:, None], [0.1, 0.2, 0.3, 0.1, 0.2, 0.4])
-
-
-def test_parameters_that_are_equal_and_no_other_objects_are_those_of_the_fit(blobs):
-    X, y = blobs
-    machine = SVM(C=float("1.25"), kernel="".join(["rb", "f"]), max_iter=None).fit(X, y)
-    assert machine._as_fitted() is machine
-    machine.set_params(C=float("1.25"), kernel="".join(["r", "bf"]))
-    assert machine._as_fitted() is machine
-    machine.set_params(C=2.5, max_iter=7)
-    assert (machine._as_fitted().C, machine._as_fitted().max_iter) == (1.25, None)
-    assert (machine.C, machine.max_iter) == (2.5, 7)
-
-
-@pytest.mark.parametrize("C", [1e-9, 1.0, 1e12])
-def test_an_end_is_checked_where_the_rounding_of_an_output_costs_as_much_as_the_gap(C, monkeypatch):
-    """Forty samples at C = 1e12: a rounding of 1e-13 in each output costs 4, and the objective is near 1."""
-    X, y = two_blobs(separation=6.0)
-    gaps = []
-    monkeypatch.setattr(SVM, "_take_back", lambda self, gap: gaps.append(gap))
-    SVM(C, kernel="linear", solver="interior-point").fit(X, y)
-    assert len(gaps) == (C > 1.0)
-
-
 @pytest.mark.parametrize(
     ("labels", "given"),
     [

@@ -280,17 +280,6 @@ def test_multipliers_hold_the_faces(square):
         assert frame["multiplier"].max() > 0
 
 
-def test_a_mirrored_polytope_machine_without_norm_is_the_exact_polyceptron(square):
-    X, names = square
-    machine = ConvexPolytopeMachine(4, C=1e4, inside_label="in", n_init=2, random_state=0).fit(X, names)
-    W = -np.column_stack([machine.W_, machine.b_])
-    y = np.where(names == "in", 1.0, -1.0)
-    best = Polyceptron(4, solver="highs", inside_label="in", n_init=2, random_state=0).fit(X, names)
-    ours, theirs = best.solution_.objective, polyhedral.margin_error(X, y, W)
-    assert ours <= 1.02 * theirs
-    assert machine.score(X, names) == pytest.approx(best.score(X, names), abs=0.03)
-
-
 # -- streams ---------------------------------------------------------------------------------
 
 
@@ -430,14 +419,6 @@ def test_bad_data_are_refused(machine, square):
         clone(machine).fit(X, names[:-1])
     with pytest.raises(ValueError, match="0 sample"):
         clone(machine).fit(X[:0], names[:0])
-
-
-def test_feature_names_reach_the_rules(square):
-    X, names = square
-    fitted = SPLA1(inside_label="in", random_state=0).fit(pd.DataFrame(X, columns=["width", "height"]), names)
-    text = str(fitted.polytope_.rules())
-    assert "width" in text
-    assert "height" in text
 
 
 SPREADS = {

@@ -162,25 +162,6 @@ def test_probabilities_of_three_classes_do_not_depend_on_what_decides(stripes):
     assert np.array_equal(first.predict(X), first.predict_proba(X).argmax(axis=1))
 
 
-def test_parameters_set_after_the_fit_are_for_the_next_one(stripes):
-    X, y = stripes
-    machines = {
-        "decision": (PLUME(2, random_state=0, n_init=1), "polytope"),
-        "gamma": (PLUME(2, random_state=0, n_init=1), 7.0),
-        "ridge": (SPLA1(2, random_state=0, n_init=1), 70.0),
-        "positives": (SPLA1(2, random_state=0, n_init=1), "all"),
-        "radius": (PCSLP(2, random_state=0, n_init=1), 0.5),
-        "loss": (ConvexPolytopeMachine(2, random_state=0, n_init=1), "max"),
-        "feature_scale": (ConvexPolytopeMachine(2, random_state=0, n_init=1), 0.5),
-    }
-    for name, (machine, value) in machines.items():
-        machine.fit(X, y)
-        scores, proof = machine.decision_function(X), machine.certificate()
-        machine.set_params(**{name: value})
-        assert np.array_equal(machine.decision_function(X), scores)
-        assert machine.certificate() == proof
-
-
 # -- sizes -----------------------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ from formulations.solution import Status
 from polyopt import SPLA1, SVM, ConvexPolytopeMachine, FaceSearch, LogisticSearch, PolytopeSearch
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.status import solutions_of
-from polyopt.watch import watching
 
 MACHINE = ConvexPolytopeMachine(2, n_init=1, max_iter=30, random_state=0)
 CV = StratifiedKFold(2)
@@ -189,18 +188,6 @@ def test_a_classifier_of_others_is_compared_and_kept_too(blobs):
         late = FaceSearch(Tree(), (1, 2, 3), cv=CV, time_limit=0.0).fit(X, y)
     assert late.status_ is Status.TIME_LIMIT
     assert late.n_faces_ == 1
-
-
-def test_the_fits_of_a_search_are_counted(blobs, monkeypatch):
-    X, y = blobs
-    seen = []
-    monkeypatch.setattr("polyopt.watch.Step.done", lambda self, count=1: seen.append((self.what, self.total)))
-    with watching():
-        PolytopeSearch(MACHINE, costs=[0.1, 1.0], perplexities=[1.5], cv=CV).fit(X, y)
-        assert seen.count(("fit", 4 * 2 + 1)) == 8
-        seen.clear()
-        FaceSearch(MACHINE, (1, 2), how="prune").fit(X, y)
-    assert ("fit", 2) in seen
 
 
 @pytest.mark.parametrize("verbose", [0, 1])

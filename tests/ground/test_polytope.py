@@ -6,7 +6,6 @@ import math
 import pickle
 from dataclasses import replace
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from scipy.optimize import linprog
 
 from polyopt.polytope import Polytope, halfspaces
 from polyopt.polytope.halfspaces import _is_optimum, _Optimum
-from polyopt.polytope.rules import _sizes
 
 
 def cube(m):
@@ -99,16 +97,6 @@ def test_corners_in_the_plane_go_round_counter_clockwise():
     assert (turned < 0).all()  # the origin is inside, so each edge turns left around it
 
 
-def test_volume_agrees_with_counting_points():
-    rng = np.random.default_rng(5)
-    body = random_body(rng, 3, 10)
-    low, high = body.bounding_box()
-    inside = body.contains(rng.uniform(low, high, size=(200_000, 3)))
-    box = np.prod(high - low)
-    error = box * math.sqrt(inside.mean() * (1 - inside.mean()) / len(inside))
-    assert abs(body.volume() - box * inside.mean()) < 4 * error
-
-
 # -- what must not depend on how it is written ---------------------------------------------------
 
 
@@ -156,20 +144,6 @@ def test_of_equal_faces_exactly_one_counts(seed, m, copies):
     assert repeated.volume() == pytest.approx(body.volume(), rel=1e-9)
 
 
-def test_a_face_of_which_no_solver_can_say_whether_it_is_redundant_is_kept(monkeypatch):
-    body = Polytope(np.vstack([np.eye(2), -np.eye(2), [[1.0, 1.0]]]), np.array([-1.0, -1, -1, -1, -9]))
-    assert body.redundant.tolist() == [False] * 4 + [True]
-    least = _Optimum(halfspaces._NEITHER, np.nan, np.zeros(2), np.zeros(6))
-    for name in ("_by_simplex", "_by_interior_points"):
-        solve = getattr(halfspaces, name)
-        monkeypatch.setattr(
-            halfspaces,
-            name,
-            lambda cost, A, limits, solve=solve: least if cost.all() else solve(cost, A, limits),
-        )
-    assert not halfspaces.redundant_faces(body.W, body.b).any()
-
-
 @settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 5), extra=st.integers(0, 25))
 def test_redundant_faces_decide_no_point(seed, m, extra):
@@ -181,16 +155,6 @@ def test_redundant_faces_decide_no_point(seed, m, extra):
     # Rays from the origin leave the body through a face that is not redundant.
     exits = body.W @ X.T / -body.b[:, None]
     assert not body.redundant[np.argmax(exits, axis=0)].any()
-
-
-@settings(max_examples=5)
-@given(seed=st.integers(0, 10**6), m=st.integers(2, 5), extra=st.integers(0, 8))
-def test_a_corner_lies_on_at_least_m_faces_and_inside_all(seed, m, extra):
-    body = random_body(np.random.default_rng(seed), m, m + 2 + extra)
-    on = body.faces_of_vertices()
-    assert (on.sum(axis=1) >= m).all()
-    assert (on.sum(axis=0) >= m)[~body.redundant].all()  # a facet has at least m corners
-    assert body.scores(body.vertices()).max() < 1e-9
 
 
 @settings(max_examples=5)
@@ -530,12 +494,6 @@ def test_the_frame_holds_every_face():
     assert frame["redundant"].tolist() == [False, True]
 
 
-def test_a_feature_may_have_the_name_of_a_column_of_the_frame():
-    frame = Polytope([[3.0, 4.0]], [-1.0], ("offset", "b")).to_frame()
-    assert list(frame.columns) == ["offset", "b", "offset", "norm", "redundant"]
-    assert frame.iloc[0, :3].tolist() == [3.0, 4.0, -1.0]
-
-
 def test_a_normal_is_rounding_next_to_its_offset_and_not_by_its_own_size():
     """Known spreads: a face that moves by less than 1e-9 of its offset over the data is called no face."""
     W = np.array([[1e-7, 0.0], [1e-5, 0.0], [1e-7, 0.0]])
@@ -543,25 +501,3 @@ def test_a_normal_is_rounding_next_to_its_offset_and_not_by_its_own_size():
     lines = body.rules().splitlines()
     assert sum("its normal is 0 but for rounding" in line for line in lines) == 1
     assert any("always outside: its normal is 0 but for rounding" in line for line in lines)
-
-
-@pytest.mark.parametrize(("n_faces", "width"), [(1, 1), (9, 1), (10, 1), (11, 2), (12, 2)])
-def test_face_numbers_are_as_wide_as_the_last(n_faces, width):
-    angles = 2 * np.pi * np.arange(n_faces) / max(n_faces, 3)
-    body = Polytope(np.column_stack([np.cos(angles), np.sin(angles)]), -np.ones(n_faces))
-    lines = [line for line in body.rules().splitlines() if line.lstrip().startswith("face ")]
-    assert [line.split(":")[0] for line in lines] == [f"  face {k:>{width}}" for k in range(n_faces)]
-
-
-@pytest.mark.parametrize("fault", ["is_empty", "is_flat", "is_unbounded"])
-def test_sizes_of_features_are_widths_only_of_a_body_that_has_widths(fault):
-    """Those of the data come first; without them a body with volume and bounds is as wide as it is."""
-    W, b = np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -4.0, -1.0, 0.0])
-    assert _sizes(Polytope(W, b)).tolist() == pytest.approx([2.0, 4.0])
-    assert _sizes(SimpleNamespace(spread=np.array([3.0, 5.0]))).tolist() == [3.0, 5.0]
-    told = {"is_empty": False, "is_flat": False, "is_unbounded": False, fault: True}
-    body = SimpleNamespace(
-        spread=None, n_features=2, bounding_box=lambda: (np.zeros(2), np.full(2, 9.0)),
-        is_empty=told["is_empty"], is_flat=told["is_flat"], is_bounded=not told["is_unbounded"],
-    )  # fmt: skip
-    assert _sizes(body).tolist() == [1.0, 1.0]

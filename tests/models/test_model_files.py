@@ -6,7 +6,6 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,17 +89,6 @@ def test_info_prints_text_as_text(tmp_path):
     for name in ("method", "settings", "parameters", "claim", "status", "data", "fitted", "versions", "size"):
         assert f"\n{name}" in f"\n{said}"
     assert json.loads(worked("info", path, "--json"))["features"] == ["[bold]a", "b\x1b[31m"]
-
-
-def test_info_breaks_its_lines_where_the_terminal_ends(monkeypatch):
-    wide = worked("info", FILES / "version1_svm.skops")
-    monkeypatch.setattr("polyopt.cli.console.output", lambda: SimpleNamespace(width=50))
-    narrow = worked("info", FILES / "version1_svm.skops").splitlines()
-    assert max(map(len, wide.splitlines())) > 50
-    assert 40 < max(map(len, narrow)) <= 50
-    assert " ".join(" ".join(narrow).split()) == " ".join(wide.split())
-    headings = {line.split("  ")[0] for line in wide.splitlines()}
-    assert {line.split("  ")[0] for line in narrow} == headings
 
 
 def test_info_of_the_first_version_says_what_is_not_known():
