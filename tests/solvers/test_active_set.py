@@ -18,9 +18,11 @@ from polyopt.solvers.decomposition.active_set import (
     _step,
     _take_along,
     _worst,
+    direction,
+    join,
+    solve_transposed,
 )
 from polyopt.solvers.decomposition.dual import Dual, gains
-from polyopt.solvers.decomposition.factor import direction, join, solve_transposed
 
 N, UNIT = 7, 2.0
 

@@ -12,7 +12,7 @@ from formulations.solution import Status
 from polyopt import threads
 from polyopt.kernels import Kernel, SampleGram, stream, weighted
 from polyopt.solvers.clock import Clock, OutOfTimeError
-from polyopt.solvers.decomposition import Decomposition, cells, driver, loop, point, walk
+from polyopt.solvers.decomposition import Decomposition, cells, driver, loop, point
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual
 
@@ -173,10 +173,9 @@ def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monk
             raise KeyboardInterrupt
         return original(*arguments)
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", interrupted)
+    monkeypatch.setattr(loop, "solve_pairs", interrupted)
     solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(hinge_families(y, np.ones(N)))
-    assert len(calls) == 5
+    assert len(calls) >= 5  # cells that other threads have begun come to their end
     assert solution.status is Status.INTERRUPTED
     assert solution.bound == 0.0
     assert solution.objective >= 0.0

@@ -16,24 +16,13 @@ from polyopt import threads
 from polyopt.certificates import Claim, certify_rmm
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, SamplePanel, outputs_at, square, stream
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.decomposition import (
-    Decomposition,
-    finish,
-    loop,
-    point,
-    run,
-    shrinking,
-    solve_decomposition,
-    walk,
-)
+from polyopt.solvers.decomposition import Decomposition, driver, loop, point, solve_decomposition
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.decomposition.active_set import ActiveSet
+from polyopt.solvers.decomposition.active_set import ActiveSet, drop
 from polyopt.solvers.decomposition.dual import Dual, next_above, next_below, slopes, slopes_at
-from polyopt.solvers.decomposition.factor import drop
+from polyopt.solvers.decomposition.loop import IDLE, Watch, choose
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import Computed, Held, solve_pairs
-from polyopt.solvers.decomposition.watch import IDLE, Watch
-from polyopt.solvers.decomposition.working_set import choose
 
 pytestmark = pytest.mark.usefixtures("working_sets")
 
@@ -367,7 +356,7 @@ def test_pair_steps_end_before_they_want_too_many_rows(blobs):
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-8])
 def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs, monkeypatch):
     X, y = blobs
-    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(loop, "_WALK_ROW", 10**6)
     found = solve_decomposition(SampleGram(X, RBF), hinge_families(y, np.ones(len(y)), 1.3), tol=tol)
     assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-10 * found.objective
@@ -385,8 +374,8 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
     bounds, few = [], int(rng.integers(2, 300))
     with pytest.MonkeyPatch.context() as patch:
         for row, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
-            patch.setattr(walk, "_WALK_ROW", row)
-            patch.setattr(walk, "_WALK_STEPS", steps)
+            patch.setattr(loop, "_WALK_ROW", row)
+            patch.setattr(loop, "_WALK_STEPS", steps)
             found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
             assert found.status in (Status.SOLVED, Status.INACCURATE)
             bounds.append(found.bound)
@@ -395,8 +384,8 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
 
 def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
     X, y = blobs
-    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
-    monkeypatch.setattr(shrinking.Shrinking, "set_active", None)
+    monkeypatch.setattr(loop, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(point.Shrinking, "set_active", None)
     monkeypatch.setattr(loop, "choose", None)
     for start in (None, {"margin": np.full(len(y), 0.1)}):
         found = Decomposition(SampleGram(X, RBF)).solve(
@@ -407,7 +396,7 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
         assert found.history[-1]["rows"] > 0
         # The pair steps, however many, are one, and what comes after them is counted too.
         with monkeypatch.context() as patch:
-            patch.setattr(finish.Finish, "run", lambda self, tol, hurry: None)
+            patch.setattr(loop.Finish, "run", lambda self, tol, hurry: None)
             plain = Decomposition(SampleGram(X, RBF)).solve(hinge_families(y, np.ones(len(y)), 1.3), tol=1e-3)
         assert plain.iterations == 1 < found.iterations
         assert plain.history[1]["rows"] > plain.history[0]["rows"]
@@ -562,8 +551,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
             beta[:] = 1e308  # which is finite, and sums of them are not
         return taken
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", wild)
+    monkeypatch.setattr(loop, "solve_pairs", wild)
     with np.errstate(over="ignore", invalid="ignore"):
         solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
     assert left[0] < times
@@ -578,7 +566,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
 def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, monkeypatch):
     gram, y, C = overlapping
     plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), loop.solve_pairs
-    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(loop, "_WALK_ROW", 10**6)
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
@@ -586,8 +574,7 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
             g[0], beta[0] = np.inf, 1e308
         return taken
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", wild)
+    monkeypatch.setattr(loop, "solve_pairs", wild)
     machine = Decomposition(gram)
     solution = machine.solve(hinge_families(y, C, 1.2), tol=1e-6)
     assert solution.status is Status.SOLVED
@@ -628,8 +615,8 @@ def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
 
 def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
     gram, y, C = overlapping
-    monkeypatch.setattr(finish, "_SHARE", 0.0)  # working sets alone
-    monkeypatch.setattr(shrinking, "_SHRINK_TO", 0.99)
+    monkeypatch.setattr(loop, "_SHARE", 0.0)  # working sets alone
+    monkeypatch.setattr(point, "_SHRINK_TO", 0.99)
     monkeypatch.setattr(loop, "_WORKING_SET", 20)
     machine = Decomposition(gram, cache_size=0.3)
     solution = machine.solve(hinge_families(y, C, 1.3), tol=1e-5)
@@ -667,8 +654,7 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
             raise KeyboardInterrupt
         return original(*arguments[:-1], 50)
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", interrupted)
+    monkeypatch.setattr(loop, "solve_pairs", interrupted)
     machine = Decomposition(gram)
     stopped = machine.solve(hinge_families(y, C, 1.3))
     assert stopped.status is Status.INTERRUPTED
@@ -716,4 +702,4 @@ def test_single_precision_leaves_room_for_the_rounding_that_probes_let_pass(tol,
     solution = machine.solve(hinge_families(y, np.full(300, 10.0), B), tol=tol)
     assert solution.status is Status.SOLVED
     assert not machine._point.is_double
-    assert solution.history[-1]["violation"] <= run.CERTAIN * tol
+    assert solution.history[-1]["violation"] <= driver.CERTAIN * tol

@@ -10,18 +10,15 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.decomposition import finish as finish_module
+from polyopt.solvers.decomposition import loop as finish_module
 from polyopt.solvers.decomposition import point as point_module
+from polyopt.solvers.decomposition.driver import History
 from polyopt.solvers.decomposition.dual import Dual, slopes
-from polyopt.solvers.decomposition.finish import _BYTES, _REACH, Finish
-from polyopt.solvers.decomposition.history import History
-from polyopt.solvers.decomposition.ledger import Ledger
-from polyopt.solvers.decomposition.point import NEAR, SINGLE_TOL, Point
-from polyopt.solvers.decomposition.repairs import Repairs
-from polyopt.solvers.decomposition.rows import Rows
-from polyopt.solvers.decomposition.shrinking import Shrinking
+from polyopt.solvers.decomposition.ledger import Ledger, block_work, factor_work, pivot_work
+from polyopt.solvers.decomposition.loop import _BYTES, _REACH, Finish, Repairs
+from polyopt.solvers.decomposition.point import NEAR, Point, Shrinking
+from polyopt.solvers.decomposition.rows import SINGLE_TOL, Rows
 from polyopt.solvers.decomposition.subproblem import Held, solve_pairs
-from polyopt.solvers.decomposition.work import block_work, factor_work, pivot_work
 
 RBF = Kernel("rbf", 0.4)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from formulations.families import hinge_families
 from polyopt.solvers.decomposition.dual import Dual, gains
-from polyopt.solvers.decomposition.scan import LANES, move, partner
+from polyopt.solvers.decomposition.subproblem import LANES, move, partner
 
 
 def room():

@@ -9,10 +9,7 @@ import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
 from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
-from polyopt.solvers.decomposition.shrinking import Shrinking
-from polyopt.solvers.decomposition.subproblem import Held, gathered, solve_pairs
-from polyopt.solvers.decomposition.watch import Watch
-from polyopt.solvers.decomposition.work import (
+from polyopt.solvers.decomposition.ledger import (
     block_work,
     factor_work,
     pair_work,
@@ -20,7 +17,9 @@ from polyopt.solvers.decomposition.work import (
     row_work,
     set_work,
 )
-from polyopt.solvers.decomposition.working_set import choose
+from polyopt.solvers.decomposition.loop import Watch, choose
+from polyopt.solvers.decomposition.point import Shrinking
+from polyopt.solvers.decomposition.subproblem import Held, gathered, solve_pairs
 
 
 def test_multipliers_at_their_caps_go_with_them_and_others_stay_within():

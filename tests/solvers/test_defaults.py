@@ -10,7 +10,7 @@ import pytest
 
 from polyopt.solvers import interior_point, logistic, one_norm, plume, polyceptron
 from polyopt.solvers.cpm import dual, priced_sgd, sgd
-from polyopt.solvers.decomposition import driver, run
+from polyopt.solvers.decomposition import driver
 from polyopt.solvers.l0 import milp, node, tree
 from polyopt.solvers.logistic_polytopes import descend, polish
 
@@ -50,7 +50,7 @@ def test_a_solver_has_no_limit_of_time_and_its_orders_are_those_of_seed_0_unless
 
 
 def test_an_optimal_point_has_a_gap_of_ten_tolerances_and_never_more_than_a_tenth():
-    found = [run._widest_gap(tol) for tol in (1e-6, 1e-3, 0.01, 0.5)]
+    found = [driver._widest_gap(tol) for tol in (1e-6, 1e-3, 0.01, 0.5)]
     assert found == pytest.approx([1e-5, 1e-2, 0.1, 0.1])
 
 

@@ -1,4 +1,8 @@
-"""The solver as it is called: machines, each of which keeps its point from one solve to the next."""
+"""Machines that keep their point from one solve to the next, and the order of a solve.
+
+A solve alternates working sets (:mod:`~polyopt.solvers.decomposition.loop`) to ever smaller violations with
+steps of all free variables at once where these pay, until the point is optimal or a limit is reached.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ from polyopt.kernels import as_gram
 from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual, balanced, recapped
-from polyopt.solvers.decomposition.history import History
-from polyopt.solvers.decomposition.point import SINGLE_TOL, Point
-from polyopt.solvers.decomposition.run import Run
-from polyopt.solvers.decomposition.shrinking import Shrinking
+from polyopt.solvers.decomposition.ledger import Ledger
+from polyopt.solvers.decomposition.loop import Finish, Loop, Repairs, walk
+from polyopt.solvers.decomposition.point import Point, Shrinking
+from polyopt.solvers.decomposition.rows import SINGLE_TOL
 from polyopt.threads import blas_held
 
 if TYPE_CHECKING:
@@ -25,11 +29,17 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.kernels import Gram, SampleGram
 
-__all__ = ["Decomposition", "solve_decomposition"]
+__all__ = ["Decomposition", "History", "solve_decomposition"]
 
 _MEGABYTE = 2.0**20  # bytes
 _CELL_TOL = 0.1  # tolerance of the machine of a cell
 _CELL_CACHE, _CELL_SHARE = 64.0, 1 / 8  # megabytes that it has for its rows, or this share of all
+_GAP, _WIDEST = 10.0, 0.1  # times the tolerance, and at most: the relative gap of an optimal point
+CERTAIN = 0.8  # times the tolerance, in single precision: what its probes let pass is then within it
+_SWITCH = 0.1  # the violation from which on all free variables at once are weighed, ...
+_NARROWER = 3.0  # ... and again whenever it has fallen to one in so many
+_CLOSING = 10.0  # where only the gap is left, the violation divided by this should close it
+_NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
 
 
 def solve_decomposition(
@@ -175,3 +185,140 @@ class Decomposition:
         if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return machine._point.beta
+
+
+class Run:
+    """One solve.
+
+    point: where it begins.
+    shrinking: the active samples.
+    history: where its steps are counted and limited.
+
+    ledger: its accounts.
+    repairs: what it does about rounding.
+    """
+
+    def __init__(self, point: Point, shrinking: Shrinking, history: History):
+        self._point, self._history = point, history
+        self.ledger = Ledger(point)
+        self.repairs = Repairs(point, shrinking, history.clock)
+        self._finish = Finish(point, history, self.ledger, shrinking)
+        self._loop = Loop(point, history, self.ledger, shrinking, self.repairs, self._finish)
+
+    def solve(self, tol: float) -> Status:
+        """Go on from the point; how it ended."""
+        self.ledger.pace = (self._point.violation(), 0.0)
+        if walk(self._point, self._history, self.ledger, self._finish, tol):
+            self._loop.take_large_sets()
+        return self._alternate(tol)
+
+    def _alternate(self, tol: float) -> Status:
+        """Working sets to ever smaller violations, all free variables at once in between where it pays."""
+        point, aim = self._point, max(tol, _SWITCH)
+        while True:
+            if aim < SINGLE_TOL and point.violation() > aim:
+                self.repairs.go_double()
+            status = self._loop.run(aim)
+            if status is Status.CONVERGED:  # too slowly: it may be that another method does better
+                self._finish.run(tol, hurry=True)
+                continue
+            if status is Status.INACCURATE:  # rounding: all that is left is another method
+                self._finish.run(tol, hurry=True)
+                return self._end(tol) if self._is_optimal(tol) else status
+            if status is not Status.SOLVED:
+                return status
+            violation, within = point.violation(), tol if point.is_double else CERTAIN * tol
+            if violation <= within and not point.is_trusted(tol, _widest_gap(tol)):
+                self.repairs.mend(tol)
+            elif violation <= within and self._is_optimal(tol):
+                return self._end(tol)
+            elif over := self._history.over():
+                return over
+            elif violation <= 0.0:  # no pair is left to move, and what remains of the gap is rounding
+                return Status.INACCURATE
+            else:
+                goal = within if violation > within else violation / _CLOSING
+                self._finish.run(goal)
+                aim = max(min(aim, point.violation()) / _NARROWER, goal)
+
+    def _is_optimal(self, tol: float) -> bool:
+        """Whether violation and gap are within what the tolerance allows."""
+        point = self._point
+        return point.violation() <= tol and point.gap() <= _widest_gap(tol)
+
+    def _end(self, tol: float) -> Status:
+        """What an end within the tolerance is called: optimal, if that can be known."""
+        return Status.SOLVED if self._point.doubt() <= _widest_gap(tol) else Status.INACCURATE
+
+
+def _widest_gap(tol: float) -> float:
+    """The relative gap that an optimal point may have."""
+    return min(_GAP * tol, _WIDEST)
+
+
+class History:
+    """The record of a run.
+
+    point: where the run stands.
+    clock: its seconds, and their limit.
+    limit: working sets, and steps with all free variables at once, at most.
+    progress: called with every record as it is made.
+
+    iteration: working sets and steps so far.
+    """
+
+    def __init__(
+        self, point: Point, clock: Clock, limit: float, progress: Callable[[dict[str, float]], None] | None
+    ):
+        self._point, self._progress = point, progress
+        self.clock, self.limit, self.iteration = clock, limit, 0
+        self._records: list[dict[str, float]] = []
+
+    def over(self) -> Status | None:
+        """The limit that is reached, if one is."""
+        if self.iteration >= self.limit:
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if self.clock.is_over else None
+
+    def record(self, violation: float) -> dict[str, float]:
+        """Make a record of the point, whose violation this is; the objectives where they are known."""
+        point = self._point
+        known = point.is_up_to_date
+        record = {
+            "iteration": float(self.iteration),
+            "seconds": self.clock.seconds,
+            "violation": violation,
+            **(point.values() if known else {"objective": np.nan, "bound": np.nan}),
+            "rows": float(point.rows.computed),
+            "hits": float(point.rows.hits),
+            "active": float(len(point.rows.active)),
+        }
+        self._records.append(record)
+        if self._progress is not None:
+            self._progress(record)
+        return record
+
+    def answer(self, status: Status) -> Solution:
+        """The point, scaled back within the bounds where the tolerance left it outside, and how it ended."""
+        point, beta, g, dual = self._point, self._point.beta, self._point.g, self._point.dual
+        if status is not Status.SOLVED or not self._records:
+            self.record(point.violation())
+        b = point.intercept()
+        shrink = dual.rows.shrink(g + b)
+        values = point.values()
+        if status is Status.INACCURATE and not point.gap() <= _NEARLY:
+            status = Status.STALLED
+        bound = values["bound"]
+        if not bound <= values["objective"] and not point.gap() <= _NEARLY:
+            bound = 0.0  # rounding has put it above the objective: that none is below 0 is all that is known
+        return Solution(
+            status=status,
+            primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
+            duals=dual.rows.named(dual.rows.split(beta)),
+            objective=values["objective"],
+            bound=bound,
+            solver="decomposition",
+            iterations=self.iteration,
+            solve_time=self.clock.seconds,
+            history=tuple(self._records),
+        )

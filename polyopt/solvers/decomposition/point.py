@@ -5,6 +5,8 @@ were brought up to date, at the β called ``settled``. And with kernel rows in s
 gathers rounding. How much, is measured on some samples in double precision before an answer is given, and
 reckoned from there for the others; where it matters, g is computed anew, and from then on single precision
 carries only further changes.
+
+Shrinking sets the samples aside that violate with no other, and takes them back once they do.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import numpy as np
 from polyopt.certificates.certificate import relative_gap
 from polyopt.kernels import chunks, outputs_at, stream, weighted
 from polyopt.solvers.decomposition.dual import Dual, gains
+from polyopt.solvers.decomposition.ledger import block_work
 from polyopt.solvers.decomposition.rows import Rows
-from polyopt.solvers.decomposition.work import block_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.intp]
 
-__all__ = ["NEAR", "SINGLE_TOL", "Point"]
+__all__ = ["NEAR", "Point", "Shrinking"]
 
-SINGLE_TOL = 1e-5  # single precision leads no closer than this
 NEAR = 0.05  # outputs so near to where they would count are worth double precision
 # Up to so many samples, and so many multiplications, double precision throughout: rows cost next to nothing.
 _SMALL, _CHEAP = 2000, 2e9
@@ -39,6 +40,7 @@ _MOST = 2048  # rows that are kept, as they are computed, when many samples move
 _PROBE, _PART = 128, 32  # samples on which rounding is measured: so many, or one of so many
 _MOMENT = 2e10  # operations, about a second
 _EPS = float(np.finfo(float).eps)
+_SHRINK_TO = 0.8  # share of the active samples that may stay for setting the others aside to be worth while
 
 
 class Point:
@@ -286,3 +288,53 @@ class Point:
         support = np.flatnonzero(self.beta)
         panel = self.gram.panel(support, np.float64)
         self.put(samples, weighted(panel, samples, self.beta[support], tick))
+
+
+class Shrinking:
+    """The active samples of a point, and the last working set among them.
+
+    point: where the run stands.
+
+    last: the last working set, as places among the active samples.
+    """
+
+    def __init__(self, point: Point):
+        self._point = point
+        self.last: Samples
+        self.forget_last()
+
+    def set_aside(self, rise: Vector, fall: Vector) -> bool:
+        """Go on without the samples that violate with no other; whether that is worth it."""
+        needed = (rise >= fall.min()) | (fall <= rise.max())
+        if not 0 < needed.sum() <= _SHRINK_TO * len(needed):
+            return False
+        self.set_active(self._point.rows.active[needed])
+        return True
+
+    def take_back(self, tol: float) -> bool:
+        """Bring g up to date everywhere, and the samples back that violate; whether any does."""
+        point = self._point
+        if point.is_whole:
+            return False
+        point.bring_up_to_date()
+        if point.violation() <= tol:
+            return False
+        needed = point.needed()
+        needed[point.rows.active] = True
+        self.set_active(np.flatnonzero(needed))
+        return True
+
+    def take_all_back(self) -> None:
+        """Go on with every sample."""
+        if not self._point.is_whole:
+            self.set_active(np.arange(self._point.gram.n))
+
+    def set_active(self, active: Samples) -> None:
+        """Go on with these samples."""
+        self._point.bring_up_to_date()  # what is set aside must all be of one date
+        self._point.rows.set_active(active)
+        self.forget_last()
+
+    def forget_last(self) -> None:
+        """Let the next working set be all new: the last one's rows are gone, or its places are others'."""
+        self.last = np.zeros(0, dtype=np.intp)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.intp]
 
-__all__ = ["Rows"]
+__all__ = ["SINGLE_TOL", "Rows"]
 
+SINGLE_TOL = 1e-5  # smallest violation that rows in single precision can reach
 _STRIP = 4096  # columns of a weighted sum of rows that one thread takes
 # Rows, for each 16 multiplications of an entry, that are kept before old ones make room: fresh memory costs
 # more than cheap rows do. It doubles once half as many rows had to be computed again.
