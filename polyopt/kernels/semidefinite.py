@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.kernels.matrix import MatrixGram, as_gram
+from polyopt.kernels.gram import MatrixGram, SampleGram, as_gram
 from polyopt.kernels.protocol import DENSE_ROWS, chunks, spread_samples
-from polyopt.kernels.samples import SampleGram
 
 if TYPE_CHECKING:
     from formulations.matrices import MatrixLike

@@ -12,9 +12,8 @@ from polyopt.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import loop as finish_module
 from polyopt.solvers.decomposition import point as point_module
-from polyopt.solvers.decomposition.driver import History
 from polyopt.solvers.decomposition.dual import Dual, slopes
-from polyopt.solvers.decomposition.ledger import Ledger, block_work, factor_work, pivot_work
+from polyopt.solvers.decomposition.ledger import History, Ledger, block_work, factor_work, pivot_work
 from polyopt.solvers.decomposition.loop import _BYTES, _REACH, Finish, Repairs
 from polyopt.solvers.decomposition.point import NEAR, Point, Shrinking
 from polyopt.solvers.decomposition.rows import SINGLE_TOL, Rows
@@ -57,7 +56,7 @@ def test_a_probe_works_through_the_multipliers_that_are_not_0():
     beta[::4] = 0.0
     point.take(beta, K @ beta)
     width = point.gram.width
-    assert point.probe_work() == block_work(point._probes(), np.count_nonzero(beta), width)
+    assert Ledger(point).probe_work() == block_work(point.probes, np.count_nonzero(beta), width)
     assert 0 < np.count_nonzero(beta) < len(beta)
 
 
@@ -182,7 +181,7 @@ def test_likely_rounding_is_measured_where_most_is_to_be_feared_and_reckoned_fro
     point._changes_at = rng.uniform(0.0, 3.0, 40)
     point._changes_at[5] = 3.0  # computed just now
     errors = rng.uniform(1e-3, 1.0, 40)
-    monkeypatch.setattr(point, "_probes", lambda: 6)
+    monkeypatch.setattr(Point, "probes", 6)
     monkeypatch.setattr(point_module, "outputs_at", lambda _, probe, __: point.g[probe] - errors[probe])
     for tol in (1e-2, 40.0):
         rise, fall = point.gains()

@@ -19,12 +19,11 @@ from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point import driver, solve_interior_point
-from polyopt.solvers.interior_point.measured import central_slack
+from polyopt.solvers.interior_point.block import central_slack
+from polyopt.solvers.interior_point.driver import Point
 from polyopt.solvers.interior_point.passes import State, centre, weigh
-from polyopt.solvers.interior_point.point import Point
-from polyopt.solvers.interior_point.problem import read
+from polyopt.solvers.interior_point.problem import Regulariser, System, read
 from polyopt.solvers.interior_point.rows import Rows
-from polyopt.solvers.interior_point.system import Regulariser, System
 
 
 def certificate(X, y, costs, B, solution, D=None, weights=None, tol=1e-7):

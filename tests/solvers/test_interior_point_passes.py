@@ -12,9 +12,10 @@ import pytest
 from scipy.linalg import LinAlgError
 
 from formulations.families import Families, bound_families, margin_family
-from polyopt.solvers.interior_point import point as point_module
+from polyopt.solvers.interior_point import driver
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.crew import Local
+from polyopt.solvers.interior_point.driver import Point
 from polyopt.solvers.interior_point.passes import (
     State,
     centre,
@@ -26,10 +27,8 @@ from polyopt.solvers.interior_point.passes import (
     target,
     weigh,
 )
-from polyopt.solvers.interior_point.point import Point
-from polyopt.solvers.interior_point.problem import in_order, state
+from polyopt.solvers.interior_point.problem import Regulariser, System, in_order, state
 from polyopt.solvers.interior_point.rows import Rows
-from polyopt.solvers.interior_point.system import Regulariser, System
 
 N, SOFT, EASE = 9, 2, 1e-2
 
@@ -209,9 +208,9 @@ def test_products_to_begin_with_are_as_large_as_the_gap_to_the_best_multiple(rng
     f = X @ start[:2] + start[2]
     value = 0.5 * start @ start + rows.cost(f)
     unit = value / point._measure
-    gain, pulled = block.pull_at(start, point_module._NEAR * unit)
+    gain, pulled = block.pull_at(start, driver._START_GAP * unit)
     best = max((s * gain - 0.5 * s**2 * pulled @ pulled) for s in np.linspace(0.0, 1.0, 100_001))
-    wanted = max(point_module._NEAR, 1.0 - best / value) * unit
+    wanted = max(driver._START_GAP, 1.0 - best / value) * unit
     assert point._closeness(start) == pytest.approx(wanted, rel=1e-6)
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from polyopt.solvers.interior_point import driver
-from polyopt.solvers.interior_point import point as module
-from polyopt.solvers.interior_point.point import Point
-from polyopt.solvers.interior_point.system import Regulariser
+from polyopt.solvers.interior_point.driver import Point
+from polyopt.solvers.interior_point.problem import Regulariser
 
 M_PLUS_1 = 3  # of (w, b)
 ALONG = [(-3.0, 0.5), (-2.0, 0.25)]  # changes of two blocks' products, of first and second order
@@ -65,7 +64,7 @@ def test_both_objectives_and_the_worst_residual_are_of_all_blocks(
     parts = [found(rng, imbalance, room, violation, reach), found(rng, imbalance, room, 0.0, 0.25)]
     crew = Played(survey=[parts], costs=[[1.5, 2.0]])
     point = a_point(crew, is_free=is_free, R=R if is_free else None)
-    monkeypatch.setattr(module, "shrink_of", lambda reaches: min(1.0, 1.0 / max(reaches.values())))
+    monkeypatch.setattr(driver, "shrink_of", lambda reaches: min(1.0, 1.0 / max(reaches.values())))
     survey = point.survey()
     shrink = min(1.0, 1.0 / reach)
     assert crew.log == [("aim", 0.0, 0.0), ("survey",)] + [("costs", shrink)] * (shrink < 1.0)
@@ -105,15 +104,15 @@ def test_the_dual_term_falls_where_the_gap_is_there_and_the_residual_no_longer_f
     gap, before, softer, monkeypatch
 ):
     parts = [found(np.random.default_rng(1))]
-    monkeypatch.setattr(module, "shrink_of", lambda _: 1.0)
-    monkeypatch.setattr(module, "relative_gap", lambda *_: gap)
+    monkeypatch.setattr(driver, "shrink_of", lambda _: 1.0)
+    monkeypatch.setattr(driver, "relative_gap", lambda *_: gap)
     point = a_point(Played(survey=[parts] * 2))
     point.survey()
     now, point._residual = point._residual, before * point._residual
     assert now > point._tol
     ease = point._ease = 0.5
     point.survey()
-    assert point._ease == (ease * module._MORE if softer else ease)
+    assert point._ease == (ease * driver._MORE_EASE if softer else ease)
     assert point._residual == now
 
 
@@ -138,19 +137,19 @@ def test_a_step_predicts_aims_and_corrects_while_that_lengthens_it(lengths):
     moves = [np.linalg.solve(H, left + each) for each in [push, *pushes.sum(axis=1)]]
     first, linear, square = min(lengths[0], 1.0), -5.0, 0.75
     after = 0.3 + (first * linear + first**2 * square) / 40.0
-    mu = max(after**3 / 0.3**2, module._ENOUGH * 1e-3 * 2.0 / 40.0)
+    mu = max(after**3 / 0.3**2, driver._LEAST_MU * 1e-3 * 2.0 / 40.0)
     wanted, at = [("turn", moves[0]), ("aim", mu, 1.0), ("balance",), ("turn", moves[1])], 1
-    while at < 1 + module._CORRECTIONS and lengths[at] < module._FULL:
+    while at < 1 + driver._CORRECTIONS and lengths[at] < driver._FULL:
         wanted += [
-            ("correct", mu, min(lengths[at] + module._REACH, 1.0)),
+            ("correct", mu, min(lengths[at] + driver._REACH, 1.0)),
             ("balance",),
             ("turn", moves[at + 1]),
         ]
-        if lengths[at + 1] < lengths[at] + module._GAIN:
+        if lengths[at + 1] < lengths[at] + driver._MIN_GAIN:
             wanted.append(("back",))
             break
         at += 1
-    step = min(module._SHARE * lengths[at], 1.0)
+    step = min(driver._SHARE * lengths[at], 1.0)
     wanted += [("move", step), ("soften", 0.5)]
     assert [each[0] for each in crew.log] == [each[0] for each in wanted]
     for told, each in zip(crew.log, wanted, strict=True):
@@ -170,7 +169,7 @@ def test_the_first_step_is_whole_and_samples_go_apart():
     assert point.v == pytest.approx(v + dv)
     assert [each[0] for each in crew.log] == ["aim", "balance", "turn", "move_apart", "soften"]
     assert crew.log[0] == ("aim", 0.3, 0.0)
-    assert crew.log[3:] == [("move_apart", module._FIRST_SHARE), ("soften", 0.5)]
+    assert crew.log[3:] == [("move_apart", driver._FIRST_SHARE), ("soften", 0.5)]
     assert not point._is_first
 
 
@@ -184,7 +183,7 @@ def test_what_a_point_knows_is_what_another_goes_on_from():
 
 def test_reaches_of_blocks_are_the_furthest_of_each():
     parts = [{"a": -3.0, "b": 2.0}, {"b": 1.0, "c": 0.0}, {"a": -2.0}]
-    assert module.largest_reaches(parts) == {"a": -2.0, "b": 2.0, "c": 0.0}
+    assert driver.largest_reaches(parts) == {"a": -2.0, "b": 2.0, "c": 0.0}
 
 
 def test_a_point_whose_intercept_has_a_price_is_worth_what_it_is():

@@ -15,9 +15,9 @@ from polyopt.kernels import MatrixGram
 from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.interior_point import intercept, solve_interior_point, system
+from polyopt.solvers.interior_point import intercept, problem, solve_interior_point
 from polyopt.solvers.interior_point.crew import Change, bring
-from polyopt.solvers.interior_point.system import Regulariser, System
+from polyopt.solvers.interior_point.problem import Regulariser, System
 from polyopt.solvers.logistic_polytopes.orthant import step_within
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
@@ -148,14 +148,14 @@ def test_a_refinement_that_makes_the_largest_rest_no_smaller_is_not_taken(monkey
         off = np.zeros(4) if len(calls) != 2 else 3.0 * np.eye(4)[spoiled]
         return 0.99 * dpotrs(factor, left, lower=lower)[0] + off, 0
 
-    monkeypatch.setattr(system, "dpotrs", rough)
+    monkeypatch.setattr(problem, "dpotrs", rough)
     found = own.solve(right)
     wanted = np.append(np.linalg.solve(H, r), 1.0)
     assert len(calls) == 2
     assert found == pytest.approx(0.99 * wanted, rel=1e-9)  # the first, and nothing of the second
     calls[:] = [1, 1]
     assert own.solve(right) == pytest.approx(wanted, rel=1e-7)  # a hundredth of the rest is left each time
-    assert len(calls) == 2 + 1 + system._REFINEMENTS
+    assert len(calls) == 2 + 1 + problem._REFINEMENTS
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])

@@ -7,10 +7,10 @@ rows         kernel rows, cached
 point        β and Kβ, and how far rounding lets Kβ be relied on; the samples set aside (shrinking)
 subproblem   eq. (9) over one working set, pair by pair
 active_set   the same by Newton's method, where pairs crawl
-ledger       the cost of a solve, in operations
+ledger       the accounts of a solve: its cost in operations, its steps, limits and answer
 loop         working set after working set; the start of small machines; all free variables at once; repairs
 cells        the start of large machines
-driver       the order of a solve, its limits and its answer
+driver       the order of a solve; machines that go on from their last one
 """
 
 from polyopt.solvers.decomposition.driver import Decomposition, solve_decomposition

@@ -18,7 +18,7 @@ from polyopt.kernels import as_gram
 from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual, balanced, recapped
-from polyopt.solvers.decomposition.ledger import Ledger
+from polyopt.solvers.decomposition.ledger import History, Ledger
 from polyopt.solvers.decomposition.loop import Finish, Loop, Repairs, walk
 from polyopt.solvers.decomposition.point import Point, Shrinking
 from polyopt.solvers.decomposition.rows import SINGLE_TOL
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.kernels import Gram, SampleGram
 
-__all__ = ["Decomposition", "History", "solve_decomposition"]
+__all__ = ["Decomposition", "solve_decomposition"]
 
 _MEGABYTE = 2.0**20  # bytes
 _CELL_TOL = 0.1  # tolerance of the machine of a cell
@@ -39,7 +39,6 @@ CERTAIN = 0.8  # times the tolerance, in single precision: what its probes let p
 _SWITCH = 0.1  # the violation from which on all free variables at once are weighed, ...
 _NARROWER = 3.0  # ... and again whenever it has fallen to one in so many
 _CLOSING = 10.0  # where only the gap is left, the violation divided by this should close it
-_NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
 
 
 def solve_decomposition(
@@ -254,71 +253,3 @@ class Run:
 def _widest_gap(tol: float) -> float:
     """The relative gap that an optimal point may have."""
     return min(_GAP * tol, _WIDEST)
-
-
-class History:
-    """The record of a run.
-
-    point: where the run stands.
-    clock: its seconds, and their limit.
-    limit: working sets, and steps with all free variables at once, at most.
-    progress: called with every record as it is made.
-
-    iteration: working sets and steps so far.
-    """
-
-    def __init__(
-        self, point: Point, clock: Clock, limit: float, progress: Callable[[dict[str, float]], None] | None
-    ):
-        self._point, self._progress = point, progress
-        self.clock, self.limit, self.iteration = clock, limit, 0
-        self._records: list[dict[str, float]] = []
-
-    def over(self) -> Status | None:
-        """The limit that is reached, if one is."""
-        if self.iteration >= self.limit:
-            return Status.ITERATION_LIMIT
-        return Status.TIME_LIMIT if self.clock.is_over else None
-
-    def record(self, violation: float) -> dict[str, float]:
-        """Make a record of the point, whose violation this is; the objectives where they are known."""
-        point = self._point
-        known = point.is_up_to_date
-        record = {
-            "iteration": float(self.iteration),
-            "seconds": self.clock.seconds,
-            "violation": violation,
-            **(point.values() if known else {"objective": np.nan, "bound": np.nan}),
-            "rows": float(point.rows.computed),
-            "hits": float(point.rows.hits),
-            "active": float(len(point.rows.active)),
-        }
-        self._records.append(record)
-        if self._progress is not None:
-            self._progress(record)
-        return record
-
-    def answer(self, status: Status) -> Solution:
-        """The point, scaled back within the bounds where the tolerance left it outside, and how it ended."""
-        point, beta, g, dual = self._point, self._point.beta, self._point.g, self._point.dual
-        if status is not Status.SOLVED or not self._records:
-            self.record(point.violation())
-        b = point.intercept()
-        shrink = dual.rows.shrink(g + b)
-        values = point.values()
-        if status is Status.INACCURATE and not point.gap() <= _NEARLY:
-            status = Status.STALLED
-        bound = values["bound"]
-        if not bound <= values["objective"] and not point.gap() <= _NEARLY:
-            bound = 0.0  # rounding has put it above the objective: that none is below 0 is all that is known
-        return Solution(
-            status=status,
-            primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
-            duals=dual.rows.named(dual.rows.split(beta)),
-            objective=values["objective"],
-            bound=bound,
-            solver="decomposition",
-            iterations=self.iteration,
-            solve_time=self.clock.seconds,
-            history=tuple(self._records),
-        )

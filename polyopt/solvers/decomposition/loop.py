@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from formulations.families import Pieces
     from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
-    from polyopt.solvers.decomposition.driver import History
-    from polyopt.solvers.decomposition.ledger import Ledger
+    from polyopt.solvers.decomposition.ledger import History, Ledger
     from polyopt.solvers.decomposition.point import Point, Shrinking
 
     Samples = NDArray[np.intp]
@@ -164,7 +163,7 @@ class Loop:
         if self._history.iteration != self._next_probe:
             return False
         self._next_probe *= 2
-        if point.probe_work() > _PROBING * self._ledger.spent() or point.is_trusted(violation):
+        if self._ledger.probe_work() > _PROBING * self._ledger.spent() or point.is_trusted(violation):
             return False
         self._repairs.mend(violation)
         return True

@@ -18,7 +18,6 @@ import numpy as np
 from polyopt.certificates.certificate import relative_gap
 from polyopt.kernels import chunks, outputs_at, stream, weighted
 from polyopt.solvers.decomposition.dual import Dual, gains
-from polyopt.solvers.decomposition.ledger import block_work
 from polyopt.solvers.decomposition.rows import Rows
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ NEAR = 0.05  # outputs so near to where they would count are worth double precis
 _SMALL, _CHEAP = 2000, 2e9
 _MOST = 2048  # rows that are kept, as they are computed, when many samples move at once
 _PROBE, _PART = 128, 32  # samples on which rounding is measured: so many, or one of so many
-_MOMENT = 2e10  # operations, about a second
+_MOMENT = 1e10  # multiplications of kernel values, about a second
 _EPS = float(np.finfo(float).eps)
 _SHRINK_TO = 0.8  # share of the active samples that may stay for setting the others aside to be worth while
 
@@ -155,12 +154,11 @@ class Point:
         """
         self._empty()
         known = self._known
-        if known is not None and known[0] is self.dual:
-            work = block_work(int((self.beta != 0).sum()), self.gram.n, self.gram.width)
-            if work > _MOMENT:
-                self.take(known[1].copy(), known[2].copy())
-                return
-        self.recompute()
+        work = float((self.beta != 0).sum()) * self.gram.n * self.gram.width
+        if known is not None and known[0] is self.dual and work > _MOMENT:
+            self.take(known[1].copy(), known[2].copy())
+        else:
+            self.recompute()
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -258,7 +256,7 @@ class Point:
         far = np.minimum(middle - rise, fall - middle)
         bearable, known = np.maximum(tol / 10, far / 5), self._current()
         changes = self._sizes * (self._changes - self._changes_at)
-        half = self._probes() // 2
+        half = self.probes // 2
         few = -(-half // 2)
         nearest, dearest = np.argsort(far[known])[:half], np.argsort(-(changes / bearable)[known])[:few]
         spread = np.linspace(0, len(known) - 1, few).astype(np.intp)
@@ -269,12 +267,10 @@ class Point:
         likely[probe] = error
         return likely, probe, ~(likely <= bearable)
 
-    def _probes(self) -> int:
+    @property
+    def probes(self) -> int:
+        """Samples on which rounding is measured."""
         return min(_PROBE, self.gram.n // _PART + 2)
-
-    def probe_work(self) -> float:
-        """What :meth:`is_trusted` costs."""
-        return block_work(self._probes(), int((self.beta != 0).sum()), self.gram.width)
 
     def refresh(self, tol: float, tick: Callable[[], None] | None = None) -> None:
         """Compute g in double precision where it may matter within `tol`; rows stay in single precision."""
