@@ -1,4 +1,4 @@
-"""What the classifiers with a kernel share: parameters, gamma by scikit-learn's rules, scores and tags.
+"""The common base of the classifiers with a kernel: parameters, gamma by scikit-learn's rules, scores.
 
 Without its training data such a classifier keeps its support vectors (:class:`LightKernelClassifier`).
 """
@@ -77,7 +77,7 @@ class LightKernelClassifier(PairwiseClassifier):
 
     @property
     def holds_data(self) -> bool:
-        """Whether it holds its training data, of which certificates and multipliers are made."""
+        """True if it holds its training data, of which certificates and multipliers are made."""
         if not self._is_binary:
             return all(part.holds_data for part in self.estimators_)
         return self._y is not None
@@ -149,12 +149,12 @@ class _Machine(NamedTuple):
 
 
 def _are_alike(machines: list[_Machine], others: list[_Machine]) -> bool:
-    """Whether these are the same machines still."""
+    """Return True if these are the same machines still."""
     return len(machines) == len(others) and all(map(_Machine.is_as, machines, others))
 
 
 class _Prepared(NamedTuple):
-    """What is kept between predictions: the scorer and the machines it was made of."""
+    """The scorer kept between predictions, and the machines it was made of."""
 
     machines: list[_Machine]
     scorer: Scorer
@@ -388,12 +388,9 @@ class KernelClassifier(LightKernelClassifier):
 def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
     """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
 
-    graph: the graph.
     x: samples (n, m).
-    kernel: A kernel with a name.
     vectors (s, m): the support vectors.
     coef (s, K): their coefficients.
-    intercepts (K,): the intercepts.
     ValueError: A kernel that is a function.
     """
     name = kernel.name

@@ -3,7 +3,7 @@
 Training, prediction and certificates all take their kernel from here, and :meth:`SampleGram.entry_error`
 bounds how far its values are from those of real arithmetic. In the order to read:
 
-protocol       what a Gram matrix is asked for, and samples by pieces
+protocol       the protocol of a Gram matrix, and samples by pieces
 operands       the named kernels as functions of a matrix product; its errors
 panels         columns of a Gram matrix, served by rows; products with a vector
 gram           Kernel, SampleGram and MatrixGram

@@ -67,7 +67,7 @@ class KernelFunction:
 
     @property
     def is_mercer(self) -> bool:
-        """Whether its Gram matrices are positive semidefinite whatever the samples."""
+        """True if its Gram matrices are positive semidefinite for all samples."""
         return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0.0)
 
     def finish(self, argument: NDArray[Any], columns: slice = slice(None)) -> NDArray[Any]:
@@ -149,7 +149,7 @@ class KernelOperands:
         return np.maximum(np.sqrt(size), 1.0) if name == "sigmoid" else size ** (self.kernel.degree / 2)
 
     def _exponent_error(self, squares: Vector) -> float:
-        """What the RBF kernel's exponent may lose by products, for points of these squared norms."""
+        """Error of the RBF kernel's exponent by products, for points of these squared norms."""
         return self._exponent_share() * max(float(squares.max(initial=0.0)), self.largest_square())
 
     def _exponent_share(self, Z: Matrix | None = None) -> float:

@@ -95,12 +95,12 @@ class SamplePanel:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the samples are."""
+        """True if the samples are dense."""
         return not sp.issparse(self._right)
 
     @property
     def is_dear(self) -> bool:
-        """Whether an entry costs more than to take its mirror image, which is as exact, from another row."""
+        """True if an entry costs more than copying its mirror image, which is as exact, from another row."""
         gram = self._gram
         return self.is_dense and gram.width >= _DEAR and not (self._dtype == np.float32 and len(gram.far_out))
 
@@ -156,7 +156,7 @@ class SamplePanel:
         return found
 
     def _far_among(self, samples: Samples) -> Samples:
-        """Which of these are so far out that single precision would lose their exponents."""
+        """Places of the samples so far out that single precision would lose their exponents."""
         far = self._gram.far_out
         if self._dtype != np.float32 or not len(far):
             return far[:0]

@@ -70,7 +70,7 @@ def require_psd(gram: Gram | MatrixLike) -> float:
 
 
 def _from_factor(K: Vector) -> float:
-    """How far below zero an eigenvalue of K may lie, from what a factor of low rank leaves of it.
+    """Bound on how far below zero an eigenvalue of K lies, from the rest that a factor of low rank leaves.
 
     K = LL' + E, and no eigenvalue is below -‖E‖: what is computed of E, and the rounding of LL' in it.
     """

@@ -3,7 +3,6 @@
 import time
 from types import SimpleNamespace
 
-import highspy
 import numpy as np
 import pytest
 
@@ -16,7 +15,6 @@ from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.interior_point import intercept, solve_interior_point
 from polyopt.solvers.interior_point.crew import Change, bring
-from polyopt.solvers.l0 import node
 from polyopt.solvers.logistic_polytopes.orthant import step_within
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
@@ -141,10 +139,6 @@ def test_a_block_goes_through_the_part_of_the_log_that_it_has_missed():
     assert block.done == 5
     block = SimpleNamespace(done=4, answer="as it was", move=pytest.fail)
     assert bring(block, log[:2], 2, None) == "as it was"
-
-
-def test_a_node_without_a_limit_has_as_many_iterations_as_highs_has_by_itself():
-    assert highspy.Highs().getOptionValue("simplex_iteration_limit")[1] == node._UNLIMITED
 
 
 @pytest.mark.parametrize(

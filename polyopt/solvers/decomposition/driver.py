@@ -189,12 +189,8 @@ class Decomposition:
 class Run:
     """One solve.
 
-    point: where it begins.
-    shrinking: the active samples.
-    history: where its steps are counted and limited.
-
-    ledger: its accounts.
-    repairs: what it does about rounding.
+    ledger: its cost.
+    repairs: the remedies against rounding.
     """
 
     def __init__(self, point: Point, shrinking: Shrinking, history: History):
@@ -205,7 +201,7 @@ class Run:
         self._loop = Loop(point, history, self.ledger, shrinking, self.repairs, self._finish)
 
     def solve(self, tol: float) -> Status:
-        """Go on from the point; how it ended."""
+        """Go on from the point; return the status reached."""
         self.ledger.pace = (self._point.violation(), 0.0)
         if walk(self._point, self._history, self.ledger, self._finish, tol):
             self._loop.take_large_sets()
@@ -241,12 +237,12 @@ class Run:
                 aim = max(min(aim, point.violation()) / _NARROWER, goal)
 
     def _is_optimal(self, tol: float) -> bool:
-        """Whether violation and gap are within what the tolerance allows."""
+        """Return True if violation and gap are within what the tolerance allows."""
         point = self._point
         return point.violation() <= tol and point.gap() <= _widest_gap(tol)
 
     def _end(self, tol: float) -> Status:
-        """What an end within the tolerance is called: optimal, if that can be known."""
+        """Status of an end within the tolerance: optimal if rounding cannot hide that it is not."""
         return Status.SOLVED if self._point.doubt() <= _widest_gap(tol) else Status.INACCURATE
 
 

@@ -43,8 +43,6 @@ _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called n
 class History:
     """The record of a run.
 
-    point: where the run stands.
-    clock: its seconds, and their limit.
     limit: working sets, and steps with all free variables at once, at most.
     progress: called with every record as it is made.
 
@@ -111,12 +109,10 @@ class History:
 class Ledger:
     """The accounts of a solve.
 
-    point: the point, which counts its kernel rows.
-
     sets: working sets so far.
-    steps: what their pair steps and pivots have cost.
-    finishing: what all free variables at once have cost.
-    pace: the violation, and what had been spent, when they were weighed last.
+    steps: cost of their pair steps and pivots.
+    finishing: cost of the steps of all free variables at once.
+    pace: the violation, and the cost so far, when these were weighed last.
     """
 
     def __init__(self, point: Point):
@@ -125,21 +121,21 @@ class Ledger:
         self.pace: tuple[float, float] | None = None
 
     def add_set(self, steps: float) -> None:
-        """A working set, whose steps cost so much."""
+        """Count a working set, and the cost of its steps."""
         self.sets, self.steps = self.sets + 1, self.steps + steps
 
     def spent(self) -> float:
-        """What working sets have cost: their kernel rows, their steps, and the rest."""
+        """Cost of the working sets so far: kernel rows, steps, and the rest."""
         gram, rows = self._point.gram, self._point.rows
         computed = (rows.computed - self._rows_before) * row_work(gram, rows.dtype)
         return computed + self.sets * set_work(gram.n) + self.steps
 
     def mark(self) -> None:
-        """All free variables are weighed now."""
+        """Note that all free variables are weighed now."""
         self._at_finish = self.spent()
 
     def since_mark(self) -> float:
-        """What working sets have cost since then."""
+        """Cost of the working sets since :meth:`mark`."""
         return self.spent() - self._at_finish
 
     def probe_work(self) -> float:
@@ -148,13 +144,13 @@ class Ledger:
         return block_work(point.probes, int((point.beta != 0).sum()), point.gram.width)
 
     def rows_ahead(self, tol: float) -> float:
-        """What working sets will pay for rows in double precision, where they need them for `tol`."""
+        """Cost of the rows in double precision that working sets will need for `tol`."""
         if self._point.is_double or tol >= SINGLE_TOL:
             return 0.0
         return int((self._point.beta != 0).sum()) * row_work(self._point.gram, np.float64)
 
     def foreseen(self, violation: float, tol: float) -> float:
-        """What working sets would still cost, at their pace since they were asked last."""
+        """Cost of the working sets still to come, at the pace since the last call."""
         last, self.pace = self.pace, (violation, self.spent())
         if last is None or not 0.0 < violation < last[0]:
             return 0.0

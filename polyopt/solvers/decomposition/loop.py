@@ -72,7 +72,7 @@ _REFRESHES = 3  # times that g is computed anew before the kernel rows are, too
 
 
 class _View(NamedTuple):
-    """What the active samples look like: who they are, their part of the point, and what they violate."""
+    """The active samples, their part of the point, their slopes less g, and the violation."""
 
     samples: Samples
     beta: Vector
@@ -84,11 +84,7 @@ class _View(NamedTuple):
 
 
 class Loop:
-    """The working sets of one run.
-
-    repairs: what is done where rounding is in the way.
-    finish: all free variables at once, which the loop makes room for where they are overdue.
-    """
+    """The working sets of one run; it stops for `finish` once that phase is overdue."""
 
     def __init__(
         self,
@@ -145,9 +141,9 @@ class Loop:
         return self._history.iteration % every == 0
 
     def _leads_nowhere(self, violation: float) -> bool:
-        """Whether an output has left the range of numbers, or rounding keeps the run where it is.
+        """Return True if an output has overflowed, or if rounding keeps the run where it is.
 
-        On the way, every so often, a record is made: the watch reads the dual value from it.
+        Every few iterations a record is made, from which the watch reads the dual value.
         """
         watch = self._repairs.watch
         if np.isnan(violation) or (violation <= self._point.rounding() and watch.has_stopped(violation)):
@@ -155,7 +151,7 @@ class Loop:
         return self._is_due(_RECORD_EVERY) and watch.is_idle(self._history.record(violation)["bound"])
 
     def _is_mended(self, violation: float) -> bool:
-        """Probe single precision, where it is time and cheap; whether g had to be mended.
+        """Probe single precision at set times if that is cheap; return True if g had to be mended.
 
         In single precision a matrix may have lost its definiteness, and the dual its bound.
         """
@@ -169,7 +165,7 @@ class Loop:
         return True
 
     def _is_shrunk(self, view: _View) -> bool:
-        """Set samples aside, where it is time and rows are short; whether any were."""
+        """Set samples aside at set times if the cache is full; return True if any were."""
         if not (self._point.rows.is_full and self._is_due(_SHRINK_EVERY)):
             return False
         return self._shrinking.set_aside(view.rise, view.fall)
@@ -195,7 +191,7 @@ class Loop:
         return True
 
     def _solve(self, view: _View, chosen: Samples, size: int, beta: Vector) -> float:
-        """Solve the sub-problem of these places, changing their beta; what the steps have cost."""
+        """Solve the sub-problem of these places, changing their beta; return the cost of the steps."""
         rows, samples = self._point.rows, view.samples[chosen]
         slots, g, phi = rows.fetch(samples), view.g[chosen], view.phi.of(chosen)
         goal, steps = _EASE * view.violation, _PAIR_STEPS * size
@@ -244,17 +240,15 @@ def _violators(rise: Vector, fall: Vector, allowed: NDArray[np.bool_], count: in
 
 
 def _largest(values: Vector, count: int, floor: float) -> Samples:
-    """Where up to `count` of the largest values lie, all of them above the floor."""
+    """Places of up to `count` of the largest values above the floor."""
     places = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
     return places[values[places] > floor]
 
 
 def walk(point: Point, history: History, ledger: Ledger, finish: Finish, tol: float) -> bool:
-    """Begin with pair steps over all samples, where rows are cheap; whether that was done.
+    """Begin with pair steps over all samples if rows are cheap; return True if that was done.
 
-    point: the point to go on from.
-    history, ledger: where the steps are counted, and what they cost.
-    finish: what comes after them.
+    finish: the phase after these steps.
     tol: the violation asked of the run.
     """
     n = point.gram.n
@@ -292,12 +286,7 @@ class _Estimate(NamedTuple):
 
 
 class Finish:
-    """One working set of all samples that matter, in double precision.
-
-    point: where the run stands.
-    history, ledger: its steps and limits, and its accounts.
-    shrinking: its active samples.
-    """
+    """One working set of all samples that matter, in double precision."""
 
     def __init__(self, point: Point, history: History, ledger: Ledger, shrinking: Shrinking):
         self._point, self._history, self._ledger, self._shrinking = point, history, ledger, shrinking
@@ -340,7 +329,7 @@ class Finish:
         history.record(point.violation())
 
     def is_overdue(self) -> bool:
-        """Whether far more has been spent since all free variables were weighed last than they would cost."""
+        """Return True if working sets have cost far more since the last weighing than this phase would."""
         point = self._point
         if not point.is_up_to_date:
             return False
@@ -368,11 +357,7 @@ class Finish:
 class Repairs:
     """The repairs of one run.
 
-    point: what is repaired.
-    shrinking: its active samples.
-    clock: looked at in the course of long products.
-
-    watch: whether the run still gets anywhere, since it began or began anew.
+    watch: the progress of the run since it began, or began anew.
     """
 
     def __init__(self, point: Point, shrinking: Shrinking, clock: Clock):
@@ -380,7 +365,7 @@ class Repairs:
         self.watch, self._mended = Watch(), 0
 
     def begin_anew(self) -> bool:
-        """Take the rounding out of g, over all samples in double precision; whether for the first time.
+        """Take the rounding out of g, over all samples in double precision; return False the second time.
 
         A point whose outputs have left the range of numbers is given up for that of the beginning.
         """
@@ -412,9 +397,9 @@ class Repairs:
 
 
 class Watch:
-    """Whether the violation still falls, and whether the dual value rises.
+    """Detection of a run that rounding has stopped: neither the violation falls nor the dual value rises.
 
-    is_second: whether the run has begun anew once.
+    is_second: True if the run has begun anew once.
     """
 
     def __init__(self, is_second: bool = False):
@@ -423,14 +408,14 @@ class Watch:
         self._best, self._flat = -np.inf, 0
 
     def has_stopped(self, violation: float) -> bool:
-        """Ask once for each working set."""
+        """Return True if the violation has stopped falling; called once for each working set."""
         closer = violation < _CLOSER * self._least
         self._least = violation if closer else self._least
         self._idle = 0 if closer else self._idle + 1
         return self._idle >= _PATIENCE
 
     def is_idle(self, bound: float) -> bool:
-        """Ask with the dual value of every record, which is none while samples are set aside."""
+        """Return True if the dual value of the records has stopped rising; nan if samples are set aside."""
         if np.isfinite(bound):
             has_risen = not bound <= self._best + _RISE * abs(self._best)
             self._best = max(bound, self._best)

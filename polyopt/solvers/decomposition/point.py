@@ -1,4 +1,4 @@
-"""Where the decomposition stands: β, g = Kβ, and how far g can be relied on.
+"""The iterate of the decomposition: β and g = Kβ, and how far g can be relied on.
 
 Two things keep g from being plain Kβ. Samples that were set aside keep the g of the last time that all
 were brought up to date, at the β called ``settled``. And with kernel rows in single precision g
@@ -45,13 +45,12 @@ _SHRINK_TO = 0.8  # share of the active samples that may stay for setting the ot
 class Point:
     """The state of a decomposition.
 
-    gram: the matrix.
     budget: bytes for kernel rows.
 
     dual: the program; to be set before anything is asked.
     beta, g (n,): β, and Kβ.
     rows: the kernel rows at hand.
-    is_small: whether a whole matrix in double precision is soon computed.
+    is_small: True if a whole matrix in double precision is soon computed.
     """
 
     def __init__(self, gram: Gram, budget: float):
@@ -109,12 +108,12 @@ class Point:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no sample is set aside."""
+        """True if no sample is set aside."""
         return len(self.rows.active) == self.gram.n
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether g is Kβ for every sample."""
+        """True if g is Kβ for every sample."""
         return self.is_whole or np.array_equal(self._settled, self.beta)
 
     def bring_up_to_date(self) -> None:
@@ -208,7 +207,7 @@ class Point:
 
     @property
     def is_double(self) -> bool:
-        """Whether kernel rows are in double precision."""
+        """True if kernel rows are in double precision."""
         return self.rows.dtype == np.float64
 
     def go_double(self, tick: Callable[[], None] | None = None) -> None:
@@ -222,12 +221,12 @@ class Point:
         return 4.0 * _EPS * float(np.abs(self.beta).sum()) * self._largest
 
     def doubt(self) -> float:
-        """What rounding of the outputs leaves open of the optimum, relatively, at the multipliers' price."""
+        """Relative error that rounding of the outputs leaves in the objective, at the multipliers' price."""
         paid = float(np.abs(self.beta).sum()) * self.rounding() / 4.0
         return paid / max(abs(self.values()["objective"]), np.finfo(float).tiny)
 
     def is_trusted(self, tol: float, gap: float = np.inf) -> bool:
-        """Whether rounding in g is too small to matter within `tol`, as measured on some samples.
+        """Return True if rounding in g, measured on some samples, is too small to matter within `tol`.
 
         An error matters where it is more than a tenth of `tol`, unless the output lies so far from
         where it would count that it cannot get there; and, where the relative gap is to be within `gap`,
@@ -246,7 +245,7 @@ class Point:
         return paid <= gap / 10 * abs(self.values()["objective"])
 
     def _likely_rounding(self, tol: float) -> tuple[Vector, Samples, NDArray[np.bool_]]:
-        """Of each sample's g: measured on a probe, reckoned from there for the others; whether it matters.
+        """Return the rounding of each g_i, the probe on which it was measured, and a mask where it matters.
 
         The probe has the samples nearest to where they would count, those where most is to be feared beside
         what they can bear, and some of all. Rounding that cannot be told from none is left as it is.
@@ -289,8 +288,6 @@ class Point:
 class Shrinking:
     """The active samples of a point, and the last working set among them.
 
-    point: where the run stands.
-
     last: the last working set, as places among the active samples.
     """
 
@@ -300,7 +297,7 @@ class Shrinking:
         self.forget_last()
 
     def set_aside(self, rise: Vector, fall: Vector) -> bool:
-        """Go on without the samples that violate with no other; whether that is worth it."""
+        """Go on without the samples that violate with no other if enough can go; return True if they went."""
         needed = (rise >= fall.min()) | (fall <= rise.max())
         if not 0 < needed.sum() <= _SHRINK_TO * len(needed):
             return False
@@ -308,7 +305,7 @@ class Shrinking:
         return True
 
     def take_back(self, tol: float) -> bool:
-        """Bring g up to date everywhere, and the samples back that violate; whether any does."""
+        """Bring g up to date everywhere, and the samples back that violate; return True if any does."""
         point = self._point
         if point.is_whole:
             return False

@@ -143,7 +143,7 @@ class Rows:
         return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_held(self, samples: Samples) -> NDArray[np.bool_]:
-        """Whether the rows of these samples are at hand."""
+        """Mask of these samples whose rows are at hand."""
         return self._slot[samples] >= 0
 
     @property
@@ -153,7 +153,7 @@ class Rows:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next new row would drive out another."""
+        """True if the next new row would drive out another."""
         return not (self._owner < 0).any()
 
     def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:

@@ -47,7 +47,6 @@ _CENTRED = 0.1, 10.0  # range of well centred products, in units of mu
 class Block:
     """Some of the samples.
 
-    samples: the samples.
     rows: their families of rows, those with slack first; or what makes them, to be made when they are needed.
     soft: how many have slack.
     counts (n,): weights in the mean and the covariance; ones by default.
@@ -55,7 +54,7 @@ class Block:
 
     done: how many changes it has been through.
     answer: what the last of them gave.
-    intercept: whether the program has a free one; else b is one of the weights.
+    intercept: True if b is free; else it is one of the weights.
     chosen: which of the samples that were read are this block's; all by default.
     """
 
@@ -86,7 +85,7 @@ class Block:
     # -- before it begins ------------------------------------------------------------------------
 
     def facts(self) -> Facts:
-        """What is known before anything is solved."""
+        """Counts and sums, known before anything is solved."""
         rows = list(self.rows)
         soft, there = rows[: self.soft], [family.is_there for family in rows[self.soft :]]
         pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
@@ -102,7 +101,7 @@ class Block:
         )
 
     def total(self) -> Vector:
-        """The samples, each as often as it counts, added up; last, how many these are."""
+        """Weighted sum of the samples, followed by the sum of the weights."""
         return self.samples.pull(self._weights()[:, None])[:, 0]
 
     def _weights(self) -> Vector:
@@ -138,7 +137,7 @@ class Block:
         self._take(mean, ease, *self._central(v, mu))
 
     def pull_at(self, v: Vector, mu: float) -> tuple[float, Vector]:
-        """Of the central multipliers at (w, b): the linear part of the dual objective, and what they pull.
+        """Linear part of the dual objective at the central multipliers of (w, b), and Σ β_i (x_i, 1).
 
         Of a row with slack ξ, short by r = kink − side f, (ξ − r) and ξ are the slacks of its multipliers,
         which add up to the cap: μ/(ξ − r) + μ/ξ = 1 per unit of cost, so ξ − r = μ + (√(r² + 4μ²) − r)/2.
@@ -214,7 +213,7 @@ class Block:
         target(self.state, self._mean, mu, self._dZ, self._dT, second, self._aim)
 
     def balance(self) -> Vector:
-        """What h of that pulls at (w, b)."""
+        """X'h of the present aim, for (w, b)."""
         room = self._work.of(self, self.samples.n)
         condense(self.state, self._aim, room.h, 0, room.change, room.weight)
         return self.samples.pull(room.h)[:, 0]
@@ -261,7 +260,7 @@ class Block:
     # -- where it ends ---------------------------------------------------------------------------
 
     def reach(self, v: Vector) -> Reaches:
-        """How far the outputs of (w, b) go towards the bounds."""
+        """The largest outputs of (w, b) towards each bound."""
         return self.rows.reaches(self.samples.scores(v))
 
     def costs_at(self, v: Vector, shrink: float) -> float:
@@ -300,7 +299,7 @@ class Block:
         return self.rows.gain(self.multipliers()), self.samples.pull(self.kept[:, None])[:, 0]
 
     def prove(self, step: str, *arguments: Any) -> Tally:
-        """What is to be said for a certificate of the multipliers kept; see ``certificates.hinge_blocks``.
+        """Answer a step of a certificate for the multipliers kept; see ``certificates.hinge_blocks``.
 
         step: A method of :class:`~polyopt.certificates.hinge_slices.Slices`.
         *arguments: what it takes, the multipliers left out.
@@ -325,7 +324,7 @@ class Block:
 
 
 class Facts(NamedTuple):
-    """What is known of some samples before anything is solved.
+    """Counts and sums of some samples, known before anything is solved.
 
     Samples and features; single products in X'DX; costs, added up; bounds without slack, added up; whether
     there are costs that pull outputs up, and down.
@@ -341,7 +340,7 @@ class Facts(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a pass over a block finds; the first six as ``weigh`` in the passes has them.
+    """Measurements of a pass over a block; the first six are those of ``passes.weigh``.
 
     `size` is the sum of the sizes of beta, `cost` that of the least slacks; `M` and `pulled` are what
     :meth:`polyopt.solvers.interior_point.rows.Rows.normal` makes of beta, room and h.

@@ -122,11 +122,9 @@ def solve_problem(
 ) -> Solution:
     """Solve a program whose samples are in blocks.
 
-    problem: the program.
-    clock: the limit.
-    save: called after every iteration with what the loop knows, which together with the crew's log is all
+    save: called after every iteration with the state of the loop, which together with the crew's log is all
         that is needed to go on from there.
-    known: what `save` was given, to go on from there; the crew has the log.
+    known: the state that `save` was given, to go on from there; the crew has the log.
     start (m+1,): A point to begin near, as of :class:`~polyopt.solvers.interior_point.point.Point`.
     """
     kept = _Kept(problem, tol, clock, progress)
@@ -205,7 +203,7 @@ class _Kept:
         self._history: list[dict[str, float]] = []
 
     def known(self) -> dict[str, Any]:
-        """What it would go on from."""
+        """State from which :meth:`recall` goes on."""
         return {
             "objective": self._objective, "kept": self._v, "bound": self._bound, "misfit": self.misfit,
             "history": self._history,
@@ -218,7 +216,7 @@ class _Kept:
 
     @property
     def is_closed(self) -> bool:
-        """Whether some point has closed the gap to its own multipliers."""
+        """True if some point has closed the gap to its own multipliers."""
         return self.misfit < np.inf
 
     def look(self, point: Point, survey: Survey) -> None:
@@ -300,9 +298,8 @@ class _Kept:
 class Point:
     """A primal-dual point with all products positive.
 
-    problem: what is to be solved.
     tol: the relative gap that is asked for.
-    begins: whether the blocks are to begin; else they go on from a log.
+    begins: True if the blocks are to begin; else they go on from a log.
     start (m+1,): (w, b) to begin at, where no row is without slack and b is no free intercept.
 
     v (m+1,): (w, b).
@@ -338,7 +335,7 @@ class Point:
         return max(_START_GAP, 1.0 - share * (gain - share * paid) / value) * unit
 
     def known(self) -> dict[str, Any]:
-        """What the point would go on from, beside the crew's log."""
+        """State from which :meth:`recall` goes on, beside the crew's log."""
         return {
             "v": self.v, "ease": self._ease, "residual": self._residual, "is_first": self._is_first,
             "size": self._size,
@@ -396,7 +393,7 @@ class Point:
         return survey
 
     def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, size: float) -> float:
-        """What the residual of stationarity is relative to: as in a certificate, or a little less."""
+        """Scale of the residual of stationarity: that of a certificate, or a little less."""
         if not self._size:  # D is in proportion to the costs, or to what is near the margin
             spread = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
             self._size = float((spread + np.abs(self._problem.shift)).max(initial=0.0))
@@ -471,16 +468,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known about a point before the next step.
+    """Objectives, residuals and the normal matrix of a point, before the next step.
 
     objective: primal objective, scaled back within the bounds.
     bound: dual objective of the multipliers once repaired; -inf where that is not possible.
     violation: the largest residual of the optimality conditions, relative as in a certificate.
     mu: mean product of multiplier and slack, per unit of cost.
-    share: what the repair of Σ β_i = 0 takes of each multiplier's room.
+    share: part of each multiplier's room that the repair of Σ β_i = 0 takes.
     M (m+1, m+1): the normal matrix.
     left (m+1,): X'β − Rw, and Σ β_i.
-    push (m+1,): what products of zero, aimed at, would pull besides.
+    push (m+1,): X'h of the affine-scaling direction, which aims at products of zero.
     """
 
     objective: float
@@ -499,10 +496,7 @@ class Survey:
 
 
 def largest_reaches(found: Iterable[Reaches]) -> Reaches:
-    """How far the outputs of all blocks go.
-
-    found: of each block.
-    """
+    """The largest outputs of all blocks towards each bound."""
     most: Reaches = {}
     for reaches in found:
         for key, reach in reaches.items():

@@ -75,7 +75,6 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
 def in_order(rows: Families) -> tuple[Families, int]:
     """The families of rows, those with slack first, and how many these are.
 
-    rows: the families of rows of a machine.
     ValueError: A family that this method does not take.
     """
     soft = [family for family in rows if family.is_soft]
@@ -95,7 +94,7 @@ def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> 
     crew: the blocks, of samples with as many features, and of the same families.
     soft: how many families have slack.
     D: the Sigma-SVM's share.
-    intercept: whether b is free; else it is regularised like a weight, and there are neither bounds nor D.
+    intercept: True if b is free; else it is regularised like a weight, and there are neither bounds nor D.
     ValueError: with a free intercept costs that are positive on one side only, or samples that are not
         finite.
     """
@@ -166,7 +165,7 @@ class Regulariser:
             self.basis[:-1, :-1], self.basis[-1, -1] = self._half, 1.0
 
     def weights(self, v: Vector) -> Vector:
-        """What of (w, b) is regularised: w, or all of it."""
+        """The part of (w, b) that is regularised: w, or all of it."""
         return v[:-1] if self.is_free else v
 
     def widened(self, w: Vector) -> Vector:
