@@ -16,10 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from formulations.matrices import dense
+from formulations.matrices import dense, is_sparse
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.variance import variance
 from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram, chunks
 from polyopt.scoring import Part, Scorer
@@ -27,13 +26,11 @@ from polyopt.scoring import Part, Scorer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Array, Matrix
+    from formulations.matrices import Array, Matrix, Vector
     from polyopt.estimators.given import KernelLike
     from polyopt.graphs import Graph
 
-
-__all__ = ["KERNEL_PARAMETERS", "KernelClassifier"]
-
+__all__ = ["KERNEL_PARAMETERS", "KernelClassifier", "variance"]
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -43,6 +40,7 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 }
 """Constraints of the parameters that all of them have."""
 
+_SAME = 1e-12  # relative size up to which a variance counts as rounding of the mean
 _DOUBTFUL = 1e-7  # error of a score, by the kernel's rounding, from which on more care is taken
 _PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
 _TRIED = 1 << 10  # points on which a precision is tried
@@ -420,3 +418,33 @@ def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
     for _ in range(int(kernel.degree) - 1):
         found = graph.op("Mul", found, argument)
     return found
+
+
+def variance(X: Matrix, weights: Vector) -> float:
+    """The weighted variance of all entries of samples X (n, m) with weights (n,).
+
+    It is the mean square of the differences from the mean, less the square of their own mean, which is not
+    quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
+    from the origin.
+    """
+    weights = weights / weights.max()  # so that sums do not overflow
+    total = X.shape[1] * float(weights.sum())
+    with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of refuses what overflows
+        if is_sparse(X):
+            entries, per_entry = X.data.astype(float), np.repeat(weights, np.diff(X.indptr))
+            zeros = max(total - float(per_entry.sum()), 0.0)  # weight of the entries that are not stored
+            mean = float(per_entry @ entries) / total
+            entries -= mean
+            left = (float(per_entry @ entries) - zeros * mean) / total
+            spread = (float(per_entry @ entries**2) + zeros * (mean * mean)) / total
+        else:
+            mean = left = spread = 0.0
+            parts = list(chunks(np.arange(X.shape[0])))
+            for part in parts:
+                mean += float(weights[part] @ X[part].astype(float).sum(axis=1)) / total
+            for part in parts:
+                block = X[part].astype(float) - mean
+                left += float(weights[part] @ block.sum(axis=1)) / total
+                spread += float(weights[part] @ (block**2).sum(axis=1)) / total
+    found = spread - left * left
+    return 0.0 if abs(found) <= _SAME * spread < np.inf else found

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix, MatrixLike
     from polyopt.kernels.protocol import Gram, Panel, Samples, Vector
 
-
 __all__ = ["Kernel", "MatrixGram", "SampleGram", "as_gram"]
 
 _FEW_FAR = 0.02  # share of samples too far out for single precision: their rows are computed by differences

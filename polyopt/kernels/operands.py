@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from polyopt.kernels.protocol import Samples, Vector
 
-
 __all__ = ["KernelFunction", "KernelOperands", "longest_row", "middle_of"]
 
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.interior_point.rows import Rows
 
-
 __all__ = ["Block", "Facts", "Work", "central_slack"]
 
 _CENTRAL = 0.375  # products of multiplier and slack at the start, per unit of cost
