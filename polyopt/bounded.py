@@ -160,7 +160,7 @@ class Bounded:
 
     @property
     def _roundings(self) -> int:
-        """How many roundings a term of a product goes through."""
+        """Number of roundings that a term of a product goes through."""
         if self._gram.is_sparse:
             return roundings(self._right.longest)
         return self._width + self._right.shape[1] // self._width + 1
@@ -175,12 +175,12 @@ class Bounded:
 
     @cached_property
     def _coefs(self) -> list[Any]:
-        """Of every tile, coefficients and their absolute values side by side."""
+        """The coefficients of every tile, and their absolute values below them."""
         return [np.vstack([tile.coef.T, np.abs(tile.coef.T)]).astype(self._dtype) for tile in self._tiles]
 
 
 def _ends(norms: Array) -> list[int]:
-    """Where tiles end of samples in the order of these norms."""
+    """Ends of the tiles of samples in the order of these norms."""
     ordinary, ends, start = max(float(np.median(norms)), _SMALL) if len(norms) else _SMALL, [], 0
     while start < len(norms):
         alike = np.searchsorted(norms, 4.0 * max(float(norms[start]), ordinary), side="right")

@@ -54,7 +54,7 @@ class Scorer:
         return join(found, self._count)
 
     def precisions(self, Z: Matrix) -> list[Any]:
-        """Those in which bounded scores may tell signs of these points sooner, the fastest first."""
+        """Precisions in which bounded scores may tell signs of these points sooner, the fastest first."""
         gram = self._gram
         if callable(gram.kernel.name) or self._cost(Z) <= _WORTH:
             return []

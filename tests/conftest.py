@@ -88,4 +88,4 @@ def ticking(monkeypatch):
 @pytest.fixture
 def working_sets(monkeypatch):
     """Small machines are solved by working sets alone, as large ones are, without pair steps over all."""
-    monkeypatch.setattr("polyopt.solvers.decomposition.walk._WALK_ROW", 0)
+    monkeypatch.setattr("polyopt.solvers.decomposition.loop._WALK_ROW", 0)

@@ -9,8 +9,8 @@ from polyopt.dask.allocation import give_back, hold
 from polyopt.large.marks import check_mark
 from polyopt.large.parts import Maker, look, rows_of
 from polyopt.large.sources import Samples, Source
+from polyopt.solvers.interior_point.block import Work
 from polyopt.solvers.interior_point.crew import Change, bring
-from polyopt.solvers.interior_point.measured import Work
 from polyopt.threads import blas_held
 
 if TYPE_CHECKING:

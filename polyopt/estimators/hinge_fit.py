@@ -1,4 +1,4 @@
-"""How a machine that is families of rows is fitted: which solver, its answer, and the model read off it."""
+"""The fit of a machine of families of rows: the choice of a solver, and the model read off its answer."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class HingeFit(SupportClassifier):
         if self.kernel == "linear":
             self._centre = geometry().centre
             self.coef_ = v[None, :]
-        # For samples as they are, which a kernel of pairs takes them for.
+        # Intercept in the original coordinates; pairwise kernels already use them.
         is_moved = self.kernel == "linear" or not self._is_pairwise
         self.intercept_ = np.array([b - float(geometry().moved(v, 0.0).mid) if is_moved else b])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
@@ -290,7 +290,7 @@ class HingeFit(SupportClassifier):
         self._set_support(places, (v if is_expansion else beta)[places], self._sample_weights > 0.0)
 
     def _warn_if_vague(self, outputs: Ball) -> None:
-        """Warn where rounding alone moves an output by more than ``_VAGUE``."""
+        """Warn if rounding alone moves an output by more than ``_VAGUE``."""
         vague = float(outputs.rad.max(initial=0.0))
         if not vague <= _VAGUE:
             warnings.warn(
@@ -301,7 +301,7 @@ class HingeFit(SupportClassifier):
             )
 
     def _is_tall(self, X: Any) -> bool:
-        """Whether the machine is linear and no larger in its features than in its samples."""
+        """Return True if the machine is linear and no larger in its features than in its samples."""
         return self.kernel == "linear" and X.shape[1] <= X.shape[0]
 
     def _pick_solver(self, X: Any) -> str:

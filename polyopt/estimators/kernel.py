@@ -1,7 +1,11 @@
-"""What the classifiers with a kernel share: its parameters, gamma by scikit-learn's rules, the tags."""
+"""The common base of the classifiers with a kernel: parameters, gamma by scikit-learn's rules, scores.
+
+Without its training data such a classifier keeps its support vectors (:class:`LightKernelClassifier`).
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import KW_ONLY, field
 from itertools import combinations
 from numbers import Integral, Real
@@ -12,10 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from formulations.matrices import dense, is_sparse
+from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.kernel_graph import draw_kernel
-from polyopt.estimators.kernel_light import LightKernelClassifier
-from polyopt.estimators.variance import variance
 from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram, chunks
 from polyopt.scoring import Part, Scorer
@@ -23,10 +26,11 @@ from polyopt.scoring import Part, Scorer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array, Matrix, Vector
     from polyopt.estimators.given import KernelLike
     from polyopt.graphs import Graph
 
-__all__ = ["KERNEL_PARAMETERS", "KernelClassifier"]
+__all__ = ["KERNEL_PARAMETERS", "KernelClassifier", "variance"]
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -36,13 +40,91 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 }
 """Constraints of the parameters that all of them have."""
 
-
+_SAME = 1e-12  # relative size up to which a variance counts as rounding of the mean
 _DOUBTFUL = 1e-7  # error of a score, by the kernel's rounding, from which on more care is taken
-
-
 _PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
-_TRIED = 1 << 10  # points on which a precision is tried, ...
-_ENOUGH = 0.5  # ... and the share of their labels that it must make certain
+_TRIED = 1 << 10  # points on which a precision is tried
+_ENOUGH = 0.5  # share of the labels tried that a precision must make certain
+
+
+class LightKernelClassifier(PairwiseClassifier):
+    """Base of the classifiers with a kernel: with their training data, and without."""
+
+    kernel: KernelLike
+    dual_coef_: NDArray[Any]
+    support_: NDArray[np.intp]
+    n_support_: NDArray[np.int32]
+
+    # What a machine answers by, besides its support vectors and their coefficients.
+    _answers_by: ClassVar[tuple[str, ...]] = (
+        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
+        "gamma_", "intercept_", "pairs_", "_asked",
+    )  # fmt: skip
+    _X: Any = None
+    _y: Any = None  # signs of the labels; None without the data
+    _rows: Any = None
+    _support_places: Any = None  # places of the support vectors in _X, in the order of ``support_``
+    # Of a copy without data: places in _X of the samples that scores are made of, and whether they are of the
+    # second class.
+    _used: Any = None
+    _second: Any = None
+
+    @abstractmethod
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Places in ``_X`` of the samples that scores are made of, and their coefficients in the scores."""
+
+    @property
+    def holds_data(self) -> bool:
+        """True if it holds its training data, of which certificates and multipliers are made."""
+        if not self._is_binary:
+            return all(part.holds_data for part in self.estimators_)
+        return self._y is not None
+
+    def _keep_answers(self, whole: Self) -> None:
+        kept = {*self.get_params(deep=False), *self._answers_by}
+        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
+
+    def _drop_data(self, whole: Self) -> None:
+        self._keep_answers(whole)
+        self._keep_no_solution(whole)
+        whole = whole._as_fitted()
+        if whole.kernel == "linear":
+            return
+        places, _ = whole._support()
+        self._used = np.arange(len(places))
+        self._rows = whole._rows[places]
+        if whole._support_places is not None:
+            self.dual_coef_ = whole.dual_coef_
+            self.support_, self.n_support_ = whole.support_, whole.n_support_
+            order = np.argsort(places)
+            self._support_places = order[np.searchsorted(places[order], whole._support_places)]
+        self._second = whole._second if whole._y is None else whole._y[places] > 0
+        self._X = None if whole.kernel == "precomputed" else whole._X[places]
+
+    def _drop_data_of_pairs(self, whole: Self) -> None:
+        """The support vectors of all pairs are kept once."""
+        parts = self.estimators_
+        self._keep_answers(whole)
+        self.estimators_ = parts
+        if parts[0]._support_places is not None:
+            kept = ("support_", "n_support_", "dual_coef_")
+            self.__dict__.update({name: vars(whole)[name] for name in kept if name in vars(whole)})
+        if whole._as_fitted().kernel == "linear":
+            nothing = np.empty(0, dtype=int)
+            self._rows, self._pair_places = nothing, [nothing] * len(parts)
+            return
+        each = [places[part._rows] for places, part in zip(whole._pair_places, parts, strict=True)]
+        union, first = np.unique(np.concatenate(each), return_index=True)
+        X = None
+        if parts[0]._X is not None:
+            vectors = [part._X for part in parts]
+            X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
+        every = np.arange(len(union))
+        for part, own in zip(parts, each, strict=True):
+            part._X, part._used, part._rows = X, np.searchsorted(union, own), every
+            if part._support_places is not None:
+                part._support_places = part._used[part._support_places]
+        self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
 
 
 class _Machine(NamedTuple):
@@ -65,12 +147,12 @@ class _Machine(NamedTuple):
 
 
 def _are_alike(machines: list[_Machine], others: list[_Machine]) -> bool:
-    """Whether these are the same machines still."""
+    """Return True if these are the same machines still."""
     return len(machines) == len(others) and all(map(_Machine.is_as, machines, others))
 
 
 class _Prepared(NamedTuple):
-    """What is kept between predictions: the scorer and the machines it was made of."""
+    """The scorer kept between predictions, and the machines it was made of."""
 
     machines: list[_Machine]
     scorer: Scorer
@@ -299,3 +381,70 @@ class KernelClassifier(LightKernelClassifier):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
+
+
+def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
+    """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
+
+    x: samples (n, m).
+    vectors (s, m): the support vectors.
+    coef (s, K): their coefficients.
+    ValueError: A kernel that is a function.
+    """
+    name = kernel.name
+    if callable(name):
+        raise ValueError("a kernel that is a function has no ONNX graph: choose one by its name")
+    Z = np.asarray(dense(vectors), dtype=float)
+    if not len(Z):  # the graph of no support vectors is constant
+        return graph.affine(x, np.zeros((coef.shape[1], Z.shape[1])), intercepts)
+    if name == "rbf":
+        # About the vectors' middle, so that the squares cancel less.
+        middle = Z.mean(axis=0)
+        x, Z = graph.op("Sub", x, graph.constant(middle)), Z - middle
+        squares = graph.over_columns("ReduceSum", graph.op("Mul", x, x))
+        mixed = graph.affine(x, -2.0 * Z, (Z * Z).sum(axis=1))
+        distances = graph.op("Max", graph.op("Add", mixed, squares), graph.constant(0.0))
+        K = graph.op("Exp", graph.op("Mul", distances, graph.constant(-float(kernel.gamma))))
+    else:
+        K = _of_products(graph, graph.affine(x, kernel.gamma * Z, np.full(len(Z), kernel.coef0)), kernel)
+    return graph.op("Add", graph.op("MatMul", K, graph.constant(coef)), graph.constant(intercepts))
+
+
+def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
+    """The sigmoid or the polynomial kernel of γ z'x + c."""
+    if kernel.name == "sigmoid":
+        return graph.op("Tanh", argument)
+    found = argument
+    for _ in range(int(kernel.degree) - 1):
+        found = graph.op("Mul", found, argument)
+    return found
+
+
+def variance(X: Matrix, weights: Vector) -> float:
+    """The weighted variance of all entries of samples X (n, m) with weights (n,).
+
+    It is the mean square of the differences from the mean, less the square of their own mean, which is not
+    quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
+    from the origin.
+    """
+    weights = weights / weights.max()  # so that sums do not overflow
+    total = X.shape[1] * float(weights.sum())
+    with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of refuses what overflows
+        if is_sparse(X):
+            entries, per_entry = X.data.astype(float), np.repeat(weights, np.diff(X.indptr))
+            zeros = max(total - float(per_entry.sum()), 0.0)  # weight of the entries that are not stored
+            mean = float(per_entry @ entries) / total
+            entries -= mean
+            left = (float(per_entry @ entries) - zeros * mean) / total
+            spread = (float(per_entry @ entries**2) + zeros * (mean * mean)) / total
+        else:
+            mean = left = spread = 0.0
+            parts = list(chunks(np.arange(X.shape[0])))
+            for part in parts:
+                mean += float(weights[part] @ X[part].astype(float).sum(axis=1)) / total
+            for part in parts:
+                block = X[part].astype(float) - mean
+                left += float(weights[part] @ block.sum(axis=1)) / total
+                spread += float(weights[part] @ (block**2).sum(axis=1)) / total
+    found = spread - left * left
+    return 0.0 if abs(found) <= _SAME * spread < np.inf else found

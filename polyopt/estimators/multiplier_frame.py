@@ -1,4 +1,4 @@
-"""``duals_`` of a machine whose rows have one multiplier per sample, as a frame."""
+"""Frames of multipliers, ``duals_``: with one multiplier per sample and row, or one per sample and face."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from formulations.polyhedral import belonging, scores
+
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["RowsShown", "margin_state", "multiplier_frame"]
+    from formulations.matrices import Array, Matrix
+
+__all__ = ["RowsShown", "hinge_columns", "margin_state", "multiplier_frame"]
 
 _MARGIN_TOL = 1e-6  # of an output, whose margin is 1
 
@@ -52,3 +56,30 @@ def multiplier_frame(
         for row, letter, multiplier, slack, state in families
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def hinge_columns(
+    X: Matrix, y: Array, costs: Array, W: Array, assignment: NDArray[np.int64], multipliers: Array | None
+) -> dict[str, Any]:
+    """One row for each sample and face at which it must keep its margin: Polyceptron and PC-SLP.
+
+    X (n, m): samples.
+    y (n,): labels: +1 inside, which is to be right at every face; -1 outside, right at the face of its cell.
+    costs (n,): what a unit of slack costs: the largest multiplier.
+    W (K, m+1): faces, the bias last.
+    assignment (n,): the cell of each sample.
+    multipliers (n, K): of the margins; None where the solver has none.
+    """
+    place, face = np.nonzero(belonging(y, assignment, len(W), "all"))
+    margin = y[place] * scores(X, W)[place, face] - 1.0
+    u = np.full(len(place), np.nan) if multipliers is None else multipliers[place, face]
+    return {
+        "row": np.full(len(place), "margin"),
+        "letter": np.full(len(place), "u"),
+        "place": place,
+        "face": face,
+        "multiplier": u,
+        "share": u / costs[place],
+        "slack": np.maximum(margin, 0.0),
+        "state": margin_state(margin),
+    }

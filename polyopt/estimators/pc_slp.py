@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import class_shares
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.hinge_duals import hinge_columns
+from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 

@@ -14,7 +14,7 @@ from formulations.arguments import at_least
 from formulations.polyhedral import best_scale, margin_error
 from formulations.solution import Solution, Status
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.hinge_duals import hinge_columns
+from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 from polyopt.estimators.stream import StreamedClassifier, own_arrays

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from formulations.arguments import as_weights, real_array, real_number
 from formulations.matrices import canonical, is_sparse
 from polyopt.check.check import plain
-from polyopt.estimators.variance import variance
+from polyopt.estimators.kernel import variance
 from polyopt.kernels import Kernel
 from polyopt.text import visible
 

@@ -3,22 +3,17 @@
 Training, prediction and certificates all take their kernel from here, and :meth:`SampleGram.entry_error`
 bounds how far its values are from those of real arithmetic. In the order to read:
 
-protocol       what a Gram matrix is asked for, and samples by pieces
-function       the named kernels: their numbers, and the last step to their values
-operands       samples with the columns appended that make a product the kernel's argument; its errors
-panels         columns of a Gram matrix, served by rows
-samples        Kernel, and SampleGram: the matrix of samples under a kernel
-matrix         MatrixGram: a matrix that is there as a whole
-products       a Gram matrix times a vector
+protocol       the protocol of a Gram matrix, and samples by pieces
+operands       the named kernels as functions of a matrix product; its errors
+panels         columns of a Gram matrix, served by rows; products with a vector
+gram           Kernel, SampleGram and MatrixGram
 semidefinite   refusing what is not positive semidefinite
 """
 
-from polyopt.kernels.matrix import MatrixGram, as_gram
+from polyopt.kernels.gram import Kernel, MatrixGram, SampleGram, as_gram
 from polyopt.kernels.operands import middle_of
-from polyopt.kernels.panels import SamplePanel
-from polyopt.kernels.products import outputs_at, square, stream, weighted
+from polyopt.kernels.panels import SamplePanel, outputs_at, square, stream, weighted
 from polyopt.kernels.protocol import Gram, Panel, chunks, spread_samples, strips
-from polyopt.kernels.samples import Kernel, SampleGram
 from polyopt.kernels.semidefinite import require_psd
 
 __all__ = [

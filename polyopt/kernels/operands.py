@@ -1,4 +1,13 @@
-"""Samples as the two sides of a product that is the kernel's argument, and what the product may lose.
+"""The named kernels as functions of one matrix product, and what the product may lose.
+
+With one or two columns appended to the samples the product gives the function's argument outright,
+
+    linear    z'x                          (x)                     (z)
+    poly      γ z'x + c                    (√γ x, √|c|)            (√γ z, ±√|c|)
+    sigmoid   γ z'x + c                    as poly
+    rbf       −γ‖z − x‖²                   (√(2γ) x, 1, −γ‖x‖²)    (√(2γ) z, −γ‖z‖², 1)
+
+and what is left is an elementwise power, tanh or exp in place.
 
 The RBF kernel, blind to translations, sees dense samples centred. Its exponent is a difference of terms as
 large as γ‖x‖²; where that would cost it its digits, distances are added up from the differences of the
@@ -8,6 +17,9 @@ samples instead. It is never above 0. Columns of zeros are left out.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,15 +34,55 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from formulations.matrices import Matrix
-    from polyopt.kernels.function import KernelFunction
     from polyopt.kernels.protocol import Samples, Vector
 
-__all__ = ["KernelOperands", "longest_row", "middle_of"]
+__all__ = ["KernelFunction", "KernelOperands", "longest_row", "middle_of"]
 
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
 _EXPONENT_ERROR = 1e-9  # of an RBF kernel's exponent by products; where more may be lost, by differences
 _CAREFUL = 3e8  # multiplications up to which :meth:`KernelOperands.careful` takes differences in any case
+_NAMES = ("linear", "poly", "rbf", "sigmoid")
+
+
+@dataclass(frozen=True)
+class KernelFunction:
+    """A kernel's name and numbers, as :class:`polyopt.kernels.Kernel` documents them."""
+
+    name: str | Callable[[Any, Any], Any]
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not callable(self.name) and self.name not in _NAMES:
+            raise ValueError(f"the kernel must be one of {', '.join(_NAMES)} or callable, not {self.name!r}")
+        if not 0.0 < self.gamma < np.inf:
+            raise ValueError(f"gamma must be positive and finite, not {self.gamma!r}")
+        if not isinstance(self.degree, Integral) or self.degree < 1:
+            raise ValueError(f"degree must be an integer of at least 1, not {self.degree!r}")
+        if not np.isfinite(self.coef0):
+            raise ValueError(f"coef0 must be finite, not {self.coef0!r}")
+
+    @property
+    def is_mercer(self) -> bool:
+        """True if its Gram matrices are positive semidefinite for all samples."""
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0.0)
+
+    def finish(self, argument: NDArray[Any], columns: slice = slice(None)) -> NDArray[Any]:
+        """The kernel from its argument (the table above), in place; of these columns."""
+        whole, argument = argument, argument[..., columns]
+        if self.name == "rbf":
+            from polyopt.operands import exponentials
+
+            exponentials(whole, *columns.indices(whole.shape[1])[:2])
+        elif self.name == "sigmoid":
+            np.tanh(argument, out=argument)
+        elif self.name == "poly" and self.degree > 1:
+            base = argument.copy() if self.degree > 2 else argument
+            for _ in range(self.degree - 1):
+                np.multiply(argument, base, out=argument)
+        return argument
 
 
 class KernelOperands:
@@ -96,7 +148,7 @@ class KernelOperands:
         return np.maximum(np.sqrt(size), 1.0) if name == "sigmoid" else size ** (self.kernel.degree / 2)
 
     def _exponent_error(self, squares: Vector) -> float:
-        """What the RBF kernel's exponent may lose by products, for points of these squared norms."""
+        """Error of the RBF kernel's exponent by products, for points of these squared norms."""
         return self._exponent_share() * max(float(squares.max(initial=0.0)), self.largest_square())
 
     def _exponent_share(self, Z: Matrix | None = None) -> float:

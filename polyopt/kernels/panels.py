@@ -1,4 +1,7 @@
-"""Columns of a Gram matrix, served by rows."""
+"""Columns of a Gram matrix, served by rows, and products of the matrix with a vector.
+
+A product comes from blocks that are computed, used and forgotten.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.kernels.protocol import DENSE_ROWS, TILE, strips
+from polyopt.kernels.protocol import CHUNK, DENSE_ROWS, TILE, chunks, strips
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from polyopt.kernels.operands import KernelOperands
-    from polyopt.kernels.protocol import Samples, Vector
+    from polyopt.kernels.protocol import Gram, Panel, Samples, Vector
 
-__all__ = ["FunctionPanel", "SamplePanel"]
+__all__ = ["FunctionPanel", "SamplePanel", "outputs_at", "square", "stream", "weighted"]
 
 # Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
 _CACHED, _LEAST_STRIP, _STRIPS = 200_000, 256, 8
@@ -92,12 +95,12 @@ class SamplePanel:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the samples are."""
+        """True if the samples are dense."""
         return not sp.issparse(self._right)
 
     @property
     def is_dear(self) -> bool:
-        """Whether an entry costs more than to take its mirror image, which is as exact, from another row."""
+        """True if an entry costs more than copying its mirror image, which is as exact, from another row."""
         gram = self._gram
         return self.is_dense and gram.width >= _DEAR and not (self._dtype == np.float32 and len(gram.far_out))
 
@@ -126,13 +129,14 @@ class SamplePanel:
         degree = kernel.degree if kernel.name == "poly" else int(kernel.name == "linear")
         return self._left(self._columns), self._right, degree
 
-    def weighted(self, samples: Samples, weights: Vector, tick: Callable[[], None]) -> Vector:
+    def weighted(self, samples: Samples, weights: Vector, tick: Callable[[], None] | None) -> Vector:
         """``K[samples, columns] weights``, by tiles that do not leave the processor's cache."""
         right, finish, size = self._right, self._gram.kernel.finish, self._dtype.itemsize
         found, factors = np.empty(len(samples)), weights.astype(self._dtype)
 
         def some_rows(start: int) -> None:
-            tick()
+            if tick is not None:
+                tick()
             left = self._left(samples[start : start + TILE])
             space = np.empty(len(left) * TILE * 8 // size, dtype=self._dtype)
             total = np.zeros(len(left))
@@ -152,7 +156,7 @@ class SamplePanel:
         return found
 
     def _far_among(self, samples: Samples) -> Samples:
-        """Which of these are so far out that single precision would lose their exponents."""
+        """Places of the samples so far out that single precision would lose their exponents."""
         far = self._gram.far_out
         if self._dtype != np.float32 or not len(far):
             return far[:0]
@@ -169,3 +173,86 @@ class SamplePanel:
         if kernel.name == "rbf":
             left[:, [-2, -1]] = left[:, [-1, -2]]
         return left
+
+
+def stream(
+    gram: Gram,
+    coefficients: Vector,
+    dtype: DTypeLike = np.float64,
+    tick: Callable[[], None] | None = None,
+) -> Vector:
+    """``K coefficients`` from blocks, only the columns that count being computed.
+
+    Parameters
+    ----------
+    gram : Gram
+        The matrix.
+    coefficients : ndarray of shape (n,)
+        The vector.
+    dtype : dtype
+        Precision of the kernel values.
+    tick : callable, optional
+        As in :func:`weighted`.
+    """
+    support = np.flatnonzero(coefficients)
+    if not len(support):
+        return np.zeros(gram.n)
+    return weighted(gram.panel(support, dtype), np.arange(gram.n), coefficients[support], tick)
+
+
+def weighted(
+    panel: Panel, samples: Samples, weights: Vector, tick: Callable[[], None] | None = None
+) -> Vector:
+    """``K[samples, columns] weights`` by blocks, shape (samples,).
+
+    Parameters
+    ----------
+    panel : Panel
+        A server of these columns.
+    samples : ndarray of int
+        The rows.
+    weights : ndarray of shape (columns,)
+        The weights.
+    tick : callable, optional
+        Called before every block; what it raises ends the work.
+    """
+    if isinstance(panel, SamplePanel) and panel.is_dense:
+        return panel.weighted(samples, weights, tick)
+    found = np.empty(len(samples))
+    for at in strips(np.arange(len(samples)), len(weights)):
+        if tick is not None:
+            tick()
+        found[at] = panel.rows(samples[at]) @ weights
+    return found
+
+
+def outputs_at(gram: Gram, samples: Samples, coefficients: Vector) -> Vector:
+    """``K[samples] coefficients`` for a few samples, in double precision, shape (samples,).
+
+    Parameters
+    ----------
+    gram : Gram
+        The matrix.
+    samples : ndarray of int
+        The samples.
+    coefficients : ndarray of shape (n,)
+        The vector.
+    """
+    support = np.flatnonzero(coefficients)
+
+    def of_some(part: Samples) -> Vector:
+        return gram.panel(part, np.float64).rows(samples) @ coefficients[part]
+
+    parts = run_blocks(of_some, chunks(support, 2 * TILE), float(len(samples)) * len(support) * gram.width)
+    return np.sum(parts, axis=0) if parts else np.zeros(len(samples))
+
+
+def square(gram: Gram, samples: Samples) -> Vector:
+    """``K[samples, samples]``, each entry computed once and mirrored; arguments as in :func:`outputs_at`."""
+    K = np.empty((len(samples), len(samples)))
+    for start in range(0, len(samples), CHUNK // 2):
+        end = start + CHUNK // 2
+        block = gram.panel(samples[start:], np.float64).rows(samples[start:end])
+        K[start:end, start:] = block
+        K[start:, start:end] = block.T
+    return K

@@ -1,4 +1,4 @@
-"""What a Gram matrix is asked for, and samples by pieces."""
+"""The protocol of a Gram matrix, and samples by pieces."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Gram(Protocol):
         """A server of ``K[:, columns]`` (of all columns for None) in that precision."""
 
     def is_single(self) -> bool:
-        """Whether single precision is worth trying on these data."""
+        """Return True if single precision is worth trying on these data."""
 
     def entry_error(self) -> tuple[float, Vector]:
         """Error e, sizes s (n,): ``|K_ij - its true value| <= e s_i s_j``, ``|K_ij| <= s_i s_j``; float64."""

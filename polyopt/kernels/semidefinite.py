@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.kernels.matrix import MatrixGram, as_gram
+from polyopt.kernels.gram import MatrixGram, SampleGram, as_gram
 from polyopt.kernels.protocol import DENSE_ROWS, chunks, spread_samples
-from polyopt.kernels.samples import SampleGram
 
 if TYPE_CHECKING:
     from formulations.matrices import MatrixLike
@@ -71,7 +70,7 @@ def require_psd(gram: Gram | MatrixLike) -> float:
 
 
 def _from_factor(K: Vector) -> float:
-    """How far below zero an eigenvalue of K may lie, from what a factor of low rank leaves of it.
+    """Bound on how far below zero an eigenvalue of K lies, from the rest that a factor of low rank leaves.
 
     K = LL' + E, and no eigenvalue is below -‖E‖: what is computed of E, and the rounding of LL' in it.
     """

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Matrix
     from polyopt.large.sources import Samples
+    from polyopt.solvers.interior_point.block import Work
     from polyopt.solvers.interior_point.crew import Crew
-    from polyopt.solvers.interior_point.measured import Work
 
     Vector = NDArray[np.float64]
 

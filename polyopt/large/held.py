@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from polyopt.large.marks import check_mark
 from polyopt.large.parts import Looked, Made, Maker, look, rows_of
 from polyopt.large.sources import described
+from polyopt.solvers.interior_point.block import Work
 from polyopt.solvers.interior_point.crew import Crew, Local
-from polyopt.solvers.interior_point.measured import Work
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:

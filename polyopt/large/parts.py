@@ -13,8 +13,7 @@ from polyopt.estimators.column_table import column_as_numbers, is_missing
 from polyopt.estimators.frames import column_names
 from polyopt.large.marks import Mark, mark_of
 from polyopt.large.sources import unframed
-from polyopt.solvers.interior_point.block import Block
-from polyopt.solvers.interior_point.measured import Work
+from polyopt.solvers.interior_point.block import Block, Work
 from polyopt.solvers.interior_point.rows import Rows
 
 if TYPE_CHECKING:

@@ -172,7 +172,7 @@ def rmm_path(
 def _solver(
     X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
 ) -> Callable[..., Solution]:
-    """What solves for families of rows: the interior point, or a decomposition that remembers."""
+    """The solver for families of rows: the interior point, or a decomposition that keeps its point."""
     if not precomputed and kernel.name == "linear" and X.shape[1] <= min(_FEATURES, X.shape[0]):
         from polyopt.solvers.interior_point import solve_interior_point
 

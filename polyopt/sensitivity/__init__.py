@@ -1,4 +1,4 @@
-"""What a fitted estimator's multipliers say: the slopes of its optimum, and which samples hold it.
+"""Sensitivity of a fitted estimator's optimum, from its multipliers: slopes, and the samples that hold it.
 
 :mod:`formulations.sensitivity` has the formulas and where they come from. To be read in this order:
 ``frames`` (what a person calls), ``solution`` (what every slope needs of a machine), and the machines by

@@ -142,5 +142,5 @@ def _lifted(machine: Polyceptron | PCSLP) -> Array:
 
 
 def _at_box(machine: Polyceptron | PCSLP) -> NDArray[np.bool_]:
-    """Which entries of W the box holds."""
+    """Mask of the entries of W that the box holds."""
     return np.abs(machine.solution_["W"]) >= (1.0 - _BOX) * machine.radius

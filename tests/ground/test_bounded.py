@@ -75,7 +75,7 @@ def rbf_problem(data, gamma):
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("gamma", [1e-4, 1.0, 30.0])
+@pytest.mark.parametrize("gamma", [1e-4, 30.0])
 @pytest.mark.parametrize("data", DATA)
 def test_no_error_of_an_rbf_score_is_above_its_bound(data, gamma, dtype, sparse):
     kernel, X, Z, K = rbf_problem(data, gamma)
@@ -158,7 +158,7 @@ def whole_numbers(rows, m, seed):
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("rows", [1, 16, 17, 40, 64, 65, 200])
+@pytest.mark.parametrize("rows", [1, 16, 65, 200])
 def test_sparse_products_are_those_of_dense_ones(rows, dtype, index):
     A, B = whole_numbers(75, 90, 0), whole_numbers(rows, 90, 1)
     left, right = sp.csr_array(A.astype(dtype)), sp.csr_array(B.astype(dtype))
@@ -212,15 +212,15 @@ def classified(data, classes, count):
     return X, np.where(rng.random(count) < 0.1, y, nearest)
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("C", [1.0, 1e4])
+@pytest.mark.parametrize(("C", "classes", "sparse", "kernel"), [
+    (1.0, 2, False, "rbf"), (1e4, 3, False, "rbf"), (1e4, 2, True, "rbf"), (1.0, 3, False, "poly"),
+])  # fmt: skip
 @pytest.mark.parametrize("data", DATA)
-def test_labels_are_those_of_the_scores_in_double_precision(data, C, classes, sparse, monkeypatch):
+def test_labels_are_those_of_the_scores_in_double_precision(data, C, classes, sparse, kernel, monkeypatch):
     monkeypatch.setattr(scoring, "_WORTH", 0.0)
     X, y = classified(data, classes, 2600)
     made = sp.csr_array if sparse else np.asarray
-    model = SVM(C, tol=1e-2, max_iter=300).fit(made(X[:600]), y[:600])
+    model = SVM(C, kernel=kernel, tol=1e-2, max_iter=300).fit(made(X[:600]), y[:600])
     scores = model.decision_function(made(X))
     expected = (scores > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
     assert np.array_equal(model.predict(made(X)), model.classes_[expected])
@@ -256,13 +256,3 @@ def test_sparse_scores_have_the_same_bits_on_one_thread_and_on_many(dtype, monke
         answers.append([scorer.scores(Z), *scorer.bounded_scores(Z, dtype)])
     for other in answers[1:]:
         assert all(map(np.array_equal, answers[0], other))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_an_exponential_of_no_number_is_none(dtype):
-    T = np.array([[np.nan, 1.0, 0.0, -np.inf, -1.0]], dtype=dtype)
-    found = Kernel("rbf").finish(T.copy())[0]
-    assert np.isnan(found[0])
-    assert found[1] == found[2] == 1.0
-    assert 0.0 <= found[3] < 1e-37
-    assert found[4] == pytest.approx(np.exp(-1.0), rel=1e-6)

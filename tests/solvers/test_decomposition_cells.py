@@ -12,7 +12,7 @@ from formulations.solution import Status
 from polyopt import threads
 from polyopt.kernels import Kernel, SampleGram, stream, weighted
 from polyopt.solvers.clock import Clock, OutOfTimeError
-from polyopt.solvers.decomposition import Decomposition, cells, driver, loop, point, walk
+from polyopt.solvers.decomposition import Decomposition, cells, loop, point
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual
 
@@ -71,9 +71,8 @@ def test_the_start_is_feasible_and_of_the_cells(form, B, spread, small_cells):
     assert dual.values(beta, stream(gram, beta))["bound"] > 0.0
 
 
-@pytest.mark.parametrize("B", [np.inf, 1.0, 1.5])
-@pytest.mark.parametrize("gamma", [0.02, 0.5, 20.0])
-def test_cells_or_not_the_answer_is_the_same(B, gamma, spread, small_cells, monkeypatch):
+@pytest.mark.parametrize(("gamma", "B"), [(0.02, 1.5), (0.5, np.inf), (0.5, 1.0), (20.0, 1.5)])
+def test_cells_or_not_the_answer_is_the_same(gamma, B, spread, small_cells, monkeypatch):
     X, y = spread
     gram, C = SampleGram(X, Kernel("rbf", gamma)), np.random.default_rng(1).uniform(0.1, 5.0, size=N)
     with_cells = Decomposition(gram).solve(hinge_families(y, C, B), tol=1e-7)
@@ -122,22 +121,6 @@ def test_cells_of_equal_samples_are_cut(small_cells):
     assert max(sizes) <= 2 * cells._CELL
 
 
-def test_large_cells_begin_with_cells_of_their_own(spread, small_cells, monkeypatch):
-    X, y = spread
-    monkeypatch.setattr(cells, "_CELLS", 2)
-    asked, original = [], driver.beta_of_cells
-
-    def counted(gram, *rest):
-        asked.append(gram.n)
-        return original(gram, *rest)
-
-    monkeypatch.setattr(driver, "beta_of_cells", counted)
-    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(hinge_families(y, np.ones(N)))
-    assert solution.status is Status.SOLVED
-    assert asked[0] == N
-    assert len(asked) > 5
-
-
 def test_the_same_answer_on_one_thread_and_on_several(spread, small_cells, monkeypatch):
     X, y = spread
     found = []
@@ -173,10 +156,9 @@ def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monk
             raise KeyboardInterrupt
         return original(*arguments)
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", interrupted)
+    monkeypatch.setattr(loop, "solve_pairs", interrupted)
     solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(hinge_families(y, np.ones(N)))
-    assert len(calls) == 5
+    assert len(calls) >= 5  # cells that other threads have begun come to their end
     assert solution.status is Status.INTERRUPTED
     assert solution.bound == 0.0
     assert solution.objective >= 0.0
@@ -271,15 +253,3 @@ def test_rounding_is_measured_where_g_is_of_this_point(rng):
     assert here.g == pytest.approx(K @ here.beta, abs=1e-5)
     here.g[::2] += 0.01
     assert not here.is_trusted(1e-3)
-
-
-@pytest.mark.parametrize(
-    ("at_cost", "free", "promises"), [(3, 2, True), (2, 0, False), (3, 3, False), (6, 4, True), (0, 0, False)]
-)
-def test_a_cell_promises_something_where_many_are_at_their_cost_and_few_between(at_cost, free, promises):
-    """Of 20: 15 % at a kink other than 0, and one and a half times as many as at none."""
-    dual = Dual(hinge_families(np.ones(30), 2.0))
-    beta, cell = np.zeros(30), np.arange(5, 25)
-    beta[5 : 5 + at_cost], beta[5 + at_cost : 5 + at_cost + free] = 2.0, 0.5
-    beta[25:] = 0.5  # of another cell
-    assert cells._is_mostly_bounded(dual, beta, cell) == promises

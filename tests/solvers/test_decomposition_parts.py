@@ -16,24 +16,13 @@ from polyopt import threads
 from polyopt.certificates import Claim, certify_rmm
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, SamplePanel, outputs_at, square, stream
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.decomposition import (
-    Decomposition,
-    finish,
-    loop,
-    point,
-    run,
-    shrinking,
-    solve_decomposition,
-    walk,
-)
+from polyopt.solvers.decomposition import Decomposition, loop, point, solve_decomposition
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.decomposition.active_set import ActiveSet
-from polyopt.solvers.decomposition.dual import Dual, next_above, next_below, slopes, slopes_at
-from polyopt.solvers.decomposition.factor import drop
+from polyopt.solvers.decomposition.active_set import ActiveSet, drop
+from polyopt.solvers.decomposition.dual import Dual
+from polyopt.solvers.decomposition.loop import IDLE, Watch
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import Computed, Held, solve_pairs
-from polyopt.solvers.decomposition.watch import IDLE, Watch
-from polyopt.solvers.decomposition.working_set import choose
 
 pytestmark = pytest.mark.usefixtures("working_sets")
 
@@ -134,30 +123,6 @@ def test_joined_multipliers_are_feasible(rng):
             assert (beta <= dual.phi.ends[1]).all()
 
 
-def test_free_is_what_is_at_none_of_its_kinks():
-    """With kinks at 0 and at the cost, on the side of the label."""
-    dual = Dual(hinge_families(np.array([1.0, -1.0, 1.0, -1.0, 1.0]), 2.0, 1.5))
-    assert dual.is_free(np.array([0.0, -2.0, 1.0, 2.0, -3.0])).tolist() == [False, False, True, True, True]
-
-
-@pytest.mark.parametrize("B", [np.inf, 1.5])
-def test_slopes_and_kinks_of_one_variable_are_those_of_all(B):
-    """At, between and beyond the kinks 0 and ±2: B below both, the label between, −B above."""
-    y, beta = np.repeat([1.0, -1.0], 5), np.tile([-3.0, -2.0, 0.0, 1.0, 3.0], 2)
-    phi = Dual(hinge_families(y, 2.0, B)).phi
-    inner = {
-        1.0: ([B, B, 1.0, 1.0, -B], [B, B, B, 1.0, -B]),
-        -1.0: ([B, -1.0, -B, -B, -B], [B, B, -1.0, -B, -B]),
-    }
-    right, left = (np.concatenate([inner[label][side] for label in (1.0, -1.0)]) for side in (0, 1))
-    assert np.array_equal(slopes(beta, phi), [right, left])
-    assert [slopes_at(value, i, *phi) for i, value in enumerate(beta)] == list(zip(right, left, strict=True))
-    above = [next_above(value, i, phi.ends) for i, value in enumerate(beta)]
-    below = [next_below(value, i, phi.ends) for i, value in enumerate(beta)]
-    assert above == [0.0, 0.0, 2.0, 2.0, np.inf, -2.0, 0.0, np.inf, np.inf, np.inf]
-    assert below == [-np.inf, -np.inf, -np.inf, 0.0, 2.0, -np.inf, -np.inf, -2.0, 0.0, 0.0]
-
-
 # -- kernel rows -------------------------------------------------------------------------------
 
 
@@ -185,55 +150,7 @@ def test_rows_are_right_whatever_came_before(seed):
     assert rows.computed + rows.hits > 0
 
 
-def test_the_rows_used_longest_ago_go_first():
-    rows = Rows(MatrixGram(np.eye(40)), budget=8 * 40 * 20, dtype=np.float64)
-    rows.fetch(np.arange(20))
-    rows.fetch(np.arange(5))
-    rows.fetch(np.arange(20, 30))
-    assert rows.is_held(np.arange(5)).all()
-    assert rows.is_held(np.arange(40)).sum() == rows.slots == 20
-    assert (rows.computed, rows.hits, rows.evicted) == (30, 5, 10)
-
-
 # -- working sets and sub-problems -------------------------------------------------------------
-
-
-def test_rows_make_room_for_each_other_until_they_are_wanted_again(monkeypatch):
-    monkeypatch.setattr(rows_module, "_ENOUGH", 10)
-    K = np.arange(1600.0).reshape(40, 40)
-    rows = Rows(MatrixGram(K), 1e6, np.float64)
-    for start in range(0, 40, 5):
-        rows.fetch(np.arange(start, start + 5))
-    assert rows.evicted == 30  # ten are kept, though all would fit
-    assert not rows.is_full
-    for _ in range(3):
-        for start in range(0, 40, 5):
-            assert np.array_equal(rows.table[rows.fetch(np.arange(start, start + 5))], K[start : start + 5])
-    assert rows.is_held(np.arange(40)).all()  # now they are worth their memory
-    slots = Rows(MatrixGram(K), 1e6, np.float64).fetch(np.arange(40))
-    assert len(set(slots)) == 40  # what is asked for at once has room in any case
-
-
-def test_a_working_set_has_the_worst_pair_and_no_sample_twice(rng):
-    for _ in range(50):
-        rise = rng.normal(size=60)
-        fall = rise + rng.exponential(0.5, 60)
-        last = rng.permutation(60)[: rng.integers(0, 20)]
-        chosen = choose(rise, fall, last, 20, np.ones(60, dtype=bool), np.inf)
-        assert len(chosen) <= 20
-        assert len(set(chosen.tolist())) == len(chosen)
-        assert {int(rise.argmax()), int(fall.argmin())} <= set(chosen.tolist())
-        assert set(last[-10:].tolist()) <= set(chosen.tolist())
-
-
-def test_few_new_rows_wait_and_many_do_not():
-    rise, fall = np.linspace(1.0, 0.0, 80), np.linspace(1.0, 0.0, 80) + 0.01
-    held = np.ones(80, dtype=bool)
-    held[[0, 79]] = False  # the worst pair of all
-    waiting = choose(rise, fall, np.zeros(0, dtype=int), 20, held, enough=0.5)
-    assert held[waiting].all()
-    at_once = choose(rise, fall, np.zeros(0, dtype=int), 20, held, enough=2.0)
-    assert not held[at_once].all()
 
 
 def whole(K):
@@ -354,20 +271,10 @@ def test_there_are_no_such_rows_of_other_machines(rng):
     assert Rows(SampleGram(X, RBF), 1e6, np.float32).factors() is None
 
 
-def test_pair_steps_end_before_they_want_too_many_rows(blobs):
-    X, y = blobs
-    K, n = RBF(X), len(y)
-    dual, beta, g = Dual(hinge_families(y, np.ones(n))), np.zeros(n), np.zeros(n)
-    _, count = solve_pairs(whole(K), np.ones(n), g, beta, dual.phi, 1e-9, 7, 10**7)
-    assert 2 <= count <= 7
-    assert np.count_nonzero(beta) <= 7
-    assert g == pytest.approx(K @ beta, abs=1e-12)
-
-
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-8])
 def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs, monkeypatch):
     X, y = blobs
-    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(loop, "_WALK_ROW", 10**6)
     found = solve_decomposition(SampleGram(X, RBF), hinge_families(y, np.ones(len(y)), 1.3), tol=tol)
     assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-10 * found.objective
@@ -385,32 +292,12 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
     bounds, few = [], int(rng.integers(2, 300))
     with pytest.MonkeyPatch.context() as patch:
         for row, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
-            patch.setattr(walk, "_WALK_ROW", row)
-            patch.setattr(walk, "_WALK_STEPS", steps)
+            patch.setattr(loop, "_WALK_ROW", row)
+            patch.setattr(loop, "_WALK_STEPS", steps)
             found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
             assert found.status in (Status.SOLVED, Status.INACCURATE)
             bounds.append(found.bound)
     assert bounds[1:] == pytest.approx([bounds[0]] * 2, rel=1e-4, abs=1e-9)
-
-
-def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
-    X, y = blobs
-    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
-    monkeypatch.setattr(shrinking.Shrinking, "set_active", None)
-    monkeypatch.setattr(loop, "choose", None)
-    for start in (None, {"margin": np.full(len(y), 0.1)}):
-        found = Decomposition(SampleGram(X, RBF)).solve(
-            hinge_families(y, np.ones(len(y)), 1.3), tol=1e-8, start=start
-        )
-        assert found.status is Status.SOLVED
-        assert found.history[1]["violation"] <= 1e-3
-        assert found.history[-1]["rows"] > 0
-        # The pair steps, however many, are one, and what comes after them is counted too.
-        with monkeypatch.context() as patch:
-            patch.setattr(finish.Finish, "run", lambda self, tol, hurry: None)
-            plain = Decomposition(SampleGram(X, RBF)).solve(hinge_families(y, np.ones(len(y)), 1.3), tol=1e-3)
-        assert plain.iterations == 1 < found.iterations
-        assert plain.history[1]["rows"] > plain.history[0]["rows"]
 
 
 # -- the active set ----------------------------------------------------------------------------
@@ -489,21 +376,6 @@ def test_a_variable_taken_out_leaves_the_factor_of_the_others(place, rng):
     assert factor.T @ ones[:5] == pytest.approx(np.ones(5))
 
 
-@pytest.mark.parametrize("near", [1e-1, 1e-3])
-def test_an_active_set_ends_what_working_sets_began(blobs, near):
-    X, y = blobs
-    K, n = RBF(X), len(y)
-    for B in (np.inf, 1.2):
-        began = solve_decomposition(K, hinge_families(y, np.ones(n), B), tol=near)
-        dual, beta = Dual(hinge_families(y, np.ones(n), B)), began["coef"].copy()
-        g = K @ beta
-        before = dual.values(beta, g)["bound"]
-        assert ActiveSet(K, g, beta, dual.phi).run(1e-10, 1000, Clock())
-        m, M = dual.violation(beta, K @ beta)
-        assert m - M <= 1e-9
-        assert dual.values(beta, K @ beta)["bound"] >= before - 1e-12
-
-
 def test_an_active_set_goes_on_where_it_was_left(overlapping):
     """A factor too small for what joins, and pivots one at a time, lead where all of them at once do."""
     gram, y, C = overlapping
@@ -562,8 +434,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
             beta[:] = 1e308  # which is finite, and sums of them are not
         return taken
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", wild)
+    monkeypatch.setattr(loop, "solve_pairs", wild)
     with np.errstate(over="ignore", invalid="ignore"):
         solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
     assert left[0] < times
@@ -578,7 +449,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
 def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, monkeypatch):
     gram, y, C = overlapping
     plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), loop.solve_pairs
-    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(loop, "_WALK_ROW", 10**6)
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
@@ -586,21 +457,12 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
             g[0], beta[0] = np.inf, 1e308
         return taken
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", wild)
+    monkeypatch.setattr(loop, "solve_pairs", wild)
     machine = Decomposition(gram)
     solution = machine.solve(hinge_families(y, C, 1.2), tol=1e-6)
     assert solution.status is Status.SOLVED
     assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
     assert not machine._run.repairs.watch.is_second  # nothing had to begin anew
-
-
-def test_a_dual_value_above_the_objective_is_no_bound(overlapping, monkeypatch):
-    gram, y, C = overlapping
-    monkeypatch.setattr(Dual, "values", lambda *arguments: {"objective": 1.0, "bound": 5.0})
-    solution = solve_decomposition(gram, hinge_families(y, C, 1.2), max_iter=3)
-    assert solution.status is Status.ITERATION_LIMIT
-    assert (solution.objective, solution.bound) == (1.0, 0.0)
 
 
 def test_a_run_whose_dual_value_no_longer_rises_is_seen():
@@ -628,8 +490,8 @@ def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
 
 def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
     gram, y, C = overlapping
-    monkeypatch.setattr(finish, "_SHARE", 0.0)  # working sets alone
-    monkeypatch.setattr(shrinking, "_SHRINK_TO", 0.99)
+    monkeypatch.setattr(loop, "_SHARE", 0.0)  # working sets alone
+    monkeypatch.setattr(point, "_SHRINK_TO", 0.99)
     monkeypatch.setattr(loop, "_WORKING_SET", 20)
     machine = Decomposition(gram, cache_size=0.3)
     solution = machine.solve(hinge_families(y, C, 1.3), tol=1e-5)
@@ -667,8 +529,7 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
             raise KeyboardInterrupt
         return original(*arguments[:-1], 50)
 
-    for module in (loop, walk):
-        monkeypatch.setattr(module, "solve_pairs", interrupted)
+    monkeypatch.setattr(loop, "solve_pairs", interrupted)
     machine = Decomposition(gram)
     stopped = machine.solve(hinge_families(y, C, 1.3))
     assert stopped.status is Status.INTERRUPTED
@@ -704,16 +565,3 @@ def test_costs_out_of_all_proportion_end_and_say_how(blobs):
         )
         assert solution.status in (Status.SOLVED, Status.INACCURATE)
         assert solution.bound <= solution.objective + 1e-9 * abs(solution.objective)
-
-
-@pytest.mark.parametrize("B", [np.inf, 1.3])
-@pytest.mark.parametrize("tol", [0.2, 1e-2, 1e-3])
-def test_single_precision_leaves_room_for_the_rounding_that_probes_let_pass(tol, B, monkeypatch):
-    monkeypatch.setattr(point, "_CHEAP", 0)
-    monkeypatch.setattr(point, "_SMALL", 0)
-    X, y = two_blobs(n=300, separation=0.3)
-    machine = Decomposition(SampleGram(X, Kernel("rbf", 0.3)))
-    solution = machine.solve(hinge_families(y, np.full(300, 10.0), B), tol=tol)
-    assert solution.status is Status.SOLVED
-    assert not machine._point.is_double
-    assert solution.history[-1]["violation"] <= run.CERTAIN * tol

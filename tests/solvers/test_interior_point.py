@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import tracemalloc
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,15 +14,11 @@ from formulations import rmm, sigma_svm, svm
 from formulations.families import Families, Family, hinge_families, margin_family
 from formulations.samples import two_blobs
 from formulations.solution import Status
-from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
-from polyopt.solvers.clock import Clock
-from polyopt.solvers.interior_point import driver, solve_interior_point
-from polyopt.solvers.interior_point.measured import central_slack
-from polyopt.solvers.interior_point.passes import State, centre, weigh
-from polyopt.solvers.interior_point.point import Point
-from polyopt.solvers.interior_point.problem import read
+from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
+from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.solvers.interior_point.driver import Point
+from polyopt.solvers.interior_point.problem import Regulariser, System, read
 from polyopt.solvers.interior_point.rows import Rows
-from polyopt.solvers.interior_point.system import Regulariser, System
 
 
 def certificate(X, y, costs, B, solution, D=None, weights=None, tol=1e-7):
@@ -307,15 +301,6 @@ def test_the_line_between_a_small_spread_and_rounding(spread, is_kept):
         assert (found["w"][0] != 0.0) == is_kept
 
 
-def test_stationarity_is_relative_to_a_w_that_would_matter_where_nothing_pulls(blobs):
-    """Such a w has 1e-4 of the length of one that alone costs the whole objective."""
-    X, y = blobs
-    machine = Point(read(X, hinge_families(y, np.ones(len(y))), None, None), 1e-8)
-    survey = machine.survey()
-    zeros = np.zeros(X.shape[1])
-    assert machine._scale(survey.M, zeros, zeros, 2.0, 0.0) == pytest.approx(1e-4 * 2.0)
-
-
 @pytest.mark.parametrize("B", [np.inf, 1.3])
 def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey(B):
     """What of Σ β_i is not 0 is taken off in proportion to the rooms; the bound is of what is left."""
@@ -339,28 +324,6 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
             assert dual >= survey.bound - 1e-9 * abs(survey.bound)  # whose split of beta is not the best
         machine.advance(survey)
     assert unbalanced > 0
-
-
-@pytest.mark.parametrize("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
-def test_the_slack_at_the_start_is_central(kink):
-    """Both products of a row are 3/8 of its cost, and its multipliers add up to it, to the last digits."""
-    xi = central_slack(kink)
-    assert 0.375 / (xi - kink) + 0.375 / xi == pytest.approx(1.0, rel=1e-12)
-    assert xi > max(kink, 0.0)
-
-
-def test_a_correction_brings_far_products_back_but_no_further_than_their_bound():
-    """In units of the cost 2, to be in [0.1, 10]: low ones rise to 0.1, high ones fall by 10 at most."""
-    products = np.array([0.02, 0.1, 1.0, 10.0, 12.0, 50.0])
-    n = len(products)
-    T = np.stack([products, np.ones(n)])
-    state = State(
-        np.ones((1, n), np.int8), np.ones(1), np.full((1, n), 2.0), np.zeros(n), 0.0, 2.0 * np.ones((2, n)), T
-    )
-    zeros, aim = np.zeros((2, n)), np.zeros((2, n))
-    centre(state, 2.0, 1.0, zeros, zeros, 0.5, 0.1, 10.0, aim)
-    assert aim[0] / 2.0 == pytest.approx([0.08, 0.0, 0.0, 0.0, -2.0, -10.0])
-    assert not aim[1].any()
 
 
 def test_a_weight_is_a_repetition(blobs, rng):
@@ -465,134 +428,3 @@ def test_the_history_ends_at_the_answer(blobs):
     gaps = [record["objective"] - record["bound"] for record in seen]
     assert min(gaps) <= 1e-7 * solution.objective
     assert solution.iterations <= 40
-
-
-@pytest.mark.slow
-def test_covtype():
-    """A twentieth of covtype; the whole of it is a benchmark."""
-    if "POLYOPT_DATA" not in os.environ:
-        pytest.skip("covtype is looked for in the folder POLYOPT_DATA")
-    data = datasets.load("covtype")
-    X, y = data.X[::20].astype(float), np.where(data.y[::20] == 2, 1.0, -1.0)
-    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
-    for B in (np.inf, 2.0):
-        solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), B))
-        assert solution.status is Status.SOLVED
-        assert certificate(X, y, 1.0, B, solution, tol=1e-6).claim is Claim.OPTIMAL
-
-
-def test_imbalance_of_one_against_many():
-    X, y = two_blobs(n=300, separation=1.0)
-    y = np.where(np.arange(300) == 7, 1.0, -1.0)
-    solution = solve_interior_point(X, hinge_families(y, np.ones(300)))
-    assert certificate(X, y, 1.0, np.inf, solution).claim is Claim.OPTIMAL
-
-
-def test_what_a_pass_over_the_samples_measures_is_what_it_says(rng):
-    """Against the definitions, written out: two families with slack, one of them priced at 0, and a bound."""
-    n, ease = 7, 1e-3
-    kinks, sides = np.array([1.0, -0.5, -2.5]), rng.choice([-1, 1], (3, n)).astype(np.int8)
-    caps = np.stack([rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, n) * (np.arange(n) != 3)])
-    Z, T, f = rng.uniform(0.1, 2.0, (5, n)), rng.uniform(0.1, 2.0, (5, n)), rng.normal(size=n)
-    d, V = np.empty(n), np.empty((n, 2))
-    gain, fall, products, largest, multiplier, violation = weigh(
-        State(sides, kinks, caps, f, ease, Z, T), d, V
-    )
-    is_row = np.stack([caps[0] > 0, caps[1] > 0, np.ones(n, dtype=bool)])
-    mu, s, eta, xi = Z[[0, 2, 4]], T[[0, 2, 4]], Z[[1, 3]], T[[1, 3]]
-    room = np.concatenate([np.minimum(mu[:2], eta), mu[2:]]) * is_row
-    weight = (
-        np.concatenate([1.0 / (s[:2] / mu[:2] + xi / eta + ease), mu[2:] / (s[2:] + ease * mu[2:])]) * is_row
-    )
-    held = np.concatenate([mu * s, eta * xi])
-    rows, units = np.concatenate([is_row, is_row[:2]]), np.array([1.0, 1.0, 2.5, 1.0, 1.0])[:, None]
-    lack = kinks[:, None] - sides * f + s - np.concatenate([xi, np.zeros((1, n))])
-    assert d == pytest.approx(weight.sum(axis=0))
-    assert V == pytest.approx(np.stack([(sides * mu * is_row).sum(axis=0), room.sum(axis=0)], axis=1))
-    assert gain == pytest.approx((kinks[:, None] * mu * is_row).sum())
-    assert fall == pytest.approx((sides * kinks[:, None] * room).sum())
-    assert products == pytest.approx((held * rows).sum())
-    assert largest == pytest.approx((held / units * rows).max())
-    assert multiplier == pytest.approx((mu * is_row).max())
-    assert violation == pytest.approx((np.abs(lack) * is_row).max())
-
-
-@pytest.mark.parametrize(("is_closed", "steps"), [(False, 12), (True, 6)])
-def test_a_run_gives_up_after_so_many_steps_without_a_tenth_of_progress(is_closed, steps):
-    """In the gap, the violation or mu; the first step is measured against nothing."""
-    surveys = [SimpleNamespace(gap=0.5, violation=0.5, mu=0.89**k) for k in range(4)]
-    surveys += [SimpleNamespace(gap=0.5, violation=0.5, mu=0.92 * 0.89**3)] * 40
-    given = iter(surveys)
-    point = SimpleNamespace(survey=lambda: next(given), advance=lambda survey: None)
-    kept = SimpleNamespace(
-        look=lambda *_: None, is_closed=is_closed, misfit=1.0, clock=SimpleNamespace(is_over=False)
-    )
-    assert driver._Run(point, kept, 1e-8).to_end(100) is Status.INACCURATE
-    assert len(surveys) - len(list(given)) == 4 + steps + 1
-
-
-def test_the_best_of_either_side_is_kept_until_a_gap_closes_and_then_what_fits_best():
-    """Of each survey: gap, violation, objective and bound; then whose point and multipliers are kept."""
-    problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
-    kept = driver._Kept(problem, 1e-3, Clock(), None)
-    assert (kept._objective, kept._bound, kept.is_closed) == (3.0, 0.0, False)  # those of zeros
-    told: list[int] = []
-    script = [
-        ((0.9, 0.5, 4.0, -1.0), (None, None)),
-        ((0.9, 0.4, 2.5, -1.0), (1, None)),
-        ((0.9, 0.3, 2.7, 1.0), (1, 2)),
-        ((0.9, 0.3, 2.5, 1.0), (1, 2)),
-        ((1e-3, 0.2, 2.6, 0.9), (4, 4)),
-        ((0.9, 0.1, 2.0, 2.0), (4, 4)),
-        ((1e-4, 0.2, 2.0, 2.0), (4, 4)),
-        ((1e-3, 0.1, 2.8, 0.8), (7, 7)),
-    ]
-    for k, ((gap, violation, objective, bound), (point, multipliers)) in enumerate(script):
-        survey = SimpleNamespace(gap=gap, violation=violation, objective=objective, bound=bound)
-        at = SimpleNamespace(v=np.full(4, 1.0 + k), keep=lambda _, k=k: told.append(k))
-        kept.look(at, survey)
-        assert kept._v[0] == (0.0 if point is None else 1.0 + point)
-        assert (told[-1] if told else None) == multipliers
-        record = kept._history[-1]
-        assert (record["iteration"], record["violation"]) == (k, violation)
-        assert (record["objective"], record["bound"]) == (kept._objective, kept._bound)
-    assert (kept._objective, kept._bound, kept.misfit) == (2.8, 0.8, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("beta", "wanted"),
-    [
-        ([0.5, -0.25, 0.0], [1 / 3, -1 / 3, 0.0]),
-        ([0.25, -0.25, 0.0], [0.25, -0.25, 0.0]),
-        ([1.0, -1.0, 0.5], [1.0, -1.0, 0.0]),
-        ([1.0, -1.0, 0.0], [1.0, -1.0, 0.0]),
-    ],
-)
-def test_what_is_left_of_the_balance_is_taken_where_there_is_room(beta, wanted):
-    """Of each multiplier in proportion to its room between 0 and its cap, and no more than that."""
-    problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
-    kept = driver._Kept(problem, 1e-3, Clock(), None)
-    Point(problem, 1e-8)
-    problem.crew.ask("sums")
-    block = problem.crew.blocks[0]
-    block.kept = np.array(beta)
-    kept.solution(Status.SOLVED)
-    assert block.kept == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize(
-    ("ended", "gap", "status"),
-    [
-        (Status.SOLVED, 0.99e-2, Status.SOLVED), (Status.SOLVED, 1.01e-2, Status.STALLED),
-        (Status.INACCURATE, 0.99e-3, Status.INACCURATE), (Status.INACCURATE, 1.01e-3, Status.STALLED),
-        (Status.TIME_LIMIT, 0.5, Status.TIME_LIMIT),
-    ],
-)  # fmt: skip
-def test_how_a_run_ended_is_said_of_the_points_made_feasible(ended, gap, status, monkeypatch):
-    problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
-    monkeypatch.setattr(driver, "relative_gap", lambda *_: gap)
-    kept = driver._Kept(problem, 1e-3, Clock(), None)
-    assert kept.solution(ended).status is status
-    assert kept.solution(ended).iterations == 0
-    kept._history += [{}, {}, {}]
-    assert kept.solution(ended).iterations == 2

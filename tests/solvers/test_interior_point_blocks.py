@@ -22,10 +22,9 @@ from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point import intercept, solve_interior_point
-from polyopt.solvers.interior_point.block import Block
+from polyopt.solvers.interior_point.block import Block, Work
 from polyopt.solvers.interior_point.crew import Crew, Local, bring, total
 from polyopt.solvers.interior_point.driver import solve_problem
-from polyopt.solvers.interior_point.measured import Work
 from polyopt.solvers.interior_point.problem import state
 from polyopt.solvers.interior_point.rows import Rows
 

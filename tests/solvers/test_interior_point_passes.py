@@ -12,9 +12,7 @@ import pytest
 from scipy.linalg import LinAlgError
 
 from formulations.families import Families, bound_families, margin_family
-from polyopt.solvers.interior_point import point as point_module
 from polyopt.solvers.interior_point.block import Block
-from polyopt.solvers.interior_point.crew import Local
 from polyopt.solvers.interior_point.passes import (
     State,
     centre,
@@ -26,10 +24,8 @@ from polyopt.solvers.interior_point.passes import (
     target,
     weigh,
 )
-from polyopt.solvers.interior_point.point import Point
-from polyopt.solvers.interior_point.problem import in_order, state
+from polyopt.solvers.interior_point.problem import Regulariser, System, in_order
 from polyopt.solvers.interior_point.rows import Rows
-from polyopt.solvers.interior_point.system import Regulariser, System
 
 N, SOFT, EASE = 9, 2, 1e-2
 
@@ -197,37 +193,3 @@ def test_families_with_slack_come_first_and_keep_their_order():
         in_order(Families(above))
     with pytest.raises(ValueError, match="B must be positive"):
         in_order(Families(margin, bound_families(3, 0.0)[0]))
-
-
-@pytest.mark.parametrize("scale", [0.01, 1.0, 40.0])
-def test_products_to_begin_with_are_as_large_as_the_gap_to_the_best_multiple(rng, scale):
-    y, X = rng.choice([-1.0, 1.0], N), rng.normal(size=(N, 2))
-    rows = Families(margin_family(y, rng.uniform(0.5, 2.0, N)))
-    problem = state(Local([Block(Rows(X), rows, 1)]), 1, None, intercept=False)
-    point, start = Point(problem, 1e-6, begins=False), scale * np.array([0.7, -0.4, 0.2])
-    block = Block(Rows(X), rows, 1)
-    f = X @ start[:2] + start[2]
-    value = 0.5 * start @ start + rows.cost(f)
-    unit = value / point._measure
-    gain, pulled = block.pull_at(start, point_module._NEAR * unit)
-    best = max((s * gain - 0.5 * s**2 * pulled @ pulled) for s in np.linspace(0.0, 1.0, 100_001))
-    wanted = max(point_module._NEAR, 1.0 - best / value) * unit
-    assert point._closeness(start) == pytest.approx(wanted, rel=1e-6)
-
-
-def test_stationarity_is_relative_to_the_largest_of_what_it_is_made_of():
-    """The gradient, the pull, the rounding of samples, a length as the objective has it, or tiny."""
-    M = np.diag([9.0, 36.0, 4.0])
-
-    def scale(gradient=(0.0, 0.0), c=(0.0, 0.0), objective=0.0, size=0.0):
-        problem = SimpleNamespace(shift=np.array([-7.0, 2.0]), regulariser=SimpleNamespace(unit=5.0))
-        point = SimpleNamespace(_size=0.0, _problem=problem)
-        found = Point._scale(point, M, np.array(gradient), np.array(c), objective, size)
-        assert point._size == 1.5 + 7.0  # the spread of a feature and where its samples are
-        return found
-
-    assert scale((1.0, -3.0), (2.0, 0.5)) == 3.0
-    assert scale((1.0, -3.0), (2.0, -4.5)) == 4.5
-    assert scale((1e-9, 0.0), size=2.0) == pytest.approx(3e-9 * 8.5 * 2.0)
-    assert scale(objective=2.0) == pytest.approx(1e-4 * 5.0 * 2.0)
-    assert scale() == np.finfo(float).tiny

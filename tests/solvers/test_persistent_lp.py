@@ -75,25 +75,6 @@ def test_warm_equals_cold_equals_scipy_on_many_bounds(seed):
     assert warm.restarts == cold.restarts == 0
 
 
-def test_where_few_bounds_change_the_basis_saves_most_pivots():
-    arguments, rng = program(0), np.random.default_rng(7)
-    warm, cold = (PersistentLP(*arguments, 0.0, 1.0) for _ in range(2))
-    upper, pivots = rng.random(60), np.zeros(2)
-    for _ in range(50):
-        upper[rng.integers(60)] *= rng.random() > 0.5
-        cold.forget()
-        pivots += warm.solve(upper=upper).iterations, cold.solve(upper=upper).iterations
-    assert pivots[0] < 0.5 * pivots[1]
-
-
-def test_a_basis_that_still_holds_costs_no_pivot():
-    lp = PersistentLP(*program(0), 0.0, 1.0)
-    first, again = lp.solve(), lp.solve()
-    assert (first.warm, again.warm) == (False, True)
-    assert first.iterations > again.iterations == 0
-    assert again.x.tolist() == first.x.tolist()
-
-
 def test_the_signs_of_the_multipliers_are_the_house_s():
     at_least = PersistentLP([3.0], [[1.0]], 2.0, np.inf, -10.0, 10.0).solve()
     assert (at_least.objective, at_least.duals.tolist()) == (6.0, [-3.0])
@@ -227,22 +208,6 @@ def test_a_failure_is_solved_once_more_from_nothing(times):
     after = lp.solve()
     assert after.status is Status.SOLVED
     assert not after.restarted
-
-
-def test_after_a_failure_no_cutoff_counts():
-    lp = PersistentLP(*program(2), 0.0, 1.0)
-    expected = lp.solve().objective
-    run, left = lp._highs.run, [1]
-
-    def fails():
-        left[0] -= 1
-        return highspy.HighsStatus.kError if left[0] >= 0 else run()
-
-    lp._highs.run = fails
-    found = lp.solve(cutoff=expected - 100.0)
-    assert (found.status, found.restarted) == (Status.SOLVED, True)
-    assert found.objective == pytest.approx(expected, rel=1e-12)
-    assert lp.restarts == 1
 
 
 def test_it_lives_beside_a_highs_of_more_threads():

@@ -5,23 +5,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.linalg.lapack import dpotrs
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
-from formulations.solution import Status
 from polyopt.kernels import MatrixGram
+from polyopt.solvers import progress
 from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
-from polyopt.solvers.cpm.subset import SubsetFace
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.interior_point import intercept, solve_interior_point, system
+from polyopt.solvers.interior_point import intercept, solve_interior_point
 from polyopt.solvers.interior_point.crew import Change, bring
-from polyopt.solvers.interior_point.system import Regulariser, System
 from polyopt.solvers.logistic_polytopes.orthant import step_within
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
-from polyopt.solvers.progress import printer
 
 
 def test_what_dual_averaging_measures_is_the_objective_with_the_price():
@@ -37,29 +33,6 @@ def test_what_dual_averaging_measures_is_the_objective_with_the_price():
     assert [record["epoch"] for record in found.history] == [1.0, 2.0, 3.0]
     assert found.history[-1]["objective"] >= found.objective
     assert np.isnan(found.history[0]["objective"])  # measuring costs as much as an epoch
-
-
-@pytest.mark.parametrize(("inside", "out", "joining"), [
-    ([], [], [1, 2]), ([1], [], [2]), ([], [1], [2, 3]), ([1, 2], [], []), ([], [1, 2, 3], []),
-    ([1, 2, 3, 4], [], []),  # all have columns
-])  # fmt: skip
-def test_features_of_the_largest_pulls_join_the_columns(inside, out, joining):
-    X, y = two_blobs(n=20, m=5, seed=0)
-    face, every = SubsetFace(X, y, np.ones(20), 2), np.arange(5)
-    v = np.array([0.5, -7.0, 3.0, 1.0, 0.0, 99.0])
-    held = np.append(np.union1d([0], inside), 5).astype(int)
-    assert face._joining(v, held, np.isin(every, inside), np.isin(every, out)).tolist() == joining
-
-
-def test_free_features_share_a_weight_where_more_pull_than_may_be_in():
-    """min(1, size/τ), of the sum that is left; those inside, the bias and all at size 0 count whole."""
-    X, y = two_blobs(n=20, m=5, seed=0)
-    face, at, inside = SubsetFace(X, y, np.ones(20), 3), np.array([0, 1, 3, 4, 5]), np.arange(5) == 3
-    found = face._weights(np.array([4.0, 1.0, 9.0, 3.0, 7.0]), at, inside)
-    assert found == pytest.approx([1.0, 0.25, 1.0, 0.75, 1.0])
-    assert face._weights(np.array([0.0, 0.0, 9.0, 0.0, 7.0]), at, inside).tolist() == [1.0] * 5
-    few = np.array([0, 3, 5])  # no more than may be in
-    assert face._weights(np.array([4.0, 9.0, 7.0]), few, inside).tolist() == [1.0] * 3
 
 
 def test_rows_that_are_asked_for_now_do_not_make_room_for_others(monkeypatch):
@@ -100,19 +73,6 @@ def test_an_entry_that_comes_to_0_first_ends_the_first_leg():
         assert step_within(H, np.array(down), at, kept) == pytest.approx(step, rel=1e-12)
 
 
-@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-def test_the_unit_of_a_regulariser_is_the_root_of_its_largest_variance(size):
-    assert Regulariser(2).unit == 1.0
-    assert Regulariser(2, size * np.diag([1.0, 4.0])).unit == pytest.approx(2.0 * np.sqrt(size))
-
-
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_an_interior_point_makes_no_more_iterations_than_are_allowed(most):
-    X, y = two_blobs(n=40, m=2, seed=0)
-    found = solve_interior_point(X, hinge_families(y, 1.0), max_iter=most)
-    assert (found.status, found.iterations) == (Status.ITERATION_LIMIT, most)
-
-
 def test_a_sample_without_weight_has_no_probability_and_no_warning():
     given = SimpleNamespace(c=np.array([0.0, 2.0, 4.0]))
     with np.errstate(all="raise"):
@@ -134,28 +94,6 @@ def test_seconds_that_are_told_are_no_more_than_have_passed(solve):
     assert found.solve_time >= 0.0
     assert found.build_time + found.solve_time <= passed
     assert found.iterations > 0
-
-
-@pytest.mark.parametrize("spoiled", [0, 1, 2])
-def test_a_refinement_that_makes_the_largest_rest_no_smaller_is_not_taken(monkeypatch, spoiled):
-    H, r = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 5.0]]), np.array([1.0, -2.0, 3.0])
-    M = np.pad(H - np.eye(3), ((0, 1), (0, 1))) + np.diag([0.0, 0.0, 0.0, 7.0])
-    own = System(Regulariser(3, is_free=False), M)
-    right, calls = np.append(r, 8.0), []
-
-    def rough(factor, left, lower):
-        calls.append(1)
-        off = np.zeros(4) if len(calls) != 2 else 3.0 * np.eye(4)[spoiled]
-        return 0.99 * dpotrs(factor, left, lower=lower)[0] + off, 0
-
-    monkeypatch.setattr(system, "dpotrs", rough)
-    found = own.solve(right)
-    wanted = np.append(np.linalg.solve(H, r), 1.0)
-    assert len(calls) == 2
-    assert found == pytest.approx(0.99 * wanted, rel=1e-9)  # the first, and nothing of the second
-    calls[:] = [1, 1]
-    assert own.solve(right) == pytest.approx(wanted, rel=1e-7)  # a hundredth of the rest is left each time
-    assert len(calls) == 2 + 1 + system._REFINEMENTS
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
@@ -203,9 +141,34 @@ def test_a_block_goes_through_the_part_of_the_log_that_it_has_missed():
     assert bring(block, log[:2], 2, None) == "as it was"
 
 
+@pytest.mark.parametrize(
+    ("record", "phrase"),
+    [
+        ({}, "1.3 s"),
+        ({"iteration": 1200.0, "violation": 0.0123}, "1.3 s, iteration 1200, violation 1.23e-02"),
+        ({"objective": 3.5, "bound": 3.0}, "1.3 s, gap 5.00e-01"),
+        ({"objective": 3.5, "bound": float("nan")}, "1.3 s"),
+        ({"rows": 12345.0, "nodes": 1000.0}, "1.3 s, 12,345 kernel rows, 1,000 nodes"),
+        ({"best": 0.25, "elite_threshold": 0.5}, "1.3 s, best 0.25, elite up to 0.5"),
+    ],
+)
+def test_a_record_is_told_as_far_as_it_goes(record, phrase):
+    assert progress.describe({"seconds": 1.25001, **record}) == phrase
+
+
+def test_records_are_told_no_more_often_than_each_so_many_seconds(monkeypatch, capsys):
+    now = [10.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    show = progress.printer("a run")
+    for seconds in (0.5, 0.999, 1.0, 1.5, 2.0, 2.5, 4.0):
+        now[0] = 10.0 + seconds
+        show({"seconds": seconds})
+    assert capsys.readouterr().err.splitlines() == [f"a run: {t:.1f} s" for t in (1.0, 2.0, 4.0)]
+
+
 def test_progress_is_seen_at_once(monkeypatch):
     told = []
     stream = SimpleNamespace(write=told.append, flush=lambda: told.append("seen"))
     monkeypatch.setattr("sys.stderr", stream)
-    printer("a fit", 0.0)({"seconds": 1.0, "objective": 2.0})
+    progress.printer("a fit", 0.0)({"seconds": 1.0, "objective": 2.0})
     assert told == ["a fit: 1.0 s, objective 2", "\n", "seen"]

@@ -13,6 +13,9 @@ steps crawl, because K_FF is all but singular, a few systems are enough.
 As Σ d = 0, the same constant may be added to all of K_FF: a kernel of low rank is spared a singular
 factor by it. What is singular still has a small multiple of the identity added, a proximal term: the step's
 length is the best for K itself, and the gradient is taken along by K itself.
+
+The Cholesky factor is made once, and kept while variables join the free ones and leave them: the upper
+triangular U with U'U = K_FF / unit + 1 + ridge I, its columns in the order of F.
 """
 
 from __future__ import annotations
@@ -20,19 +23,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
 
 from formulations.families import Pieces
 from polyopt.compiled import njit
 from polyopt.solvers.decomposition.dual import gains, next_above, next_below, slopes_at
-from polyopt.solvers.decomposition.factor import (
-    RAISE,
-    RIDGE,
-    direction,
-    drop,
-    factorise,
-    join,
-    solve_transposed,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.intp]
 
-__all__ = ["ActiveSet", "solve_pivots"]
+__all__ = ["ActiveSet", "direction", "drop", "join", "solve_pivots", "solve_transposed"]
 
 _MORE = 256  # variables that may join before the factor needs more room
 _JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
@@ -54,6 +50,10 @@ _LONGEST = 1e3  # times Newton's own step
 # has risen; else it is rounding that keeps them where they are.
 _PATIENCE, _CLOSER, _LEAST = 20, 0.9, 1e-9
 _DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3  # why pivots end
+_RIDGE = 1e-11  # the multiple of the identity that is added at first, in units of the mean diagonal; ...
+_RAISE = 100.0  # ... raised so many times where K_FF is singular ...
+_HIGHEST_RIDGE = 1e-2  # ... until it is so large
+_COLUMNS = 512  # of a factor, between two looks at the clock
 
 
 def solve_pivots(
@@ -85,7 +85,7 @@ class ActiveSet:
         self._K, self._g, self._beta, self._phi = K, g, beta, phi
         self.pivots = 0
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
-        self._ridge = RIDGE  # like the constant added, in this unit
+        self._ridge = _RIDGE  # like the constant added, in this unit
         self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
         # Slope of φ on the piece of each free variable, and where that piece ends.
         self._pieces = _pieces(self._free, beta, phi)
@@ -99,7 +99,7 @@ class ActiveSet:
             n, q = len(self._free), len(self._g)
             room = min(q, n + _MORE)
             U = np.zeros((room, room))
-            found, self._ridge = factorise(self._K, self._free, self._unit, self._ridge, U, clock)
+            found, self._ridge = _factorise(self._K, self._free, self._unit, self._ridge, U, clock)
             if not found:
                 return False
             state = np.full(room, -1, dtype=np.intp)
@@ -115,7 +115,7 @@ class ActiveSet:
                 if end == _DONE:
                     return True
                 if end == _STUCK:  # shorter steps in the directions that rounding makes up
-                    self._ridge *= RAISE
+                    self._ridge *= _RAISE
                 if end != _GOING or clock.is_over or self.pivots >= pivots:
                     break
         return False
@@ -258,3 +258,112 @@ def _pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
     for i in F:
         found[0, i], found[1, i], found[2, i] = _piece(beta[i], i, phi, True)
     return found
+
+
+def _factorise(
+    K: Vector, F: Samples, unit: float, ridge: float, U: Vector, clock: Clock
+) -> tuple[bool, float]:
+    """Put the factor of K_FF into U; whether there is one in time, and the ridge that it took.
+
+    A block of columns at a time, so that no call takes long.
+    """
+    n = len(F)
+    while ridge < _HIGHEST_RIDGE:
+        L = K.take(F, 0).take(F, 1).T  # symmetric, and so in LAPACK's order
+        L /= unit
+        L += 1.0
+        L[np.diag_indices(n)] += ridge
+        for start in range(0, n, _COLUMNS):
+            if clock.is_over:
+                return False, ridge
+            end = min(start + _COLUMNS, n)
+            if start:
+                L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
+            corner, failed = dpotrf(L[start:end, start:end], lower=1, clean=1)
+            if failed:
+                break
+            L[start:end, start:end] = corner
+            L[end:, start:end] = dtrsm(1.0, corner, L[end:, start:end], side=1, lower=1, trans_a=1)
+        else:
+            U[:n, :n] = L.T  # below its diagonal nothing is read
+            return True, ridge
+        ridge *= _RAISE
+    return False, ridge
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def solve_transposed(U: Vector, n: int, x: Vector) -> None:
+    """Solve ``U' x = x`` in place."""
+    for k in range(n):
+        x[k] /= U[k, k]
+        a, row = x[k], U[k]
+        for j in range(k + 1, n):
+            x[j] -= a * row[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def direction(
+    U: Vector, n: int, unit: float, r: Vector, ones: Vector, u: Vector, d: Vector
+) -> float:  # fmt: skip
+    """Newton's step d for the residual r, and the intercept that makes it balance."""
+    for k in range(n):
+        u[k] = r[k]
+    solve_transposed(U, n, u)
+    a = c = 0.0
+    for k in range(n):
+        a += ones[k] * u[k]
+        c += ones[k] * ones[k]
+    b = a / c
+    for k in range(n):
+        d[k] = u[k] - b * ones[k]
+    for k in range(n - 1, -1, -1):
+        rest, row = 0.0, U[k]
+        for j in range(k + 1, n):
+            rest += row[j] * d[j]
+        d[k] = (d[k] - rest) / row[k]
+    rest = 0.0  # Σ d, which rounding leaves where K_FF is all but singular
+    for k in range(n):
+        rest += d[k]
+    for k in range(n):
+        d[k] = (d[k] - rest / n) / unit
+    return b
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def join(K: Vector, U: Vector, F: Samples, n: int, i: int, unit: float, ridge: float, ones: Vector) -> None:
+    """Let variable i join: one more column of the factor."""
+    column = np.empty(n)
+    for k in range(n):
+        column[k] = K[i, F[k]] / unit + 1.0
+    solve_transposed(U, n, column)
+    rest, one = K[i, i] / unit + 1.0 + ridge, 1.0
+    for k in range(n):
+        rest -= column[k] * column[k]
+        one -= column[k] * ones[k]
+        U[k, n] = column[k]
+    U[n, n] = np.sqrt(max(rest, ridge))
+    ones[n] = one / U[n, n]
+    F[n] = i
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) -> int:
+    """Take a variable out: its column of the factor goes, and rotations make the rest triangular again."""
+    for k in range(n):
+        row = U[k]
+        for j in range(max(k - 1, place), n - 1):
+            row[j] = row[j + 1]
+    for k in range(place, n - 1):
+        F[k], r[k] = F[k + 1], r[k + 1]
+        above, below = U[k], U[k + 1]
+        h = np.hypot(above[k], below[k])
+        c, s = above[k] / h, below[k] / h
+        above[k], below[k] = h, 0.0
+        for j in range(k + 1, n - 1):
+            x, z = above[j], below[j]
+            above[j] = c * x + s * z
+            below[j] = c * z - s * x
+        x, z = ones[k], ones[k + 1]
+        ones[k] = c * x + s * z
+        ones[k + 1] = c * z - s * x
+    return n - 1

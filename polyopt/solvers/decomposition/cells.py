@@ -51,12 +51,10 @@ _SHORTEST = 0.75  # the best multiple of the start for which it is taken
 def beta_of_cells(
     gram: Gram, dual: Dual, solve: Callable[[SampleGram, Dual], Vector], clock: Clock
 ) -> Vector | None:
-    """β to start from; None where there is none, or it promises nothing.
+    """Return β to start from; None if the kernel has no cells, or if their multipliers promise nothing.
 
-    gram: the matrix.
-    dual: the program.
-    solve: gives β of one cell, from its matrix and its program. Runs on threads.
-    clock: when it is over, no cell is begun.
+    solve: β of one cell, from its matrix and its program; called on threads.
+    clock: once its time is over, no cell is begun.
     """
     if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
         return None
@@ -103,14 +101,14 @@ def _pieces(cell: Samples, size: int) -> list[Samples]:
 
 
 def _is_mostly_bounded(dual: Dual, beta: Vector, cell: Samples) -> bool:
-    """Whether many samples of a cell are at a bound other than 0, and far fewer between bounds."""
+    """Return True if many samples of a cell are at a bound other than 0, and far fewer between bounds."""
     is_free = dual.is_free(beta)[cell]
     bounded, free = int((~is_free & (beta[cell] != 0.0)).sum()), int(is_free.sum())
     return bounded >= max(_BOUNDED * len(cell), _TIMES_FREE * free)
 
 
 def _is_near(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
-    """Whether the dual, along the line from 0 through β, has its maximum at β or not far before."""
+    """Return True if the dual on the line from 0 through β has its maximum at β or not far before."""
     support = np.flatnonzero(beta)
     if not len(support):
         return False

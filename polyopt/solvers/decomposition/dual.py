@@ -72,13 +72,13 @@ class Dual:
         return balanced(self.rows.beta(np.clip(Z, 0.0, self.rows.caps)))
 
     def is_free(self, beta: Vector) -> NDArray[np.bool_]:
-        """Which β_i are at none of their kinks."""
+        """Mask of the β_i that are at none of their kinks."""
         is_free: NDArray[np.bool_] = (beta != self.phi.ends).all(axis=0)
         return is_free
 
     @property
     def rests_at_zero(self) -> bool:
-        """Whether 0 is a kink of every sample, as it is unless some row can never be met."""
+        """True if 0 is a kink of every sample, as it is unless some row can never be met."""
         return bool((self.phi.ends == 0.0).any(axis=0).all())
 
     def start(self) -> Vector:
@@ -96,7 +96,7 @@ class Dual:
 
     def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
         """Primal and dual objective at β, with b (by default the best); outputs are scaled back."""
-        with np.errstate(over="ignore", invalid="ignore"):  # who asks sees that a value is no number
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in the value
             energy = float(beta @ g)
         f = g + (self.intercept(g) if b is None else b)
         shrink = self.rows.shrink(f)

@@ -1,24 +1,118 @@
-"""What a solve has cost so far, in operations, and what working sets would still cost."""
+"""The accounts of a solve: its steps, limits, records and answer; its cost, so far and still to come.
+
+Costs are counted in operations as BLAS does them, and not timed, so that an answer does not depend on the
+clock or on the load.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from polyopt.solvers.decomposition.point import SINGLE_TOL, Point
-from polyopt.solvers.decomposition.work import row_work, set_work
+from formulations.solution import Solution, Status
+from polyopt.solvers.decomposition.rows import SINGLE_TOL
 
-__all__ = ["Ledger"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import DTypeLike
+
+    from polyopt.kernels import Gram
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.decomposition.point import Point
+
+__all__ = [
+    "History",
+    "Ledger",
+    "block_work",
+    "factor_work",
+    "pair_work",
+    "pivot_work",
+    "row_work",
+    "set_work",
+]
+
+_PER_READ = 16.0  # operations that BLAS does in the time in which it reads a number from memory
+_CACHED = 400  # rows of a square matrix that stays in the processor's cache; beyond, a read costs more
+_PER_PAIR = 30.0  # a pair step, per sample of the working set
+_PER_SET, _PER_SAMPLE = 5e7, 1e4  # what a working set costs besides: at all, and per sample
+_NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
+
+
+class History:
+    """The record of a run.
+
+    limit: working sets, and steps with all free variables at once, at most.
+    progress: called with every record as it is made.
+
+    iteration: working sets and steps so far.
+    """
+
+    def __init__(
+        self, point: Point, clock: Clock, limit: float, progress: Callable[[dict[str, float]], None] | None
+    ):
+        self._point, self._progress = point, progress
+        self.clock, self.limit, self.iteration = clock, limit, 0
+        self._records: list[dict[str, float]] = []
+
+    def over(self) -> Status | None:
+        """The limit that is reached, if one is."""
+        if self.iteration >= self.limit:
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if self.clock.is_over else None
+
+    def record(self, violation: float) -> dict[str, float]:
+        """Make a record of the point, whose violation this is; the objectives where they are known."""
+        point = self._point
+        known = point.is_up_to_date
+        record = {
+            "iteration": float(self.iteration),
+            "seconds": self.clock.seconds,
+            "violation": violation,
+            **(point.values() if known else {"objective": np.nan, "bound": np.nan}),
+            "rows": float(point.rows.computed),
+            "hits": float(point.rows.hits),
+            "active": float(len(point.rows.active)),
+        }
+        self._records.append(record)
+        if self._progress is not None:
+            self._progress(record)
+        return record
+
+    def answer(self, status: Status) -> Solution:
+        """The point, scaled back within the bounds where the tolerance left it outside, and how it ended."""
+        point, beta, g, dual = self._point, self._point.beta, self._point.g, self._point.dual
+        if status is not Status.SOLVED or not self._records:
+            self.record(point.violation())
+        b = point.intercept()
+        shrink = dual.rows.shrink(g + b)
+        values = point.values()
+        if status is Status.INACCURATE and not point.gap() <= _NEARLY:
+            status = Status.STALLED
+        bound = values["bound"]
+        if not bound <= values["objective"] and not point.gap() <= _NEARLY:
+            bound = 0.0  # rounding has put it above the objective: that none is below 0 is all that is known
+        return Solution(
+            status=status,
+            primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
+            duals=dual.rows.named(dual.rows.split(beta)),
+            objective=values["objective"],
+            bound=bound,
+            solver="decomposition",
+            iterations=self.iteration,
+            solve_time=self.clock.seconds,
+            history=tuple(self._records),
+        )
 
 
 class Ledger:
     """The accounts of a solve.
 
-    point: the point, which counts its kernel rows.
-
     sets: working sets so far.
-    steps: what their pair steps and pivots have cost.
-    finishing: what all free variables at once have cost.
-    pace: the violation, and what had been spent, when they were weighed last.
+    steps: cost of their pair steps and pivots.
+    finishing: cost of the steps of all free variables at once.
+    pace: the violation, and the cost so far, when these were weighed last.
     """
 
     def __init__(self, point: Point):
@@ -27,31 +121,36 @@ class Ledger:
         self.pace: tuple[float, float] | None = None
 
     def add_set(self, steps: float) -> None:
-        """A working set, whose steps cost so much."""
+        """Count a working set, and the cost of its steps."""
         self.sets, self.steps = self.sets + 1, self.steps + steps
 
     def spent(self) -> float:
-        """What working sets have cost: their kernel rows, their steps, and the rest."""
+        """Cost of the working sets so far: kernel rows, steps, and the rest."""
         gram, rows = self._point.gram, self._point.rows
         computed = (rows.computed - self._rows_before) * row_work(gram, rows.dtype)
         return computed + self.sets * set_work(gram.n) + self.steps
 
     def mark(self) -> None:
-        """All free variables are weighed now."""
+        """Note that all free variables are weighed now."""
         self._at_finish = self.spent()
 
     def since_mark(self) -> float:
-        """What working sets have cost since then."""
+        """Cost of the working sets since :meth:`mark`."""
         return self.spent() - self._at_finish
 
+    def probe_work(self) -> float:
+        """Cost of :meth:`~polyopt.solvers.decomposition.point.Point.is_trusted`."""
+        point = self._point
+        return block_work(point.probes, int((point.beta != 0).sum()), point.gram.width)
+
     def rows_ahead(self, tol: float) -> float:
-        """What working sets will pay for rows in double precision, where they need them for `tol`."""
+        """Cost of the rows in double precision that working sets will need for `tol`."""
         if self._point.is_double or tol >= SINGLE_TOL:
             return 0.0
         return int((self._point.beta != 0).sum()) * row_work(self._point.gram, np.float64)
 
     def foreseen(self, violation: float, tol: float) -> float:
-        """What working sets would still cost, at their pace since they were asked last."""
+        """Cost of the working sets still to come, at the pace since the last call."""
         last, self.pace = self.pace, (violation, self.spent())
         if last is None or not 0.0 < violation < last[0]:
             return 0.0
@@ -59,3 +158,34 @@ class Ledger:
         if pace <= 0.0:  # they differ by rounding alone
             return 0.0
         return (self.pace[1] - last[1]) * float(np.log(violation / tol)) / pace
+
+
+def block_work(rows: float, columns: float, width: int) -> float:
+    """A block of the kernel matrix whose entries cost `width` multiplications each."""
+    return 2.0 * rows * columns * (width + _PER_READ)
+
+
+def row_work(gram: Gram, dtype: DTypeLike) -> float:
+    """A whole kernel row in this precision."""
+    return block_work(1, gram.n, gram.width) * np.dtype(dtype).itemsize / 8.0
+
+
+def set_work(samples: int) -> float:
+    """Choosing a working set from so many samples, and taking their outputs along."""
+    return _PER_SET + _PER_SAMPLE * samples
+
+
+def pair_work(steps: float, size: int) -> float:
+    """So many pair steps in a working set of this size."""
+    return _PER_PAIR * steps * size
+
+
+def factor_work(free: int) -> float:
+    """Cholesky's factor of a matrix of this size, and the copies that it needs."""
+    return free**3 / 3.0 + 3.0 * _PER_READ * free**2
+
+
+def pivot_work(free: int, size: int) -> float:
+    """A change of the active set: two triangular solves, and its share of the outputs' update."""
+    read = _PER_READ if free <= _CACHED else 3.0 * _PER_READ
+    return read * (1.5 * free**2 + free * size / 4.0 + 10.0 * size)

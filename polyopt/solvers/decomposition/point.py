@@ -1,10 +1,12 @@
-"""Where the decomposition stands: β, g = Kβ, and how far g can be relied on.
+"""The iterate of the decomposition: β and g = Kβ, and how far g can be relied on.
 
 Two things keep g from being plain Kβ. Samples that were set aside keep the g of the last time that all
 were brought up to date, at the β called ``settled``. And with kernel rows in single precision g
 gathers rounding. How much, is measured on some samples in double precision before an answer is given, and
 reckoned from there for the others; where it matters, g is computed anew, and from then on single precision
 carries only further changes.
+
+Shrinking sets the samples aside that violate with no other, and takes them back once they do.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.kernels import chunks, outputs_at, stream, weighted
 from polyopt.solvers.decomposition.dual import Dual, gains
 from polyopt.solvers.decomposition.rows import Rows
-from polyopt.solvers.decomposition.work import block_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,28 +30,27 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.intp]
 
-__all__ = ["NEAR", "SINGLE_TOL", "Point"]
+__all__ = ["NEAR", "Point", "Shrinking"]
 
-SINGLE_TOL = 1e-5  # single precision leads no closer than this
 NEAR = 0.05  # outputs so near to where they would count are worth double precision
 # Up to so many samples, and so many multiplications, double precision throughout: rows cost next to nothing.
 _SMALL, _CHEAP = 2000, 2e9
 _MOST = 2048  # rows that are kept, as they are computed, when many samples move at once
 _PROBE, _PART = 128, 32  # samples on which rounding is measured: so many, or one of so many
-_MOMENT = 2e10  # operations, about a second
+_MOMENT = 1e10  # multiplications of kernel values, about a second
 _EPS = float(np.finfo(float).eps)
+_SHRINK_TO = 0.8  # share of the active samples that may stay for setting the others aside to be worth while
 
 
 class Point:
     """The state of a decomposition.
 
-    gram: the matrix.
     budget: bytes for kernel rows.
 
     dual: the program; to be set before anything is asked.
     beta, g (n,): β, and Kβ.
     rows: the kernel rows at hand.
-    is_small: whether a whole matrix in double precision is soon computed.
+    is_small: True if a whole matrix in double precision is soon computed.
     """
 
     def __init__(self, gram: Gram, budget: float):
@@ -108,12 +108,12 @@ class Point:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no sample is set aside."""
+        """True if no sample is set aside."""
         return len(self.rows.active) == self.gram.n
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether g is Kβ for every sample."""
+        """True if g is Kβ for every sample."""
         return self.is_whole or np.array_equal(self._settled, self.beta)
 
     def bring_up_to_date(self) -> None:
@@ -153,12 +153,11 @@ class Point:
         """
         self._empty()
         known = self._known
-        if known is not None and known[0] is self.dual:
-            work = block_work(int((self.beta != 0).sum()), self.gram.n, self.gram.width)
-            if work > _MOMENT:
-                self.take(known[1].copy(), known[2].copy())
-                return
-        self.recompute()
+        work = float((self.beta != 0).sum()) * self.gram.n * self.gram.width
+        if known is not None and known[0] is self.dual and work > _MOMENT:
+            self.take(known[1].copy(), known[2].copy())
+        else:
+            self.recompute()
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -208,7 +207,7 @@ class Point:
 
     @property
     def is_double(self) -> bool:
-        """Whether kernel rows are in double precision."""
+        """True if kernel rows are in double precision."""
         return self.rows.dtype == np.float64
 
     def go_double(self, tick: Callable[[], None] | None = None) -> None:
@@ -222,12 +221,12 @@ class Point:
         return 4.0 * _EPS * float(np.abs(self.beta).sum()) * self._largest
 
     def doubt(self) -> float:
-        """What rounding of the outputs leaves open of the optimum, relatively, at the multipliers' price."""
+        """Relative error that rounding of the outputs leaves in the objective, at the multipliers' price."""
         paid = float(np.abs(self.beta).sum()) * self.rounding() / 4.0
         return paid / max(abs(self.values()["objective"]), np.finfo(float).tiny)
 
     def is_trusted(self, tol: float, gap: float = np.inf) -> bool:
-        """Whether rounding in g is too small to matter within `tol`, as measured on some samples.
+        """Return True if rounding in g, measured on some samples, is too small to matter within `tol`.
 
         An error matters where it is more than a tenth of `tol`, unless the output lies so far from
         where it would count that it cannot get there; and, where the relative gap is to be within `gap`,
@@ -246,7 +245,7 @@ class Point:
         return paid <= gap / 10 * abs(self.values()["objective"])
 
     def _likely_rounding(self, tol: float) -> tuple[Vector, Samples, NDArray[np.bool_]]:
-        """Of each sample's g: measured on a probe, reckoned from there for the others; whether it matters.
+        """Return the rounding of each g_i, the probe on which it was measured, and a mask where it matters.
 
         The probe has the samples nearest to where they would count, those where most is to be feared beside
         what they can bear, and some of all. Rounding that cannot be told from none is left as it is.
@@ -256,7 +255,7 @@ class Point:
         far = np.minimum(middle - rise, fall - middle)
         bearable, known = np.maximum(tol / 10, far / 5), self._current()
         changes = self._sizes * (self._changes - self._changes_at)
-        half = self._probes() // 2
+        half = self.probes // 2
         few = -(-half // 2)
         nearest, dearest = np.argsort(far[known])[:half], np.argsort(-(changes / bearable)[known])[:few]
         spread = np.linspace(0, len(known) - 1, few).astype(np.intp)
@@ -267,12 +266,10 @@ class Point:
         likely[probe] = error
         return likely, probe, ~(likely <= bearable)
 
-    def _probes(self) -> int:
+    @property
+    def probes(self) -> int:
+        """Samples on which rounding is measured."""
         return min(_PROBE, self.gram.n // _PART + 2)
-
-    def probe_work(self) -> float:
-        """What :meth:`is_trusted` costs."""
-        return block_work(self._probes(), int((self.beta != 0).sum()), self.gram.width)
 
     def refresh(self, tol: float, tick: Callable[[], None] | None = None) -> None:
         """Compute g in double precision where it may matter within `tol`; rows stay in single precision."""
@@ -286,3 +283,51 @@ class Point:
         support = np.flatnonzero(self.beta)
         panel = self.gram.panel(support, np.float64)
         self.put(samples, weighted(panel, samples, self.beta[support], tick))
+
+
+class Shrinking:
+    """The active samples of a point, and the last working set among them.
+
+    last: the last working set, as places among the active samples.
+    """
+
+    def __init__(self, point: Point):
+        self._point = point
+        self.last: Samples
+        self.forget_last()
+
+    def set_aside(self, rise: Vector, fall: Vector) -> bool:
+        """Go on without the samples that violate with no other if enough can go; return True if they went."""
+        needed = (rise >= fall.min()) | (fall <= rise.max())
+        if not 0 < needed.sum() <= _SHRINK_TO * len(needed):
+            return False
+        self.set_active(self._point.rows.active[needed])
+        return True
+
+    def take_back(self, tol: float) -> bool:
+        """Bring g up to date everywhere, and the samples back that violate; return True if any does."""
+        point = self._point
+        if point.is_whole:
+            return False
+        point.bring_up_to_date()
+        if point.violation() <= tol:
+            return False
+        needed = point.needed()
+        needed[point.rows.active] = True
+        self.set_active(np.flatnonzero(needed))
+        return True
+
+    def take_all_back(self) -> None:
+        """Go on with every sample."""
+        if not self._point.is_whole:
+            self.set_active(np.arange(self._point.gram.n))
+
+    def set_active(self, active: Samples) -> None:
+        """Go on with these samples."""
+        self._point.bring_up_to_date()  # what is set aside must all be of one date
+        self._point.rows.set_active(active)
+        self.forget_last()
+
+    def forget_last(self) -> None:
+        """Let the next working set be all new: the last one's rows are gone, or its places are others'."""
+        self.last = np.zeros(0, dtype=np.intp)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.intp]
 
-__all__ = ["Rows"]
+__all__ = ["SINGLE_TOL", "Rows"]
 
+SINGLE_TOL = 1e-5  # smallest violation that rows in single precision can reach
 _STRIP = 4096  # columns of a weighted sum of rows that one thread takes
 # Rows, for each 16 multiplications of an entry, that are kept before old ones make room: fresh memory costs
 # more than cheap rows do. It doubles once half as many rows had to be computed again.
@@ -142,7 +143,7 @@ class Rows:
         return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_held(self, samples: Samples) -> NDArray[np.bool_]:
-        """Whether the rows of these samples are at hand."""
+        """Mask of these samples whose rows are at hand."""
         return self._slot[samples] >= 0
 
     @property
@@ -152,7 +153,7 @@ class Rows:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next new row would drive out another."""
+        """True if the next new row would drive out another."""
         return not (self._owner < 0).any()
 
     def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:

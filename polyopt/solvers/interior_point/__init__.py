@@ -31,9 +31,9 @@ corrections; only the first is taken by each sample as far as its own bounds let
 The run stops on proof: the gap between the primal objective of a point scaled back within ±B and the
 dual objective of multipliers repaired to Σ β_i = 0.
 
-Read in this order: ``problem`` (what is given), ``point`` (the method), ``passes`` (what a step is for
-each sample), ``rows`` (the products with the data), ``system`` (the reduced system) and ``driver``
-(the loop).
+Read in this order: ``problem`` (the program, and the reduced system), ``driver`` (the method), ``crew``
+(all blocks of samples, asked in turn), ``block`` (one of them), ``passes`` (a step, for each sample),
+``rows`` (the products with the data) and ``intercept`` (the best b).
 
 References
 ----------

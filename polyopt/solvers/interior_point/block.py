@@ -7,14 +7,14 @@ over the blocks, or the largest is taken: it is never of the size of the samples
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from threading import local
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polyopt.certificates.hinge_slices import Slices
 from polyopt.certificates.tally import Tally
 from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
-from polyopt.solvers.interior_point.measured import CENTRAL, Facts, Measured, Work, central_slack
 from polyopt.solvers.interior_point.passes import (
     State,
     centre,
@@ -34,19 +34,18 @@ if TYPE_CHECKING:
 
     from formulations.families import Families
     from formulations.families.intercept import Reaches
+    from formulations.matrices import Vector
     from polyopt.solvers.interior_point.rows import Rows
 
-    Vector = NDArray[np.float64]
+__all__ = ["Block", "Facts", "Work", "central_slack"]
 
-__all__ = ["Block"]
-
-_NEAR, _FAR = 0.1, 10.0  # products in this range of the mean are well centred
+_CENTRAL = 0.375  # products of multiplier and slack at the start, per unit of cost
+_CENTRED = 0.1, 10.0  # range of well centred products, in units of mu
 
 
 class Block:
     """Some of the samples.
 
-    samples: the samples.
     rows: their families of rows, those with slack first; or what makes them, to be made when they are needed.
     soft: how many have slack.
     counts (n,): weights in the mean and the covariance; ones by default.
@@ -54,7 +53,7 @@ class Block:
 
     done: how many changes it has been through.
     answer: what the last of them gave.
-    intercept: whether the program has a free one; else b is one of the weights.
+    intercept: True if b is free; else it is one of the weights.
     chosen: which of the samples that were read are this block's; all by default.
     """
 
@@ -85,7 +84,7 @@ class Block:
     # -- before it begins ------------------------------------------------------------------------
 
     def facts(self) -> Facts:
-        """What is known before anything is solved."""
+        """Counts and sums, known before anything is solved."""
         rows = list(self.rows)
         soft, there = rows[: self.soft], [family.is_there for family in rows[self.soft :]]
         pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
@@ -101,7 +100,7 @@ class Block:
         )
 
     def total(self) -> Vector:
-        """The samples, each as often as it counts, added up; last, how many these are."""
+        """Weighted sum of the samples, followed by the sum of the weights."""
         return self.samples.pull(self._weights()[:, None])[:, 0]
 
     def _weights(self) -> Vector:
@@ -123,11 +122,11 @@ class Block:
         for q, family in enumerate(rows):
             if q < soft:
                 xi = central_slack(family.kink)
-                share = CENTRAL / (xi - family.kink)
+                share = _CENTRAL / (xi - family.kink)
                 Z[2 * q], Z[2 * q + 1] = share * family.cap, (1.0 - share) * family.cap
                 T[2 * q], T[2 * q + 1] = xi - family.kink, xi
             else:
-                Z[soft + q], T[soft + q] = CENTRAL * mean / -family.kink, -family.kink
+                Z[soft + q], T[soft + q] = _CENTRAL * mean / -family.kink, -family.kink
                 if (there := family.is_there) is not None:
                     Z[soft + q, ~there] = 0.0
         self._take(mean, ease, np.zeros(n), Z, T)
@@ -137,7 +136,7 @@ class Block:
         self._take(mean, ease, *self._central(v, mu))
 
     def pull_at(self, v: Vector, mu: float) -> tuple[float, Vector]:
-        """Of the central multipliers at (w, b): the linear part of the dual objective, and what they pull.
+        """Linear part of the dual objective at the central multipliers of (w, b), and Σ β_i (x_i, 1).
 
         Of a row with slack ξ, short by r = kink − side f, (ξ − r) and ξ are the slacks of its multipliers,
         which add up to the cap: μ/(ξ − r) + μ/ξ = 1 per unit of cost, so ξ − r = μ + (√(r² + 4μ²) − r)/2.
@@ -213,7 +212,7 @@ class Block:
         target(self.state, self._mean, mu, self._dZ, self._dT, second, self._aim)
 
     def balance(self) -> Vector:
-        """What h of that pulls at (w, b)."""
+        """X'h of the present aim, for (w, b)."""
         room = self._work.of(self, self.samples.n)
         condense(self.state, self._aim, room.h, 0, room.change, room.weight)
         return self.samples.pull(room.h)[:, 0]
@@ -233,7 +232,7 @@ class Block:
             self._before = np.empty_like(self._aim), np.empty_like(self._df)
         np.copyto(self._before[0], self._aim)
         self._df, self._before = self._before[1], (self._before[0], self._df)
-        centre(self.state, self._mean, mu, self._dZ, self._dT, reach, _NEAR, _FAR, self._aim)
+        centre(self.state, self._mean, mu, self._dZ, self._dT, reach, *_CENTRED, self._aim)
 
     def back(self) -> None:
         """Go back to what was aimed at before the last correction, and its direction."""
@@ -260,7 +259,7 @@ class Block:
     # -- where it ends ---------------------------------------------------------------------------
 
     def reach(self, v: Vector) -> Reaches:
-        """How far the outputs of (w, b) go towards the bounds."""
+        """The largest outputs of (w, b) towards each bound."""
         return self.rows.reaches(self.samples.scores(v))
 
     def costs_at(self, v: Vector, shrink: float) -> float:
@@ -299,7 +298,7 @@ class Block:
         return self.rows.gain(self.multipliers()), self.samples.pull(self.kept[:, None])[:, 0]
 
     def prove(self, step: str, *arguments: Any) -> Tally:
-        """What is to be said for a certificate of the multipliers kept; see ``certificates.hinge_blocks``.
+        """Answer a step of a certificate for the multipliers kept; see ``certificates.hinge_blocks``.
 
         step: A method of :class:`~polyopt.certificates.hinge_slices.Slices`.
         *arguments: what it takes, the multipliers left out.
@@ -321,3 +320,74 @@ class Block:
     def multipliers(self) -> Vector:
         """The multipliers kept, by family: shape (q, n)."""
         return self.rows.split(self.kept)
+
+
+class Facts(NamedTuple):
+    """Counts and sums of some samples, known before anything is solved.
+
+    Samples and features; single products in X'DX; costs, added up; bounds without slack, added up; whether
+    there are costs that pull outputs up, and down.
+    """
+
+    n: int
+    m: int
+    products: float
+    costs: float
+    bounds: float
+    pulls_up: bool
+    pulls_down: bool
+
+
+class Measured(NamedTuple):
+    """Measurements of a pass over a block; the first six are those of ``passes.weigh``.
+
+    `size` is the sum of the sizes of beta, `cost` that of the least slacks; `M` and `pulled` are what
+    :meth:`polyopt.solvers.interior_point.rows.Rows.normal` makes of beta, room and h.
+    """
+
+    gain: float
+    fall: float
+    products: float
+    largest: float
+    multiplier: float
+    violation: float
+    size: float
+    cost: float
+    reaches: Reaches
+    M: Vector
+    pulled: Vector
+
+
+class Work(local):
+    """Room to work in, for a block at a time in each thread: fresh memory would cost more than the passes."""
+
+    owner: object = None  # whose d and V are in it, ...
+    moves = 0  # ... and after how many of its moves
+    _size = -1
+
+    def of(self, block: object, n: int) -> Work:
+        """The room for a block of n samples."""
+        if n > self._size:
+            self._all = [np.empty(n) for _ in range(3)], np.empty((n, 3)), np.empty((n, 1))
+            self._size, self.owner = n, None
+        if self.owner is not block:
+            self.owner = None
+            self.d, self.change, self.weight = (each[:n] for each in self._all[0])
+            self.V, self.h = self._all[1][:n], self._all[2][:n]
+        return self
+
+    d: Vector
+    V: Vector
+    h: Vector
+    change: Vector
+    weight: Vector
+
+
+def central_slack(kink: float) -> float:
+    """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``_CENTRAL`` cap, where mu + eta = cap.
+
+    kink: of a family with slack.
+    """
+    half = 8.0 * kink + 6.0
+    root = float(np.sqrt(half**2 - 96.0 * kink))
+    return (half + root) / 16.0 if half > 0.0 else 6.0 * kink / (half - root)

@@ -29,14 +29,14 @@ _GROUP = 8  # terms that are added up before the sums are
 
 
 class Change(NamedTuple):
-    """What is done to every block: the name of a method, and what it takes."""
+    """A change of every block: the name of a method, and its arguments."""
 
     name: str
     arguments: tuple[Any, ...] = ()
 
 
 class Logged(Protocol):
-    """What goes through a log: a :class:`~polyopt.solvers.interior_point.block.Block`, or its like.
+    """An object that goes through a log, as a :class:`~polyopt.solvers.interior_point.block.Block` does.
 
     done: how many changes it has been through.
     answer: what the last of them gave.
@@ -49,10 +49,8 @@ class Logged(Protocol):
 def bring(block: Logged, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
     """Let a block catch up with the log, and answer.
 
-    block: the block.
-    log: the log from some place on, no later than the block has been through.
-    begins: that place.
-    ask: what the block is to measure; None for the answer to the last change.
+    log: the log from change `begins` on, which the block has been through already.
+    ask: the measurement; None for the answer to the last change.
     """
     for change in log[block.done - begins :]:
         block.answer = getattr(block, change.name)(*change.arguments)
@@ -79,7 +77,7 @@ def _sum(terms: list[Vector]) -> Vector:
 
 
 class Crew(ABC):
-    """What carries out the changes.
+    """The executor of the changes.
 
     log: all changes so far.
     """
@@ -90,14 +88,14 @@ class Crew(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
 
     @abstractmethod
     def _answers(self, ask: Change | None) -> list[Any]:
-        """What every block answers once it has been through the log."""
+        """Answers of all blocks once they have been through the log."""
 
     def close(self) -> None:
-        """Let go of the blocks; nothing where whoever has them does by himself."""
+        """Let go of the blocks, if this crew holds them."""
         return
 
     def tell(self, name: str, *arguments: Any) -> None:
@@ -138,7 +136,7 @@ class Local(Crew):
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return len(self.blocks)
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""The loop of the interior-point solver, and the points that it keeps."""
+"""The interior-point method: its loop, the points that are kept, and the step from one point to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,19 +16,21 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.intercept import cheapest_of_blocks
-from polyopt.solvers.interior_point.point import Point, Survey, largest_reaches
-from polyopt.solvers.interior_point.problem import Problem, in_order, read
+from polyopt.solvers.interior_point.problem import Problem, System, in_order, read
 from polyopt.watch import show
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.families import Families
+    from formulations.families.intercept import Reaches
     from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
 
-__all__ = ["solve_interior_point", "solve_problem"]
+__all__ = ["Point", "largest_reaches", "solve_interior_point", "solve_problem"]
 
 _ITERATIONS = 200  # at most, by default; twenty to forty are usual
 _STRICT = 0.5  # share of the tolerance for residuals, which certificates measure a little differently
@@ -36,6 +38,16 @@ _STALL = 12  # iterations without progress of any kind after which a run gives u
 _STALL_AT_END = 6  # ... and once the gap is closed
 _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
 _REPAIRED = 1e-7  # relative gap that making the points exactly feasible may leave
+_FIRST_SHARE = 0.9  # share of the way to its end that a sample goes in the first step
+_SHARE = 0.99  # share of the way to the first end that all go in later steps
+_CORRECTIONS = 2  # centrality corrections of a step at most
+_FULL = 0.95  # step length from which on no correction is tried
+_REACH = 0.3  # gain in step length that a correction aims at
+_MIN_GAIN = 0.03  # gain in step length under which a correction is taken back
+_LEAST_MU = 0.05  # lower limit of mu, in units of the gap asked for
+_START_GAP = 0.1  # least relative gap of the products at a start that is given
+_EASE = 1e-9  # dual proximal term, over the mean cost: no weight in D is above its inverse
+_MORE_EASE = 3.0  # factor by which it rises once only rounding, times such weights, is left
 
 
 def solve_interior_point(
@@ -110,11 +122,9 @@ def solve_problem(
 ) -> Solution:
     """Solve a program whose samples are in blocks.
 
-    problem: the program.
-    clock: the limit.
-    save: called after every iteration with what the loop knows, which together with the crew's log is all
+    save: called after every iteration with the state of the loop, which together with the crew's log is all
         that is needed to go on from there.
-    known: what `save` was given, to go on from there; the crew has the log.
+    known: the state that `save` was given, to go on from there; the crew has the log.
     start (m+1,): A point to begin near, as of :class:`~polyopt.solvers.interior_point.point.Point`.
     """
     kept = _Kept(problem, tol, clock, progress)
@@ -193,7 +203,7 @@ class _Kept:
         self._history: list[dict[str, float]] = []
 
     def known(self) -> dict[str, Any]:
-        """What it would go on from."""
+        """State from which :meth:`recall` goes on."""
         return {
             "objective": self._objective, "kept": self._v, "bound": self._bound, "misfit": self.misfit,
             "history": self._history,
@@ -206,7 +216,7 @@ class _Kept:
 
     @property
     def is_closed(self) -> bool:
-        """Whether some point has closed the gap to its own multipliers."""
+        """True if some point has closed the gap to its own multipliers."""
         return self.misfit < np.inf
 
     def look(self, point: Point, survey: Survey) -> None:
@@ -283,3 +293,212 @@ class _Kept:
             options.append((shrink**2 * regulariser.energy(w) + cost, shrink, b))
         value, shrink, b = min(options)
         return value, shrink * w, shrink * b
+
+
+class Point:
+    """A primal-dual point with all products positive.
+
+    tol: the relative gap that is asked for.
+    begins: True if the blocks are to begin; else they go on from a log.
+    start (m+1,): (w, b) to begin at, where no row is without slack and b is no free intercept.
+
+    v (m+1,): (w, b).
+    """
+
+    def __init__(self, problem: Problem, tol: float, *, begins: bool = True, start: Vector | None = None):
+        self._problem, self._tol, self._crew = problem, tol, problem.crew
+        facts = problem.facts
+        mean = facts.costs / (problem.soft * facts.n)
+        self._measure = 2.0 * facts.costs + facts.bounds * mean
+        self._ease, self._residual, self._is_first, self._size = _EASE / mean, np.inf, True, 0.0
+        self.v = np.zeros(facts.m + 1)
+        if begins and start is not None:
+            self.v, self._is_first = start.copy(), False
+            self._crew.tell("begin_at", mean, self._ease, start, self._closeness(start))
+        elif begins:
+            self._crew.tell("begin", mean, self._ease)
+
+    def _closeness(self, start: Vector) -> float:
+        """The products to begin with at a point, by the gap to the best multiple of its central multipliers.
+
+        These are of a gap of `_START_GAP`, were the point central itself; the more is missing, the larger the
+        products are to be.
+        """
+        regulariser = self._problem.regulariser
+        cost = float(total(self._crew.ask("costs_at", start, 1.0)))
+        value = regulariser.energy(regulariser.weights(start)) + cost
+        unit = value / self._measure
+        found = self._crew.ask("pull_at", start, _START_GAP * unit)
+        gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
+        paid = regulariser.conjugate(regulariser.weights(pulled))
+        share = min(1.0, 0.5 * gain / max(paid, np.finfo(float).tiny))  # of the multipliers that is best
+        return max(_START_GAP, 1.0 - share * (gain - share * paid) / value) * unit
+
+    def known(self) -> dict[str, Any]:
+        """State from which :meth:`recall` goes on, beside the crew's log."""
+        return {
+            "v": self.v, "ease": self._ease, "residual": self._residual, "is_first": self._is_first,
+            "size": self._size,
+        }  # fmt: skip
+
+    def recall(self, known: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.v, self._ease, self._residual = known["v"], known["ease"], known["residual"]
+        self._is_first, self._size = known["is_first"], known["size"]
+
+    def keep(self, survey: Survey) -> None:
+        """Have the multipliers kept, repaired to Σ β_i = 0."""
+        self._crew.tell("keep", survey.share)
+
+    # -- where it stands -----------------------------------------------------------------------
+
+    def survey(self) -> Survey:
+        """Both objectives, the residuals, and the normal matrix for the next step."""
+        regulariser = self._problem.regulariser
+        self._crew.tell("aim", 0.0, 0.0)
+        found = self._crew.ask("survey")
+        sums = total([[f.gain, f.fall, f.products, f.size, f.cost] for f in found])
+        gain, fall, products, size, cost = (float(each) for each in sums)
+        most = np.max([[f.largest, f.multiplier, f.violation] for f in found], axis=0)
+        largest, multiplier, violation = (float(each) for each in most)
+        M, pulled = total([f.M for f in found]), total([f.pulled for f in found])
+        w = regulariser.weights(self.v)
+        gradient = regulariser.gradient(w)
+        shrink = shrink_of(largest_reaches(f.reaches for f in found))
+        if shrink < 1.0:
+            cost = float(total(self._crew.ask("costs", shrink)))
+        objective = shrink**2 * regulariser.energy(w) + cost
+        share, can_repair = 0.0, True
+        if regulariser.is_free:
+            imbalance, room = float(pulled[-1, 0]), float(pulled[-1, 1])
+            share = imbalance / max(room, abs(imbalance), np.finfo(float).tiny)
+            can_repair = abs(imbalance) <= room
+        c = regulariser.weights(pulled[:, 0] - share * pulled[:, 1])
+        bound = gain - share * fall - regulariser.conjugate(c) if can_repair else -np.inf
+        residual = float(np.abs(c - gradient).max(initial=0.0))
+        residual /= self._scale(M, gradient, c, objective, size)
+        survey = Survey(
+            objective=objective,
+            bound=bound,
+            violation=max(violation, residual, largest / max(multiplier, np.finfo(float).tiny)),
+            mu=products / self._measure,
+            share=share,
+            M=M,
+            left=pulled[:, 0] - regulariser.widened(gradient),
+            push=pulled[:, 2],
+        )
+        if survey.gap <= self._tol < residual and residual > 0.5 * self._residual:
+            self._ease *= _MORE_EASE
+        self._residual = residual
+        return survey
+
+    def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, size: float) -> float:
+        """Scale of the residual of stationarity: that of a certificate, or a little less."""
+        if not self._size:  # D is in proportion to the costs, or to what is near the margin
+            spread = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
+            self._size = float((spread + np.abs(self._problem.shift)).max(initial=0.0))
+        return max(
+            float(np.abs(gradient).max(initial=0.0)),
+            float(np.abs(c).max(initial=0.0)),
+            3e-9 * self._size * size,
+            1e-4 * self._problem.regulariser.unit * float(np.sqrt(2.0 * objective)),
+            float(np.finfo(float).tiny),  # samples that are all alike pull nowhere
+        )
+
+    # -- how it moves --------------------------------------------------------------------------
+
+    def advance(self, survey: Survey) -> None:
+        """A step: Mehrotra's predictor and corrector, then Gondzio's corrections while they lengthen it.
+
+        LinAlgError: the reduced system cannot be factorised.
+        """
+        system = System(self._problem.regulariser, survey.M)
+        if self._is_first:
+            self._take_first(system, survey)
+            return
+        _, length, linear, square = self._turn(system, survey, survey.push)
+        length = min(length, 1.0)
+        left = survey.mu + (length * linear + length**2 * square) / self._measure
+        least = _LEAST_MU * self._tol * survey.objective / self._measure
+        mu = max(left**3 / max(survey.mu**2, np.finfo(float).tiny), least)
+        dv, length = self._aimed(system, survey, mu, 1.0)
+        for _ in range(_CORRECTIONS):
+            if length >= _FULL:
+                break
+            self._crew.tell("correct", mu, min(length + _REACH, 1.0))
+            better, longer, _, _ = self._turn(system, survey, self._push())
+            if longer < length + _MIN_GAIN:
+                self._crew.tell("back")
+                break
+            dv, length = better, longer
+        length = min(_SHARE * length, 1.0)
+        self._crew.tell("move", length)
+        self._go(length * dv)
+
+    def _take_first(self, system: System, survey: Survey) -> None:
+        """The whole step in w, with each sample going as far as its own ends let it.
+
+        It leaves rows unmet, but it brings w and the multipliers near to where they will be; a common
+        step would be the shortest of all.
+        """
+        dv, _ = self._aimed(system, survey, survey.mu, 0.0)
+        self._crew.tell("move_apart", _FIRST_SHARE)
+        self._go(dv)
+        self._is_first = False
+
+    def _go(self, dv: Vector) -> None:
+        self.v = self.v + dv
+        self._crew.tell("soften", self._ease)
+
+    def _aimed(self, system: System, survey: Survey, mu: float, second: float) -> tuple[Vector, float]:
+        self._crew.tell("aim", mu, second)
+        dv, length, _, _ = self._turn(system, survey, self._push())
+        return dv, length
+
+    def _push(self) -> Vector:
+        return total(self._crew.ask("balance"))
+
+    def _turn(self, system: System, survey: Survey, push: Vector) -> tuple[Vector, float, float, float]:
+        """The change of (w, b) for what is aimed at, with what ``passes.direct`` tells of the rest."""
+        dv = system.solve(survey.left + push)
+        found = self._crew.change("turn", dv)
+        linear, square = total([each[1:] for each in found])
+        return dv, min(each[0] for each in found), float(linear), float(square)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Objectives, residuals and the normal matrix of a point, before the next step.
+
+    objective: primal objective, scaled back within the bounds.
+    bound: dual objective of the multipliers once repaired; -inf where that is not possible.
+    violation: the largest residual of the optimality conditions, relative as in a certificate.
+    mu: mean product of multiplier and slack, per unit of cost.
+    share: part of each multiplier's room that the repair of Σ β_i = 0 takes.
+    M (m+1, m+1): the normal matrix.
+    left (m+1,): X'β − Rw, and Σ β_i.
+    push (m+1,): X'h of the affine-scaling direction, which aims at products of zero.
+    """
+
+    objective: float
+    bound: float
+    violation: float
+    mu: float
+    share: float
+    M: Vector
+    left: Vector
+    push: Vector
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap; infinite where there is no bound."""
+        return relative_gap(self.objective, self.bound) if np.isfinite(self.bound) else np.inf
+
+
+def largest_reaches(found: Iterable[Reaches]) -> Reaches:
+    """The largest outputs of all blocks towards each bound."""
+    most: Reaches = {}
+    for reaches in found:
+        for key, reach in reaches.items():
+            most[key] = max(reach, most.get(key, -np.inf))
+    return most

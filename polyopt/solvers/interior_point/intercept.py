@@ -41,7 +41,7 @@ class Ends(NamedTuple):
 
 
 class Few(NamedTuple):
-    """What rows cost that are met before; each b within, ascending, with its costs; the first b after."""
+    """Cost of the rows met before; each b within, ascending, with its costs; the first b after."""
 
     before: float
     places: Vector
@@ -52,7 +52,6 @@ class Few(NamedTuple):
 def ends_of(rows: Families, g: Vector) -> Ends:
     """The ends, and sums of the costs.
 
-    rows: the families of rows.
     g (n,): scores without intercept.
     """
     known, breaks = rows.priced, _breaks(rows, g)
@@ -61,7 +60,7 @@ def ends_of(rows: Families, g: Vector) -> Ends:
 
 
 def _breaks(rows: Families, g: Vector) -> Vector:
-    """Where rows are met that cost something."""
+    """The b at which rows are met that cost something."""
     return breaks_of(rows.priced, g) if rows.priced.total > 0.0 else np.zeros(0)
 
 
@@ -77,10 +76,7 @@ def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
 
 
 def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
-    """The b at which rows are met above `low`, up to `high`.
-
-    low, high: the ends.
-    """
+    """The b at which rows are met above `low`, up to `high`."""
     breaks = _breaks(rows, g)
     costs = rows.priced.costs[: len(breaks)]
     before, within = breaks <= low, (breaks > low) & (breaks <= high)

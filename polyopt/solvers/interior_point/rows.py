@@ -132,7 +132,7 @@ def _squares_of_counts(X: Matrix) -> float:
 
 
 def is_scattered(products: float, n: int, m: int) -> bool:
-    """Whether so many single products are less work than n rows of m numbers are to BLAS."""
+    """Return True if so many single products are less work than n rows of m numbers by BLAS."""
     return _SCATTER * products < n * float(m) ** 2
 
 
