@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import polyopt
 from polyopt.cli import app
-from polyopt.handbook import contents, extension, site
+from polyopt.handbook import extension, site
 from polyopt.handbook.generated import MODULES, public_names
 from polyopt.handbook.sources import hand_written, write_sources
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
         pytest.importorskip(needed, reason="the handbook is built by Sphinx, MyST and furo")
     place = tmp_path_factory.mktemp("site") / "handbook"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contents, "connect", connect_and_compare)
+        patch.setattr(extension, "connect", connect_and_compare)
         assert site.build_site(place, **FEW) == []
     return place
 
@@ -35,11 +35,11 @@ def folder(tmp_path_factory):
 BESIDE = {}  # page: the contents beside it, and what Sphinx and the theme make for it alone
 
 
-def connect_and_compare(app, connect=contents.connect):
+def connect_and_compare(app, connect=extension.connect):
     from furo.navigation import get_navigation_tree
 
     def compare(_app, page, _template, context, _tree):
-        alone = get_navigation_tree(context["toctree"](**contents._WHOLE))
+        alone = get_navigation_tree(context["toctree"](**extension._WHOLE))
         BESIDE[page] = context["furo_navigation_tree"], alone
 
     connect(app)
@@ -99,12 +99,12 @@ def test_of_a_page_that_the_contents_name_twice_the_last_line_is_the_page():
     line = '<li class="toctree-l{0}"><a class="reference internal" href="{1}">x</a>{2}'
     text = ["<ul>", line.format(1, "a", "<ul>"), line.format(2, "b", "</li>"), "</ul>", "</li>"]
     text += [line.format(1, "b", "</li>"), "</ul>"]
-    lines = contents.marked("\n".join(text), "b").split("\n")
+    lines = extension.marked("\n".join(text), "b").split("\n")
     own = '<li class="toctree-l{0} current{1}"><a class="current reference internal" href="#">x</a></li>'
     assert lines[0] == '<ul class="current">'
     assert lines[1] == line.format(1, "a", '<ul class="current">').replace("l1", "l1 current")
     assert (lines[2], lines[5]) == (own.format(2, ""), own.format(1, " current-page"))
-    assert contents.marked("\n".join(text), "c").split("\n") == text
+    assert extension.marked("\n".join(text), "c").split("\n") == text
 
 
 def test_a_broken_link_is_seen(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.clock import Clock
-from polyopt.lab import answers, fitting, telling
+from polyopt.lab import answers, engine, fitting
 from polyopt.lab.engine import MOST_BYTES
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.state import MOST_POINTS, read_state
@@ -205,7 +205,7 @@ def test_it_is_told_when_a_solver_is_compiled_first():
     class Watching:
         share, text = None, "nodes 3"
 
-    with telling.Teller(1, told.append, Watching()) as teller:
+    with engine.Teller(1, told.append, Watching()) as teller:
         teller.tell()
 
         @numba.njit

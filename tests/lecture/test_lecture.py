@@ -15,11 +15,10 @@ import pytest
 from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
 from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, folder, lecture_files, write_folder
-from polyopt.lecture.chapter import Block, slides_of
 from polyopt.lecture.figures import MAKERS
 from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.notebook import exercise_notebook
-from polyopt.lecture.slides import slide_page
+from polyopt.lecture.slides import Block, slide_page, slides_of
 from polyopt.lecture.tex import latex_file
 from polyopt.report.mathml import pieces, prose
 
