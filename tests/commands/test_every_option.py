@@ -244,15 +244,6 @@ def test_a_shell_completes_what_there_is(line, some):
     assert completed(line) == some
 
 
-def test_completion_is_shown_and_installed(monkeypatch, tmp_path):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "True")
-    monkeypatch.setattr("typer.testing._get_command", typer.main.get_command)  # with what was set now
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert "_POLYOPT_COMPLETE" in run("--show-completion", "bash").output
-    assert run("--install-completion", "bash").exit_code == 0
-    assert "polyopt" in (tmp_path / ".bashrc").read_text(encoding="utf-8")
-
-
 # -- doctor ---------------------------------------------------------------------------------------
 
 

@@ -94,27 +94,6 @@ def test_the_contents_beside_a_page_are_those_made_for_it_alone(folder):
     assert sum('<ul class="current">' in line for line in deep) == 2
 
 
-def test_of_a_page_that_the_contents_name_twice_the_last_line_is_the_page():
-    """As the theme has it; both lines lead nowhere from there, and each marks what is above it."""
-    line = '<li class="toctree-l{0}"><a class="reference internal" href="{1}">x</a>{2}'
-    text = ["<ul>", line.format(1, "a", "<ul>"), line.format(2, "b", "</li>"), "</ul>", "</li>"]
-    text += [line.format(1, "b", "</li>"), "</ul>"]
-    lines = extension.marked("\n".join(text), "b").split("\n")
-    own = '<li class="toctree-l{0} current{1}"><a class="current reference internal" href="#">x</a></li>'
-    assert lines[0] == '<ul class="current">'
-    assert lines[1] == line.format(1, "a", '<ul class="current">').replace("l1", "l1 current")
-    assert (lines[2], lines[5]) == (own.format(2, ""), own.format(1, " current-page"))
-    assert extension.marked("\n".join(text), "c").split("\n") == text
-
-
-def test_a_broken_link_is_seen(tmp_path):
-    (tmp_path / "a.html").write_text(
-        "<p id='x'></p><a href='#x'>1</a><a href='#y'>2</a><a href='b.html'>3</a><a href='https://x.test'>4</a>"
-        "<script src='https://x.test/s.js'></script>", encoding="utf-8"
-    )  # fmt: skip
-    assert broken(tmp_path) == [f"a.html: {link}" for link in ("#y", "b.html", "https://x.test/s.js")]
-
-
 def test_every_page_by_hand_is_there_with_its_formulas_programs_and_exercises(folder):
     for name in hand_written():
         assert site.page_of(folder, name).is_file(), name
@@ -182,24 +161,6 @@ def test_a_page_is_finished_for_screen_readers_keys_and_lines(folder):
         assert not re.search(r"<div class='scroll'>", text), path
 
 
-def test_formulas_that_stand_indented_in_a_module_keep_their_lines():
-    text = [
-        "Of x,",
-        "",
-        "    f = |x|",
-        "    g = 2 f",
-        "",
-        "and |x|.",
-        "",
-        "- a point",
-        "",
-        "    that goes on",
-    ]
-    extension._readable(None, "module", "", None, None, text)
-    assert text[:8] == ["Of x,", "", "::", "", "    f = |x|", "    g = 2 f", "", r"and \|x\|."]
-    assert text[8:] == ["", "- a point", "", "    that goes on"]
-
-
 def test_the_reference_has_every_name_that_the_pages_import():
     told, modules = set(public_names()), {*MODULES, "polyopt.dask"}  # which is told of where Dask is
     pages = [path for path in CHAPTERS.parent.rglob("*") if path.suffix in (".md", ".ipynb")]
@@ -220,19 +181,6 @@ def test_the_sources_have_demonstrations_the_reference_and_the_kept_results(tmp_
     assert "gap" in page.partition("## Demonstration")[2]
     index = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert (tmp_path / "results.md").is_file() == ("\nresults\n" in index)
-
-
-def test_docstrings_are_told_in_restructured_text():
-    lines = ["The rule", "--------", "With |w| and ``a|b``, see [1]_.", "", "    a = |b|", "", "- one"]
-    lines += ["", "    of a list", "", "``x``   in a table | of signs", "", ".. [1] A paper."]
-    extension._readable(None, "module", "", None, None, lines)
-    assert lines == [
-        "**The rule**", "", r"With \|w\| and ``a|b``, see [1].", "", "::", "", "    a = |b|", "", "- one",
-        "", "    of a list", "", "``x``   in a table \u2223 of signs", "", "[1] A paper.",
-    ]  # fmt: skip
-    method = ["    |x|"]
-    extension._readable(None, "method", "", None, None, method)
-    assert method == [r"    \|x\|"]
 
 
 def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):

@@ -275,17 +275,6 @@ def test_finite_differences_agree(name, data):
         assert found["derivative"] == pytest.approx(by_differences(machine, at, parameter), rel=AGREES)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["sonar", "wdbc", "bupa"])
-def test_finite_differences_agree_on_whole_data_sets(name):
-    data = drawn(name, n=None)
-    machine, values = fitted("rmm", data)
-    frame = sensitivities(machine).set_index("parameter")
-    for parameter, at in values.items():
-        expected = by_differences(machine, at, parameter)
-        assert frame.loc[parameter, "derivative"] == pytest.approx(expected, rel=AGREES)
-
-
 def test_the_slopes_of_the_likelihood_are_those_of_the_m_step():
     """PLUME's stationary point moves with gamma, its responsibilities with it: the slopes stay the same."""
     data = invented()
@@ -351,20 +340,6 @@ def test_a_multiplier_that_is_off_does_not_agree(name, parameter, vector):
     expected = by_differences(machine, values[parameter], parameter)
     assert row(machine, parameter)["derivative"] == pytest.approx(expected, rel=AGREES)
     assert row(spoilt(machine, vector), parameter)["derivative"] != pytest.approx(expected, rel=AGREES)
-
-
-def test_the_variance_of_the_sigma_svm_is_that_of_its_outputs():
-    """The slope in D by another way: the outputs' variance, and the norm that the optimal value leaves."""
-    data = invented()
-    for name in ("sigma-svm", "sigma-svm-rbf"):
-        machine, _ = fitted(name, data)
-        found = sensitivities(machine).set_index("parameter")
-        f = machine.decision_function(data.X)
-        mean = data.w @ f / data.w.sum()
-        variance = data.w @ (f - mean) ** 2 / data.w.sum()
-        D, p = machine.D, found.loc["D", "objective"]
-        norm = 2 * (p - machine.C * found.loc["C", "derivative"] - D / 2 * variance) / (1 - D)
-        assert found.loc["D", "derivative"] == pytest.approx((variance - norm) / 2, rel=1e-6)
 
 
 # -- units, weights, sides --------------------------------------------------------------------------
@@ -462,18 +437,6 @@ def test_a_bound_that_holds_nothing_back_has_no_slope():
 
 
 # -- the frames -------------------------------------------------------------------------------------
-
-
-def test_each_pair_of_classes_has_its_own_rows():
-    data = invented()
-    labels = np.where(data.X[:, 0] > 0.8, "c", np.where(data.y > 0, "b", "a"))
-    machine = RelativeMarginMachine(0.7, 1.2, kernel="linear").fit(data.X, labels)
-    frame = sensitivities(machine)
-    assert frame["pair"].tolist() == [p for p in ("a vs b", "a vs c", "b vs c") for _ in range(2)]
-    for pair, part in zip(machine.pairs_, machine.estimators_, strict=True):
-        mine = frame[frame["pair"] == f"{pair[0]} vs {pair[1]}"].drop(columns="pair").reset_index(drop=True)
-        pd.testing.assert_frame_equal(mine, sensitivities(part))
-    assert set(binding(machine)["pair"]) == set(frame["pair"])
 
 
 def test_each_side_of_a_double_machine_has_its_own_row():
@@ -583,17 +546,6 @@ def test_the_examples_hold(module):
     results = doctest.testmod(module)
     assert results.attempted > 0
     assert results.failed == 0
-
-
-def test_a_formula_names_every_slack_that_is_paid_for():
-    one = slopes.cost(2.0, 4.0, [0.5, 1.0], [1.0, 3.0])
-    assert (one.parameter, one.derivative, one.formula) == ("C", 3.5, "Σ wᵢ ξᵢ")
-    assert one.elasticity == 2.0 * 3.5 / 4.0
-    two = slopes.cost(1.0, 0.0, [[0.5, 1.0], [0.0, 2.0]], name="D", letters=("τ", "τ*"))
-    assert (two.parameter, two.derivative, two.formula) == ("D", 3.5, "Σ wᵢ (τᵢ + τ*ᵢ)")
-    assert np.isnan(two.elasticity)  # percent of nothing
-    assert slopes.cost(1.0, 4.0, [0.0]).elasticity == 0.0
-    assert np.isnan(slopes.cost(1.0, 0.0, [0.0]).elasticity)
 
 
 def test_a_machine_of_two_classes_that_has_had_three_tells_of_its_own_program_alone():

@@ -197,16 +197,6 @@ def test_a_real_signal_ends_a_fit_of_many_pairs(number, tmp_path, out):
     )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
-def test_a_reader_who_leaves_is_no_error():
-    command = subprocess.Popen(
-        [sys.executable, "-m", "polyopt", "catalogue"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    command.stdout.close()
-    assert command.stderr.read() == b""
-    assert command.wait() == 141
-
-
 @pytest.mark.parametrize("error", [ImportError, AttributeError, RuntimeError, ValueError, TypeError])
 def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, error):
     def import_that_breaks_off(*_, **__):

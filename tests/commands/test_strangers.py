@@ -8,19 +8,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 from helpers.commands import run, small_table, worked
 
 from polyopt.cli import _say_all, main
-from polyopt.cli.console import output, say
+from polyopt.cli.console import say
 from polyopt.cli.data import Form, load_data
-from polyopt.cli.predict import read_rows
 from polyopt.compare.data import prepare, scaler_for
 from polyopt.datasets import DataFileError, Dataset, read_csv
-from polyopt.models import load_model
 from polyopt.report import page
 
 FAST = ("--method", "svm", "--solver", "fast", "--quiet")
@@ -143,16 +140,6 @@ def test_options_of_tables_are_refused_elsewhere(tmp_path, option, value):
         assert f"{option} is for CSV files; {data} is" in refused("fit", data, option, value)
 
 
-def test_an_indicator_never_has_the_name_of_another_feature(tmp_path):
-    rows = [[("b_c", "x")[k % 3 == 0], ("c", "z")[k % 2], k, "io"[k % 2]] for k in range(12)]
-    path, model = write(tmp_path / "t.csv", ["a", "a_b", "a_x", "y"], *rows), tmp_path / "m.skops"
-    worked("fit", path, "--categorical", "all", "--method", "cpm", "--quiet", "--out", model)
-    names = load_model(model).raw_units.names
-    assert len(set(names)) == len(names) == 5
-    assert {"a_x", "a=x"} < set(names)
-    assert '"a=x"' in worked("rules", model, "--format", "json")
-
-
 # -- scales -----------------------------------------------------------------------------------------
 
 
@@ -190,15 +177,6 @@ def test_a_cost_near_zero_is_no_division_by_zero(tmp_path):
     assert "training error" in worked("fit", small_table(tmp_path), *FAST, "--C", "1e-300")
 
 
-def test_two_sides_of_three_classes_are_fitted_saved_and_told(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [[rng.normal() + 2 * (k % 3), rng.normal(), "abc"[k % 3]] for k in range(30)]
-    path, model = write(tmp_path / "t.csv", ["u", "v", "y"], *rows), tmp_path / "m.skops"
-    sides = ("--method", "cpm", "--faces", 1, "--double-sided", "--quiet")
-    assert "training error" in worked("fit", path, *sides, "--out", model)
-    assert "status      " in worked("info", model)
-
-
 @pytest.mark.parametrize(("n_classes", "n_samples", "least"), [(2, 4, 5), (30, 60, 117)])
 def test_too_few_samples_for_a_test_part_are_counted(n_classes, n_samples, least):
     X, y = np.arange(2.0 * n_samples).reshape(n_samples, 2), np.arange(n_samples) % n_classes
@@ -212,46 +190,12 @@ def test_too_few_samples_for_a_test_part_are_counted(n_classes, n_samples, least
 # -- models that read new tables ----------------------------------------------------------------------
 
 
-def test_a_column_of_gaps_alone_is_filled_by_a_model_that_imputes(tmp_path):
-    model = tmp_path / "m.skops"
-    form = ("--impute", "median", "--categorical", "colour")
-    worked("fit", mixed(tmp_path / "t.csv", gaps=True), *form, *FAST, "--out", model)
-    done = run("predict", model, write(tmp_path / "new.csv", ["size", "colour"], ["", "r"]))
-    assert (done.exit_code, len(done.stdout.split())) == (0, 1), done.output
-    X, _ = read_rows(load_model(model), str(tmp_path / "new.csv"), Form(), False)
-    assert np.isfinite(np.asarray(load_model(model).transform(X), dtype=float)).all()
-
-
 def test_texts_that_the_fit_did_not_see_are_told(tmp_path):
     model = tmp_path / "m.skops"
     worked("fit", mixed(tmp_path / "t.csv"), "--categorical", "colour", *FAST, "--out", model)
     done = run("predict", model, write(tmp_path / "new.csv", ["size", "colour"], [1, "R"], [2, "g"]))
     assert "column 'colour': the model has not seen 'R', and counts it as no text" in done.stderr
     assert "has not seen" not in run("predict", model, tmp_path / "t.csv").stderr
-
-
-def test_predict_names_no_option_that_it_has_not(tmp_path):
-    model = tmp_path / "m.skops"
-    worked("fit", small_table(tmp_path), *FAST, "--out", model)
-    for cell, said in (("", "the model fills none"), ("x", "'x' is not a number"), ("-inf", "not finite")):
-        told = refused("predict", model, write(tmp_path / "new.csv", [1, 2], [3, cell]), "--by-position")
-        assert said in told
-        assert "(option" not in told
-
-
-def test_rules_read_a_pipe_once_and_take_the_form_of_a_table(tmp_path):
-    table, model = small_table(tmp_path), tmp_path / "m.skops"
-    worked("fit", table, "--method", "cpm", "--quiet", "--out", model)
-    expected = worked("rules", model, "--data", table).splitlines()[-1]
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(table.read_bytes(),), daemon=True)
-    writer.start()
-    assert worked("rules", model, "--data", pipe).splitlines()[-1] == expected.replace("table.csv", "pipe")
-    comma = write(tmp_path / "c.csv", *[row.split(",") for row in table.read_text().split()], separator=";")
-    comma.write_text(comma.read_text().replace(".", ","))
-    shown = worked("rules", model, "--data", comma, "--decimal", ",", "--separator", ";").splitlines()[-1]
-    assert shown == expected.replace("table.csv", "c.csv")
 
 
 def test_rules_say_where_the_model_does_not_decide_by_them(tmp_path):
@@ -316,12 +260,6 @@ def test_a_graph_may_go_to_standard_output(tmp_path):
     table, model = small_table(tmp_path), tmp_path / "m.skops"
     worked("fit", table, *FAST, "--out", model)
     assert run("export", model, "--out", "-").exit_code == 0
-
-
-def test_a_terminal_of_no_columns_hides_nothing(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "0")
-    output().print("found")
-    assert capsys.readouterr().out.strip() == "found"
 
 
 def test_a_full_disk_behind_standard_error_ends_nothing(monkeypatch):

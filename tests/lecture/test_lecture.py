@@ -18,9 +18,8 @@ from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, folde
 from polyopt.lecture.figures import MAKERS
 from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.notebook import exercise_notebook
-from polyopt.lecture.slides import Block, slide_page, slides_of
+from polyopt.lecture.slides import Block, slides_of
 from polyopt.lecture.tex import latex_file
-from polyopt.report.mathml import pieces, prose
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
 
@@ -184,21 +183,6 @@ def test_where_there_is_no_room_a_paragraph_is_its_first_sentence_and_the_one_th
     assert "They end here" in step.note
 
 
-def test_a_sentence_that_a_formula_ends_is_shown_up_to_it():
-    long = "It takes all the room that there is on a slide, and more of it. " * 12
-    text = f"# T\n\n## S\n\nRows have prices. {long}So they add\n\n$$x$$\n\nto the sum. {long}\n"
-    lead, _, end, *_ = slides(text)[1].blocks
-    assert lead.html == "<p>Rows have prices. … So they add</p>\n"
-    assert end.html == "<p>to the sum.</p>\n"
-
-
-def test_a_point_stays_with_its_formula_and_what_scrolls_is_reached_by_keys():
-    page = slide_page("# T\n\n## S\n\nThe slope is $w$. And ($b$) is.\n\n$$c$$\n", [], {})
-    held = re.findall(r"<span style='white-space:nowrap'><math.*?</math>([.,)]+)</span>", page)
-    assert held == [".", ")"]
-    assert page.count("<div class='scroll' tabindex='0'>") == 1
-
-
 @pytest.mark.parametrize("name", LECTURES)
 def test_the_chapter_of_each_lecture_becomes_slides(name):
     asked = []
@@ -209,16 +193,6 @@ def test_the_chapter_of_each_lecture_becomes_slides(name):
     assert "exercises" in {directive for directive, _ in asked}
     for directive, argument in asked:
         assert directive != "program" or find_programs(argument)
-
-
-def test_code_stays_with_what_it_prints_and_a_colon_ends_no_sentence():
-    code = "```python\n" + "x = 1\n" * 12 + "```\n\n```output\n1\n```\n"
-    found = slides(f"# T\n\n## S\n\nThe code: {'words ' * 20}and so on. More.\n\n{code}\n{code}")
-    with_code = [slide for slide in found if any("<pre" in block.html for block in slide.blocks)]
-    for slide in with_code:
-        text = "".join(block.html for block in slide.blocks)
-        assert text.count("<pre tabindex") == text.count("<pre class='output'") == 1
-    assert "and so on." in found[1].blocks[0].html
 
 
 def test_what_has_no_room_goes_to_the_next_slide():
@@ -234,14 +208,6 @@ def test_what_has_no_room_goes_to_the_next_slide():
 def test_a_formula_that_cannot_be_drawn_is_named():
     with pytest.raises(ValueError, match=r"of the formula \\nonsense"):
         slides("# T\n\n$\\nonsense$")
-
-
-def test_words_and_formulas_are_told_apart():
-    latex = r"C_i\text{: the price of }x_{\text{max}}\text{ & more}"
-    assert list(pieces(latex)) == [
-        (False, "C_i"), (True, ": the price of "), (False, r"x_{\text{max}}"), (True, " & more")
-    ]  # fmt: skip
-    assert "&amp; more" in prose(latex)
 
 
 def balanced(text):

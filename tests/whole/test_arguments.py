@@ -243,27 +243,6 @@ def test_an_array_is_no_number(function, given_first, name, rule):
             assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
 
 
-COSTS = [
-    (function, given_first, name, rule)
-    for function, given_first, name, rule in CASES
-    if name in ("C", "c") and (function, given_first) not in [(f, g) for f, g, _ in ESTIMATORS]
-    if function is not l0.as_l0_data and function is not polyopt.certify_l0  # whose C is one number
-]
-
-
-@pytest.mark.parametrize(("function", "given_first", "name", "rule"), COSTS)
-@pytest.mark.parametrize("fault", [np.nan, -np.inf, -1.0, "one"])
-def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, name, rule, fault):
-    C = np.where(np.arange(12) == 5, fault, ones).tolist() if fault != "one" else [1.0] * 11 + ["one"]
-    text, _ = RULES[rule]
-    with pytest.raises(ValueError, match=re.escape(f"C must {text} (per sample: not all zero), not [1.0, ")):
-        call(function, given_first, name, C)
-    with pytest.raises(ValueError, match=re.escape(f"C must {text} (per sample: not all zero), not [0.0, ")):
-        call(function, given_first, name, [0.0] * 12)
-    with pytest.raises(ValueError, match=re.escape("C must be one number or have shape (12,), not (11,)")):
-        call(function, given_first, name, [1.0] * 11)
-
-
 @pytest.mark.parametrize(
     "machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM]
 )
