@@ -168,8 +168,6 @@ def check_settings(
 ) -> dict[str, Any]:
     """The settings, if for each there is a method that has it.
 
-    methods: the methods.
-    settings: as :func:`read_settings` gives them.
     others: those of them that came by ``--set``.
     ValueError: one that none of the methods has; the message names those that do, or what the method has.
     """

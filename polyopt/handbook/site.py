@@ -252,9 +252,7 @@ def _put(made: Path, folder: Path) -> None:
 def page_of(site: Path, name: str | None) -> Path:
     """The file of a page of a site.
 
-    site: the site.
     name: A short name, such as ``rmm`` or ``tour``; None for the first page.
-    ValueError: there is no such page; the message lists those there are.
     """
     from polyopt.handbook.sources import hand_written
 

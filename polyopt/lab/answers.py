@@ -46,12 +46,9 @@ Answer: TypeAlias = "tuple[dict[str, Any], Fitted | None]"
 
 @dataclass(frozen=True)
 class Context:
-    """What an answer is made of.
+    """A request of a client, and the means to answer it.
 
-    message: the client's.
     run: by which it can be stopped.
-    hear: hears the records of solvers.
-    tell: tells the client how far it is.
     last: what the last picture shows.
     """
 
@@ -71,7 +68,7 @@ class Context:
 
 
 def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What there is."""
+    """Describe the lab to a client: machines, data sets, limits, and the state to begin with."""
     import polyopt
 
     return {
@@ -139,11 +136,7 @@ def _export(context: Context) -> Answer:
 def read_values(state: State, parameter: object, values: object, count: object) -> list[float]:
     """The values of a path: as asked, or spread about the state's own.
 
-    state: the state.
-    parameter: A number among its settings.
-    values: the values, or None.
     count: how many, where they are not given; None for 9.
-    ValueError: what cannot be a path.
     """
     paths = state.machine.shown()["paths"]
     if parameter not in paths:
@@ -171,11 +164,7 @@ def film(
 ) -> dict[str, Any]:  # fmt: skip
     """The small pictures; each is told as soon as it is there.
 
-    state: what is the same for all of them.
-    parameter: what differs.
-    values: its values.
     run: by which it can be stopped: the pictures made by then are kept.
-    hear, tell: hears solvers' records; tells the client how far it is.
     """
     frames: list[dict[str, Any]] = []
     for number, value in enumerate(values):
@@ -204,10 +193,7 @@ def _frame(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str
 
 
 def exported(fitted: Fitted) -> dict[str, Any]:
-    """The Python lines and the claim, as texts.
-
-    fitted: A solved state.
-    """
+    """The Python lines and the claim, as texts."""
     claim, data, sentence = _claim(fitted)
     return {
         "kind": "export", "python": python_lines(fitted), "claim": claim, "claim_sentence": sentence,
@@ -216,10 +202,7 @@ def exported(fitted: Fitted) -> dict[str, Any]:
 
 
 def python_lines(fitted: Fitted) -> str:
-    """Lines of Python that give the same estimator and the same certificate.
-
-    fitted: A solved state.
-    """
+    """Lines of Python that give the same estimator and the same certificate."""
     state, name = fitted.state, type(fitted.estimator).__name__
     held = state.assignment
     chosen = {"solver": state.solver if held is None else "exact", **fitted.settings}

@@ -123,7 +123,6 @@ class Engine:
     """Answers one client's messages.
 
     send: takes a message to the client; called in whatever thread, one call after the other.
-    begin: the state to begin with; a small one of its own by default.
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None], begin: Mapping[str, Any] | None = None):
@@ -272,7 +271,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def sentence_of(error: BaseException) -> str:
-    """What went wrong, in a sentence.
+    """Say what went wrong, in a sentence.
 
     error: A ValueError says it itself, as does what is not installed; of others the kind says more.
     """

@@ -59,10 +59,7 @@ class Setting:
         return told | ({"choices": list(self.choices)} if self.kind == "choice" else {})
 
     def read(self, value: object) -> object:
-        """The value, checked.
-
-        ValueError: it is of another kind, or out of range.
-        """
+        """The value, checked."""
         if value is None and self.tuned:
             return None
         if self.kind == "flag" and isinstance(value, bool):
@@ -199,10 +196,7 @@ class Machine:
         return True
 
     def entry(self, settings: dict[str, Any]) -> Method:
-        """The method of its kernel.
-
-        settings: checked settings.
-        """
+        """The method of its kernel."""
         return for_kernel(self.method, settings.get("kernel"))
 
     def shown(self) -> dict[str, Any]:
@@ -230,10 +224,7 @@ def machines() -> dict[str, Machine]:
 
 
 def find_machine(name: object) -> Machine:
-    """The machine of a name.
-
-    ValueError: there is none; the message lists those there are.
-    """
+    """The machine of a name."""
     known = machines()
     key = name.replace("_", "-") if isinstance(name, str) else ""
     if key in known:

@@ -34,7 +34,6 @@ class Held:
 
     row, letter: the row's name, and that of its multiplier as a person reads it.
     face: the face that it is asked at.
-    multiplier: its multiplier.
     slack: how far it is from binding.
     output: the point's output there.
     state: in words.

@@ -71,11 +71,7 @@ class _Album:
 def trace_told(state: State, most: object, run: Clock, hear: Listener) -> dict[str, Any]:
     """A state solved, with the points on the way.
 
-    state: A checked state.
     most: how many steps are told at most; of more some are left out.
-    run: by which it can be stopped.
-    hear: hears the records of the solvers.
-    ValueError: `most` is no such number.
     """
     most = 60 if most is None else most
     if type(most) is not int or not 2 <= most <= MOST_STEPS:

@@ -45,8 +45,6 @@ def bundle(first: str = "lab.js") -> str:
 
     The modules that it imports stand before it, each once; their names are unique, so the words ``import``
     and ``export`` are all that has to go.
-
-    first: the module that imports the others.
     """
     folder, parts, seen = resources.files("polyopt.lab") / "static", [], set()
 

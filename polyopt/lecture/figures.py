@@ -31,7 +31,6 @@ class Picture:
     name: of its file.
     title: what it shows, in short.
     caption: what is to be seen in it.
-    figure: the picture.
     """
 
     name: str

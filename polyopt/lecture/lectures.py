@@ -97,7 +97,6 @@ def find_lecture(name: str) -> Lecture:
 def chapter_of(lecture: Lecture) -> str:
     """The chapter of the handbook that a lecture is made from, in Markdown.
 
-    lecture: the lecture.
     FileNotFoundError: the handbook of this installation does not have it.
     """
     place = resources.files("polyopt") / "handbook" / "chapters" / f"{lecture.name}.md"

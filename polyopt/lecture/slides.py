@@ -48,7 +48,7 @@ _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install p
 
 @dataclass(frozen=True)
 class Block:
-    """What stands on a slide.
+    """A part of a slide.
 
     html: what is shown.
     lines: the lines of text that it takes, about.
@@ -84,7 +84,6 @@ class Slide:
 def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Slide]:
     """The slides of a chapter; the first has its title.
 
-    text: the chapter, in Markdown.
     special: makes of a directive and its argument, as of ``{program} rmm.qp``, what is shown; None for
         nothing.
     ModuleNotFoundError: what reads Markdown is not installed.
@@ -267,9 +266,7 @@ def _code(token: Token) -> str:
 def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str, Exercise]) -> str:
     """The slides of a chapter as one page.
 
-    chapter: the chapter, in Markdown.
     pictures: shown after the first section, a slide each.
-    exercises: listed where the chapter has its exercises.
     """
 
     def special(name: str, argument: str) -> Block | None:

@@ -55,7 +55,6 @@ class Sheet:
     def grid(self, rows: int, columns: int, **settings: Any) -> NDArray[Any]:
         """The panels of a picture (rows, columns).
 
-        rows, columns: how many there are.
         **settings: of ``figure.subplots``: ``sharex``, ``sharey``, ``height_ratios``.
         """
         wanted = rows * columns
@@ -72,9 +71,7 @@ class Sheet:
     def legend(self, columns: int, handles: Sequence[Artist] = (), *, beside: bool = False) -> None:
         """One legend for all panels: outside of them on a new figure, else in the first.
 
-        columns: columns of a legend below.
         handles: its entries; by default those of the panels, each label once.
-        beside: whether it stands beside the panels of a new figure, not below.
         """
         if self.is_new and beside:
             self.figure.legend(handles=handles, loc="outside right upper")

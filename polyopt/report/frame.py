@@ -35,8 +35,6 @@ class Contents:
     def anchor(self, name: str, label: str, level: int = 2) -> str:
         """An id that stays the same as long as the name does; the list leads to it.
 
-        name: what it is made of.
-        label: what the list says, as HTML.
         level: 2 for a section, 3 for a part of one; others are not listed.
         """
         stem = re.sub(r"[^\w.]+", "-", name.lower()).strip("-") or "part"
@@ -51,9 +49,6 @@ class Contents:
     def heading(self, level: int, name: str, label: str, more: str = "") -> str:
         """A heading that the list leads to.
 
-        level: 2 or 3.
-        name: what its id is made of.
-        label: its words, as HTML.
         more: what follows them in the heading alone, as HTML.
         """
         return f"<h{level} id='{self.anchor(name, label, level)}'>{label}{more}</h{level}>"
@@ -78,8 +73,6 @@ class Contents:
 def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str:
     """A whole page, which may load nothing and run nothing but its own script.
 
-    title: its title, in plain text.
-    body: what is in it, as HTML.
     style: rules of this page alone, in CSS.
     wide: whether it is printed across.
     """
@@ -94,7 +87,6 @@ def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str
 def page(title: str, body: str, *, style: str, script: str) -> str:
     """A file that may load nothing and run nothing but `script`.
 
-    title, body: as HTML.
     style, script: all of its CSS, and of its JavaScript.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
@@ -109,7 +101,6 @@ def cells_table(
     """A table of plain texts, as :func:`scrolling` makes it.
 
     columns: heading and class of each.
-    rows: the texts.
     sortable: whether a click on a heading sorts it.
     """
     head = "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)

@@ -152,11 +152,7 @@ def _data_section(
 
 
 def _repeats_section(comparison: Comparison, name: str) -> str:
-    """Means over splits and seeds, differences between methods, and the single fits, of one data set.
-
-    comparison: A repeated one.
-    name: the data set.
-    """
+    """Means over splits and seeds, differences between methods, and the single fits, of one data set."""
 
     def claim(name: str) -> str:
         return f"{CLAIMS[name].mark} {CLAIMS[name].word}"
@@ -189,11 +185,7 @@ def _repeats_section(comparison: Comparison, name: str) -> str:
 
 
 def _proof_section(proofs: list[Proof], title: str) -> str:
-    """How far each solver ended from the bound on all points, as a table and as a picture.
-
-    proofs: at least one.
-    title: the heading, as HTML.
-    """
+    """How far each solver ended from the bound on all points, as a table and as a picture."""
     solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
     kinds = ["text", "text", *[""] * (2 + len(solvers))]
     head = "".join(

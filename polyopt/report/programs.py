@@ -34,11 +34,7 @@ CATALOGUE_COLUMNS = (
 
 
 def program_section(program: Statement) -> str:
-    """A program's mathematics: objective, rows, and what each multiplier means.
-
-    program: the program to be shown.
-    Returns: HTML, to be put into a page.
-    """
+    """A program's mathematics: objective, rows, and what each multiplier means."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = r",\, ".join(latex_name(name) for name in program.variables)
     objective = mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
@@ -71,10 +67,7 @@ def _multiplier(row: Row) -> str:
 
 
 def programs_page(programs: Sequence[Program]) -> str:
-    """A page that shows some programs.
-
-    programs: at least one.
-    """
+    """A page that shows some programs."""
     names = ", ".join(dict.fromkeys(program.name for program in programs))
     title = f"polyopt: {names}"
     if len(programs) == 1:
@@ -85,10 +78,7 @@ def programs_page(programs: Sequence[Program]) -> str:
 
 
 def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-    """The cells of the catalogue, a row for each program, as text.
-
-    entries: the programs.
-    """
+    """The cells of the catalogue, a row for each program, as text."""
     return [
         (
             entry.name, entry.paper, entry.equation, entry.program.kind, str(entry.n_variables),
@@ -99,11 +89,7 @@ def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
 
 
 def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
-    """The catalogue as an HTML table.
-
-    entries: the programs.
-    contents: of the page; each family is put into it.
-    """
+    """The catalogue as an HTML table."""
     head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in CATALOGUE_COLUMNS)
     body, family = [], ""
     for entry, cells in zip(entries, catalogue_rows(entries), strict=True):
@@ -122,10 +108,7 @@ def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
 
 
 def catalogue_page(entries: Sequence[Entry]) -> str:
-    """A page with the catalogue.
-
-    entries: the programs.
-    """
+    """A page with the catalogue."""
     note = "Sizes are those on each family's own small data."
     contents = Contents()
     table = catalogue_table(entries, contents)

@@ -20,8 +20,6 @@ def html_of(summary: Summary) -> str:
     """A summary as a part of a page, with its style, in the colours of the page that it comes into.
 
     Nothing in it runs, and nothing is loaded. Its tables fold.
-
-    summary: what is shown.
     """
     # Not a <dl>: Jupyter makes the labels of one a fifth of the width, and breaks them letter by letter.
     facts = "".join(
