@@ -1,4 +1,4 @@
-"""What a shell completes: methods, data sets, families and words, each looked up when it is asked for."""
+"""Completions of the shell: methods, data sets, families and words, each looked up when it is asked for."""
 
 from __future__ import annotations
 

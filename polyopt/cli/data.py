@@ -21,7 +21,7 @@ _MANY_FEATURES = 10_000_000  # 80 MB a weight vector
 
 
 class Form(NamedTuple):
-    """How a table is written, and what to do with its texts and gaps: the options of a command."""
+    """Options on a table: its separators, and the treatment of texts and gaps."""
 
     separator: str | None = None
     decimal: str = "."

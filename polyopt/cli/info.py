@@ -73,7 +73,7 @@ def probabilities_of(machine: object) -> str:
 
 
 def _facts(model: Model, size: int) -> dict[str, Any]:
-    """What a file says, as JSON has it."""
+    """Contents of a model file, as plain values for JSON."""
     from polyopt.methods import find_method
 
     facts: dict[str, Any] = dict(model.facts)

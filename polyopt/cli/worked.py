@@ -62,7 +62,7 @@ def _cells(statement: Statement) -> list[dict[int, float]]:
 
 
 def _decimal(value: float | Fraction) -> Any:
-    """What the shortest decimals of a double say."""
+    """Fraction that the shortest decimals of a double name."""
     return Fraction(repr(float(value)))
 
 

@@ -1,4 +1,4 @@
-"""How far each solver ended from what is proven of all assignments: one line per data set and method."""
+"""Gaps of all solvers to the bound proven over all assignments: one line per data set and method."""
 
 from __future__ import annotations
 

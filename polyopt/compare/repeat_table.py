@@ -80,7 +80,7 @@ def shown_differences(differences: Sequence[Difference], summaries: Sequence[Sum
 
 
 def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> list[str]:
-    """How means, intervals and differences came about, as sentences.
+    """Explain how means, intervals and differences are computed, as sentences.
 
     n_shown, n_differences: differences that are printed, and that there are.
     """

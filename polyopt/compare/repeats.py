@@ -100,7 +100,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """What the interval says of `method`, compared with `other`."""
+        """Verdict of the interval on `method`, compared with `other`."""
         if self.high < 0.0:
             return "lower"
         if self.low > 0.0:

@@ -48,7 +48,7 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 
 def given_text(given: Mapping[str, Mapping[str, Any]]) -> str:
-    """What was given, and to which methods where not to all: ``C=10, n_faces=5 (cpm)``; empty for nothing."""
+    """Print the given settings, with their methods if not all: ``C=10, n_faces=5 (cpm)``; empty for none."""
     parts = []
     for name in dict.fromkeys(name for own in given.values() for name in own):
         having = [method for method, own in given.items() if name in own]

@@ -47,7 +47,7 @@ CLAIMS = {
 """Each claim's mark, word, colour and meaning."""
 
 SIZES = {"support vectors": "sv", "faces": "faces"}
-"""What a method's size is counted in, in short."""
+"""Units of a method's size, abbreviated."""
 
 
 def number(value: float, digits: int = 8) -> str:

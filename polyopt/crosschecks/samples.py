@@ -60,7 +60,7 @@ class Bounded:
 
     @property
     def data(self) -> tuple[Vector, Vector, float, float]:
-        """What every program of the Relative Margin Machine takes."""
+        """Arguments of every program of the Relative Margin Machine."""
         return self.X, self.y, self.C, self.B
 
 

@@ -1,4 +1,4 @@
-"""What exercises say, from ``words/<chapter>.toml``: they can be edited, or translated, without code."""
+"""The texts of exercises, from ``words/<chapter>.toml``: they can be edited, or translated, without code."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ __all__ = ["connect", "marked", "setup"]
 
 _WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}  # as furo asks
 _LINE = re.compile(r'<li class="toctree-l(\d+)')
+_ARGUMENT = re.compile(r"((?:[a-z*][\w*, ()]*|\w+Error[\w, ]*|Returns[\w, ]*)(?<! )): ")
 _LONG = 300  # letters of a solution that is printed
 _HOW = (
     "<p>They check themselves: <code>from polyopt.exercises import {0}</code>, then "
@@ -106,9 +107,11 @@ def _readable(
 ) -> None:
     """Docstrings in the words of reStructuredText: bars are bars, and references are plain numbers.
 
-    Formulas that stand indented in the text of a module keep their lines.
+    Indented formulas of a module keep their lines, and lines on arguments become a list.
     """
     formulas = _indented(lines) if what == "module" else set()
+    if what != "module":
+        _list_arguments(lines)
     for i, line in enumerate(lines):
         if i in formulas:
             continue
@@ -122,6 +125,20 @@ def _readable(
     for i in sorted(formulas, reverse=True):
         if i - 1 not in formulas:
             lines[i:i] = ["::", ""]
+
+
+def _list_arguments(lines: list[str]) -> None:
+    """Turn lines such as ``name: text``, with their indented continuations, into the items of a list."""
+    is_item, above = False, ""
+    for i, line in enumerate(lines):
+        found = _ARGUMENT.match(line)
+        if found and (is_item or not above.strip()):
+            lines[i], is_item = f"- ``{found[1]}``: {line[found.end() :]}", True
+        elif is_item and line.startswith("    "):
+            lines[i] = f"  {line.strip()}"
+        else:
+            is_item = False
+        above = line
 
 
 def _indented(lines: list[str]) -> set[int]:

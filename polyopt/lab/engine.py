@@ -41,7 +41,7 @@ _COMPILES = "compiles what this solver needs, the first time alone; nothing stop
 
 @cache
 def _compiler() -> Any:
-    """What knows how many functions numba compiles at this moment, in any thread."""
+    """Return a counter of the functions that numba compiles at this moment, in any thread."""
     from numba.core import event
 
     class Counter(event.Listener):
@@ -106,7 +106,7 @@ class Teller:
 
 @dataclass(frozen=True)
 class Job:
-    """What a client asked for, to be computed."""
+    """A request of a client that has to be computed."""
 
     number: int
     op: str
@@ -115,7 +115,7 @@ class Job:
 
     @property
     def who(self) -> object:
-        """Which of the views that share an engine has asked."""
+        """View, of those that share an engine, that sent the request."""
         return self.message.get("who")
 
 

@@ -136,5 +136,5 @@ def _turn(run: Clock) -> Iterator[None]:
 
 
 def status_of(fitted: Fitted) -> str:
-    """How the solver ended, as a sentence."""
+    """Return the solver's status as a sentence."""
     return " ".join(dict.fromkeys(str(solution.status) for solution in solutions_of(fitted.estimator)))

@@ -1,4 +1,4 @@
-"""What the lab offers: the machines of the registry, and of each its solvers and the settings shown."""
+"""The machines that the lab offers: those of the registry, each with its solvers and the settings shown."""
 
 from __future__ import annotations
 
@@ -129,17 +129,17 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """What it is called in a state."""
+        """Name of the machine in a state."""
         return self.method.name
 
     @property
     def title(self) -> str:
-        """What it is, without its kernel."""
+        """Title of the machine, without its kernel."""
         return self.method.title.removesuffix(", linear")
 
     @property
     def is_convex(self) -> bool:
-        """Whether its program is convex, so that it can be proven optimal at once."""
+        """True if the program is convex, so that a certificate proves its optimum at once."""
         return not self.method.has_faces and not self.method.is_integer
 
     @cached_property
@@ -156,7 +156,7 @@ class Machine:
 
     @property
     def takes_assignments(self) -> bool:
-        """Whether a fit can begin at an assignment, or hold it."""
+        """True if a fit can begin at an assignment, or hold it."""
         return hasattr(self.method.estimator_class, "fit_from")
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What each point is to the solution: its multipliers by families of rows, slack, output, and face."""
+"""The numbers of each point in a solution: its multipliers by families of rows, slack, output, and face."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RowsOf:
 
     @property
     def has_multipliers(self) -> bool:
-        """Whether the solver left any."""
+        """True if the solver left any."""
         return not self.frame["multiplier"].isna().any()
 
 

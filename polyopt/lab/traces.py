@@ -1,4 +1,4 @@
-"""How a solver came to its answer, step by step: faces, assignments, probabilities, beside the optimum."""
+"""The steps of a solver to its answer: faces, assignments, probabilities, beside the optimum."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def trace_told(state: State, most: object, run: Clock, hear: Listener) -> dict[s
 
 
 def _alternates(fitted: Fitted) -> bool:
-    """Whether rounds from a random assignment tell more than the run of the answer, which is prepared."""
+    """True if rounds from a random assignment tell more than the run of the answer, which is prepared."""
     takes = fitted.state.machine.takes_assignments and fitted.state.assignment is None
     return takes and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
 
@@ -149,7 +149,7 @@ def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> 
 
 
 def _optimum(fitted: Fitted, run: Clock, hear: Listener) -> dict[str, Any]:
-    """What the exact solver ends with, for the same state, and what is proven of it."""
+    """Solve the same state exactly, and return the solution with its certificate."""
     from dataclasses import replace
 
     exact = fitted

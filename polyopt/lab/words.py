@@ -81,7 +81,7 @@ class Words:
         return f"{held.row}{where}: {own}{held.state}; {price}"
 
     def why(self, rows: list[Held], label: int, is_support: bool) -> str:
-        """Whether a point is a support vector, and by which multipliers.
+        """Say if a point is a support vector, and by which multipliers.
 
         is_support: whether the solution leans on it.
         """

@@ -1,4 +1,4 @@
-"""Which lectures there are, and :func:`lecture_files`, which makes the files of one."""
+"""The lectures, and :func:`lecture_files`, which makes the files of one."""
 
 from __future__ import annotations
 

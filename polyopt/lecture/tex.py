@@ -61,7 +61,7 @@ def _section(program: Statement) -> str:
 
 
 def _item(row: Row, functions: Collection[str]) -> str:
-    """What a row's multiplier says."""
+    """Item on the meaning of a row's multiplier."""
     says = _prose(words_latex(row.says, functions))
     return f"\\item[${latex_name(row.multiplier)}$] {_text(row.name)}: {says}\n"
 

@@ -133,7 +133,7 @@ def multipliers(
 
 
 def _families(duals: pd.DataFrame) -> Iterator[_Family]:
-    """What is drawn, in order: families of letters, or of faces where there are several."""
+    """Groups that are drawn, in order: by letter, or by face if there are several."""
     shown = duals[~duals["letter"].isin(["s", *_LEFTOVERS])]
     parts = [name for name in ("outside", "face") if name in shown and shown[name].nunique() > 1]
     several = len(shown[parts].drop_duplicates()) if parts else 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Drawn", "Sheet"]
 
 Drawn = Any
-"""What a picture gives back: a ``Figure``; with ``ax``, that."""
+"""Result of a picture: a ``Figure``, or the given ``ax``."""
 
 _SMALL = 7  # points, of a legend within axes that were given
 
@@ -45,7 +45,7 @@ class Sheet:
 
     @property
     def drawn(self) -> Drawn:
-        """What a picture gives back: its figure, or what it was given."""
+        """Result of a picture: its figure, or the given axes."""
         return self.figure if self._given is None else self._given
 
     def axes(self) -> Axes:

@@ -1,4 +1,4 @@
-"""What every page is set in: one file, its style and its script inside, no network."""
+"""The frame of every page: one file, its style and its script inside, no network."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def _repeats_section(comparison: Comparison, name: str) -> str:
 
 
 def _proof_section(proofs: list[Proof], title: str) -> str:
-    """How far each solver ended from the bound on all points, as a table and as a picture."""
+    """Gap of each solver to the bound on all points, as a table and as a picture."""
     solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
     kinds = ["text", "text", *[""] * (2 + len(solvers))]
     head = "".join(
