@@ -70,17 +70,16 @@ class Contents:
         return f"<nav aria-label='Contents'{kind}><ul>{''.join(lines)}{end}</ul></nav>" if lines else ""
 
 
-def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str:
+def framed(title: str, body: str, *, wide: bool = False) -> str:
     """A whole page, which may load nothing and run nothing but its own script.
 
-    style: rules of this page alone, in CSS.
     wide: whether it is printed across.
     """
     across = "@page { size: landscape; }\n" if wide else ""
     footer = f"<footer>polyopt {escape(polyopt.__version__)}</footer>"
     return page(
         escape(title), f"<main>\n{body}\n{footer}\n</main>",
-        style=part("style.css") + across + style, script=part("page.js"),
+        style=part("style.css") + across, script=part("page.js"),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polyopt.exercises as book
-from polyopt.exercises import exercises
+from polyopt.exercises import cpm, exercises
 from polyopt.exercises.exercise import Formula, Number
 
 ALL = exercises()
@@ -57,6 +57,13 @@ def test_what_svm_5_asks_for_can_be_proven_by_others_and_not_by_those_that_break
     assert not ALL["svm_5"].check(best + 0.1 * np.eye(6)[0])
     assert not ALL["svm_5"].check(0.5 * best)
     assert not ALL["svm_5"].check(best * [1, 1, 1.1, 1.1, 1, 1])
+
+
+def test_the_best_assignment_of_cpm_3_is_the_best_of_all():
+    solution = cpm.cpm_3.solution
+    values = {bits: cpm._value(bits) for bits in np.ndindex(2, 2, 2, 2, 2, 2) if bits[0] == 0}
+    assert min(values, key=values.get) == tuple(solution)
+    assert min(values.values()) == pytest.approx(cpm.loss(cpm.cpm_4.solution), rel=1e-6)
 
 
 def test_an_exercise_that_is_not_there_is_named():
