@@ -215,13 +215,11 @@ def printed(comparison, width):
     return capture.get()
 
 
-@pytest.mark.parametrize("seconds", [None, 0.004, 9.996, 99.96, 4321.0])
-@pytest.mark.parametrize("width", [80, 100, 120, 160])
+@pytest.mark.parametrize(("width", "seconds"), [(80, 4321.0), (100, 0.004), (160, 99.96)])
 def test_the_table_fits_and_shows_every_number(comparison, width, seconds):
-    """Whatever the runs took: on a busy machine all of them take longer."""
-    if seconds is not None:
-        rows = [replace(row, seconds=seconds) for row in comparison.rows]
-        comparison = replace(comparison, rows=rows)
+    """A table of 80 columns has room for every number, however long the runs took."""
+    rows = [replace(row, seconds=seconds) for row in comparison.rows]
+    comparison = replace(comparison, rows=rows)
     text = printed(comparison, width)
     assert max(map(len, text.splitlines())) <= width
     for row in comparison.rows:

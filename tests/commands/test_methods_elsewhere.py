@@ -81,11 +81,6 @@ def told(action):
     return [str(warning.message) for warning in caught]
 
 
-def test_the_example_is_short():
-    assert len(EXAMPLE.splitlines()) <= 80
-    assert max(map(len, EXAMPLE.splitlines())) <= 115
-
-
 def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_path):
     """A program, its dual, its loop and its entry, in another package: it gets what built-in methods get."""
     install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=EXAMPLE)
@@ -192,18 +187,6 @@ def test_a_broken_entry_is_told_and_takes_nothing_away(kind, site):
     assert "'bad-one'" in told_of
     assert list(METHODS) == [*BUILT_IN, "lsvm"]
     assert all(METHODS[name] is method for name, method in BUILT_IN.items())
-
-
-def test_an_entry_point_may_give_several_and_one_of_them_may_be_wrong(site):
-    code = EXAMPLE + (
-        "\nfrom dataclasses import replace\n"
-        "def several():\n    yield METHOD\n    yield replace(METHOD, name='rmm')\n"
-        "    yield replace(METHOD, name='lsvm-cheap', settings={'C': 0.1})\n"
-    )
-    install(site, "lagrangian", "all = lagrangian:several", lagrangian=code)
-    (sentence,) = told(lambda: list(METHODS))
-    assert "there is a method 'rmm' already, of polyopt" in sentence
-    assert list(METHODS) == [*BUILT_IN, "lsvm", "lsvm-cheap"]
 
 
 FAULTS = {

@@ -65,33 +65,6 @@ def test_each_panel_shows_the_section_of_its_pair():
             assert section.scores(ends).max() < 1e-9
 
 
-@pytest.mark.parametrize("at", ["inside", "median", "chebyshev"])
-def test_where_slices_meet(at):
-    X, y = around(BOX)
-    expected = {
-        "inside": np.median(X[y == "in"], axis=0),
-        "median": np.median(X, axis=0),
-    }.get(at)
-    figure = polytope_slices(BOX, X, y, at=at)
-    cross = [line for line in panels(figure)[0].lines if line.get_marker() == "+"]
-    place = cross[0].get_xydata()[0]
-    if expected is not None:
-        np.testing.assert_allclose(place, expected[:2])
-    else:  # as far from the narrow sides as the ball is wide: |u| ≤ 1 in standard deviations is the narrowest
-        assert abs(place[0]) < 1e-6
-
-
-def test_features_that_decide_are_chosen():
-    rng = np.random.default_rng(0)
-    W = np.zeros((2, 6))
-    W[0, [1, 4]], W[1, [2, 5]] = [5.0, 4.0], [3.0, -3.0]
-    X = rng.normal(size=(200, 6)) * [1, 1, 1, 1e6, 1, 1]
-    polytope = Polytope(W, [-1.0, -1.0])
-    figure = polytope_slices(polytope, X, polytope.contains(X))
-    labels = {axes.get_xlabel() for axes in figure.axes} | {axes.get_ylabel() for axes in figure.axes}
-    assert labels - {""} == {"x1", "x2", "x4", "x5"}
-
-
 def test_the_plane_shows_who_answers_the_ball_and_the_corners():
     body = Polytope([[1, 0], [-1, 0.2], [0.1, 1], [0, -1]], [-1, -1.5, -1, -2])
     X, y = around(body)

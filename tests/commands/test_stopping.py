@@ -210,14 +210,6 @@ def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, e
     assert run("fit", "nowhere.csv").exit_code == 2  # which the next command of this process knows nothing of
 
 
-@pytest.mark.parametrize(("number", "status", "word"), SIGNALS)
-def test_a_signal_that_something_took_for_its_own_ends_the_command(monkeypatch, out, number, status, word):
-    monkeypatch.setattr("polyopt.compare.data.check_dataset", lambda *_: signalled(number))
-    done = run("fit", "wdbc", "--method", "svm", "--out", out)
-    assert done.exit_code == status
-    assert f"{word}: nothing was written" in done.stderr
-
-
 def test_a_signal_before_the_command_begins_ends_it_as_well(monkeypatch):
     ended = []
 
@@ -230,13 +222,3 @@ def test_a_signal_before_the_command_begins_ends_it_as_well(monkeypatch):
     monkeypatch.setattr(cli, "end_process", ended.append)
     cli.main()
     assert ended == [130]
-
-
-def test_signals_are_answered_by_the_command_alone(monkeypatch):
-    answered = []
-    monkeypatch.setattr(signal, "signal", lambda number, answer: answered.append((number, answer)))
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    monkeypatch.setattr(signal, "getsignal", usual.get)
-    monkeypatch.setattr(cli, "app", lambda: None)
-    cli.main()
-    assert answered == [(signal.SIGINT, stopping._interrupt), (signal.SIGTERM, stopping._interrupt)]

@@ -169,20 +169,6 @@ def test_a_chapter_becomes_slides():
     assert "<b>note:left out</b>" in text
 
 
-def test_where_there_is_no_room_a_paragraph_is_its_first_sentence_and_the_one_that_leads_on():
-    full = CHAPTER.replace("## The idea\n", "## The idea\n\n" + "One line of words.\n\n" * 4)
-    *_, idea, formula, step, _ = slides(full)[1].blocks
-    assert re.sub("<math.*?</math>", "x", idea.html.strip()) == (
-        "<p>A first sentence with x in it, and e.g. (see Sect. 2) more. … A third one leads on, and is seen, "
-        "since a formula follows:</p>"
-    )
-    assert "nobody sees" in idea.note
-    assert "<math display='block'" in formula.html
-    assert "<strong>1. The step.</strong> What is done &lt;script&gt;" in step.html
-    assert "They end here" not in step.html
-    assert "They end here" in step.note
-
-
 @pytest.mark.parametrize("name", LECTURES)
 def test_the_chapter_of_each_lecture_becomes_slides(name):
     asked = []
@@ -276,14 +262,6 @@ def test_the_notebooks_are_what_jupyter_reads(lectures):
     for files in lectures.values():
         for file in ("exercises.ipynb", "solutions.ipynb"):
             nbformat.validate(nbformat.reads(files[file], as_version=4))
-
-
-def test_tasks_are_text_to_markdown():
-    star = exercises()["rmm_2"]
-    text = exercise_notebook("T", {"rmm_2": star}, solved=False)
-    task = "".join(json.loads(text)["cells"][1]["source"])
-    assert r"λ\*ᵢ" in task
-    assert "</details>" in task
 
 
 # -- the folder ---------------------------------------------------------------------------------------

@@ -6,14 +6,12 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.baselines import AdaptiveMultiHyperplaneMachine, ObliqueTree
-from benchmarks.baselines.amm import prune
 from benchmarks.baselines.klda import fisher_direction
-from benchmarks.baselines.oc1 import Tree, best_step, climb, grow, impurity, impurity_of_sides, move, pruned
+from benchmarks.baselines.oc1 import Tree, best_step, climb, grow, impurity, impurity_of_sides, pruned
 from polyopt.kernels import Kernel
 
 
@@ -55,21 +53,6 @@ def test_the_best_value_of_a_coefficient_is_the_best_of_all(seed):
         assert least <= min(impurity_of_sides(V + (value - a[m]) * x, *rest) for value in grid) + 1e-12
 
 
-def test_impurity_never_rises_along_the_climb():
-    columns, codes, weights, a = split_data(1, n=60)
-    state, rest = np.array([7], dtype=np.uint64), (codes, weights, 3)
-    V = a @ columns
-    path = [impurity_of_sides(V, *rest)]
-    for m in [0, 1, 2, 3] * 5:
-        alpha, value = move(V, columns[m], path[-1], 1.0, *rest, state)
-        a[m] += alpha
-        assert impurity_of_sides(V, *rest) == pytest.approx(value, abs=1e-12)
-        assert a @ columns == pytest.approx(V, abs=1e-9)
-        path.append(value)
-    assert all(later <= earlier + 1e-12 for earlier, later in pairwise(path))
-    assert path[-1] < path[0]
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_the_climb_ends_where_no_coefficient_improves(seed):
     columns, codes, weights, a = split_data(seed, n=60)
@@ -104,17 +87,6 @@ def test_an_oblique_line_takes_one_split():
     assert DecisionTreeClassifier(random_state=0).fit(X, y).get_n_leaves() > 10
     T, z = noisy_line(n=2000, seed=1, share=0.0)
     assert tree.score(T * [1, 1000], z) > 0.98
-
-
-def test_without_starts_and_coefficients_to_gain_the_split_is_cart_s():
-    X = np.random.default_rng(0).normal(size=(200, 1))
-    y = (np.abs(X[:, 0]) < 1).astype(int)
-    ours = ObliqueTree(n_restarts=0, n_jumps=0, prune=0.0).fit(X, y)
-    theirs = DecisionTreeClassifier().fit(X, y)
-    T = np.linspace(-3, 3, 1001)[:, None]
-    assert ours.n_nodes_ == theirs.tree_.node_count
-    assert (ours.predict(T) == theirs.predict(T)).all()
-    assert -ours.tree_.W[0, -1] / ours.tree_.W[0, 0] == pytest.approx(theirs.tree_.threshold[0])
 
 
 def subtrees(tree: Tree, node: int = 0):
@@ -168,14 +140,6 @@ def test_hyperplanes_are_added_where_one_is_not_enough():
     linear = AdaptiveMultiHyperplaneMachine(lam=1e-3, epochs=20, limit=1, random_state=0).fit(X, y)
     assert linear.n_weights_.tolist() == [1, 1]
     assert linear.score(*xor(seed=1)) < 0.75
-
-
-def test_separable_data_are_separated():
-    X, y = xor()
-    X, y = X[y == 1], (X[y == 1, 0] > 0).astype(int)
-    for limit in (1, 50):
-        machine = AdaptiveMultiHyperplaneMachine(lam=1e-3, epochs=20, limit=limit, random_state=0)
-        assert machine.fit(X, y).score(X, y) == 1.0
 
 
 def literal_amm(X, codes, machine):
@@ -236,24 +200,6 @@ def test_the_running_sums_are_the_algorithm_as_written(limit, c, every, rng):
         assert ours == pytest.approx(theirs, abs=1e-9)
 
 
-def test_the_smallest_weights_go_but_no_class_s_last():
-    sums = np.zeros((2, 4, 1))
-    sums[0, :3, 0], sums[1, :1, 0] = [2.0, 1.0, 5.0], [0.5]
-    for size, left in [
-        (0.4, [2.0, 1.0, 5.0]),
-        (1.2, [2.0, 5.0]),
-        (2.2, [2.0, 5.0]),
-        (2.4, [5.0]),
-        (99.0, [5.0]),
-    ]:
-        some, counts = sums.copy(), np.array([3, 1])
-        gone = prune(some, counts, size)
-        assert counts.tolist() == [len(left), 1]
-        assert gone == 3 - len(left)
-        assert some[0, : len(left), 0].tolist() == left
-        assert some[1, 0, 0] == 0.5
-
-
 # -- kernel LDA ----------------------------------------------------------------------------
 
 EPS = 0.3
@@ -291,14 +237,3 @@ def test_a_kernel_s_direction_solves_its_equations(kernel, blobs):
     size = float((np.abs(N + EPS * K) @ np.abs(alpha)).max())  # of the terms that are added up
     assert (N + EPS * K) @ alpha == pytest.approx(means[1] - means[0], abs=1e-12 * size)
     assert b == pytest.approx(-alpha @ (means[0] + means[1]) / 2, abs=1e-9)
-
-
-def test_it_is_scikit_learn_s_discriminant_for_classes_of_one_size(blobs):
-    X, y = blobs
-    size = min((y > 0).sum(), (y < 0).sum())
-    rows = np.concatenate([np.flatnonzero(y > 0)[:size], np.flatnonzero(y < 0)[:size]])
-    X, y = X[rows], y[rows]
-    theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y)
-    alpha, b = fisher_direction(X @ X.T, y > 0, 1e-6)
-    ours = X @ (alpha @ X) + b
-    assert len(X) * ours == pytest.approx(theirs.decision_function(X), rel=1e-5, abs=1e-5)
