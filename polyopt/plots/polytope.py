@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import CLASSES, FACES, INK, MUTED, styled
+from polyopt.plots.style import CLASSES, FACES, INK, MANY_MARKS, MUTED, styled
 from polyopt.plots.subject import values_of
 from polyopt.polytope import Polytope
 from polyopt.text import in_picture
@@ -36,7 +36,6 @@ _CROWD = 12  # faces up to which each is drawn across the picture, not only wher
 _NAMED = 8  # faces that a legend has room for
 _PANEL = 2.1  # inches
 _GRID = 400  # points of each axis at which the regions of the faces are coloured
-_MANY = 2000  # samples above which a picture holds pixels: as shapes they make it slow to open
 
 
 class Scene:
@@ -384,7 +383,7 @@ def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -
     for label, (colour, marker) in zip(scene.classes, CLASSES, strict=True):
         mine = order[scene.y[order] == label]
         u, v = scene.X[mine][:, pair].T
-        many = len(mine) > _MANY  # too many for a vector picture
+        many = len(mine) > MANY_MARKS  # too many for a vector picture
         shade = strength[mine]
         axes.scatter(u, v, s=11, c=colour, alpha=shade, marker=marker, lw=0, zorder=3, rasterized=many)
     axes.plot(*point[list(pair)], "+", color=INK, ms=8, mew=1.3, zorder=5)

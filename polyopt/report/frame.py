@@ -15,7 +15,7 @@ from polyopt.text import escape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Contents", "cells_table", "framed", "page", "part", "scrolling"]
+__all__ = ["Contents", "cells_table", "framed", "head_cells", "page", "part", "scrolling", "table_row"]
 
 _SHORT = 20  # letters, up to which headings stand beside each other on a phone
 
@@ -102,16 +102,19 @@ def cells_table(
     columns: heading and class of each.
     sortable: whether a click on a heading sorts it.
     """
-    head = "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in zip(row, columns, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return scrolling(head, body, sortable=sortable)
+    body = "".join(table_row([escape(cell) for cell in row], columns) for row in rows)
+    return scrolling(head_cells(columns), body, sortable=sortable)
+
+
+def head_cells(columns: Sequence[tuple[str, str]]) -> str:
+    """The cells of a table's head, from heading and class of each column."""
+    return "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
+
+
+def table_row(cells: Sequence[str], columns: Sequence[tuple[str, str]], attributes: str = "") -> str:
+    """A row of a table; cells and attributes are HTML."""
+    shown = (f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, columns, strict=True))
+    return f"<tr{attributes}>{''.join(shown)}</tr>"
 
 
 def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:

@@ -19,7 +19,7 @@ from polyopt.compare.table import CLAIMS, SIZES, duration, number
 from polyopt.files import write_text
 from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.plots import gaps
-from polyopt.report.frame import Contents, cells_table, framed, part, scrolling
+from polyopt.report.frame import Contents, cells_table, framed, head_cells, part, scrolling, table_row
 from polyopt.report.pictures import Picture, pictures_of, svg
 from polyopt.report.programs import program_section
 from polyopt.text import escape
@@ -187,19 +187,15 @@ def _repeats_section(comparison: Comparison, name: str) -> str:
 def _proof_section(proofs: list[Proof], title: str) -> str:
     """Gap of each solver to the bound on all points, as a table and as a picture."""
     solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
-    kinds = ["text", "text", *[""] * (2 + len(solvers))]
-    head = "".join(
-        f"<th scope='col' class='{kind}'>{escape(name)}</th>"
-        for name, kind in zip(("data", "method", "best", "proven bound", *solvers), kinds, strict=True)
-    )
+    columns = [("data", "text"), ("method", "text")]
+    columns += [(name, "") for name in ("best", "proven bound", *solvers)]
     body = []
     for proof in proofs:
         best = min(proof.objectives.values())
         cells = [escape(proof.data), escape(proof.method), number(best), number(proof.bound)]
         cells += [_ended(proof, solver) for solver in solvers]
-        columns = zip(cells, kinds, strict=True)
-        body.append(f"<tr>{''.join(f'<td class={kind!r}>{cell}</td>' for cell, kind in columns)}</tr>")
-    table = scrolling(head, "\n".join(body), "comparison")
+        body.append(table_row(cells, columns))
+    table = scrolling(head_cells(columns), "\n".join(body), "comparison")
     return (
         f"<section>{title}<p class='quiet'>{_TOLD}</p>{table}"
         f"<div class='pictures'>{_figure(_gap_picture(proofs))}</div></section>"
@@ -229,23 +225,15 @@ def _figure(picture: Picture) -> str:
 
 
 def _table(rows: list[Row]) -> str:
-    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in _COLUMNS)
     body, previous = [], ""
     for row in rows:
         first = row.method != previous
-        cells = _cells(row, first)
-        body.append(
-            f"<tr class='{'first' if first else ''}'>"
-            + "".join(
-                f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, _COLUMNS, strict=True)
-            )
-            + "</tr>"
-        )
+        body.append(table_row(_cells(row, first), _COLUMNS, f" class='{'first' if first else ''}'"))
         if row.estimator is None:
             status = f"<td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td>"
             body.append(f"<tr class='note'>{status}</tr>")
         previous = row.method
-    return scrolling(head, "".join(body), "comparison", sortable=True)
+    return scrolling(head_cells(_COLUMNS), "".join(body), "comparison", sortable=True)
 
 
 def _small(value: float) -> str:

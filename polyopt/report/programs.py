@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from formulations.symbols import symbols_of
 from formulations.typeset import conditions_of, latex_name, size_of
-from polyopt.report.frame import Contents, framed, scrolling
+from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.mathml import mathml, prose
 from polyopt.text import escape
 
@@ -90,7 +90,6 @@ def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
 
 def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
     """The catalogue as an HTML table."""
-    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in CATALOGUE_COLUMNS)
     body, family = [], ""
     for entry, cells in zip(entries, catalogue_rows(entries), strict=True):
         first = ""
@@ -98,13 +97,8 @@ def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
             family = entry.family
             words = escape(family.replace("_", "-"))
             first = f" class='first' id='{contents.anchor(family, words)}'"
-        columns = zip(cells, CATALOGUE_COLUMNS, strict=True)
-        body.append(
-            f"<tr{first}>"
-            + "".join(f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in columns)
-            + "</tr>"
-        )
-    return scrolling(head, "".join(body), "prose catalogue", sortable=True)
+        body.append(table_row([escape(cell) for cell in cells], CATALOGUE_COLUMNS, first))
+    return scrolling(head_cells(CATALOGUE_COLUMNS), "".join(body), "prose catalogue", sortable=True)
 
 
 def catalogue_page(entries: Sequence[Entry]) -> str:
