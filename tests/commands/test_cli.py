@@ -233,30 +233,6 @@ def test_verify_refuses_a_folder_that_is_not_there(tmp_path):
 # -- duals ----------------------------------------------------------------------------------------
 
 
-def test_duals_are_sorted_complete_and_explained(table):
-    done = run("duals", "--method", "rmm", "--data", table, "--B", 1.2, "--csv")
-    assert done.exit_code == 0
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert list(dict.fromkeys(row["letter"] for row in rows)) == ["alpha", "lam", "lam_star", "beta"]
-    meanings = {row.multiplier: row.meaning for row in find_programs("rmm.qp")[0].rows}
-    X, y = blobs()
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    machine = RelativeMarginMachine(B=1.2, kernel="linear", solver="exact").fit(
-        X, np.where(y == 1, "yes", "no")
-    )
-    expected = machine.duals_
-    for letter in meanings:
-        mine = [row for row in rows if row["letter"] == letter]
-        sizes = np.array([float(row["multiplier"]) for row in mine])
-        assert (np.diff(sizes) <= 1e-8).all()
-        own = expected[expected["letter"] == letter].set_index("sample")
-        for row in mine:
-            assert row["meaning"] == meanings[letter]
-            same = own.loc[int(row["sample"])]
-            assert float(row["multiplier"]) == pytest.approx(same["multiplier"], abs=1e-7)
-            assert (row["row"], row["label"]) == (same["row"], same["label"])
-
-
 def test_duals_print_the_largest_of_each_letter(table):
     done = run("duals", "--method", "svm", "--data", table, "--top", 2)
     assert done.exit_code == 0

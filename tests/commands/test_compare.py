@@ -16,7 +16,6 @@ from rich.console import Console
 from formulations.program import Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
-from polyopt.compare import run as run_module
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, duration, number, solver_word
 from polyopt.compare.trace import trace
@@ -192,13 +191,6 @@ def test_ctrl_c_keeps_what_is_done():
     assert "rmm" in printed(found, 80)
 
 
-def test_ctrl_c_that_a_solver_answered_ends_the_run_after_its_row(monkeypatch):
-    monkeypatch.setattr(run_module, "status_of", lambda estimator: Status.INTERRUPTED)
-    found = compare(blobs(), ["svm", "rmm"])
-    assert found.interrupted
-    assert len(found.rows) == 1
-
-
 def test_ctrl_c_before_the_first_row_says_that_there_is_none():
     def on_start(*args):
         raise KeyboardInterrupt
@@ -304,12 +296,6 @@ def test_bad_input_is_refused_before_any_fit(arguments, message):
 # -- the registry --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_programs_of_a_method_exist(name):
-    primal, dual = (find_programs(program)[0] for program in METHODS[name].programs)
-    assert (primal.sense, dual.sense) == ("minimise", "maximise")
-
-
 def test_names_are_found_with_either_hyphen():
     assert find_method("sigma_svm_rbf") is METHODS["sigma-svm-rbf"]
     assert set(DEFAULT_METHODS) <= set(METHODS)
@@ -322,14 +308,6 @@ def test_names_are_found_with_either_hyphen():
 def test_an_unknown_program_is_named(name, message):
     with pytest.raises(ValueError, match=message):
         find_programs(name)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(44.478473123, "44.478473"), (31.22594, "31.225940"), (1e-12, "1.0000000e-12"), (np.nan, "–")],
-)
-def test_numbers_keep_their_digits(value, text):
-    assert number(value) == text
 
 
 def test_the_optimum_over_all_assignments_is_proven_beside_the_others():

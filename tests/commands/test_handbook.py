@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -206,17 +205,6 @@ def test_without_sphinx_the_command_says_what_to_install(monkeypatch):
     ran = CliRunner().invoke(app, ["handbook"])
     assert ran.exit_code == 2
     assert "pip install 'polyopt[handbook]'" in ran.output
-
-
-def test_where_docstrings_are_left_out_or_the_cache_is_no_folder_it_is_said(monkeypatch, tmp_path):
-    pytest.importorskip("sphinx")
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setattr(site, "site_folder", lambda: tmp_path / "file" / "handbook" / "1")
-    with pytest.raises(OSError, match=r"cache cannot be written.*--out FOLDER"):
-        site.kept_site()
-    monkeypatch.setattr(site, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
-    with pytest.raises(ValueError, match="made of docstrings"):
-        site.kept_site()
 
 
 def test_a_page_that_is_not_there_is_told_with_those_that_are():

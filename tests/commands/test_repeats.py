@@ -109,15 +109,6 @@ def test_a_failed_fit_is_told_and_takes_the_interval():
 # -- the run ---------------------------------------------------------------------------------------
 
 
-def test_every_split_and_seed_has_its_row(repeated):
-    found = {(r.method, r.solver, r.split, r.seed) for r in repeated.rows}
-    wanted = {("svm", s, k, 4) for s in ("exact", "interior-point") for k in (4, 5, 6)}
-    wanted |= {("rmm", s, k, 4) for s in ("exact", "interior-point") for k in (4, 5, 6)}
-    wanted |= {("cpm", s, k, j) for s in ("exact", "sgd") for k in (4, 5, 6) for j in (4, 5)}
-    assert found == wanted
-    assert len(repeated.rows) == len(wanted)
-
-
 def test_a_row_is_that_of_a_run_of_its_own(repeated):
     alone = compare(blobs(), ["svm"], settings={"C": 0.5}, seed=5)
     for one in alone.rows:

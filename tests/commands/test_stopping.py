@@ -208,17 +208,3 @@ def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, e
     assert (done.exit_code, "interrupted: nothing was written" in done.stderr) == (130, True)
     monkeypatch.undo()
     assert run("fit", "nowhere.csv").exit_code == 2  # which the next command of this process knows nothing of
-
-
-def test_a_signal_before_the_command_begins_ends_it_as_well(monkeypatch):
-    ended = []
-
-    def start():
-        stopping.forget()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(cli, "app", start)
-    monkeypatch.setattr(cli, "end_process", ended.append)
-    cli.main()
-    assert ended == [130]

@@ -222,16 +222,6 @@ def test_without_onnx_no_graph_is_written_and_what_to_install_is_said(tmp_path, 
     assert not (tmp_path / "m.onnx").exists()
 
 
-@pytest.mark.parametrize(("error", "status"), [(BrokenPipeError(), 141), (OSError("full"), 2)])
-def test_help_that_nobody_reads_has_the_same_status(monkeypatch, error, status):
-    def fails(*arguments, **settings):
-        raise error
-
-    monkeypatch.setattr("polyopt.cli.TyperGroup.make_context", fails)
-    monkeypatch.setattr("polyopt.cli.silence", lambda: None)
-    assert run("--help").exit_code == status
-
-
 def test_ctrl_c_while_the_command_starts_ends_in_a_sentence():
     code = (
         "import sys\n"
@@ -245,15 +235,6 @@ def test_ctrl_c_while_the_command_starts_ends_in_a_sentence():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "interrupted: nothing was written\n")
-
-
-def test_ctrl_c_before_the_options_are_read_ends_in_a_sentence(monkeypatch):
-    def interrupted(*arguments, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("polyopt.cli.TyperGroup.make_context", interrupted)
-    done = run("--help")
-    assert (done.exit_code, done.stderr) == (130, "interrupted: nothing was written\n")
 
 
 def test_ctrl_c_during_the_pictures_writes_no_page(monkeypatch, tmp_path):

@@ -6,14 +6,12 @@ import io
 import sys
 import time
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from polyopt import SVM
 from polyopt.cli import console as module
 from polyopt.cli.console import progress
-from polyopt.watch import counted, steps, tell, watching
+from polyopt.watch import steps, tell, watching
 
 
 def test_a_share_counts_loops_within_loops():
@@ -32,29 +30,6 @@ def test_a_share_counts_loops_within_loops():
             fits.done(2)
             assert watch.share == 1.0
         assert watch.text == ""
-
-
-def test_a_loop_that_is_left_is_forgotten():
-    with watching() as watch:
-        for _ in counted(range(3), 3, "start"):
-            break
-        assert watch.loops == []
-        loop = steps(2, "fit")
-        loop.__enter__()
-        with steps(3, "pair"):
-            assert [one.what for one in watch.loops] == ["fit", "pair"]
-        loop.__exit__(None, None, None)
-        assert watch.loops == []
-
-
-def test_the_pairs_of_a_fit_are_counted(monkeypatch):
-    seen = []
-    monkeypatch.setattr("polyopt.watch.Step.done", lambda self, count=1: seen.append(str(self)))
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 2)), np.repeat([0, 1, 2], 10)
-    with watching():
-        SVM(kernel="linear").fit(X, y)
-    assert seen.count("pair 1 of 3") == 3
 
 
 def shown(monkeypatch, terminal, silent, quiet=False, total=2):

@@ -194,19 +194,6 @@ def test_a_path_is_a_strip_of_pictures_and_each_can_be_taken_over(lab):
     assert lab.text("primal") != before
 
 
-def test_a_set_is_loaded_in_its_principal_plane_or_by_two_of_its_features(lab):
-    lab.choose("data", "pima")
-    plane, told = lab.state()["points"], lab.page.locator(".controls > p.quiet").inner_text()
-    assert "variance" in told
-    lab.page.locator(".features select").first.select_option("1")
-    lab.ready()
-    assert lab.state()["points"] != plane
-    across = lab.page.locator(".features option:checked").all_inner_texts()
-    assert lab.page.locator(".axes .name").all_text_contents() == across
-    lab.drag(0, 25, 0)
-    assert lab.page.locator("[data-field='data'] select").input_value() == "", "it is the set no more"
-
-
 def test_a_file_is_opened_and_its_column_of_classes_chosen(lab):
     rows = "".join(f"{'pq'[i % 2]},{i % 5},{(i * i) % 7},{i}\n" for i in range(30))
     picker = lab.page.locator("[data-name='file']")

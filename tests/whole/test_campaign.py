@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.campaign import driver
-from benchmarks.campaign.draws import RANGES, data
+from benchmarks.campaign.draws import RANGES
 from benchmarks.campaign.extended import EPS, LD, best_intercept, is_extended, kernel_matrix
 from benchmarks.campaign.hinge import Hinge
 from benchmarks.campaign.judge import Claimed, Truth, judge, judge_outputs, judge_status, sentence_of
@@ -241,16 +241,6 @@ def test_a_run_without_end_is_stopped():
 
 
 # -- the campaign itself -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", range(9))
-def test_a_draw_is_what_it_says_in_every_format(form):
-    rng = np.random.default_rng(form)
-    drawn = data(rng, extreme=bool(form % 2))
-    X = drawn.X.toarray() if hasattr(drawn.X, "toarray") else np.asarray(drawn.X, dtype=float)
-    assert np.array_equal(X.astype(float), drawn.values)
-    assert set(drawn.y) == {-1.0, 1.0}
-    assert (drawn.costs > 0).all()
 
 
 @pytest.mark.parametrize("span", RANGES)

@@ -7,7 +7,6 @@ import inspect
 import pydoc
 import re
 import runpy
-import subprocess
 import sys
 from enum import Enum
 from importlib import import_module
@@ -52,17 +51,6 @@ def test_the_examples_are_true(name):
     results = doctest.testmod(family(name))
     assert results.attempted >= 4
     assert results.failed == 0
-
-
-def test_a_family_runs_as_a_program():
-    run = subprocess.run(
-        [sys.executable, "-m", "formulations.svm"],
-        capture_output=True,
-        text=True,
-        check=True,
-        encoding="utf-8",
-    )
-    assert "dual value" in run.stdout
 
 
 @pytest.mark.parametrize("name", FAMILIES)
