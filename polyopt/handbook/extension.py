@@ -35,7 +35,8 @@ __all__ = ["connect", "marked", "setup"]
 
 _WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}  # as furo asks
 _LINE = re.compile(r'<li class="toctree-l(\d+)')
-_ARGUMENT = re.compile(r"((?:[a-z*][\w*, ()]*|\w+Error[\w, ]*|Returns[\w, ]*)(?<! )): ")
+_NAME = r"\*{0,2}(?:[a-z_]|[A-Z](?![a-z]))\w*(?: \([^)]*\))?"  # with its shape
+_ARGUMENT = re.compile(rf"({_NAME}(?:, {_NAME})*|\w+(?:Error|Warning)(?:, \w+Error)*|Returns[\w, ]*): ")
 _LONG = 300  # letters of a solution that is printed
 _HOW = (
     "<p>They check themselves: <code>from polyopt.exercises import {0}</code>, then "
