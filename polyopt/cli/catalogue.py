@@ -21,7 +21,7 @@ _LEAST, _FULL = 64, 110  # columns: for the longest name, and for the source bes
 
 
 class Format(StrEnum):
-    """How the list is printed."""
+    """Format of the printed list."""
 
     TEXT = "text"
     MARKDOWN = "markdown"

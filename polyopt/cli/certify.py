@@ -128,10 +128,6 @@ def write_claim(
     Where the checker cannot read the data as they are (names of data sets, texts, gaps, compressed files),
     the samples that the machine saw are written beside the claim.
 
-    certificate: what is claimed.
-    model: what made the machine's samples of the data.
-    data: what the user named.
-    out: the file.
     replace_input: whether the samples may be written over the data.
     ValueError: A program that the format has no form for, a claim that the checker refuses, or samples that
         would be written over the data.

@@ -24,15 +24,11 @@ def by_features(
     columns: Sequence[str] | None,
     preparation: ColumnTransformer | None,
 ) -> dict[str, Any]:
-    """The settings with features by number, where ``signs`` and ``feature_groups`` name them.
+    """Return the settings with features by number, where ``signs`` and ``feature_groups`` name them.
 
     A column of text is a group of its indicators: by its name among ``feature_groups``, and by default where
     there is a price of groups, so that it costs as one.
 
-    settings: as they were given.
-    names: names of the features.
-    columns: names of the columns of the table.
-    preparation: what made features of columns, fitted.
     ValueError: A name that is none of a feature or of a column, or a sign for a column of text.
     """
     found = dict(settings)

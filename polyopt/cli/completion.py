@@ -1,4 +1,4 @@
-"""What a shell completes: methods, data sets, families and words, each looked up when it is asked for."""
+"""Completions of the shell: methods, data sets, families and words, each looked up when it is asked for."""
 
 from __future__ import annotations
 
@@ -15,57 +15,39 @@ __all__ = [
 
 
 def among(*words: str) -> Callable[[str], list[str]]:
-    """A completion among some words.
-
-    *words: what there is to choose from.
-    """
+    """Complete one of some words."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 def complete_method(incomplete: str) -> list[str]:
-    """Methods, those of other packages among them.
-
-    incomplete: what was typed.
-    """
+    """Methods, those of other packages among them."""
     from polyopt.methods import METHODS
 
     return among(*METHODS)(incomplete)
 
 
 def complete_methods(incomplete: str) -> list[str]:
-    """The last of several methods with commas between.
-
-    incomplete: what was typed.
-    """
+    """The last of several methods with commas between."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in complete_method(last)]
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Names of data sets; the shell adds files where it finds none.
-
-    incomplete: what was typed.
-    """
+    """Names of data sets; the shell adds files where it finds none."""
     from polyopt.datasets import names
 
     return among(*names())(incomplete)
 
 
 def complete_family(incomplete: str) -> list[str]:
-    """Families of programs.
-
-    incomplete: what was typed.
-    """
+    """Families of programs."""
     from polyopt.methods.registry import families
 
     return among(*(name.replace("_", "-") for name in families()))(incomplete)
 
 
 def complete_program(incomplete: str) -> list[str]:
-    """Families, methods, and the programs of a family whose name stands before a dot.
-
-    incomplete: what was typed.
-    """
+    """Families, methods, and the programs of a family whose name stands before a dot."""
     family, dot, _ = incomplete.partition(".")
     if not dot:
         return list(dict.fromkeys([*complete_family(incomplete), *complete_method(incomplete)]))

@@ -98,8 +98,6 @@ def progress(what: str, quiet: bool = False, total: int = 0) -> Iterator[Step]:
     It shows the share that is done, where something is counted, the elapsed time and, of what is left, an
     estimate from that share; then what is going on.
 
-    what: what it is, in a few words.
-    quiet: whether to show nothing.
     total: steps of the loop inside, which tells the yielded object when one is done; 0 where there is none,
         or where what runs inside says itself how far it is.
     """

@@ -21,7 +21,7 @@ _MANY_FEATURES = 10_000_000  # 80 MB a weight vector
 
 
 class Form(NamedTuple):
-    """How a table is written, and what to do with its texts and gaps: the options of a command."""
+    """Options on a table: its separators, and the treatment of texts and gaps."""
 
     separator: str | None = None
     decimal: str = "."
@@ -35,7 +35,6 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
 
     text: A name that :func:`polyopt.datasets.load` knows, or the path of a file; ``-`` for standard input.
     target: label column of a CSV file: its name, or its place from 0; the last one by default.
-    form: how a CSV file is written.
     ValueError: when it is neither; the message lists the names. When fitting it would take absurdly long.
     """
     check_data(text, target, form)
@@ -69,7 +68,6 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
 def check_data(text: str, target: str | None = None, form: Form = Form()) -> None:  # noqa: B008 - frozen
     """Refuse what can be seen to be wrong before any of it is read, and before numpy is imported.
 
-    text, target, form: as :func:`load_data` takes them.
     ValueError: when it is neither a file nor the name of a set, or an option has no such value.
     FileNotFoundError: when it is a folder.
     """
@@ -94,11 +92,7 @@ def _is_named(text: str) -> bool:
 
 
 def check_read_once(texts: Sequence[str]) -> None:
-    """Refuse standard input, or another pipe, that is named twice: it can be read but once.
-
-    texts: as :func:`load_data` takes them.
-    ValueError: the message names it.
-    """
+    """Refuse standard input, or another pipe, that is named twice: it can be read but once."""
     streams = ["-" if text == "/dev/stdin" else text for text in texts]
     for stream in dict.fromkeys(streams):
         path = Path(stream)
@@ -109,13 +103,7 @@ def check_read_once(texts: Sequence[str]) -> None:
 
 
 def check_faces(data: Dataset, settings: Mapping[str, object], large: bool) -> None:
-    """Refuse, unless asked for, more faces than there are samples, which take long and do nothing.
-
-    data: what is to be fitted.
-    settings: those that were given; ``n_faces`` counts.
-    large: whether it was asked for.
-    ValueError: the message says what they would do.
-    """
+    """Refuse, unless asked for, more faces than there are samples, which take long and do nothing."""
     faces, n = settings.get("n_faces"), data.X.shape[0]
     if isinstance(faces, int) and faces > n and not large:
         raise ValueError(

@@ -158,7 +158,7 @@ def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, sma
 
 
 def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
-    """How the optimal value moves with each parameter, one row each."""
+    """Slopes of the optimal value, a row for each parameter."""
     from rich.table import Table
     from rich.text import Text
 

@@ -85,7 +85,7 @@ def explain(
 def _read(
     model: Path, data: str, form: tuple[str | None, str], by_position: bool
 ) -> tuple[Subject, Array, Array | None]:
-    """What is explained, the features of the data, and their labels where there are any."""
+    """Return the subject of the explanation, the features of the data, and their labels if there are any."""
     from polyopt.cli.data import Form
     from polyopt.cli.predict import read_rows
     from polyopt.models import load_model

@@ -10,7 +10,7 @@ import typer
 
 
 class Form(StrEnum):
-    """What other programs read."""
+    """Formats that other programs read."""
 
     ONNX = "onnx"
 

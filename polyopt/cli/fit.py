@@ -141,7 +141,7 @@ def _model(
     certificate: Certificate | None,
     settings: dict[str, Any],
 ) -> Model:
-    """What is saved of a fit."""
+    """Make the model that is saved of a fit."""
     from polyopt.models import Model, facts_of_fit
 
     return Model.of(
@@ -155,7 +155,7 @@ def _model(
 
 
 def _is_cut(estimator: BaseEstimator) -> bool:
-    """Whether Ctrl-C ended the fit."""
+    """True if Ctrl-C ended the fit."""
     from formulations.solution import Status
     from polyopt.estimators.status import status_of
 
@@ -176,7 +176,7 @@ def _certified(estimator: Any) -> Certificate | None:
 
 
 def _print(title: str, model: Model, table: Dataset, certificate: Certificate | None) -> None:
-    """What was fitted, its error on the data at hand, and what is proven of it."""
+    """Print the method, its training error and its certificate."""
     from polyopt.cli.console import output
 
     wrong, n = int((model.predict(table.X) != table.y).sum()), len(table.y)

@@ -1,4 +1,4 @@
-"""What ``polyopt doctor`` finds out: each part by itself, so that a broken one does not hide the others."""
+"""The checks of ``polyopt doctor``: each part by itself, so that a broken one does not hide the others."""
 
 from __future__ import annotations
 

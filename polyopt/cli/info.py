@@ -50,10 +50,7 @@ def info(
 
 
 def size_text(size: int) -> str:
-    """A size in bytes as people read it.
-
-    size: bytes.
-    """
+    """A size in bytes as people read it."""
     amount = float(size)
     for unit in ("B", "kB", "MB"):
         if amount < 1000.0:
@@ -63,10 +60,7 @@ def size_text(size: int) -> str:
 
 
 def probabilities_of(machine: object) -> str:
-    """What a fitted machine's probabilities are, as text.
-
-    machine: fitted.
-    """
+    """Describe the probabilities of a fitted machine."""
     if not hasattr(machine, "predict_proba"):
         return "none"
     parts = getattr(machine, "estimators_", [machine])
@@ -79,7 +73,7 @@ def probabilities_of(machine: object) -> str:
 
 
 def _facts(model: Model, size: int) -> dict[str, Any]:
-    """What a file says, as JSON has it."""
+    """Contents of a model file, as plain values for JSON."""
     from polyopt.methods import find_method
 
     facts: dict[str, Any] = dict(model.facts)

@@ -136,10 +136,7 @@ def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
 def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
     """Features in the model's order, and the labels where there are any.
 
-    model: whose columns are looked for.
     text: the file, or the name of a data set; ``-`` for standard input.
-    form: how a table is written.
-    by_position: whether columns are taken in order, whatever their names.
     """
     from dataclasses import replace
 

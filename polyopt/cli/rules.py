@@ -92,7 +92,7 @@ def rules(
 
 
 def _parts(model: Model, data: str, form: Form) -> list[tuple[str, Any]]:
-    """What the data are called, and their features; training and test part apart where published so."""
+    """Return names and features of the data, training and test part apart if published so."""
     from polyopt.cli.data import load_data
     from polyopt.cli.predict import read_rows
     from polyopt.datasets import names
@@ -112,7 +112,7 @@ def _cost(
     short: Rules, whole: Rules, terms: int | None, fidelity: float | None, digits: int | None,
     parts: list[tuple[str, Any]],
 ) -> list[str]:  # fmt: skip
-    """What the shortening costs, in sentences."""
+    """Say what the shortening costs, in sentences."""
     of = f"{terms} term{'s' if terms != 1 else ''} a face (of {whole.most_terms})"
     said = [] if fidelity is None else [f"The fewest terms that agree on {100 * fidelity:g} %: {of}."]
     for name, X in parts:

@@ -122,7 +122,7 @@ Large = Annotated[
 
 
 class Solver(StrEnum):
-    """Which solver: by size, the explicit program, the fast one, or the one that proves a global optimum."""
+    """Solver: chosen by size, the explicit program, the fast one, or the one that proves a global optimum."""
 
     AUTO = "auto"
     EXACT = "exact"
@@ -130,7 +130,7 @@ class Solver(StrEnum):
     PROVING = "proving"
 
     def of(self, method: Method) -> str:
-        """What the method's estimator calls it."""
+        """Name of this solver in the method's estimator."""
         if self is not Solver.PROVING:
             return method.fast if self is Solver.FAST else self.value
         if not method.proving:
@@ -168,8 +168,6 @@ def check_settings(
 ) -> dict[str, Any]:
     """The settings, if for each there is a method that has it.
 
-    methods: the methods.
-    settings: as :func:`read_settings` gives them.
     others: those of them that came by ``--set``.
     ValueError: one that none of the methods has; the message names those that do, or what the method has.
     """

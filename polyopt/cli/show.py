@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How a program is printed."""
+    """Format of a printed program."""
 
     TEXT = "text"
     LATEX = "latex"

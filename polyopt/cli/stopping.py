@@ -1,4 +1,4 @@
-"""How a command ends that is stopped: its exit status, and a sentence on what is kept.
+"""The end of a command that is stopped: its exit status, and a sentence on what is kept.
 
 Ctrl-C and SIGTERM raise KeyboardInterrupt in a command. A solver that catches it keeps its best point and
 says so in its status. The command goes on with that point, and :func:`end_if_stopped` ends it with the exit
@@ -44,7 +44,7 @@ KeepInterrupted = Annotated[
 
 
 class _State:
-    """What is kept at the moment, in a sentence, and the first signal that came; 0 while there was none."""
+    """Sentence on what is kept at the moment, and number of the first signal that came (0 if none)."""
 
     sentence = "nothing was written"
     number = 0

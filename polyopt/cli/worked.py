@@ -22,9 +22,6 @@ def worked_example(name: str, data: str, fractions: bool, given: dict[str, Any])
 
     Features are as they are in the table, and its decimals are taken for what they say: 0.1 is a tenth.
 
-    name: the method.
-    data: A table, or the name of a data set.
-    fractions: whether numbers are printed as fractions.
     given: settings; what else would be chosen by the data is rounded to two digits.
     ValueError: A method whose optimum is not rational, or more than two classes.
     """
@@ -65,7 +62,7 @@ def _cells(statement: Statement) -> list[dict[int, float]]:
 
 
 def _decimal(value: float | Fraction) -> Any:
-    """What the shortest decimals of a double say."""
+    """Fraction that the shortest decimals of a double name."""
     return Fraction(repr(float(value)))
 
 

@@ -1,4 +1,4 @@
-"""What a comparison found: one row per data set, method and solver."""
+"""The result of a comparison: one row per data set, method and solver."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether there are several splits or seeds."""
+        """True if there are several splits or seeds."""
         return self.seeds > 1 or self.splits > 1
 
     @property
@@ -76,7 +76,7 @@ class Comparison:
         return differences_of(self.rows, self._ratios())
 
     def proofs(self) -> list[Proof]:
-        """How far each solver ended from what is proven of all points; of the first split and seed."""
+        """Gap of each solver to the bound on all points, for the first split and seed."""
         return proofs_of(self.first_rows)
 
     def _ratios(self) -> dict[str, float]:
@@ -137,7 +137,7 @@ class Comparison:
         }
 
     def notes(self) -> list[str]:
-        """How the numbers came about, as sentences."""
+        """Notes on how the numbers are computed, as sentences."""
         tests = f"a stratified quarter (seed {self.seed})"
         if all(d.published for d in self.datasets):
             tests = "the publisher's"
@@ -198,7 +198,7 @@ class Comparison:
         return shown, len(found)
 
     def _tuned(self) -> dict[str, list[str]]:
-        """What was chosen for the data, by the rule that chose it: ``B=8.47 (rmm on wbc)``."""
+        """Settings chosen for the data, by the rule that chose them: ``B=8.47 (rmm on wbc)``."""
         found: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
         for row in self.first_rows:
             if value := _tuned_value(row):

@@ -29,9 +29,7 @@ _LEAST_RANGE = 1e-150  # of a feature that is no constant: the square of less is
 class Prepared:
     """A data set, split and scaled.
 
-    name: its name.
     X_train, X_test: scaled features.
-    y_train, y_test: labels.
     target_names: what each label means, in the order of the sorted labels.
     published: whether the test part is the publisher's.
     """
@@ -78,8 +76,6 @@ def check_dataset(data: Dataset) -> None:
 def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
     """Scaler to unit variance, fitted on X; it also centres, unless X is sparse.
 
-    X (n, m): samples.
-    names: what the features are called.
     ValueError: A feature whose variance leaves double precision.
     """
     from sklearn.preprocessing import StandardScaler

@@ -54,7 +54,6 @@ def find_programs(name: str) -> list[Program]:
     """The program of that name, or all programs of the family of that name.
 
     name: such as ``"rmm"`` or ``"rmm.qp"``; a hyphen may stand for an underscore.
-    ValueError: when there is none; the message lists those there are.
     """
     wanted = name.strip().replace("-", "_")
     family_name = wanted.partition(".")[0]

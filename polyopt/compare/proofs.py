@@ -1,4 +1,4 @@
-"""How far each solver ended from what is proven of all assignments: one line per data set and method."""
+"""Gaps of all solvers to the bound proven over all assignments: one line per data set and method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Proof", "proof_table", "proofs_of"]
 
 @dataclass(frozen=True)
 class Proof:
-    """What one method's solvers came to on one data set, held against one bound.
+    """Results of one method's solvers on one data set, measured against one bound.
 
     data, method: what was solved.
     bound: what the proving solver proves of every point: no solver's objective is below it.
@@ -84,9 +84,6 @@ def proof_table(proofs: list[Proof], width: int = 120) -> Table:
     """The proofs as a table for a console: the bound, and each solver's gap to it and seconds.
 
     Where the line is too short for all of it the seconds are left out, then the digits that matter least.
-
-    proofs: at least one.
-    width: characters of a line.
     """
     solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
     for digits, timed in ((7, True), (5, True), (7, False), (5, False)):

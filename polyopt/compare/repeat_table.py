@@ -30,11 +30,7 @@ VERDICTS = {
 
 
 def points(share: float, sign: bool = False) -> str:
-    """A share in points of a hundred; a dash where there is none.
-
-    share: such as 0.125.
-    sign: whether a plus is written.
-    """
+    """A share in points of a hundred; a dash where there is none."""
     if np.isnan(share):
         return "–"
     text = f"{100 * share:{'+' if sign else ''}.1f}"
@@ -50,14 +46,7 @@ def repeat_tables(
     summaries: Sequence[Summary], differences: Sequence[Difference], titles: Mapping[str, str],
     notes: Sequence[str], width: int,
 ) -> Group:  # fmt: skip
-    """For each data set the means, and the differences between methods; then how the numbers came about.
-
-    summaries: one for each data set, method and solver.
-    differences: of every two methods.
-    titles: the title of each data set's table, by its name.
-    notes: how the numbers came about.
-    width: characters of a line.
-    """
+    """For each data set the means, and the differences between methods; then how the numbers came about."""
     parts: list[RenderableType] = []
     for name, title in titles.items():
         own = [one for one in summaries if one.data == name]
@@ -79,10 +68,7 @@ def repeat_tables(
 
 
 def shown_differences(differences: Sequence[Difference], summaries: Sequence[Summary]) -> list[Difference]:
-    """All differences on a data set; of many methods those to the method whose mean test error is lowest.
-
-    differences, summaries: of one data set.
-    """
+    """All differences on a data set; of many methods those to the method whose mean test error is lowest."""
     if len(differences) <= _PAIRS:
         return list(differences)
     fast = {(one.method, one.solver) for one in differences} | {
@@ -94,9 +80,8 @@ def shown_differences(differences: Sequence[Difference], summaries: Sequence[Sum
 
 
 def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> list[str]:
-    """How means, intervals and differences came about, as sentences.
+    """Explain how means, intervals and differences are computed, as sentences.
 
-    splits, seeds: how many.
     n_shown, n_differences: differences that are printed, and that there are.
     """
     share = f"{100 * LEVEL:.0f} %"

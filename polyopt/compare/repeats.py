@@ -100,7 +100,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """What the interval says of `method`, compared with `other`."""
+        """Verdict of the interval on `method`, compared with `other`."""
         if self.high < 0.0:
             return "lower"
         if self.low > 0.0:
@@ -134,7 +134,6 @@ def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float,
 def summaries_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Summary]:
     """One summary for each data set, method and solver, in the order of the rows.
 
-    rows: the fits.
     ratios: test samples for each training sample, by the name of the data set.
     """
     return [_summary(own, ratios[data]) for (data, _, _), own in _grouped(rows).items()]

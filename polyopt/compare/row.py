@@ -77,10 +77,7 @@ class Row:
 
 
 def as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by name, numbers that are not finite as None, for JSON.
-
-    values: numbers and words.
-    """
+    """The values by name, numbers that are not finite as None, for JSON."""
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value
         for name, value in values.items()

@@ -39,10 +39,7 @@ def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[st
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Settings as ``C=1, kernel=rbf, B=8.47``; those that are None are left out.
-
-    settings: parameters of estimators.
-    """
+    """Settings as ``C=1, kernel=rbf, B=8.47``; those that are None are left out."""
     return ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in settings.items()
@@ -51,10 +48,7 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 
 def given_text(given: Mapping[str, Mapping[str, Any]]) -> str:
-    """What was given, and to which methods where not to all: ``C=10, n_faces=5 (cpm)``; empty for nothing.
-
-    given: as :func:`chosen_methods` gives it.
-    """
+    """Print the given settings, with their methods if not all: ``C=10, n_faces=5 (cpm)``; empty for none."""
     parts = []
     for name in dict.fromkeys(name for own in given.values() for name in own):
         having = [method for method, own in given.items() if name in own]

@@ -47,7 +47,7 @@ CLAIMS = {
 """Each claim's mark, word, colour and meaning."""
 
 SIZES = {"support vectors": "sv", "faces": "faces"}
-"""What a method's size is counted in, in short."""
+"""Units of a method's size, abbreviated."""
 
 
 def number(value: float, digits: int = 8) -> str:
@@ -69,10 +69,6 @@ def tables(
 ) -> Group:  # fmt: skip
     """One table per data set, then the meaning of the marks and how the numbers came about.
 
-    rows: the fits.
-    titles: the title of each data set's table, by its name.
-    notes: how the numbers came about.
-    width: characters of a line.
     more: what else is to be shown, below the tables.
     """
     parts: list[RenderableType] = []
@@ -91,11 +87,7 @@ def tables(
 
 
 def marks_explained(claims: Sequence[str | None], width: int) -> list[RenderableType]:
-    """What the marks of a table say, where it is too narrow for words; or that there is no fit.
-
-    claims: of the fits that are shown.
-    width: characters of a line.
-    """
+    """Explain the marks of a table that is too narrow for words, or say that there is no fit."""
     if not claims:
         return [Text("No fit was finished.")]
     if width >= WIDE:

@@ -1,4 +1,4 @@
-"""How a solver approaches the optimum: objective and proven bound by iteration."""
+"""Convergence of a solver: objective and proven bound by iteration."""
 
 from __future__ import annotations
 

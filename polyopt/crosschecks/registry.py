@@ -1,4 +1,4 @@
-"""What a cross-check is, how it is registered, and what decides it.
+"""The cross-checks: what one is, how it is registered, and what decides it.
 
 A check is a function of a seed that returns what was computed and what it must be. Its docstring is what
 the table prints: the first sentence is the identity, the last paragraph its source.
@@ -63,7 +63,7 @@ class Crosscheck:
 
     @property
     def identity(self) -> str:
-        """What must hold, in a line."""
+        """Identity that must hold, in a line."""
         return (inspect.getdoc(self.evaluate) or "").split("\n\n")[0].replace("\n", " ").removesuffix(".")
 
     @property
@@ -73,7 +73,7 @@ class Crosscheck:
         return paragraph.removeprefix("Source: ").removesuffix(".")
 
     def holds(self, difference: float) -> bool:
-        """Whether a difference, as :func:`deviation` measures it, is one with which the check holds."""
+        """True if the check holds with a difference, as :func:`deviation` measures it."""
         if self.relation in ("<", ">"):
             return bool(difference > self.tolerance)
         return bool(difference <= self.tolerance)
@@ -170,7 +170,7 @@ def all_checks() -> tuple[Crosscheck, ...]:
 
 
 def deviation(relation: Relation, computed: ArrayLike, expected: ArrayLike) -> tuple[float, float, float]:
-    """How far numbers are from what must hold, and the pair that is farthest.
+    """Measure how far numbers are from what must hold, and return the pair that is farthest.
 
     computed, expected: the numbers.
     Returns difference, computed, expected: the difference is relative to the largest expected number,

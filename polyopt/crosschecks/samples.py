@@ -60,7 +60,7 @@ class Bounded:
 
     @property
     def data(self) -> tuple[Vector, Vector, float, float]:
-        """What every program of the Relative Margin Machine takes."""
+        """Arguments of every program of the Relative Margin Machine."""
         return self.X, self.y, self.C, self.B
 
 
@@ -98,7 +98,6 @@ def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vect
     return centres + spread * drawn.normal(size=(n, 2)), y
 
 
-def rbf(X: Vector, Z: Vector | None = None) -> Vector:
-    """The Gaussian kernel between samples, (n, n), or between those of Z and those of X, (t, n)."""
-    kernel = Kernel("rbf", 0.4, 3, 0.0)
-    return np.asarray(kernel(X) if Z is None else kernel(Z, X))
+def rbf(X: Vector) -> Vector:
+    """The Gaussian kernel between samples, (n, n)."""
+    return np.asarray(Kernel("rbf", 0.4, 3, 0.0)(X))

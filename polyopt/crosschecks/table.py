@@ -16,7 +16,7 @@ _STYLES = {"ok": "green", "FAILS": "bold red", "not run": "yellow"}
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """How many hold, in what time, and which do not."""
+    """Say how many checks hold, in what time, and which do not."""
     counts = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in _STYLES}
     text = (
         f"{counts['ok']} of {len(outcomes)} cross-checks hold, in {sum(o.seconds for o in outcomes):.0f} s"

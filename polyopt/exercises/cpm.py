@@ -72,7 +72,7 @@ def loss(W: ArrayLike) -> float:
 
 
 def _after_steps(**settings: Any) -> float:
-    """What stochastic steps leave, by the same objective."""
+    """Objective after the stochastic steps."""
     from polyopt import ConvexPolytopeMachine
 
     made = {"n_faces": 2, "solver": "sgd", "inside_label": -1.0, "n_init": 1, "random_state": 0, **settings}

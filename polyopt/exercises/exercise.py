@@ -1,4 +1,4 @@
-"""What an exercise is: a task, an answer that is judged, a hint, and a solution."""
+"""The kinds of exercises: a task, an answer that is judged, a hint, and a solution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONG = 1000  # letters of a formula; the longest solution has a tenth of them
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """Whether an answer is right, and what there is to say of it.
+    """Judgement of an answer: right or not, with a remark.
 
     It is true where the answer is right, and prints as a sentence.
     """
@@ -120,11 +120,11 @@ class Exercise(ABC):
 
     @abstractmethod
     def _judge(self, answer: Any) -> str | None:
-        """What is wrong with an answer, as a sentence; None where it is right."""
+        """Say what is wrong with an answer, in a sentence; None if it is right."""
 
     @property
     def form(self) -> str:
-        """How an answer is written, as a sentence; empty where the task says it."""
+        """Form of an answer, as a sentence; empty if the task says it."""
         return ""
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ class Exercise(ABC):
 
 
 def _said(error: Exception) -> str:
-    """What an error says, in short and without signs that move a cursor."""
+    """Shorten the text of an error, without signs that move a cursor."""
     try:
         text = visible(str(error)) or type(error).__name__
     except Exception:  # an error of a stranger's own
@@ -155,7 +155,7 @@ class Formula(Exercise):
 
     @property
     def form(self) -> str:
-        """How an answer is written."""
+        """Form of an answer."""
         return "Give a formula as a text: in LaTeX, as 'sum_i alpha_i', or as 'Σᵢ αᵢ'."
 
     @cached_property
@@ -168,7 +168,7 @@ class Formula(Exercise):
 
     @cached_property
     def letters(self) -> dict[str, str]:
-        """What the letters of the program stand for, besides its variables."""
+        """Meaning of the letters of the program, besides its variables."""
         return dict(self._made.letters)
 
     def _differs(self, formula: str) -> bool:
@@ -193,7 +193,7 @@ class Formula(Exercise):
         return self._what_differs(formula) if self._differs(formula) else None
 
     def _what_differs(self, formula: str) -> str | None:
-        """What is wrong with a formula that is worth something else, as far as a factor says it."""
+        """Say what is wrong with a formula of another value, as far as a factor explains it."""
         factor = self._factor(formula)
         if factor is None or factor == 0.0:
             return "On random numbers it is worth something else."
@@ -221,7 +221,7 @@ class Formula(Exercise):
         return round(signed[0], 9) if signed else None
 
     def _reads_as(self, one: str, other: str) -> bool:
-        """Whether two formulas are one: the same text or, of an objective, as far from the right one."""
+        """True if two formulas are the same text or, of an objective, equally far from the right one."""
         if one.split() == other.split():
             return True
         if self.of != "objective":
@@ -241,7 +241,7 @@ class Number(Exercise):
 
     @property
     def form(self) -> str:
-        """How an answer is written."""
+        """Form of an answer."""
         count = np.size(self.solution)
         return "Give a number." if count == 1 else f"Give a list of {count} numbers."
 

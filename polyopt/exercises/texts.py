@@ -1,4 +1,4 @@
-"""What exercises say, from ``words/<chapter>.toml``: they can be edited, or translated, without code."""
+"""The texts of exercises, from ``words/<chapter>.toml``: they can be edited, or translated, without code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ __all__ = ["words_of"]
 
 
 def words_of(chapter: str) -> dict[str, dict[str, Any]]:
-    """What the exercises of a chapter say: their title, task, hint, solution, why and mistakes, by name.
+    """Return the texts of a chapter's exercises by name: title, task, hint, solution, why and mistakes.
 
     A line break inside of a text is a space, and an empty line a new paragraph.
-
-    chapter: A key of :data:`polyopt.exercises.CHAPTERS`.
     """
     read = (files("polyopt.exercises") / "words" / f"{chapter}.toml").read_text(encoding="utf-8")
     return {name: _said(entry) for name, entry in tomllib.loads(read).items()}

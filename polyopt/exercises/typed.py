@@ -88,7 +88,7 @@ def _fractions(text: str) -> str:
 
 
 def _argument(text: str) -> tuple[str, str]:
-    """What a group or a single sign at the beginning says, and what follows it."""
+    """Split a text into its first group or sign, as read, and the rest."""
     text = text.lstrip()
     if not text:
         raise UnreadableError("a fraction ends too early")

@@ -34,7 +34,6 @@ def program_pages(
 ) -> Iterator[tuple[str, str]]:
     """The pages of the families of programs: of each its name and its text in Markdown.
 
-    families: which; all of :mod:`formulations` by default.
     demonstrate: whether every pair is solved, and what comes of it shown.
     """
     for name in FAMILIES if families is None else families:

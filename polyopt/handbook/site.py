@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -60,6 +61,17 @@ _SETTINGS: dict[str, Any] = {
     "maximum_signature_line_length": 88,
     "smartquotes": False,
 }  # fmt: skip
+
+
+_TITLE = '<article role="main" id="furo-main-content">'
+_CHANGES = (
+    ('class="caption" role="heading">', 'class="caption" role="heading" aria-level="2">'),
+    ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="The handbook">'),
+    ('<aside class="toc-drawer">', '<aside class="toc-drawer" aria-label="On this page">'),
+    ('<div class="table-wrapper docutils container">',
+     '<div class="table-wrapper docutils container" tabindex="0">'),
+    ("<pre>", '<pre tabindex="0">'),
+)  # fmt: skip
 
 
 def check_installed() -> None:
@@ -151,7 +163,6 @@ def build_site(
     """
     check_installed()
     _check_place(folder)
-    from polyopt.handbook.finish import finish
     from polyopt.handbook.sources import write_sources
 
     folder = Path(os.path.realpath(folder))  # a link stays one, and leads to the new site
@@ -163,7 +174,8 @@ def build_site(
             write_sources(pages, families=families, names=names, demonstrate=demonstrate, results=results)
             told = _run(pages, made, Path(work) / "trees")
         (made / MARK).write_text(f"polyopt {polyopt.__version__}\n", encoding="utf-8")
-        finish(made)
+        for path in made.rglob("*.html"):
+            path.write_text(finished(path.read_text(encoding="utf-8")), encoding="utf-8")
         _put(made, folder)
     except OSError as error:
         raise type(error)(f"cannot write {visible(str(folder))}: {error.strerror or error}") from error
@@ -195,6 +207,22 @@ def _run(pages: Path, made: Path, trees: Path) -> list[str]:
     return [line for line in told.getvalue().splitlines() if line.strip()]
 
 
+def finished(page: str) -> str:
+    """Return a page for screen readers, keys and narrow lines, from the theme's HTML.
+
+    Captions of the contents get the level of their heading, blocks that scroll sideways can be reached by the
+    keyboard, the two columns beside a page have names, and a point does not begin a line after a formula.
+    """
+    from polyopt.report.mathml import held
+
+    for before, after in _CHANGES:
+        page = page.replace(before, after)
+    if "<h1" not in page:  # the page of the search
+        title = re.search(r"<title>([^<]*?)(?: - [^<]*)?</title>", page)
+        page = page.replace(_TITLE, f"{_TITLE}<h1>{title[1] if title else 'The handbook'}</h1>", 1)
+    return held(page)
+
+
 def _check_place(folder: Path) -> None:
     name, place = visible(str(folder)), Path(os.path.realpath(folder))
     if not place.parent.is_dir():
@@ -224,9 +252,7 @@ def _put(made: Path, folder: Path) -> None:
 def page_of(site: Path, name: str | None) -> Path:
     """The file of a page of a site.
 
-    site: the site.
     name: A short name, such as ``rmm`` or ``tour``; None for the first page.
-    ValueError: there is no such page; the message lists those there are.
     """
     from polyopt.handbook.sources import hand_written
 

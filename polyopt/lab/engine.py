@@ -1,36 +1,112 @@
-"""The engine: messages in, messages out, and one solver at a time beside them."""
+"""The engine: messages in, messages out, and one solver at a time beside them.
+
+A :class:`Teller` sends the progress of a job to the client on the way.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
 
 from formulations.clock import Clock
 from polyopt.lab import answers
 from polyopt.lab.plain import plain
-from polyopt.lab.telling import Teller
 from polyopt.watch import watching
 
 if TYPE_CHECKING:
     from polyopt.lab.fitting import Fitted
+    from polyopt.watch import Watch
 
-__all__ = ["MOST_BYTES", "Engine"]
+
+__all__ = ["MOST_BYTES", "Engine", "Teller"]
 
 MOST_BYTES = 2_097_152
-"""Of a message from a client."""
+"""Largest message from a client, in bytes."""
 
 _LONGEST = 30.0  # seconds that a job may take
-_MOST_WAITING = 8
+_MOST_WAITING = 8  # jobs
 _SUPERSEDED = "A newer state is solved in its place."
+_QUIET = 0.3  # seconds before the first progress message
+_EVERY = 0.1  # seconds between two records of a solver, at least
+_SILENT = 0.5  # seconds after which progress is sent without a record of the solver
+_COMPILES = "compiles what this solver needs, the first time alone; nothing stops that"
+
+
+@cache
+def _compiler() -> Any:
+    """Return a counter of the functions that numba compiles at this moment, in any thread."""
+    from numba.core import event
+
+    class Counter(event.Listener):
+        at_work = 0
+
+        def on_start(self, _event: object) -> None:
+            self.at_work += 1
+
+        def on_end(self, _event: object) -> None:
+            self.at_work = max(self.at_work - 1, 0)  # it may have begun before anybody counted
+
+    counter = Counter()
+    event.register("numba:compile", counter)
+    return counter
+
+
+def _compiles() -> bool:
+    return "numba" in sys.modules and _compiler().at_work > 0
+
+
+class Teller:
+    """Context manager that sends progress messages to a client while a job runs.
+
+    number: the request that is answered.
+    """
+
+    def __init__(self, number: int, send: Callable[[dict[str, Any]], None], watch: Watch):
+        self._number, self._send, self._watch = number, send, watch
+        self._start = time.perf_counter()
+        self._last = self._start + _QUIET - _EVERY
+        self._one = threading.Lock()
+        self._over = threading.Event()
+        self._clock = threading.Thread(target=self._tick, name="polyopt lab, clock", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._clock.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._clock.join()  # nothing is told after the answer
+
+    def hear(self, record: Mapping[str, float]) -> None:
+        """Send a solver record, at most one every 0.1 s."""
+        if time.perf_counter() >= self._last + _EVERY:
+            self.tell(**{name: record[name] for name in ("objective", "bound") if name in record})
+
+    def tell(self, **values: object) -> None:
+        """Send a progress message now, with further `values`."""
+        with self._one:
+            now = self._last = time.perf_counter()
+            told: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
+            text = _COMPILES if _compiles() else self._watch.text
+            told |= {"share": self._watch.share, "text": text, **values}
+            self._send(plain({"id": self._number, "kind": "progress", **told}))
+
+    def _tick(self) -> None:
+        while not self._over.wait(_SILENT):
+            if time.perf_counter() >= self._last + _SILENT:
+                self.tell()
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a client asked for, to be computed."""
+    """A request of a client that has to be computed."""
 
     number: int
     op: str
@@ -39,7 +115,7 @@ class Job:
 
     @property
     def who(self) -> object:
-        """Which of the views that share an engine has asked."""
+        """View, of those that share an engine, that sent the request."""
         return self.message.get("who")
 
 
@@ -47,7 +123,6 @@ class Engine:
     """Answers one client's messages.
 
     send: takes a message to the client; called in whatever thread, one call after the other.
-    begin: the state to begin with; a small one of its own by default.
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None], begin: Mapping[str, Any] | None = None):
@@ -177,11 +252,7 @@ class Engine:
         self._send({"id": number, "kind": "error", "sentence": sentence_of(error)})
 
     def wait(self, seconds: float = 60.0) -> bool:
-        """Wait until nothing is computed.
-
-        seconds: at most.
-        Returns: whether that is so.
-        """
+        """Wait until nothing is computed; return False if that takes longer."""
         with self._change:
             return self._change.wait_for(lambda: not self._waiting and self._current is None, seconds)
 
@@ -200,7 +271,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def sentence_of(error: BaseException) -> str:
-    """What went wrong, in a sentence.
+    """Say what went wrong, in a sentence.
 
     error: A ValueError says it itself, as does what is not installed; of others the kind says more.
     """

@@ -37,11 +37,8 @@ _LOOK = 0.05  # seconds between two looks at whether a run that waits was stoppe
 class Fitted:
     """A solved state.
 
-    state: what was solved.
     method: the entry of its machine and kernel.
     settings: what the estimator was given, with what the data chose.
-    estimator: fitted.
-    certificate: what is proven of it.
     warnings: what was warned of on the way.
     seconds: of ``solve`` and ``certificate``.
     is_stopped: whether the run was broken off, and the best point kept.
@@ -91,12 +88,9 @@ def fit_state(
 ) -> Fitted:  # fmt: skip
     """Solve a state and certify the answer.
 
-    state: A checked state.
     run: what it is a part of, by which it can be stopped.
-    hearing: hears the records of the solver.
     seeing: sees the points that the fit passes through, and none of a search for settings before it.
     begin (n,): where an alternation begins: the face of each point.
-    ValueError: what the machine refuses.
     KeyboardInterrupt: the run was stopped before there was a point.
     """
     method = state.machine.entry(state.settings)
@@ -142,5 +136,5 @@ def _turn(run: Clock) -> Iterator[None]:
 
 
 def status_of(fitted: Fitted) -> str:
-    """How the solver ended, as a sentence."""
+    """Return the solver's status as a sentence."""
     return " ".join(dict.fromkeys(str(solution.status) for solution in solutions_of(fitted.estimator)))

@@ -1,4 +1,4 @@
-"""What the lab offers: the machines of the registry, and of each its solvers and the settings shown."""
+"""The machines that the lab offers: those of the registry, each with its solvers and the settings shown."""
 
 from __future__ import annotations
 
@@ -59,10 +59,7 @@ class Setting:
         return told | ({"choices": list(self.choices)} if self.kind == "choice" else {})
 
     def read(self, value: object) -> object:
-        """The value, checked.
-
-        ValueError: it is of another kind, or out of range.
-        """
+        """The value, checked."""
         if value is None and self.tuned:
             return None
         if self.kind == "flag" and isinstance(value, bool):
@@ -132,17 +129,17 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """What it is called in a state."""
+        """Name of the machine in a state."""
         return self.method.name
 
     @property
     def title(self) -> str:
-        """What it is, without its kernel."""
+        """Title of the machine, without its kernel."""
         return self.method.title.removesuffix(", linear")
 
     @property
     def is_convex(self) -> bool:
-        """Whether its program is convex, so that it can be proven optimal at once."""
+        """True if the program is convex, so that a certificate proves its optimum at once."""
         return not self.method.has_faces and not self.method.is_integer
 
     @cached_property
@@ -159,7 +156,7 @@ class Machine:
 
     @property
     def takes_assignments(self) -> bool:
-        """Whether a fit can begin at an assignment, or hold it."""
+        """True if a fit can begin at an assignment, or hold it."""
         return hasattr(self.method.estimator_class, "fit_from")
 
     @cached_property
@@ -199,10 +196,7 @@ class Machine:
         return True
 
     def entry(self, settings: dict[str, Any]) -> Method:
-        """The method of its kernel.
-
-        settings: checked settings.
-        """
+        """The method of its kernel."""
         return for_kernel(self.method, settings.get("kernel"))
 
     def shown(self) -> dict[str, Any]:
@@ -230,10 +224,7 @@ def machines() -> dict[str, Machine]:
 
 
 def find_machine(name: object) -> Machine:
-    """The machine of a name.
-
-    ValueError: there is none; the message lists those there are.
-    """
+    """The machine of a name."""
     known = machines()
     key = name.replace("_", "-") if isinstance(name, str) else ""
     if key in known:

@@ -31,8 +31,6 @@ def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, i
     """Nodes of a grid, from what a client says.
 
     told: two whole numbers, None for no grid, or ``"default"``.
-    default: the default.
-    ValueError: anything else.
     """
     if told is None or told == "default":
         return None if told is None else default
@@ -48,9 +46,6 @@ def picture(
 ) -> dict[str, Any]:
     """All that is shown of a solved state.
 
-    fitted: the solved state.
-    view: what is shown of the plane: x0, x1, y0, y1.
-    grid: nodes of the grid.
     words: whether each point's rows are told in words.
     """
     start = time.perf_counter()
@@ -92,11 +87,7 @@ def _in_words(fitted: Fitted, support: list[bool]) -> tuple[list[list[dict[str, 
 
 
 def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
-    """One point's rows, and why it is a support vector.
-
-    fitted: A solved state.
-    sample: the point's number.
-    """
+    """One point's rows, and why it is a support vector."""
     rows = rows_held(fitted)
     support = samples_of(rows, fitted)["support"]
     words, label = Words(fitted), int(fitted.state.y[sample])
@@ -106,7 +97,7 @@ def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
 
 
 def drawing(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:
-    """What is drawn under the points: values on a grid, lines, faces, and the levels that the program names.
+    """Draw what lies under the points: values on a grid, lines, faces, and the levels that the program names.
 
     Parameters
     ----------

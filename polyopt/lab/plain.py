@@ -12,10 +12,7 @@ __all__ = ["plain"]
 
 
 def plain(value: object) -> Any:
-    """A value for JSON; what is infinite, or no number, is None.
-
-    value: mappings, sequences, arrays, numbers and texts, within one another.
-    """
+    """A value for JSON; what is infinite, or no number, is None."""
     kind = type(value)
     if kind is float:
         return value if math.isfinite(value) else None  # type: ignore[arg-type]

@@ -32,8 +32,6 @@ def program_told(fitted: Fitted) -> dict[str, Any]:
 
     Values are the certificate's. A row binds where its multiplier counts as more than 0; a row of the
     dual, where what it bounds from below is 0.
-
-    fitted: A solved state.
     """
     method, certificate = fitted.method, fitted.certificate
     primal, dual = method.programs_for(fitted.settings)

@@ -1,4 +1,4 @@
-"""What each point is to the solution: its multipliers by families of rows, slack, output, and face."""
+"""The numbers of each point in a solution: its multipliers by families of rows, slack, output, and face."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Held:
 
     row, letter: the row's name, and that of its multiplier as a person reads it.
     face: the face that it is asked at.
-    multiplier: its multiplier.
     slack: how far it is from binding.
     output: the point's output there.
     state: in words.
@@ -72,7 +71,7 @@ class RowsOf:
 
     @property
     def has_multipliers(self) -> bool:
-        """Whether the solver left any."""
+        """True if the solver left any."""
         return not self.frame["multiplier"].isna().any()
 
 

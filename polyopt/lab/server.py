@@ -94,9 +94,7 @@ class _Guard:
 def lab_app(port: int, token: str, begin: Mapping[str, Any] | None = None) -> ASGIApp:
     """The application.
 
-    port: the port that it is served at.
     token: what a browser must have to be answered.
-    begin: the state to begin with.
     """
     files = page_files()
     cookie = f"polyopt-lab-{port}"  # cookies are shared between the ports of a machine
@@ -179,7 +177,6 @@ def listening_socket(port: int) -> socket.socket:
     """A socket of this machine alone.
 
     port: the port; 0 for any that is free.
-    ValueError: it is taken, or not to be had.
     """
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -197,11 +194,7 @@ def listening_socket(port: int) -> socket.socket:
 
 
 def serve(app: ASGIApp, listening: socket.socket) -> None:
-    """Serve an application until Ctrl-C, or SIGTERM.
-
-    app: of :func:`lab_app`.
-    listening: of :func:`listening_socket`.
-    """
+    """Serve an application until Ctrl-C, or SIGTERM."""
     settings = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws_max_size=_FARTHEST,
         ws="websockets-sansio", timeout_graceful_shutdown=2, server_header=False, date_header=False,

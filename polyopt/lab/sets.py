@@ -68,11 +68,7 @@ def datasets() -> list[dict[str, Any]]:
 
 
 def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Points of a named set, or of a file that the page has read.
-
-    told: the client's message.
-    ValueError: A set, feature or number that there is not.
-    """
+    """Points of a named set, or of a file that the page has read."""
     name, features = told.get("name"), told.get("features")
     most, seed = told.get("most", _MOST), told.get("seed", 0)
     if type(most) is not int or not 4 <= most <= MOST_POINTS:
@@ -97,12 +93,9 @@ def points_of(
 ) -> dict[str, Any]:
     """Points of a data set of two classes: its two features, or its principal plane.
 
-    found: the set.
     most: points at most; of more, some are drawn at random.
-    seed: of the draw.
     features: two places of features, as a client names them; None for the principal plane.
     note: what was done to the set before, as a clause.
-    ValueError: another number of classes, one feature, or features that there are not.
     """
     whole, _ = fit_preparation(found)
     told = _told(found.name, whole.X, whole.y, whole.feature_names, whole.target_names, features, most, seed)

@@ -30,8 +30,6 @@ class State:
 
     X (n, 2): the points.
     y (n,): their labels, -1 and +1.
-    machine: the machine.
-    solver: one of its solvers.
     settings: every setting that the lab shows of it; None where the data choose.
     seed: of all randomness.
     assignment (n,): with the assignment held: the face of each point, -1 for those that need none.
@@ -63,7 +61,6 @@ class State:
 def read_state(told: object) -> State:
     """A state from what a client says.
 
-    told: A mapping, as the protocol has it.
     ValueError: what is wrong with it, as a sentence.
     """
     if not isinstance(told, Mapping):
@@ -127,8 +124,6 @@ def read_view(told: object, X: Array) -> tuple[float, float, float, float]:
     """The part of the plane that is shown: as asked, or the points' box and a margin.
 
     told: ``[x0, x1, y0, y1]``, or None.
-    X (n, 2): the points.
-    ValueError: anything else.
     """
     if told is None:
         low, high = X.min(axis=0), X.max(axis=0)

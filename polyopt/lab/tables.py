@@ -21,11 +21,7 @@ MOST_TEXT = 1_000_000
 
 
 def source_of(told: object) -> Source:
-    """What the page has read of a file.
-
-    told: A mapping of ``name`` and ``text``.
-    ValueError: anything else, or too much.
-    """
+    """Return a file that the page has read, from its ``name`` and ``text``."""
     if not isinstance(told, Mapping) or not all(isinstance(told.get(key), str) for key in ("name", "text")):
         raise ValueError("table must be an object with the name and the text of a file")
     if len(told["text"]) > MOST_TEXT:
@@ -37,10 +33,7 @@ def source_of(told: object) -> Source:
 
 
 def columns_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a table that may hold the classes: their names, or their places where they have none.
-
-    told: the client's message.
-    """
+    """The columns of a table that may hold the classes: their names, or their places where they have none."""
     source = source_of(told.get("table"))
     try:
         cells = [] if is_svmlight(source) else first_cells(source)
@@ -52,11 +45,9 @@ def columns_of(told: Mapping[str, Any]) -> dict[str, Any]:
 def read_own(source: Source, target: object = None) -> tuple[Dataset, str]:
     """A table with all that the lab needs of it: gaps filled, texts made features.
 
-    source: the file.
     target: place or name of the column of the classes; the last one by default.
     Returns data: not yet prepared.
     Returns note: what was done about gaps and texts, as a clause; empty where there are none.
-    ValueError: what is wrong with the file, or a column that there is not.
     """
     if is_svmlight(source):
         found = read_svmlight(source)

@@ -1,4 +1,4 @@
-"""How a solver came to its answer, step by step: faces, assignments, probabilities, beside the optimum."""
+"""The steps of a solver to its answer: faces, assignments, probabilities, beside the optimum."""
 
 from __future__ import annotations
 
@@ -71,11 +71,7 @@ class _Album:
 def trace_told(state: State, most: object, run: Clock, hear: Listener) -> dict[str, Any]:
     """A state solved, with the points on the way.
 
-    state: A checked state.
     most: how many steps are told at most; of more some are left out.
-    run: by which it can be stopped.
-    hear: hears the records of the solvers.
-    ValueError: `most` is no such number.
     """
     most = 60 if most is None else most
     if type(most) is not int or not 2 <= most <= MOST_STEPS:
@@ -105,7 +101,7 @@ def trace_told(state: State, most: object, run: Clock, hear: Listener) -> dict[s
 
 
 def _alternates(fitted: Fitted) -> bool:
-    """Whether rounds from a random assignment tell more than the run of the answer, which is prepared."""
+    """True if rounds from a random assignment tell more than the run of the answer, which is prepared."""
     takes = fitted.state.machine.takes_assignments and fitted.state.assignment is None
     return takes and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
 
@@ -153,7 +149,7 @@ def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> 
 
 
 def _optimum(fitted: Fitted, run: Clock, hear: Listener) -> dict[str, Any]:
-    """What the exact solver ends with, for the same state, and what is proven of it."""
+    """Solve the same state exactly, and return the solution with its certificate."""
     from dataclasses import replace
 
     exact = fitted

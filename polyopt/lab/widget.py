@@ -40,15 +40,13 @@ class _Parameters(Protocol):
         """Its parameters."""
 
 
-def bundle(first: str = "lab.js") -> str:
+def bundle() -> str:
     """The page's script as one module, as a widget has no place from which it could import others.
 
     The modules that it imports stand before it, each once; their names are unique, so the words ``import``
     and ``export`` are all that has to go.
-
-    first: the module that imports the others.
     """
-    folder, parts, seen = resources.files("polyopt.lab") / "static", [], set()
+    first, folder, parts, seen = "lab.js", resources.files("polyopt.lab") / "static", [], set()
 
     def add(name: str) -> None:
         if name in seen:

@@ -20,10 +20,7 @@ _PROVEN = (Claim.OPTIMAL, Claim.STATIONARY)
 
 
 class Words:
-    """The words for one solution.
-
-    fitted: A solved state.
-    """
+    """The words for one solution."""
 
     def __init__(self, fitted: Fitted):
         estimator = fitted.estimator
@@ -36,11 +33,7 @@ class Words:
         self._is_proven = fitted.certificate.claim in _PROVEN
 
     def row(self, held: Held, label: int) -> dict[str, Any]:
-        """A row as plain values, with its words.
-
-        held: the row.
-        label: the point's label.
-        """
+        """A row as plain values, with its words."""
         return {
             "row": held.row, "letter": held.letter, "face": held.face, "multiplier": held.multiplier,
             "slack": held.slack, "state": held.state, "binding": not held.is_zero,
@@ -88,10 +81,8 @@ class Words:
         return f"{held.row}{where}: {own}{held.state}; {price}"
 
     def why(self, rows: list[Held], label: int, is_support: bool) -> str:
-        """Whether a point is a support vector, and by which multipliers.
+        """Say if a point is a support vector, and by which multipliers.
 
-        rows: its rows.
-        label: its label.
         is_support: whether the solution leans on it.
         """
         if any(math.isnan(held.multiplier) for held in rows):
@@ -120,7 +111,7 @@ class Words:
         return f"{name}: {told}{more}.{short}"
 
     def _reason(self, held: Held, label: int) -> str:
-        """What one multiplier says."""
+        """Say why a multiplier is positive."""
         where = "" if held.face is None or held.face < 0 else f" at face {held.face}"
         price = f"{held.letter} = {number_told(held.multiplier)}"
         if held.state == _MARGIN[2]:
@@ -144,10 +135,7 @@ def _beside(left: float, level: float, name: str = "") -> str:
 
 
 def number_told(value: float) -> str:
-    """Four digits; what is next to nothing is 0.
-
-    value: any number.
-    """
+    """Four digits; what is next to nothing is 0."""
     if abs(value) < 1e-9:
         return "0"
     return f"{value:.4g}".replace("-", "−", 1) if value < 0 and "e" not in f"{value:.4g}" else f"{value:.4g}"

@@ -3,8 +3,7 @@
 In the order to read:
 
 lectures  which lectures there are, and the files of one
-chapter   a chapter of the handbook, cut into slides
-slides    the slides as one page
+slides    a chapter of the handbook, cut into slides, and the slides as one page
 notebook  the exercises as notebooks
 figures   the pictures
 tex       the programs as LaTeX

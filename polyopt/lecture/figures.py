@@ -31,7 +31,6 @@ class Picture:
     name: of its file.
     title: what it shows, in short.
     caption: what is to be seen in it.
-    figure: the picture.
     """
 
     name: str
@@ -50,11 +49,11 @@ def svg_file(figure: Figure) -> str:
     return buffer.getvalue()
 
 
-def _wdbc(n: int = 120) -> tuple[Array, Array]:
-    """Two features of some samples of wdbc, standardised; 1 is a benign tumour."""
+def _wdbc() -> tuple[Array, Array]:
+    """Two features of 120 samples of wdbc, standardised; 1 is a benign tumour."""
     data = datasets.load("wdbc")
     X = np.asarray(data.X, dtype=float)[:, list(_FEATURES)]
-    rows = np.sort(np.random.default_rng(0).choice(len(X), n, replace=False))
+    rows = np.sort(np.random.default_rng(0).choice(len(X), 120, replace=False))
     chosen = X[rows]
     return (chosen - chosen.mean(axis=0)) / chosen.std(axis=0), np.asarray(data.y)[rows]
 

@@ -1,4 +1,4 @@
-"""Which lectures there are, and :func:`lecture_files`, which makes the files of one."""
+"""The lectures, and :func:`lecture_files`, which makes the files of one."""
 
 from __future__ import annotations
 
@@ -97,7 +97,6 @@ def find_lecture(name: str) -> Lecture:
 def chapter_of(lecture: Lecture) -> str:
     """The chapter of the handbook that a lecture is made from, in Markdown.
 
-    lecture: the lecture.
     FileNotFoundError: the handbook of this installation does not have it.
     """
     place = resources.files("polyopt") / "handbook" / "chapters" / f"{lecture.name}.md"

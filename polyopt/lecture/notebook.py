@@ -19,10 +19,7 @@ _SOLVED = "Each with a solution, and why it is right."
 
 
 def notebook(cells: Iterable[tuple[str, str]]) -> str:
-    """A notebook without outputs, in the format 4.5 of Jupyter.
-
-    cells: for each cell ``"markdown"`` or ``"code"``, and its text.
-    """
+    """A notebook without outputs, in the format 4.5 of Jupyter."""
     made: list[dict[str, Any]] = []
     for number, (kind, text) in enumerate(cells):
         cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}}
@@ -38,12 +35,7 @@ def notebook(cells: Iterable[tuple[str, str]]) -> str:
 
 
 def exercise_notebook(title: str, exercises: Mapping[str, Exercise], *, solved: bool) -> str:
-    """The exercises, each with its task, a hint to unfold, and a cell that judges an answer.
-
-    title: of the lecture.
-    exercises: by the names under which ``polyopt.exercises`` has them.
-    solved: whether the cells have the solutions.
-    """
+    """The exercises, each with its task, a hint to unfold, and a cell that judges an answer."""
     what, how = ("solutions", _SOLVED) if solved else ("exercises", _OPEN)
     cells = [("markdown", f"# {title}: {what}\n\n{how}")]
     for name, exercise in exercises.items():

@@ -1,40 +1,272 @@
-"""The slides of a lecture: one file that needs no network, for keys, fingers, phones and paper."""
+"""The slides of a lecture: one file that needs no network, for keys, fingers, phones and paper.
+
+:func:`slides_of` cuts a chapter of the handbook into slides. A paragraph is shown by its first sentence, and
+is there in full among the speaker's notes; formulas, programs, tables, lists and code are shown as they are.
+Content that does not fit on a slide goes to the next one. :func:`slide_page` makes the page.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
+from itertools import pairwise
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from formulations.symbols import symbols_of
 from formulations.typeset import conditions_of
 from polyopt.compare.programs import find_programs
-from polyopt.lecture.chapter import Block, slides_of
 from polyopt.report import frame
-from polyopt.report.mathml import held
+from polyopt.report.mathml import held, mathml
 from polyopt.report.pictures import svg
 from polyopt.report.programs import program_section
 from polyopt.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
     from polyopt.exercises.exercise import Exercise
-    from polyopt.lecture.chapter import Slide
     from polyopt.lecture.figures import Picture
 
-__all__ = ["slide_page"]
 
+__all__ = ["Block", "slide_page", "slides_of"]
+
+_ROOM, _CROWDED = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
+_FEW = 3.5  # lines that are too few for a slide of their own
+_FULL, _LONG = 12.0, 6.5  # lines up to which paragraphs are shown in full, and those of the longest
+_LETTERS = 74.0  # of a line of text
+_SHORT = 120  # letters of a paragraph that is shown whole
+_CODE, _MATH, _ROW = 0.6, 1.5, 1.15  # lines of text that a line of each takes
 _KEYS = "<p class='quiet keys'>→ next, ← back, n notes, f full screen</p>"
+_MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install polyopt[lecture]"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a slide.
+
+    html: what is shown.
+    lines: the lines of text that it takes, about.
+    note: what is said of it, as HTML, where that is more than is shown.
+    note_lines: the lines that the note would take on the slide.
+    """
+
+    html: str
+    lines: float
+    note: str = ""
+    note_lines: float = 0.0
+
+
+@dataclass(frozen=True)
+class Slide:
+    """A heading, and what stands under it.
+
+    title: as HTML.
+    section: the section that it is a part of, as HTML; empty for the section's own.
+    blocks: what stands on it.
+    """
+
+    title: str
+    section: str = ""
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def lines(self) -> float:
+        """Lines that are taken."""
+        return sum(block.lines for block in self.blocks)
+
+
+def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Slide]:
+    """The slides of a chapter; the first has its title.
+
+    special: makes of a directive and its argument, as of ``{program} rmm.qp``, what is shown; None for
+        nothing.
+    ModuleNotFoundError: what reads Markdown is not installed.
+    ValueError: A formula that cannot be drawn.
+    """
+    reader = _reader()
+    slides = [Slide("")]
+    for tokens in _with_outputs(_blocks(reader.parse(text))):
+        first = tokens[0]
+        if first.type == "heading_open":
+            title = reader.renderer.render(tokens[1:-1], reader.options, {})
+            level = int(first.tag[1])
+            if level == 1:
+                slides[0] = replace(slides[0], title=title)
+            else:
+                own = slides[-1].section or slides[-1].title if level > 2 else ""
+                slides.append(Slide(title, own if len(slides) > 1 else ""))
+            continue
+        block = _block(reader, tokens, special)
+        if block is not None:
+            _put(slides, block)
+    return [_filled(slide) for slide in _joined(slides) if slide.blocks or slide.title == slides[0].title]
+
+
+def _put(slides: list[Slide], block: Block) -> None:
+    """Put a block on the last slide or, where it has no room, on another one with the same heading."""
+    last = slides[-1]
+    room = _CROWDED if last.lines <= _FEW else _ROOM  # a line alone on a slide is worse than smaller letters
+    if last.blocks and last.lines + block.lines > room and len(slides) > 1:
+        slides.append(Slide(last.title, last.section))
+    slides[-1].blocks.append(block)
+
+
+def _joined(slides: list[Slide]) -> Iterator[Slide]:
+    """The slides; what is left of a heading and too little for a slide goes to the one before."""
+    kept = slides[0]
+    for slide in slides[1:]:
+        goes_on = (slide.title, slide.section) == (kept.title, kept.section)
+        if goes_on and slide.lines <= _FEW and kept.lines + slide.lines <= _CROWDED:
+            kept = replace(kept, blocks=[*kept.blocks, *slide.blocks])
+            continue
+        yield kept
+        kept = slide
+    yield kept
+
+
+def _filled(slide: Slide) -> Slide:
+    """The slide with its first paragraphs in full, as far as there is room for them."""
+    blocks, lines = list(slide.blocks), slide.lines
+    for place, block in enumerate(blocks):
+        more = block.note_lines - block.lines
+        if block.note and block.note_lines <= _LONG and lines + more <= _FULL:
+            blocks[place] = Block(block.note, block.note_lines)
+            lines += more
+    return replace(slide, blocks=blocks)
+
+
+def _reader() -> MarkdownIt:
+    try:
+        from markdown_it import MarkdownIt
+        from mdit_py_plugins.dollarmath import dollarmath_plugin
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(_MISSING) from error
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table").use(dollarmath_plugin)
+
+    def formula(self: object, tokens: Sequence[Token], i: int, options: object, env: object) -> str:
+        return mathml(tokens[i].content)
+
+    def display(self: object, tokens: Sequence[Token], i: int, options: object, env: object) -> str:
+        return f"<div class='scroll' tabindex='0'>{mathml(tokens[i].content, display=True)}</div>"
+
+    def fence(self: object, tokens: Sequence[Token], i: int, options: object, env: object) -> str:
+        return _code(tokens[i])
+
+    for name, rule in (("math_inline", formula), ("math_block", display), ("fence", fence)):
+        reader.add_render_rule(name, rule)
+    return reader
+
+
+def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """The blocks of a text, one after the other, with what is in them."""
+    block: list[Token] = []
+    depth = 0
+    for token in tokens:
+        block.append(token)
+        depth += token.nesting
+        if depth == 0:
+            yield block
+            block = []
+
+
+def _with_outputs(blocks: Iterator[list[Token]]) -> Iterator[list[Token]]:
+    """The blocks, with code and what it prints as one."""
+    kept: list[Token] = []
+    for block in blocks:
+        if kept and kept[-1].type == "fence" and block[0].type == "fence" and block[0].info == "output":
+            kept = [*kept, *block]
+            continue
+        if kept:
+            yield kept
+        kept = block
+    if kept:
+        yield kept
+
+
+def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str], Block | None]) -> Any:
+    first = tokens[0]
+    if first.type == "fence" and first.info.startswith("{"):
+        name, _, argument = first.info.strip().removeprefix("{").partition("}")
+        return special(name, argument.strip())
+    if first.type == "paragraph_open":
+        return _paragraph(reader, tokens)
+    html = reader.renderer.render(tokens, reader.options, {})
+    if first.type == "fence":
+        lines = sum(token.content.count("\n") * _CODE + 0.7 for token in tokens)
+    elif first.type == "math_block":
+        lines = (first.content.count(r"\\") + 1) * _MATH + 0.6
+    elif first.type == "table_open":
+        lines = sum(token.type == "tr_open" for token in tokens) * _ROW + 0.5
+        html = f"<div class='scroll' tabindex='0'>{html}</div>"
+    else:  # a list, a quotation
+        inlines = [token.content for token in tokens if token.type == "inline"]
+        lines = sum(_lines_of(text) for text in inlines) + 0.2 * len(inlines)
+    return Block(html, lines)
+
+
+def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
+    """A paragraph by its first sentence, and as a note in full."""
+    whole = reader.renderer.render(tokens, reader.options, {})
+    source = " ".join(tokens[1].content.split())
+    lead = source if len(source) <= _SHORT else _lead(source)
+    shown = whole if lead == source else reader.render(lead)
+    if lead == source:
+        return Block(shown, _lines_of(lead) + 0.4)
+    return Block(shown, _lines_of(lead) + 0.4, whole, _lines_of(source) + 0.4)
+
+
+def _lead(source: str) -> str:
+    """The first sentence, and the last one where it leads to what follows: a formula may be its end.
+
+    Where the first is a heading, bold or slanted, the next one as well.
+    """
+    ends = [match.end(1) for match in re.finditer(r"([.!?][*_)”\"]*)\s+(?=[^\sa-z])", _masked(source))]
+    if not ends:
+        return source
+    sentences = [source[a:b].strip() for a, b in pairwise([0, *ends, len(source)])]
+    shown = 2 if re.fullmatch(r"(\*\*?)[^*]*\1", sentences[0]) else 1
+    lead = " ".join(sentences[:shown])
+    if re.search(r"[.!?][*_)”\"]*$", source) or len(sentences) <= shown:
+        return lead
+    return f"{lead} {'… ' if len(sentences) > shown + 1 else ''}{sentences[-1]}"
+
+
+def _masked(source: str) -> str:
+    """The text with formulas, code, brackets and headings written over: no sentence ends within them."""
+    inner = r"(?<=\*\*)[^*]+(?=[.:]\*\*)"
+    pattern = rf"\$[^$]*\$|`[^`]*`|\([^()]*\)|\b(?:al|eq|vs|cf|e\.g|i\.e)\.|{inner}"
+    return re.sub(pattern, lambda match: "X" * len(match[0]), source)
+
+
+def _lines_of(text: str) -> float:
+    plain = re.sub(r"\\[a-zA-Z]+|[{}$\\*`_^]", "", text)
+    return float(-(-len(plain) // _LETTERS))
+
+
+def _code(token: Token) -> str:
+    """Code in colours, and what it prints."""
+    kind = token.info.strip()
+    if kind != "python":
+        style = "output" if kind == "output" else "plain"
+        return f"<pre class='{style}' tabindex='0'><code>{escape(token.content)}</code></pre>"
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    coloured = highlight(token.content, PythonLexer(), HtmlFormatter(nowrap=True))
+    return f"<pre tabindex='0'><code>{coloured}</code></pre>"
 
 
 def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str, Exercise]) -> str:
     """The slides of a chapter as one page.
 
-    chapter: the chapter, in Markdown.
     pictures: shown after the first section, a slide each.
-    exercises: listed where the chapter has its exercises.
     """
 
     def special(name: str, argument: str) -> Block | None:

@@ -33,11 +33,7 @@ _SPECIAL = {
 
 
 def latex_file(title: str, programs: Iterable[Statement]) -> str:
-    """A document with each program: its formulas, its letters, and what its multipliers say.
-
-    title: of the lecture.
-    programs: the programs, in their order.
-    """
+    """A document with each program: its formulas, its letters, and what its multipliers say."""
     sections = "\n".join(_section(program) for program in programs)
     heading = rf"\section*{{{_text(title)}: the programs}}"
     return f"{_HEAD}\n{heading}\n\n{sections}\n\\end{{document}}\n"
@@ -65,7 +61,7 @@ def _section(program: Statement) -> str:
 
 
 def _item(row: Row, functions: Collection[str]) -> str:
-    """What a row's multiplier says."""
+    """Item on the meaning of a row's multiplier."""
     says = _prose(words_latex(row.says, functions))
     return f"\\item[${latex_name(row.multiplier)}$] {_text(row.name)}: {says}\n"
 

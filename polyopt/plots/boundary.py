@@ -25,7 +25,7 @@ _GRID = 240  # points of each axis at which scores are drawn
 
 
 class Classifier(Protocol):
-    """What a picture asks of a fitted classifier."""
+    """Interface that a picture needs of a fitted classifier."""
 
     classes_: NDArray[Any]
 

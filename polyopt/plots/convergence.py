@@ -1,4 +1,4 @@
-"""How a solver came to its answer: objective and bound by iteration, and the gap between them."""
+"""Convergence of a solver: objective and bound by iteration, and the gap between them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ __all__ = ["CertificateDisplay", "DualsDisplay", "FacesDisplay"]
 
 
 class _Display(ABC):
-    """What the displays share.
+    """Base of the displays.
 
     figure_: the figure, once it is drawn.
     ax_: its axes: one, or those of its panels.

@@ -1,4 +1,4 @@
-"""How far from proven: relative gap against time, of several runs, and where each solver ended."""
+"""Relative gap against time, of several runs, and the point where each solver ended."""
 
 from __future__ import annotations
 

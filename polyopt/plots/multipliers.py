@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import BLUE, FACES, GREEN, INK, MUTED, ORANGE, PURPLE, styled
+from polyopt.plots.style import BLUE, FACES, GREEN, INK, MANY_MARKS, MUTED, ORANGE, PURPLE, ZERO_SHARE, styled
 from polyopt.plots.subject import machine_of
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ _CAPS = ("at the cap", GREEN, "s"), ("of a centre not used", ORANGE, "D")
 _LEFTOVERS = ("beta", "v", "r")
 _MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 _MARGIN = ("inside the margin", "on the margin", "beyond the margin")
-_SMALL = 1e-6  # share of the largest, under which a multiplier is a solver's zero
-_MANY = 2000  # marks above which a picture holds their pixels: as shapes they make it slow to open
 _LONG = 12  # letters of a label, of which there is no room for three in a row
 
 
@@ -101,7 +99,7 @@ def multipliers(
         raise ValueError("a picture is of one pair of classes: give duals_[duals_['pair'] == ...]")
     if "state" not in duals:
         duals = duals.assign(state="")
-    small = _SMALL * float(duals["multiplier"].abs().max())
+    small = ZERO_SHARE * float(duals["multiplier"].abs().max())
     families = [family for family in _families(duals) if (family.rows["multiplier"].abs() > small).any()]
     with_outputs = "output" in duals and any(family.at_outputs for family in families)
     with styled():
@@ -114,7 +112,7 @@ def multipliers(
             if with_outputs and family.at_outputs:
                 axes[1].plot(
                     held["output"], held["multiplier"], family.marker, color=family.colour,
-                    ms=3.5, alpha=0.75, rasterized=len(held) > _MANY,
+                    ms=3.5, alpha=0.75, rasterized=len(held) > MANY_MARKS,
                 )  # fmt: skip
         axes[0].set(title=title, xlabel="samples, largest multiplier first", ylabel="multiplier")
         axes[0].set_xticks([])
@@ -133,7 +131,7 @@ def multipliers(
 
 
 def _families(duals: pd.DataFrame) -> Iterator[_Family]:
-    """What is drawn, in order: families of letters, or of faces where there are several."""
+    """Groups that are drawn, in order: by letter, or by face if there are several."""
     shown = duals[~duals["letter"].isin(["s", *_LEFTOVERS])]
     parts = [name for name in ("outside", "face") if name in shown and shown[name].nunique() > 1]
     several = len(shown[parts].drop_duplicates()) if parts else 1
@@ -159,7 +157,7 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
 def _stems(axes: Axes, family: _Family, held: pd.DataFrame, first: int) -> int:
     """Draw one family from its largest down, beginning at a place; return how many there are."""
     sizes: NDArray[Any] = np.sort(held["multiplier"].to_numpy())[::-1]
-    places, many = first + np.arange(len(sizes)), len(sizes) > _MANY  # too many for a vector picture
+    places, many = first + np.arange(len(sizes)), len(sizes) > MANY_MARKS  # too many for a vector picture
     axes.vlines(places, 0.0, sizes, color=family.colour, lw=0.8, alpha=0.55, rasterized=many)
     axes.plot(
         places, sizes, family.marker, rasterized=many, color=family.colour, ms=3,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import BLUE, FACES, ORANGE, styled
+from polyopt.plots.style import BLUE, FACES, ORANGE, ZERO_SHARE, styled
 
 if TYPE_CHECKING:
     from polyopt.outer.points import Path, Point
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["path"]
 
-_SMALL = 1e-6  # share of the largest, under which a multiplier is a solver's zero
 _WIDE = 20.0  # ratio of ends from which the scale is logarithmic
 _MARKERS = ("o", "^", "v", "s", "D", "P")
 
@@ -88,4 +87,4 @@ def _held(point: Point, family: str) -> int:
     """Multipliers of a family that are not 0, up to what a solver leaves of zeros."""
     values = np.abs(point.solution.duals.get(family, np.zeros(0)))
     largest = max((float(np.abs(own).max(initial=0.0)) for own in point.solution.duals.values()), default=0.0)
-    return int((values > _SMALL * largest).sum())
+    return int((values > ZERO_SHARE * largest).sum())

@@ -1,4 +1,8 @@
-"""Pictures of a learnt polytope: pairwise slices of a high-dimensional one, and the plane in full."""
+"""Pictures of a learnt polytope: pairwise slices of a high-dimensional one, and the plane in full.
+
+Both draw a :class:`Scene`: the polytope, the samples, and the look of faces and classes, which is the same in
+every panel. A plane shows the inside as a tint and the faces as lines, thick where they bound it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.plots.faces import TINT, draw_body, face_handles, handle
-from polyopt.plots.scene import Scene
 from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import CLASSES, INK, styled
+from polyopt.plots.style import CLASSES, FACES, INK, MANY_MARKS, MUTED, styled
+from polyopt.plots.subject import values_of
+from polyopt.polytope import Polytope
+from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +25,124 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Array
     from polyopt.plots.sheet import Places
-    from polyopt.polytope import Polytope
+
 
 __all__ = ["polytope_plane", "polytope_slices"]
 
+_FEATURES = 4  # shown where none are named: six panels
+_LINES = ("-", "--", "-.", ":")  # of the faces, once their colours are used up
+_TINT = 0.11  # opacity of the inside
+_CROWD = 12  # faces up to which each is drawn across the picture, not only where it bounds the inside
+_NAMED = 8  # faces that a legend has room for
 _PANEL = 2.1  # inches
-_GRID = 400  # points of each axis at which faces are told apart
-_MANY = 2000  # samples above which a picture holds pixels: as shapes they make it slow to open
+_GRID = 400  # points of each axis at which the regions of the faces are coloured
+
+
+class Scene:
+    """The polytope, the samples, their names, and the side of each class, for all panels."""
+
+    def __init__(
+        self,
+        model: object,
+        X: ArrayLike,
+        y: ArrayLike,
+        feature_names: Sequence[str] | None,
+        class_names: Sequence[str] | None,
+    ):
+        self.polytope = _polytope_of(model)
+        self.X, self.y = values_of(X, self.polytope.names), np.asarray(y)
+        m = self.polytope.n_features
+        if self.X.ndim != 2 or self.X.shape[1] != m:
+            raise ValueError(f"X must be of shape (n, {m}) like the polytope, not {self.X.shape}")
+        self.classes = np.unique(self.y)
+        if len(self.classes) != 2:
+            raise ValueError(f"y must be of two classes, not {len(self.classes)}")
+        names = self.polytope.names if feature_names is None else feature_names
+        self.names = [in_picture(str(name)) for name in names]
+        self.class_names = [
+            in_picture(str(c)) for c in (self.classes if class_names is None else class_names)
+        ]
+        self.spread = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
+        outer = self._outer(model)
+        self.outer_label, inner = self.classes[outer], 1 - outer
+        self.inner_colour = CLASSES[inner][0]
+        self.inner_name = self.class_names[inner]
+        outside = self.X[~self.polytope.contains(self.X)]
+        self.answers = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
+
+        # Faces that fell out of use take no colour from those that matter.
+        self.live = np.flatnonzero((self.answers > 0) | ~self.polytope.redundant).tolist()
+        if len(self.live) > len(FACES):  # colours of their own for those that answer for most
+            self.live.sort(key=lambda k: -self.answers[k])
+
+    def look(self, face: int) -> tuple[str, str]:
+        """Colour and line of a face, the same in every panel."""
+        place = self.live.index(face) if face in self.live else len(self.live)
+        return FACES[place % len(FACES)], _LINES[place // len(FACES) % len(_LINES)]
+
+    def _outer(self, model: object) -> int:
+        """Place of the class outside: as the estimator says, or the one with the larger share there."""
+        if hasattr(model, "outer_label_"):
+            return int(np.argmax(self.classes == model.outer_label_))
+        inside = self.polytope.contains(self.X)
+        return int(np.argmin([inside[self.y == label].mean() for label in self.classes]))
+
+    def pick(self, features: Sequence[int | str] | None) -> list[int]:
+        """The chosen features by number, or those that weigh most."""
+        if self.polytope.n_features < 2:
+            raise ValueError("slices need two features, and the polytope has one")
+        if features is None:
+            weights = np.abs(self.polytope.W) * self.spread
+            weights *= (self.answers / np.maximum(weights.sum(axis=1), np.finfo(float).tiny))[:, None]
+            return sorted(np.argsort(-weights.sum(axis=0), kind="stable")[:_FEATURES].tolist())
+        found = []
+        for feature in features:
+            if isinstance(feature, str) and feature not in self.names:
+                raise ValueError(f"features has {feature!r}, which is none of {', '.join(self.names)}")
+            number = self.names.index(feature) if isinstance(feature, str) else int(feature)
+            if not 0 <= number < len(self.names):
+                raise ValueError(f"features must be from 0 to {len(self.names) - 1}, not {number}")
+            found.append(number)
+        if len(found) < 2 or len(set(found)) < len(found):
+            raise ValueError(f"features must be two or more different ones, not {list(features)!r}")
+        return found
+
+    def point(self, at: str | ArrayLike) -> Array:
+        """Where the features are held that do not vary."""
+        if not isinstance(at, str):
+            point = np.asarray(at, dtype=float)
+            if point.shape != (self.polytope.n_features,):
+                raise ValueError(f"at must have {self.polytope.n_features} entries, not shape {point.shape}")
+            return point
+        if at == "chebyshev":
+            counted = Polytope(self.polytope.W * self.spread, self.polytope.b)
+            part = counted.within(self.X.min(axis=0) / self.spread, self.X.max(axis=0) / self.spread)
+            if part.is_empty:
+                raise ValueError("at='chebyshev' needs an inside within the range of the data: there is none")
+            return part.chebyshev().centre * self.spread
+        inside = self.polytope.contains(self.X)
+        if at == "inside" and inside.any():
+            return np.asarray(np.median(self.X[inside], axis=0))
+        if at in ("inside", "median"):
+            return np.asarray(np.median(self.X, axis=0))
+        raise ValueError(f"at must be 'inside', 'median', 'chebyshev' or a point, not {at!r}")
+
+    def limits(self, pair: tuple[int, int]) -> tuple[Array, Array]:
+        """Lower left and upper right corner of a picture of two features."""
+        mine = self.X[:, pair]
+        low, high = mine.min(axis=0), mine.max(axis=0)
+        pad = 0.06 * np.where(high > low, high - low, 1.0)
+        return low - pad, high + pad
+
+
+def _polytope_of(model: object) -> Polytope:
+    if isinstance(model, Polytope):
+        return model
+    if hasattr(model, "polytope_"):
+        return model.polytope_
+    if not (hasattr(model, "W_") and hasattr(model, "b_")):
+        raise ValueError(f"model must be a Polytope or a fitted binary estimator with faces, not {model!r}")
+    return Polytope(model.W_, model.b_, getattr(model, "feature_names_in_", None))
 
 
 def polytope_slices(
@@ -104,10 +220,10 @@ def polytope_slices(
                     axes.set_ylabel(scene.names[pair[1]])
         sheet.figure.align_ylabels(grid[:, 0])
         sheet.title(title)
-        extras = [handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
+        extras = [_handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
         if scene.polytope.n_features > 2:
-            extras.append(handle("faint: far from the slice", ls=""))
-        handles = face_handles(scene, sorted(drawn)) + extras
+            extras.append(_handle("faint: far from the slice", ls=""))
+        handles = _face_handles(scene, sorted(drawn)) + extras
         if wanted == 1:
             sheet.legend(1, handles, beside=True)
         else:
@@ -161,7 +277,7 @@ def polytope_plane(
         axes = sheet.axes()
         low, high = scene.limits((0, 1))
         _draw_regions(axes, scene, low, high)
-        drawn = draw_body(axes, scene, polytope, low, high)
+        drawn = _draw_body(axes, scene, polytope, low, high)
         outside = ~polytope.contains(scene.X)
         answers = polytope.active_face(scene.X)
         drawn |= set(answers[outside].tolist())
@@ -175,16 +291,90 @@ def polytope_plane(
         extras = _draw_ball_and_corners(axes, polytope, low, high)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
         axes.set(xlabel=scene.names[0], ylabel=scene.names[1])
-        handles = face_handles(scene, sorted(drawn), by_face=True) + extras
+        handles = _face_handles(scene, sorted(drawn), by_face=True) + extras
         sheet.legend(1, handles, beside=True)
     return sheet.drawn
+
+
+def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
+    """Tint and faces of a polytope in the plane; the faces that bound it in the picture."""
+    part = plane.within(low, high)
+    if not part.is_empty and not part.is_flat:
+        axes.fill(*part.vertices().T, color=scene.inner_colour, alpha=_TINT, lw=0, zorder=1)
+    drawn = set()
+    for k in range(plane.n_faces):
+        colour, line = scene.look(k)
+        across = _segment(plane, k, low, high, others=False)
+        if across is None:
+            continue
+        if plane.n_faces <= _CROWD:
+            axes.plot(*across.T, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
+        edge = _segment(plane, k, low, high, others=True)
+        if edge is not None:
+            axes.plot(*edge.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
+            drawn.add(k)
+    return drawn
+
+
+def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: bool) -> Array | None:
+    """The part of a face's line within the picture, and if so asked within the other faces."""
+    unit = high - low
+    w, b = plane.W[face] * unit, plane.b[face] + plane.W[face] @ low  # the picture is [0, 1]²
+    size = float(np.hypot(*w))
+    if not size:
+        return None
+    start, along = -b * w / size**2, np.array([-w[1], w[0]]) / size
+    rows = [np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -1.0, 0.0, 0.0])]
+    if others:
+        rest = np.arange(plane.n_faces) != face
+        rows = [
+            np.vstack([rows[0], plane.W[rest] * unit]),
+            np.append(rows[1], plane.b[rest] + plane.W[rest] @ low),
+        ]
+    slope, room = rows[0] @ along, -(rows[0] @ start + rows[1])
+    flat = np.abs(slope) <= 1e-12 * np.linalg.norm(rows[0], axis=1)
+    if np.any(room[flat] < -1e-9):
+        return None
+    steps = room[~flat] / slope[~flat]
+    first, last = steps[slope[~flat] < 0].max(), steps[slope[~flat] > 0].min()
+    if last - first <= 1e-6:
+        return None
+    return low + unit * (start + np.array([[first], [last]]) * along)
+
+
+def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> list[Artist]:
+    """Entries of the legend for the classes and the faces; where colour tells the face, markers are grey."""
+    from matplotlib.patches import Patch
+
+    handles = [
+        _handle(name, ls="", marker=marker, color=MUTED if by_face else colour, ms=4)
+        for name, (colour, marker) in zip(scene.class_names, CLASSES, strict=True)
+    ]
+    if by_face:
+        handles.append(_handle("on the wrong side", ls="", marker="o", color="white", mec=MUTED, ms=4))
+    inside = f"inside: {scene.inner_name}"
+    handles.append(Patch(color=scene.inner_colour, alpha=2 * _TINT, lw=0, label=inside))
+    busiest = sorted(faces, key=lambda k: -scene.answers[k])[:_NAMED]
+    for k in sorted(busiest):
+        colour, line = scene.look(k)
+        handles.append(_handle(f"face {k}, answers for {scene.answers[k]}", color=colour, ls=line, lw=2.2))
+    if len(faces) > _NAMED:
+        handles.append(_handle(f"and {len(faces) - _NAMED} faces that answer for fewer", ls=""))
+    return handles
+
+
+def _handle(label: str, **look: Any) -> Artist:
+    """An entry of a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **look)
 
 
 def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -> set[int]:
     """One panel; the faces that bound the polytope in it."""
     section = scene.polytope.section(pair, point)
     low, high = scene.limits(pair)
-    drawn = draw_body(axes, scene, section, low, high)
+    drawn = _draw_body(axes, scene, section, low, high)
     held = np.setdiff1d(np.arange(len(point)), pair)
     away = np.sqrt((((scene.X[:, held] - point[held]) / scene.spread[held]) ** 2).sum(axis=1))
     rank = np.argsort(np.argsort(away, kind="stable")) / len(away)  # 0 nearest, 1 farthest
@@ -193,7 +383,7 @@ def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -
     for label, (colour, marker) in zip(scene.classes, CLASSES, strict=True):
         mine = order[scene.y[order] == label]
         u, v = scene.X[mine][:, pair].T
-        many = len(mine) > _MANY  # too many for a vector picture
+        many = len(mine) > MANY_MARKS  # too many for a vector picture
         shade = strength[mine]
         axes.scatter(u, v, s=11, c=colour, alpha=shade, marker=marker, lw=0, zorder=3, rasterized=many)
     axes.plot(*point[list(pair)], "+", color=INK, ms=8, mew=1.3, zorder=5)
@@ -210,7 +400,7 @@ def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
     u, v = (np.linspace(low[j], high[j], _GRID) for j in (0, 1))
     points = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
     answers = polytope.active_face(points)
-    looks = np.array([to_rgba(scene.look(k)[0], 1.6 * TINT) for k in range(polytope.n_faces)])
+    looks = np.array([to_rgba(scene.look(k)[0], 1.6 * _TINT) for k in range(polytope.n_faces)])
     image = looks[answers]
     image[polytope.contains(points), 3] = 0.0
     axes.imshow(
@@ -232,11 +422,11 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
     look: dict[str, Any] = {"color": "white", "mec": INK, "mew": 1.1, "ms": 5, "ls": "", "marker": "o"}
     if own.any():
         axes.plot(*corners[own].T, **look, zorder=6)
-        handles.append(handle("corner", **look))
+        handles.append(_handle("corner", **look))
     ball = polytope.chebyshev()
     if np.isfinite(ball.radius):
         dashes, (x, y) = (0, (4, 3)), ball.centre
         axes.add_patch(Circle((x, y), ball.radius, fill=False, ec=INK, lw=1.0, ls=dashes, zorder=4))
         axes.plot(*ball.centre, "+", color=INK, ms=8, mew=1.3, zorder=5)
-        handles.append(handle("largest ball inside", color=INK, ls=dashes, lw=1.0))
+        handles.append(_handle("largest ball inside", color=INK, ls=dashes, lw=1.0))
     return handles

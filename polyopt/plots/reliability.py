@@ -1,4 +1,4 @@
-"""Whether probabilities are what they say: how often a class is, against how often it was said to be."""
+"""Reliability of probabilities: observed frequency of a class against its predicted probability."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Drawn", "Sheet"]
 
 Drawn = Any
-"""What a picture gives back: a ``Figure``; with ``ax``, that."""
+"""Result of a picture: a ``Figure``, or the given ``ax``."""
 
 _SMALL = 7  # points, of a legend within axes that were given
 
@@ -45,7 +45,7 @@ class Sheet:
 
     @property
     def drawn(self) -> Drawn:
-        """What a picture gives back: its figure, or what it was given."""
+        """Result of a picture: its figure, or the given axes."""
         return self.figure if self._given is None else self._given
 
     def axes(self) -> Axes:
@@ -55,7 +55,6 @@ class Sheet:
     def grid(self, rows: int, columns: int, **settings: Any) -> NDArray[Any]:
         """The panels of a picture (rows, columns).
 
-        rows, columns: how many there are.
         **settings: of ``figure.subplots``: ``sharex``, ``sharey``, ``height_ratios``.
         """
         wanted = rows * columns
@@ -72,9 +71,7 @@ class Sheet:
     def legend(self, columns: int, handles: Sequence[Artist] = (), *, beside: bool = False) -> None:
         """One legend for all panels: outside of them on a new figure, else in the first.
 
-        columns: columns of a legend below.
         handles: its entries; by default those of the panels, each label once.
-        beside: whether it stands beside the panels of a new figure, not below.
         """
         if self.is_new and beside:
             self.figure.legend(handles=handles, loc="outside right upper")

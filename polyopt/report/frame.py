@@ -1,4 +1,4 @@
-"""What every page is set in: one file, its style and its script inside, no network."""
+"""The frame of every page: one file, its style and its script inside, no network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polyopt.text import escape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Contents", "cells_table", "framed", "page", "part", "scrolling"]
+__all__ = ["Contents", "cells_table", "framed", "head_cells", "page", "part", "scrolling", "table_row"]
 
 _SHORT = 20  # letters, up to which headings stand beside each other on a phone
 
@@ -35,8 +35,6 @@ class Contents:
     def anchor(self, name: str, label: str, level: int = 2) -> str:
         """An id that stays the same as long as the name does; the list leads to it.
 
-        name: what it is made of.
-        label: what the list says, as HTML.
         level: 2 for a section, 3 for a part of one; others are not listed.
         """
         stem = re.sub(r"[^\w.]+", "-", name.lower()).strip("-") or "part"
@@ -51,9 +49,6 @@ class Contents:
     def heading(self, level: int, name: str, label: str, more: str = "") -> str:
         """A heading that the list leads to.
 
-        level: 2 or 3.
-        name: what its id is made of.
-        label: its words, as HTML.
         more: what follows them in the heading alone, as HTML.
         """
         return f"<h{level} id='{self.anchor(name, label, level)}'>{label}{more}</h{level}>"
@@ -75,26 +70,22 @@ class Contents:
         return f"<nav aria-label='Contents'{kind}><ul>{''.join(lines)}{end}</ul></nav>" if lines else ""
 
 
-def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str:
+def framed(title: str, body: str, *, wide: bool = False) -> str:
     """A whole page, which may load nothing and run nothing but its own script.
 
-    title: its title, in plain text.
-    body: what is in it, as HTML.
-    style: rules of this page alone, in CSS.
     wide: whether it is printed across.
     """
     across = "@page { size: landscape; }\n" if wide else ""
     footer = f"<footer>polyopt {escape(polyopt.__version__)}</footer>"
     return page(
         escape(title), f"<main>\n{body}\n{footer}\n</main>",
-        style=part("style.css") + across + style, script=part("page.js"),
+        style=part("style.css") + across, script=part("page.js"),
     )  # fmt: skip
 
 
 def page(title: str, body: str, *, style: str, script: str) -> str:
     """A file that may load nothing and run nothing but `script`.
 
-    title, body: as HTML.
     style, script: all of its CSS, and of its JavaScript.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
@@ -109,19 +100,21 @@ def cells_table(
     """A table of plain texts, as :func:`scrolling` makes it.
 
     columns: heading and class of each.
-    rows: the texts.
     sortable: whether a click on a heading sorts it.
     """
-    head = "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in zip(row, columns, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return scrolling(head, body, sortable=sortable)
+    body = "".join(table_row([escape(cell) for cell in row], columns) for row in rows)
+    return scrolling(head_cells(columns), body, sortable=sortable)
+
+
+def head_cells(columns: Sequence[tuple[str, str]]) -> str:
+    """The cells of a table's head, from heading and class of each column."""
+    return "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
+
+
+def table_row(cells: Sequence[str], columns: Sequence[tuple[str, str]], attributes: str = "") -> str:
+    """A row of a table; cells and attributes are HTML."""
+    shown = (f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, columns, strict=True))
+    return f"<tr{attributes}>{''.join(shown)}</tr>"
 
 
 def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:

@@ -25,8 +25,6 @@ def _converter() -> LatexToMathML:
 def mathml(latex: str, *, display: bool = False) -> str:
     r"""A formula as a ``<math>`` element.
 
-    latex: the formula, without dollars.
-    display: whether it stands on a separate line.
     ValueError: A command that is not known, or braces that do not match.
     """
     try:
@@ -45,8 +43,6 @@ def held(html: str) -> str:
     """A page whose points and brackets stay in the line of the formula that they follow.
 
     A browser may break a line on either side of a formula, as it does of a picture.
-
-    html: the page, with formulas of :func:`mathml`.
     """
     return _FOLLOWED.sub(r"<span style='white-space:nowrap'>\1\2</span>", html)
 

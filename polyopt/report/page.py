@@ -1,4 +1,8 @@
-"""`write_report`: a comparison as one HTML page that needs no network."""
+"""`write_report`: a comparison as one HTML page that needs no network.
+
+Each data set has a section: of repeated runs first the means, the differences and every single fit. A last
+section measures every solver against one proven bound.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compare.programs import find_programs
-from polyopt.compare.table import CLAIMS, SIZES, number
+from polyopt.compare.repeat_table import points, span
+from polyopt.compare.table import CLAIMS, SIZES, duration, number
 from polyopt.files import write_text
 from polyopt.methods.registry import BUILT_IN, METHODS
-from polyopt.report.frame import Contents, framed, part, scrolling
-from polyopt.report.pictures import Picture, pictures_of
+from polyopt.plots import gaps
+from polyopt.report.frame import Contents, cells_table, framed, head_cells, part, scrolling, table_row
+from polyopt.report.pictures import Picture, pictures_of, svg
 from polyopt.report.programs import program_section
-from polyopt.report.proofs import proof_section
-from polyopt.report.repeats import repeats_section
 from polyopt.text import escape
 
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison, Row
     from polyopt.compare.data import Prepared
+    from polyopt.compare.proofs import Proof
+
 
 __all__ = ["write_report"]
 
@@ -31,6 +37,26 @@ _COLUMNS = (
     ("relative", ""), ("residual", ""), ("worst at", "text"), ("claim", "text"), ("size", ""),
     ("test error", ""), ("seconds", ""),
 )  # fmt: skip
+_MEANS = (
+    ("method", "text"), ("solver", "text"), ("fits", ""), ("failed", ""), ("objective", ""),
+    ("proven bound", ""), ("largest gap", ""), ("weakest claim", "text"), ("size", ""), ("test error %", ""),
+    ("interval", ""), ("seconds", ""),
+)  # fmt: skip
+_APART = (
+    ("method", "text"), ("less", "text"), ("splits", ""), ("points", ""), ("interval", ""),
+    ("so the first is", "text"),
+)  # fmt: skip
+_FITS = (
+    ("method", "text"), ("solver", "text"), ("split", ""), ("seed", ""), ("settings", "text"),
+    ("objective", ""), ("proven bound", ""), ("gap", ""), ("claim", "text"), ("size", ""),
+    ("test error %", ""), ("seconds", ""), ("status", "text"),
+)  # fmt: skip
+_TOLD = "Relative gap from each solver's objective to the bound on all points, and its seconds."
+_CAPTION = (
+    "A line is the run of a proving solver, from its best point to its bound as they were (of several "
+    "classes there is none); a mark is where a solver ended, from its objective to the bound that was proven "
+    "in the end."
+)
 
 
 def write_report(
@@ -62,7 +88,7 @@ def write_report(
     sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]
     if proofs := comparison.proofs():
         title = contents.heading(2, "how far from proven", "How far from proven")
-        sections.append(proof_section(proofs, title, _figure))
+        sections.append(_proof_section(proofs, title))
     reading = contents.heading(2, "how to read it", "How to read it")
     programs = contents.heading(2, "the programs", "The programs")
     stated = dict.fromkeys((row.method, row.program) for row in comparison.rows)
@@ -105,7 +131,7 @@ def _data_section(
     parts = [
         f"<section>{contents.heading(2, data.name, escape(data.name))}",
         f"<p class='quiet'>{escape(data.summary)}</p>",
-        repeats_section(comparison, data.name) if comparison.is_repeated else "",
+        _repeats_section(comparison, data.name) if comparison.is_repeated else "",
         _table(rows),
     ]
     two_classes = len(np.unique(data.y_train)) == 2
@@ -125,42 +151,103 @@ def _data_section(
     return "\n".join([*parts, "</section>"])
 
 
+def _repeats_section(comparison: Comparison, name: str) -> str:
+    """Means over splits and seeds, differences between methods, and the single fits, of one data set."""
+
+    def claim(name: str) -> str:
+        return f"{CLAIMS[name].mark} {CLAIMS[name].word}"
+
+    means = [
+        (one.method, one.solver, str(one.fits), str(one.failed), number(one.objective), number(one.bound),
+         _small(one.relative_gap), claim(one.claim),
+         "–" if np.isnan(one.complexity) else f"{one.complexity:.1f} {SIZES[one.counts]}",
+         points(one.test_error), span(one.test_error_low, one.test_error_high), duration(one.seconds))
+        for one in comparison.summaries() if one.data == name
+    ]  # fmt: skip
+    apart = [
+        (f"{one.method} ({one.solver})", f"{one.other} ({one.other_solver})", str(one.splits),
+         points(one.difference, True), span(one.low, one.high, True), one.verdict)
+        for one in comparison.differences() if one.data == name
+    ]  # fmt: skip
+    fits = [
+        (row.method, row.solver, str(row.split), str(row.seed), row.settings, number(row.objective),
+         number(row.bound), _small(row.relative_gap), claim(row.claim),
+         "–" if row.complexity is None else f"{row.complexity} {SIZES[row.counts]}",
+         points(row.test_error), duration(row.seconds), row.status)
+        for row in comparison.rows if row.data == name
+    ]  # fmt: skip
+    parts = ["<h3>Means over splits and seeds</h3>", cells_table(_MEANS, means)]
+    if apart:
+        parts += ["<h3>Differences of test error, in points</h3>", cells_table(_APART, apart)]
+    parts.append(f"<details><summary>All {len(fits)} fits</summary>{cells_table(_FITS, fits)}</details>")
+    parts.append("<h3>The first split and seed</h3>")
+    return "\n".join(parts)
+
+
+def _proof_section(proofs: list[Proof], title: str) -> str:
+    """Gap of each solver to the bound on all points, as a table and as a picture."""
+    solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
+    columns = [("data", "text"), ("method", "text")]
+    columns += [(name, "") for name in ("best", "proven bound", *solvers)]
+    body = []
+    for proof in proofs:
+        best = min(proof.objectives.values())
+        cells = [escape(proof.data), escape(proof.method), number(best), number(proof.bound)]
+        cells += [_ended(proof, solver) for solver in solvers]
+        body.append(table_row(cells, columns))
+    table = scrolling(head_cells(columns), "\n".join(body), "comparison")
+    return (
+        f"<section>{title}<p class='quiet'>{_TOLD}</p>{table}"
+        f"<div class='pictures'>{_figure(_gap_picture(proofs))}</div></section>"
+    )
+
+
+def _ended(proof: Proof, solver: str) -> str:
+    if solver not in proof.gaps:
+        return "–"
+    return f"{100 * proof.gaps[solver]:.3g} % in {duration(proof.seconds[solver])} s"
+
+
+def _gap_picture(proofs: list[Proof]) -> Picture:
+    several = len({proof.method for proof in proofs}) > 1
+    names = [f"{proof.method} on {proof.data}" if several else proof.data for proof in proofs]
+    runs = {name: proof.run for name, proof in zip(names, proofs, strict=True)}
+    ends = {
+        name: {solver: (proof.seconds[solver], gap) for solver, gap in proof.gaps.items()}
+        for name, proof in zip(names, proofs, strict=True)
+    }
+    return Picture(svg(gaps(runs, ends), "Gap against time"), "Gap against time", _CAPTION)
+
+
 def _figure(picture: Picture) -> str:
     caption = f"<b>{escape(picture.label)}.</b> {escape(picture.caption)}"
     return f"<figure>{picture.image}<figcaption>{caption}</figcaption></figure>"
 
 
 def _table(rows: list[Row]) -> str:
-    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in _COLUMNS)
     body, previous = [], ""
     for row in rows:
         first = row.method != previous
-        cells = _cells(row, first)
-        body.append(
-            f"<tr class='{'first' if first else ''}'>"
-            + "".join(
-                f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, _COLUMNS, strict=True)
-            )
-            + "</tr>"
-        )
+        body.append(table_row(_cells(row, first), _COLUMNS, f" class='{'first' if first else ''}'"))
         if row.estimator is None:
             status = f"<td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td>"
             body.append(f"<tr class='note'>{status}</tr>")
         previous = row.method
-    return scrolling(head, "".join(body), "comparison", sortable=True)
+    return scrolling(head_cells(_COLUMNS), "".join(body), "comparison", sortable=True)
+
+
+def _small(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.1e}"
 
 
 def _cells(row: Row, first: bool) -> list[str]:
-    def small(value: float) -> str:
-        return "–" if np.isnan(value) else f"{value:.1e}"
-
     name = escape(row.method)
     size = "–" if row.complexity is None else f"{row.complexity} {SIZES[row.counts]}"
     error = "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f} %"
     return [
         name if first else f"<span class='again'>{name}</span>", escape(row.solver),
         number(row.objective), number(row.bound),
-        small(row.gap), small(row.relative_gap), small(row.residual), escape(row.residual_at),
+        _small(row.gap), _small(row.relative_gap), _small(row.residual), escape(row.residual_at),
         _badge(row.claim), size, error, f"{row.seconds:.2f}",
     ]  # fmt: skip
 

@@ -68,11 +68,7 @@ class Picture:
 
 
 def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
-    """Outputs, boundary in the plane, multipliers and run of one method on one data set of two classes.
-
-    data: the data set.
-    rows: the rows of the method on these data.
-    """
+    """Outputs, boundary in the plane, multipliers and run of one method on one data set of two classes."""
     method = METHODS[rows[0].method]
     exact, fast = (next((row for row in rows if pick(row)), None) for pick in (_is_exact, _is_fast))
     fitted = exact or fast or next((row for row in rows if row.estimator is not None), None)
@@ -169,7 +165,6 @@ def svg(figure: Figure, label: str, *, as_wide: bool = False) -> str:
 
     Its ids are made unique in the page, and its ink takes the page's colours.
 
-    figure: the figure.
     label: what it shows, for readers that do not see it.
     as_wide: whether it keeps its size; by default it gets a phone's, for which its letters are large enough.
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from formulations.symbols import symbols_of
 from formulations.typeset import conditions_of, latex_name, size_of
-from polyopt.report.frame import Contents, framed, scrolling
+from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.mathml import mathml, prose
 from polyopt.text import escape
 
@@ -34,11 +34,7 @@ CATALOGUE_COLUMNS = (
 
 
 def program_section(program: Statement) -> str:
-    """A program's mathematics: objective, rows, and what each multiplier means.
-
-    program: the program to be shown.
-    Returns: HTML, to be put into a page.
-    """
+    """A program's mathematics: objective, rows, and what each multiplier means."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = r",\, ".join(latex_name(name) for name in program.variables)
     objective = mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
@@ -71,10 +67,7 @@ def _multiplier(row: Row) -> str:
 
 
 def programs_page(programs: Sequence[Program]) -> str:
-    """A page that shows some programs.
-
-    programs: at least one.
-    """
+    """A page that shows some programs."""
     names = ", ".join(dict.fromkeys(program.name for program in programs))
     title = f"polyopt: {names}"
     if len(programs) == 1:
@@ -85,10 +78,7 @@ def programs_page(programs: Sequence[Program]) -> str:
 
 
 def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-    """The cells of the catalogue, a row for each program, as text.
-
-    entries: the programs.
-    """
+    """The cells of the catalogue, a row for each program, as text."""
     return [
         (
             entry.name, entry.paper, entry.equation, entry.program.kind, str(entry.n_variables),
@@ -99,12 +89,7 @@ def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
 
 
 def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
-    """The catalogue as an HTML table.
-
-    entries: the programs.
-    contents: of the page; each family is put into it.
-    """
-    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in CATALOGUE_COLUMNS)
+    """The catalogue as an HTML table."""
     body, family = [], ""
     for entry, cells in zip(entries, catalogue_rows(entries), strict=True):
         first = ""
@@ -112,20 +97,12 @@ def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
             family = entry.family
             words = escape(family.replace("_", "-"))
             first = f" class='first' id='{contents.anchor(family, words)}'"
-        columns = zip(cells, CATALOGUE_COLUMNS, strict=True)
-        body.append(
-            f"<tr{first}>"
-            + "".join(f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in columns)
-            + "</tr>"
-        )
-    return scrolling(head, "".join(body), "prose catalogue", sortable=True)
+        body.append(table_row([escape(cell) for cell in cells], CATALOGUE_COLUMNS, first))
+    return scrolling(head_cells(CATALOGUE_COLUMNS), "".join(body), "prose catalogue", sortable=True)
 
 
 def catalogue_page(entries: Sequence[Entry]) -> str:
-    """A page with the catalogue.
-
-    entries: the programs.
-    """
+    """A page with the catalogue."""
     note = "Sizes are those on each family's own small data."
     contents = Contents()
     table = catalogue_table(entries, contents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polyopt.report.frame import part, scrolling
+from polyopt.report.frame import head_cells, part, scrolling, table_row
 from polyopt.report.programs import program_section
 from polyopt.text import escape
 
@@ -20,8 +20,6 @@ def html_of(summary: Summary) -> str:
     """A summary as a part of a page, with its style, in the colours of the page that it comes into.
 
     Nothing in it runs, and nothing is loaded. Its tables fold.
-
-    summary: what is shown.
     """
     # Not a <dl>: Jupyter makes the labels of one a fifth of the width, and breaks them letter by letter.
     facts = "".join(
@@ -40,17 +38,9 @@ def html_of(summary: Summary) -> str:
 
 def _table(table: Table) -> str:
     is_text = [not all(_is_number(row[place]) for row in table.rows) for place in range(len(table.columns))]
-    kinds = ["text" if text else "" for text in is_text]
-    head = "".join(
-        f"<th scope='col' class='{kind}'>{escape(name)}</th>" if name else "<td></td>"
-        for name, kind in zip(table.columns, kinds, strict=True)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td class='{kind}'>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
-        + "</tr>"
-        for row in table.rows[:_MOST]
-    )
+    columns = [(name, "text" if text else "") for name, text in zip(table.columns, is_text, strict=True)]
+    head = "".join(head_cells([column]) if column[0] else "<td></td>" for column in columns)
+    body = "".join(table_row([escape(cell) for cell in row], columns) for row in table.rows[:_MOST])
     left = len(table.rows) - _MOST
     more = f"<p class='quiet'>and {left} more</p>" if left > 0 else ""
     opened = " open" if table.is_open else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from polyopt.crosschecks.table import summary, tolerance_of
 from polyopt.files import write_text
-from polyopt.report.frame import Contents, framed, scrolling
+from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.programs import program_section
 from polyopt.text import escape
 from polyopt.verify import TOLERANCE, falls_short
@@ -87,18 +87,6 @@ def _badge(verdict: str) -> str:
     return f"<span class='badge {_COLOURS[verdict]}'>{escape(verdict)}</span>"
 
 
-def _head(columns: tuple[tuple[str, str], ...]) -> str:
-    return "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in columns)
-
-
-def _row(cells: Sequence[str], columns: tuple[tuple[str, str], ...], style: str = "") -> str:
-    """A row of a table; the cells are HTML."""
-    pairs = zip(cells, columns, strict=True)
-    return (
-        f"<tr class='{style}'>" + "".join(f"<td class='{kind}'>{c}</td>" for c, (_, kind) in pairs) + "</tr>"
-    )
-
-
 def _crosschecks(outcomes: list[Outcome]) -> str:
     rows = []
     for _, group in groupby(outcomes, key=lambda outcome: outcome.check.family):
@@ -109,8 +97,8 @@ def _crosschecks(outcomes: list[Outcome]) -> str:
                 f"{o.expected:.6g}", f"{o.difference:.1e}", tolerance_of(o), _badge(o.verdict),
                 f"<span class='quiet'>{escape(o.check.source)}</span>",
             )  # fmt: skip
-            rows.append(_row(cells, _CROSSCHECKS, "first" if place == 0 else ""))
-    return scrolling(_head(_CROSSCHECKS), "".join(rows), "prose checks", sortable=True)
+            rows.append(table_row(cells, _CROSSCHECKS, f" class='{'first' if place == 0 else ''}'"))
+    return scrolling(head_cells(_CROSSCHECKS), "".join(rows), "prose checks", sortable=True)
 
 
 def _program(entry: Entry, checks: list[Check], short: bool, contents: Contents) -> str:
@@ -124,11 +112,11 @@ def _program(entry: Entry, checks: list[Check], short: bool, contents: Contents)
         )
         for c in own
     ]  # fmt: skip
-    rows = "".join(_row(row, _SOLUTIONS) for row in cells)
+    rows = "".join(table_row(row, _SOLUTIONS, " class=''") for row in cells)
     partner = f" · with {escape(entry.partner)}" if entry.partner else ""
     anchor = contents.anchor(entry.name, escape(entry.name), level=3)
     return (
         f"<details id='{anchor}'><summary><b>{escape(entry.name)}</b> {escape(entry.program.title)} "
         f"<span class='quiet'>{escape(entry.program.kind)}{partner}</span> {_badge(verdict)}</summary>"
-        f"{program_section(entry.program)}{scrolling(_head(_SOLUTIONS), rows, sortable=True)}</details>"
+        f"{program_section(entry.program)}{scrolling(head_cells(_SOLUTIONS), rows, sortable=True)}</details>"
     )

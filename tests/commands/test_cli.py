@@ -10,7 +10,6 @@ import pickle
 import re
 import subprocess
 import sys
-from html import escape
 
 import numpy as np
 import pandas as pd
@@ -23,10 +22,8 @@ from typer.testing import CliRunner
 from formulations.catalogue import catalogue
 from polyopt import CrossEntropySettings
 from polyopt.cli import app
-from polyopt.cli.info import size_text
 from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
-from polyopt.crosschecks import all_checks
 from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
 from polyopt.estimators.rmm import RelativeMarginMachine
@@ -92,18 +89,6 @@ def test_compare_runs_as_a_program(tmp_path):
     assert "<svg" in report.read_text(encoding="utf-8")
 
 
-def test_compare_gives_json(table):
-    done = run("compare", "--data", table, "--methods", "svm,sigma-svm", "--json")
-    assert done.exit_code == 0
-    rows = json.loads(done.stdout)["rows"]
-    found = [(row["method"], row["solver"]) for row in rows]
-    assert found == [
-        (method, solver) for method in ("svm", "sigma-svm") for solver in ("exact", "interior-point")
-    ]
-    assert rows[0]["claim"] == "optimal"
-    assert rows[0]["objective"] == pytest.approx(rows[0]["bound"], rel=1e-6)
-
-
 def test_compare_gives_csv(table, sparse):
     done = run("compare", "--data", table, "--data", sparse, "--methods", "svm", "--csv", "--seed", 1)
     assert done.exit_code == 0
@@ -119,35 +104,6 @@ def test_compare_takes_the_column_of_the_labels(tmp_path):
     done = run("compare", "--data", path, "--methods", "svm", "--target", "kind", "--json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["data"][0]["n_features"] == 4
-
-
-def test_ctrl_c_prints_what_is_done(monkeypatch, table):
-    from polyopt.compare import run as module
-
-    fits = []
-    original = module._fit
-
-    def fit_two(*arguments):
-        if len(fits) == 2:
-            raise KeyboardInterrupt
-        fits.append(arguments)
-        return original(*arguments)
-
-    monkeypatch.setattr(module, "_fit", fit_two)
-    done = run("compare", "--data", table, "--methods", "svm,rmm")
-    assert done.exit_code == 130
-    assert "svm " in done.output
-    assert "optimal" in done.output
-    assert "rmm" not in done.output
-    assert "interrupted" in done.output
-    assert "Traceback" not in done.output
-
-
-def test_a_time_limit_keeps_the_point(table):
-    done = run("compare", "--data", table, "--methods", "svm-rbf", "--time-limit", "1e-9", "--json")
-    assert done.exit_code == 0
-    statuses = [row["status"] for row in json.loads(done.stdout)["rows"]]
-    assert any("time limit" in status for status in statuses)
 
 
 # -- show and verify ------------------------------------------------------------------------------
@@ -175,27 +131,6 @@ def test_show_a_method_prints_its_programs():
     assert text.strip() == "\n\n".join(str(find_programs(p)[0]) for p in METHODS["rmm-rbf"].programs)
 
 
-def test_show_without_a_name_lists_everything():
-    text = run("show").output
-    assert all(program in text for name in families() for program in programs_of(name))
-
-
-@pytest.mark.parametrize(("verdict", "status"), [("ok", 0), ("FAILS", 1)])
-def test_verify_tells_by_its_exit_status(monkeypatch, verdict, status):
-    asked = []
-
-    def one_check(seed, families):
-        asked.append((seed, *families))
-        return [Check(families[0], f"{families[0]}.x", "clarabel", 1.0, 0.0, 0.0, "w", verdict)]
-
-    monkeypatch.setattr("polyopt.verify.verify", one_check)
-    done = run("verify", "--seed", 7)
-    assert done.exit_code == status
-    assert asked == [(7, name) for name in families()]
-    assert all(f"{name}.x" in done.output for name in families())
-    assert ("NOT proven" in done.output) == (status == 1)
-
-
 def test_show_writes_a_page_that_stands_alone():
     page = run("show", "rmm.qp", "--format", "html").output
     assert page.startswith("<!doctype html>")
@@ -204,17 +139,6 @@ def test_show_writes_a_page_that_stands_alone():
     assert not re.search("https?:", page)
     assert run("show", "svm", "--format", "html").output.count("<h2 id=") == len(programs_of("svm"))
     assert "rmm.kernel_dual" in run("show", "rmm-rbf", "--format", "html").output
-
-
-def test_show_prints_every_program_of_the_catalogue_in_every_format():
-    for entry in catalogue(("cpm", "l0", "rmm_bounds")):
-        assert run("show", entry.name).output.strip() == str(entry.program)
-        for form in ("latex", "markdown"):
-            text = run("show", entry.name, "--format", form).output
-            assert entry.program.objective_latex in text
-            assert all(entry.program.row_latex(row) in text for row in entry.program.rows)
-        page = run("show", entry.name, "--format", "html").output
-        assert all(escape(row.meaning) in page for row in entry.program.rows)
 
 
 def test_the_catalogue_lists_every_program():
@@ -229,18 +153,6 @@ def test_the_catalogue_lists_every_program():
             entry.program.kind, entry.n_variables, entry.n_constraints
         )  # fmt: skip
         assert (dual == "yes") == bool(entry.partner)
-
-
-def test_the_catalogue_loses_nothing_in_a_narrow_terminal():
-    text = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["catalogue", "cpm"]).output
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= 80
-    words = " ".join(text.split())
-    for entry in catalogue(("cpm",)):
-        line = next(line for line in lines if line.startswith(f"{entry.name}  "))
-        assert line.split()[1:4] == [entry.program.kind, str(entry.n_variables), str(entry.n_constraints)]
-        assert entry.paper in words
-        assert entry.equation in words
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "markdown", "html"])
@@ -313,62 +225,12 @@ def test_verify_all_tells_by_its_exit_status_whether_every_check_holds(monkeypat
     assert "cross-checks" not in run("verify").output
 
 
-def test_verify_writes_a_page_with_programs_and_cross_checks(monkeypatch, tmp_path):
-    without_programs(monkeypatch, "ok", "FAILS")
-    path = tmp_path / "page.html"
-    done = run("verify", "--html", path)
-    assert done.exit_code == 1, "a check fails"
-    assert f"page: {path}" in done.stderr
-    page = path.read_text(encoding="utf-8")
-    assert "Failing: T91" in page
-    assert "A toy breaks" in page
-    assert "Toys (2001)" in page
-    assert not re.search("https?:", page)
-    assert all(f"<b>{entry.name}</b>" in page for entry in catalogue())
-    assert page.count("badge green'>ok") == 1 + 1 + 1  # a cross-check, a program, and its one solution
-    assert page.count("<math") > 200
-
-
-def test_verify_runs_the_real_checks(monkeypatch, tmp_path):
-    without_programs(monkeypatch)
-    few = [check for check in all_checks() if check.family in ("rmm_bound", "bounds")]
-    monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: tuple(few))
-    done = run("verify", "--all")
-    assert done.exit_code == 0
-    assert f"{len(few)} of {len(few)} cross-checks hold" in done.output
-    assert all(check.name in done.output for check in few)
-
-
 def test_verify_refuses_a_folder_that_is_not_there(tmp_path):
     refused(run("verify", "--html", tmp_path / "no" / "p.html"), r"--html: the folder .*no does not exist")
     refused(run("verify", "--html", tmp_path), r"--html: .* is a folder; give the name of a file")
 
 
 # -- duals ----------------------------------------------------------------------------------------
-
-
-def test_duals_are_sorted_complete_and_explained(table):
-    done = run("duals", "--method", "rmm", "--data", table, "--B", 1.2, "--csv")
-    assert done.exit_code == 0
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert list(dict.fromkeys(row["letter"] for row in rows)) == ["alpha", "lam", "lam_star", "beta"]
-    meanings = {row.multiplier: row.meaning for row in find_programs("rmm.qp")[0].rows}
-    X, y = blobs()
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    machine = RelativeMarginMachine(B=1.2, kernel="linear", solver="exact").fit(
-        X, np.where(y == 1, "yes", "no")
-    )
-    expected = machine.duals_
-    for letter in meanings:
-        mine = [row for row in rows if row["letter"] == letter]
-        sizes = np.array([float(row["multiplier"]) for row in mine])
-        assert (np.diff(sizes) <= 1e-8).all()
-        own = expected[expected["letter"] == letter].set_index("sample")
-        for row in mine:
-            assert row["meaning"] == meanings[letter]
-            same = own.loc[int(row["sample"])]
-            assert float(row["multiplier"]) == pytest.approx(same["multiplier"], abs=1e-7)
-            assert (row["row"], row["label"]) == (same["row"], same["label"])
 
 
 def test_duals_print_the_largest_of_each_letter(table):
@@ -378,12 +240,6 @@ def test_duals_print_the_largest_of_each_letter(table):
     assert re.search(r"^\d+ of 60 are above zero; they add up to", done.output, re.M)
     assert "price of sample i's margin" in done.output
     assert re.search(r"\.\.\. and \d+ more: --top \d+", done.output)
-
-
-def test_duals_of_a_polytope_name_the_face(table):
-    done = run("duals", "--method", "cpm", "--data", table, "--faces", 2, "--csv")
-    faces = {row["face"] for row in csv.DictReader(io.StringIO(done.stdout))}
-    assert faces == {"0", "1"}
 
 
 @pytest.mark.parametrize("method", ["rmm", "rmm-rbf"])
@@ -448,20 +304,6 @@ def test_duals_show_the_largest_of_either_sign(table):
     assert re.search(r"^60 of 60 are not zero", text, re.M)
 
 
-def test_duals_tell_of_a_slope_with_two_sides(table):
-    text = run("duals", "--method", "rmm", "--data", table, "--B", 1).output
-    line = next(line for line in text.splitlines() if line.startswith("B "))
-    assert line.rstrip().endswith("may differ between its two sides")
-
-
-def test_no_number_of_the_slopes_is_cut_in_a_narrow_terminal(table):
-    arguments = ["duals", "--method", "rmm", "--data", table, "--B", "1"]
-    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(argument) for argument in arguments])
-    _, _, below = done.output.partition("How the optimal value p moves")
-    line = next(line for line in below.splitlines() if line.startswith("B "))
-    assert len([float(cell) for cell in line.split()[1:5]]) == 4
-
-
 # -- fit and predict ------------------------------------------------------------------------------
 
 
@@ -489,17 +331,6 @@ def test_a_saved_model_predicts_bit_for_bit_the_same(name, table, tmp_path, monk
     assert model.estimator.duals_.equals(fitted.duals_)
     assert str(model.estimator.solution_.status) == str(fitted.solution_.status)
     assert (model.feature_names, model.target, model.method) == (["a", "b", "c"], "answer", name)
-
-
-def test_a_model_of_more_classes_comes_back(tmp_path):
-    X, y = blobs(90)
-    labels = np.array(["x", "y", "z"])[(y + (X[:, 0] > 1)).astype(int)]
-    table = write_csv(tmp_path / "t.csv", X, labels)
-    path = tmp_path / "model.skops"
-    assert run("fit", table, "--method", "sigma-svm-rbf", "--out", path).exit_code == 0
-    model = load_model(path)
-    done = run("predict", path, table)
-    assert [line for line in done.stdout.splitlines() if line in "xyz"] == model.predict(X).tolist()
 
 
 def test_a_search_is_saved_with_its_model(table, tmp_path):
@@ -549,22 +380,6 @@ def model(table, tmp_path):
     path = tmp_path / "model.skops"
     assert run("fit", table, "--method", "svm", "--out", path).exit_code == 0
     return path
-
-
-def test_predict_finds_columns_by_name_or_by_place(model, table, tmp_path):
-    X, _ = blobs()
-    expected = load_model(model).predict(X).tolist()
-    out = tmp_path / "labels"
-    files = [
-        table,
-        write_csv(tmp_path / "shuffled.csv", X[:, [2, 0, 1]], None, ["c", "a", "b"]),
-        write_csv(tmp_path / "bare.csv", X),
-        write_csv(tmp_path / "labelled.csv", X, expected),
-    ]
-    for file in files:
-        done = run("predict", model, file, "--out", out)
-        assert done.exit_code == 0, done.output
-        assert labels_in(out) == expected
 
 
 def test_predict_counts_the_errors_where_there_are_labels(model, table, tmp_path):
@@ -700,14 +515,6 @@ def test_a_broken_file_is_named_with_its_line(command, kind, tmp_path):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_broken_sparse_file_is_named_with_its_line(command, tmp_path):
-    path = tmp_path / "broken.txt"
-    path.write_text("1 1:0.5 2:1\n-1 1:0.5 2:\n", encoding="utf-8")
-    # the first line says what the file is, the second is broken
-    refused(run(*COMMANDS[command](path)), r"broken\.txt, line 2: the value of feature 2 is empty")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
 def test_unknown_data_lists_what_is_known(command):
     refused(
         run(*COMMANDS[command]("ionosfear")),
@@ -815,30 +622,7 @@ def test_predict_refuses_missing_files_and_folders(model, table, tmp_path):
     refused(run("fit", table, "--out", tmp_path / "no" / "m"), r"--out: the folder .*no does not exist")
 
 
-def test_labels_that_are_words_work_everywhere(table):
-    assert run("compare", "--data", table, "--methods", "svm,cpm").exit_code == 0
-    assert "yes" in run("duals", "--method", "svm", "--data", table).output
-
-
 # -- manners --------------------------------------------------------------------------------------
-
-
-def test_help_is_quick_and_imports_nothing_heavy():
-    script = (
-        "import sys, polyopt.cli;"
-        "heavy = {'cvxpy', 'matplotlib', 'numba', 'pandas', 'sklearn', 'numpy', 'skops'};"
-        "print(sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
-    )
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert out.strip() == "[]"
-
-
-@pytest.mark.parametrize("command", ["compare", "catalogue", "show", "verify", "duals", "fit", "predict"])
-def test_every_command_explains_itself(command):
-    assert command in run("--help").output
-    done = run(command, "--help")
-    assert done.exit_code == 0
-    assert len(done.output.splitlines()) > 5
 
 
 @pytest.mark.parametrize("command", ["fit", "duals"])
@@ -859,9 +643,3 @@ def test_built_in_data_are_found_by_name_before_folders(tmp_path, monkeypatch):
     (tmp_path / "sonar").mkdir()
     done = run("fit", "sonar", "--method", "svm")
     assert f"of {len(load('sonar').y)} samples" in done.output
-
-
-def test_a_size_has_the_unit_that_keeps_it_under_a_thousand():
-    sizes = {0: "0 B", 999: "999 B", 1000: "1 kB", 1500: "1.5 kB", 999_499: "999 kB", 10**6: "1 MB"}
-    sizes |= {10**9 - 10**7: "990 MB", 10**9: "1 GB", 10**12: "1e+03 GB"}
-    assert {size: size_text(size) for size in sizes} == sizes

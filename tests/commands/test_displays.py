@@ -96,16 +96,6 @@ def test_a_figure_shows_itself_and_nobody_keeps_it(pictures):
     assert plt.get_fignums() == before
 
 
-def test_a_notebook_shows_what_was_blank(pictures):
-    """The formatter of IPython as it is in a kernel before anybody imports pyplot."""
-    core = pytest.importorskip("IPython.core.formatters", reason="IPython is not installed")
-    data, size = core.DisplayFormatter().format(pictures["convergence"][0](None))
-    assert data["image/png"].startswith(b"\x89PNG")
-    assert size["image/png"]["width"] == 480
-    bare, _ = core.DisplayFormatter().format(Figure())
-    assert "image/png" not in bare
-
-
 def test_a_display_has_its_figure_and_its_axes(machines):
     X, y, machine, polytope = machines
     made = {

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
 from formulations import rmm
@@ -23,8 +21,7 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
 )
-from polyopt.plots import decision_boundary, multipliers, whitening
-from polyopt.plots.style import FACES, GREEN, PURPLE
+from polyopt.plots import multipliers, whitening
 
 MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 
@@ -98,25 +95,6 @@ def test_every_machine_has_its_multipliers_drawn(name):
     )
 
 
-def test_a_face_has_the_colour_that_it_has_in_the_plane():
-    X, y = blobs()
-    machine = SPLA1(2, positives="all", n_init=1, random_state=0).fit(X, y)
-    duals = machine.duals_
-    # Whichever face comes first, and though one is left out: colours are of faces, not of places.
-    for frame in (duals, duals[::-1], pd.concat([duals.assign(face=duals["face"] + 1), duals.head(3)])):
-        by_size = multipliers(frame).axes[0]
-        colours = {line.get_label().partition(":")[0]: to_hex(line.get_color()) for line in points(by_size)}
-        assert colours == {f"face {k}": to_hex(FACES[k]) for k in sorted(frame["face"].unique())}
-        assert list(colours) == sorted(colours)
-    sides = pd.concat([duals[duals["face"] == 0].assign(outside=name) for name in ("red", "blue")])
-    by_size = multipliers(sides).axes[0]
-    assert [line.get_label().partition(":")[0] for line in points(by_size)] == ["blue outside", "red outside"]
-    plane = decision_boundary(machine, X, y).axes[0]
-    lines = {line.get_label(): to_hex(line.get_color()) for line in plane.lines}
-    assert {lines["face 0"], lines["face 1"]} == {to_hex(FACES[0]), to_hex(FACES[1])}
-    assert lines["face 1"] == to_hex(FACES[1])
-
-
 def test_where_no_multiplier_holds_the_picture_says_so():
     X, y = blobs()
     X = X + 20.0 * y[:, None]
@@ -164,13 +142,6 @@ def test_the_bounded_samples_give_the_metric_of_the_machine():
     assert np.abs(w.value - at["w"]).max() > 1e-2
 
 
-def test_without_bounded_samples_the_metric_is_plain():
-    X, _ = blobs()
-    mu, Sigma = bounding_spread(X, np.zeros(len(X)), np.zeros(len(X)), 2.0)
-    np.testing.assert_allclose(mu, X.mean(axis=0))
-    assert not Sigma.any()
-
-
 def ball(axes):
     return next(line.get_xydata() for line in axes.lines if "metric" in str(line.get_label()))
 
@@ -201,32 +172,6 @@ def test_circle_and_ellipse_lie_between_the_margins(machine):
         distances = np.einsum("ij,jk,ik->i", d, np.linalg.inv(shape), d)
         np.testing.assert_allclose(distances, 1.0 / (own.coef_[0] @ shape @ own.coef_[0]), rtol=1e-6)
         assert axes.get_aspect() == 1.0
-
-
-def test_the_bounded_samples_are_ringed_the_wider_the_harder_they_hold():
-    X, y = blobs()
-    machine = RelativeMarginMachine(1.0, 1.5, kernel="linear").fit(X, y)
-    right = whitening(machine).axes[1]
-    for multiplier, colour in (
-        (machine.multipliers_["bound_above"], GREEN),
-        (machine.multipliers_["bound_below"], PURPLE),
-    ):
-        held = np.flatnonzero(multiplier > 1e-6)
-        assert len(held)
-        drawn = [c for c in right.collections if isinstance(c, PathCollection) and len(c.get_offsets())]
-        (rings,) = (c for c in drawn if to_hex(c.get_edgecolors()[0]) == colour)
-        np.testing.assert_allclose(rings.get_offsets(), X[held])
-        np.testing.assert_array_equal(np.argsort(rings.get_sizes()), np.argsort(multiplier[held]))
-
-
-@pytest.mark.parametrize("solver", ["interior-point", "exact"])
-def test_a_machine_that_bounds_nothing_has_a_circle(solver):
-    X, y = blobs()
-    figure = whitening(RelativeMarginMachine(1.0, 50.0, kernel="linear", solver=solver).fit(X, y))
-    left, right = figure.axes
-    np.testing.assert_allclose(ball(left), ball(right), atol=1e-5)
-    assert not any("held" in label for label in right.get_legend_handles_labels()[1])
-    assert right.get_title(loc="left").endswith("no sample is held")
 
 
 @pytest.mark.parametrize(

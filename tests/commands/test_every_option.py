@@ -244,15 +244,6 @@ def test_a_shell_completes_what_there_is(line, some):
     assert completed(line) == some
 
 
-def test_completion_is_shown_and_installed(monkeypatch, tmp_path):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "True")
-    monkeypatch.setattr("typer.testing._get_command", typer.main.get_command)  # with what was set now
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert "_POLYOPT_COMPLETE" in run("--show-completion", "bash").output
-    assert run("--install-completion", "bash").exit_code == 0
-    assert "polyopt" in (tmp_path / ".bashrc").read_text(encoding="utf-8")
-
-
 # -- doctor ---------------------------------------------------------------------------------------
 
 
@@ -284,12 +275,6 @@ def test_doctor_tries_each_solver(monkeypatch, value, message):
     done = run("doctor")
     assert done.exit_code == 1
     assert done.output.count(message) >= 4
-
-
-def test_the_statuses_are_documented():
-    text = " ".join(run("--help").output.split())
-    for status in ("0 done", "1 a check fails", "2 bad input", "130 stopped", "143 stopped"):
-        assert status in text
 
 
 # -- settings that are refused ----------------------------------------------------------------------

@@ -57,22 +57,6 @@ def test_a_column_of_texts_is_held_as_a_whole(shop):
     assert "size" not in changes
 
 
-def test_within_data_no_text_is_proposed_that_the_data_have_not(shop, tmp_path):
-    """Colours have the weight: of each row alone, the only text within the data is its own."""
-    data, model, lines = shop
-    header, moved = data.read_text(encoding="utf-8").split("\n")[0], 0
-    for row in range(6):
-        few = tmp_path / "few.csv"
-        few.write_text("\n".join([header, lines[row]]) + "\n", encoding="utf-8")
-        held = ("--row", 0, "--hold", "size", "--hold", "price", "--json")
-        free, bound = (
-            json.loads(worked("explain", model, few, *held, *more)) for more in ((), ("--within-data",))
-        )
-        moved += bool(free["nearest"]["changes"])
-        assert not bound["nearest"]["changes"]
-    assert moved
-
-
 def test_the_model_is_explained_and_drawn_on_a_page(shop, tmp_path):
     data, model, _ = shop
     page = tmp_path / "page.html"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 
 import polyopt
 from polyopt.cli import app
-from polyopt.handbook import contents, extension, site
+from polyopt.handbook import extension, site
 from polyopt.handbook.generated import MODULES, public_names
 from polyopt.handbook.sources import hand_written, write_sources
 
@@ -27,7 +26,7 @@ def folder(tmp_path_factory):
         pytest.importorskip(needed, reason="the handbook is built by Sphinx, MyST and furo")
     place = tmp_path_factory.mktemp("site") / "handbook"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contents, "connect", connect_and_compare)
+        patch.setattr(extension, "connect", connect_and_compare)
         assert site.build_site(place, **FEW) == []
     return place
 
@@ -35,11 +34,11 @@ def folder(tmp_path_factory):
 BESIDE = {}  # page: the contents beside it, and what Sphinx and the theme make for it alone
 
 
-def connect_and_compare(app, connect=contents.connect):
+def connect_and_compare(app, connect=extension.connect):
     from furo.navigation import get_navigation_tree
 
     def compare(_app, page, _template, context, _tree):
-        alone = get_navigation_tree(context["toctree"](**contents._WHOLE))
+        alone = get_navigation_tree(context["toctree"](**extension._WHOLE))
         BESIDE[page] = context["furo_navigation_tree"], alone
 
     connect(app)
@@ -92,27 +91,6 @@ def test_the_contents_beside_a_page_are_those_made_for_it_alone(folder):
     deep = BESIDE["programs/rmm"][0].splitlines()
     assert sum(line.startswith('<li class="toctree-l') and " current" in line for line in deep) == 2
     assert sum('<ul class="current">' in line for line in deep) == 2
-
-
-def test_of_a_page_that_the_contents_name_twice_the_last_line_is_the_page():
-    """As the theme has it; both lines lead nowhere from there, and each marks what is above it."""
-    line = '<li class="toctree-l{0}"><a class="reference internal" href="{1}">x</a>{2}'
-    text = ["<ul>", line.format(1, "a", "<ul>"), line.format(2, "b", "</li>"), "</ul>", "</li>"]
-    text += [line.format(1, "b", "</li>"), "</ul>"]
-    lines = contents.marked("\n".join(text), "b").split("\n")
-    own = '<li class="toctree-l{0} current{1}"><a class="current reference internal" href="#">x</a></li>'
-    assert lines[0] == '<ul class="current">'
-    assert lines[1] == line.format(1, "a", '<ul class="current">').replace("l1", "l1 current")
-    assert (lines[2], lines[5]) == (own.format(2, ""), own.format(1, " current-page"))
-    assert contents.marked("\n".join(text), "c").split("\n") == text
-
-
-def test_a_broken_link_is_seen(tmp_path):
-    (tmp_path / "a.html").write_text(
-        "<p id='x'></p><a href='#x'>1</a><a href='#y'>2</a><a href='b.html'>3</a><a href='https://x.test'>4</a>"
-        "<script src='https://x.test/s.js'></script>", encoding="utf-8"
-    )  # fmt: skip
-    assert broken(tmp_path) == [f"a.html: {link}" for link in ("#y", "b.html", "https://x.test/s.js")]
 
 
 def test_every_page_by_hand_is_there_with_its_formulas_programs_and_exercises(folder):
@@ -182,22 +160,26 @@ def test_a_page_is_finished_for_screen_readers_keys_and_lines(folder):
         assert not re.search(r"<div class='scroll'>", text), path
 
 
-def test_formulas_that_stand_indented_in_a_module_keep_their_lines():
+def test_lines_on_arguments_become_a_list():
+    """Names with shapes, continuations and errors are items; a sentence with a colon stays one."""
     text = [
-        "Of x,",
+        "Fit it.",
         "",
-        "    f = |x|",
-        "    g = 2 f",
+        "X (n, m): samples,",
+        "    scaled.",
+        "tol, C: numbers.",
+        "ValueError: no data.",
         "",
-        "and |x|.",
-        "",
-        "- a point",
-        "",
-        "    that goes on",
     ]
-    extension._readable(None, "module", "", None, None, text)
-    assert text[:8] == ["Of x,", "", "::", "", "    f = |x|", "    g = 2 f", "", r"and \|x\|."]
-    assert text[8:] == ["", "- a point", "", "    that goes on"]
+    text += ["A method is known: by its name,", "or not."]
+    extension._readable(None, "function", "", None, None, text)
+    assert text[2:6] == [
+        "- ``X (n, m)``: samples,",
+        "  scaled.",
+        "- ``tol, C``: numbers.",
+        "- ``ValueError``: no data.",
+    ]
+    assert text[7:] == ["A method is known: by its name,", "or not."]
 
 
 def test_the_reference_has_every_name_that_the_pages_import():
@@ -220,19 +202,6 @@ def test_the_sources_have_demonstrations_the_reference_and_the_kept_results(tmp_
     assert "gap" in page.partition("## Demonstration")[2]
     index = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert (tmp_path / "results.md").is_file() == ("\nresults\n" in index)
-
-
-def test_docstrings_are_told_in_restructured_text():
-    lines = ["The rule", "--------", "With |w| and ``a|b``, see [1]_.", "", "    a = |b|", "", "- one"]
-    lines += ["", "    of a list", "", "``x``   in a table | of signs", "", ".. [1] A paper."]
-    extension._readable(None, "module", "", None, None, lines)
-    assert lines == [
-        "**The rule**", "", r"With \|w\| and ``a|b``, see [1].", "", "::", "", "    a = |b|", "", "- one",
-        "", "    of a list", "", "``x``   in a table \u2223 of signs", "", "[1] A paper.",
-    ]  # fmt: skip
-    method = ["    |x|"]
-    extension._readable(None, "method", "", None, None, method)
-    assert method == [r"    \|x\|"]
 
 
 def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
@@ -258,17 +227,6 @@ def test_without_sphinx_the_command_says_what_to_install(monkeypatch):
     ran = CliRunner().invoke(app, ["handbook"])
     assert ran.exit_code == 2
     assert "pip install 'polyopt[handbook]'" in ran.output
-
-
-def test_where_docstrings_are_left_out_or_the_cache_is_no_folder_it_is_said(monkeypatch, tmp_path):
-    pytest.importorskip("sphinx")
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setattr(site, "site_folder", lambda: tmp_path / "file" / "handbook" / "1")
-    with pytest.raises(OSError, match=r"cache cannot be written.*--out FOLDER"):
-        site.kept_site()
-    monkeypatch.setattr(site, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
-    with pytest.raises(ValueError, match="made of docstrings"):
-        site.kept_site()
 
 
 def test_a_page_that_is_not_there_is_told_with_those_that_are():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import io
 import itertools
@@ -11,14 +10,13 @@ import lzma
 import os
 import re
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.commands import run, worked
 
 from polyopt.cli.data import Form, load_data
-from polyopt.datasets import DataFileError, _csvfile, _source, open_source, read_csv
+from polyopt.datasets import DataFileError, _source, open_source, read_csv
 
 PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
@@ -271,13 +269,6 @@ def test_the_commands_that_fit_take_texts_and_gaps(tmp_path, command):
     assert "line 9: column 'weight': the cell is empty; missing values in 1 row (line 9)" in done.output
 
 
-def test_rules_name_the_indicators(tmp_path):
-    path, model = mixed(tmp_path / "t.csv"), tmp_path / "m.skops"
-    worked("fit", path, "--method", "cpm", "--faces", 1, "--decimal", ",", "--categorical", "all", "--impute",
-           "median", "--out", model)  # fmt: skip
-    assert "colour_red" in worked("rules", model)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -311,14 +302,6 @@ def test_a_column_without_values_is_told(tmp_path):
         read_csv(path, impute="median")
 
 
-def test_options_of_tables_are_for_tables(tmp_path):
-    path = tmp_path / "t.svm"
-    path.write_text("1 1:1\n-1 1:2\n")
-    done = run("fit", path, "--impute", "median")
-    assert done.exit_code == 2
-    assert "--impute is for CSV files" in done.output
-
-
 # -- pipes, sizes, targets, names ---------------------------------------------------------------------
 
 
@@ -336,20 +319,6 @@ def test_standard_input_and_pipes_are_read_once(tmp_path, monkeypatch):
     assert load_data("-").X.toarray().tolist() == [[2, 0], [0, 1]]
     with pytest.raises(DataFileError, match="/dev/null: is empty"):
         load_data("/dev/null")
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-def test_a_short_table_takes_what_its_lines_take(tmp_path, monkeypatch, rows):
-    """A line without an end counts as one; memory for just so much is enough, and a byte less is not."""
-    path = tmp_path / "t.csv"
-    path.write_text("\n".join(["1,2,0"] * rows))
-    source, layout = open_source(str(path)), SimpleNamespace(width=3)
-    need = _csvfile._COPIES * 8 * 3
-    monkeypatch.setattr(_csvfile, "memory", lambda: need)
-    _csvfile._check_size(source, layout)
-    monkeypatch.setattr(_csvfile, "memory", lambda: need - 1)
-    with pytest.raises(DataFileError, match="has about 1 rows of 3 columns"):
-        _csvfile._check_size(source, layout)
 
 
 def test_what_would_not_fit_in_memory_is_told(tmp_path, monkeypatch):
@@ -373,23 +342,6 @@ def test_large_goes_on(tmp_path):
     with pytest.raises(ValueError, match="101 different labels, which make 5,050 pairs"):
         load_data(str(path))
     assert len(set(load_data(str(path), None, Form(large=True)).y.tolist())) == 101
-
-
-@pytest.mark.parametrize("command", ["fit", "compare", "duals"])
-def test_the_commands_go_on_where_they_are_asked_to(tmp_path, monkeypatch, command):
-    """With limits that a small table and a small sparse file are beyond."""
-    table, wide = tmp_path / "t.csv", tmp_path / "t.svm"
-    table.write_text("a,l\n" + "".join(f"{i},c{i % 3}\n" for i in range(30)))
-    wide.write_text("".join(f"{1 - 2 * (i % 2)} 1:{i} 9:1\n" for i in range(30)))
-    monkeypatch.setattr("polyopt.cli.data._MANY_CLASSES", 2)
-    monkeypatch.setattr("polyopt.cli.data._MANY_FEATURES", 8)
-    for path, said in ((table, "3 different labels, which make 3 pairs"), (wide, "has the index 9")):
-        arguments = (command, *(() if command == "fit" else ("--data",)), path, "--method", "svm")
-        done = run(*arguments)
-        assert done.exit_code == 2
-        assert said in done.output
-        assert "--large goes on" in done.output
-        worked(*arguments, "--large")
 
 
 @pytest.fixture
@@ -458,14 +410,6 @@ def test_columns_that_are_not_the_models_are_named(model, tmp_path):
     assert out.read_text() == by_position
 
 
-def test_predict_reads_pipes_and_writes_them(model, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b,c\n1,2,3\n")))
-    from polyopt.cli.predict import read_rows
-    from polyopt.models import load_model
-
-    assert read_rows(load_model(model), "-", Form(), False)[0].tolist() == [[1, 2, 3]]
-
-
 # -- text from outside --------------------------------------------------------------------------------
 
 NASTY = ["c0[/red]", "[red]c1[/red]"]
@@ -503,31 +447,3 @@ def test_labels_are_shown_and_never_interpreted(tmp_path, labels, shown):
     content = page.read_text()
     assert "<script>x" not in content
     assert not re.search("[\x1b\u202e]", content)
-
-
-def test_labels_in_more_classes_and_on_a_terminal(tmp_path, monkeypatch):
-    path = nasty(tmp_path / "t.csv", [*NASTY, "\x1b[2J", "two\nlines"])
-    for command in (("fit", path), ("compare", "--data", path), ("duals", "--data", path)):
-        shown = worked(*command, "--method", "svm")
-        assert "[red]c1[/red]" in shown or command[0] == "compare"
-        assert "\x1b" not in shown
-    from polyopt.cli import console
-
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    written = []
-    monkeypatch.setattr(console.typer, "echo", lambda text, **_: written.append(text))
-    console.emit("a\x1b[2J\n")
-    assert written == ["a\\x1b[2J\n"]
-
-
-def test_predicted_labels_reach_files_as_they_are(tmp_path):
-    """One a line; a label of several lines is in quotation marks, by which readers of CSV know it."""
-    labels = ["a\x1b[31mb", "two\nlines"]
-    path, model, out = nasty(tmp_path / "t.csv", labels), tmp_path / "m.skops", tmp_path / "l"
-    worked("fit", path, "--method", "svm", "--out", model)
-    worked("predict", model, path, "--out", out)
-    with open(out, newline="") as lines:
-        read = [label for (label,) in csv.reader(lines)]
-    assert set(read) == set(labels)
-    assert len(read) == 40
-    assert "a\x1b[31mb\n" in run("predict", model, path).stdout

@@ -11,14 +11,11 @@ from pathlib import Path
 import pytest
 from helpers.commands import run, small_table, worked
 
-import formulations
 import polyopt
 from formulations import FAMILIES
-from polyopt.certificates import Claim
 from polyopt.compare.programs import entries
-from polyopt.compare.table import CLAIMS, SIZES, solver_word
 from polyopt.crosschecks import all_checks
-from polyopt.methods import DEFAULT_METHOD, DEFAULT_METHODS, METHODS, Method
+from polyopt.methods import DEFAULT_METHOD, DEFAULT_METHODS, METHODS
 from polyopt.methods.method import named
 from polyopt.methods.registry import BUILT_IN, families, method_of
 
@@ -95,92 +92,7 @@ def test_the_defaults_are_methods():
     assert {DEFAULT_METHOD, *DEFAULT_METHODS} <= set(BUILT_IN)
 
 
-def test_every_claim_and_size_can_be_shown():
-    assert set(CLAIMS) == {claim.name.lower() for claim in Claim}
-    assert {method.counts for method in METHODS.values()} <= set(SIZES)
-    assert [solver_word(name, 80) for name in ("decomposition", "interior-point", "exact", "sgd")] == [
-        "decomp.", "interior", "exact", "sgd"
-    ]  # fmt: skip
-    assert solver_word("decomposition", 150) == "decomposition"
-
-
 # -- nothing else names a method ----------------------------------------------------------------------
-
-# What goes over the methods, and the examples in its help.
-OVER_METHODS = [
-    *(ROOT / "polyopt" / "cli").glob("*.py"),
-    *(ROOT / "polyopt" / "compare").glob("*.py"),
-    *(ROOT / "polyopt" / "report").glob("*.py"),
-    *(ROOT / "polyopt" / "crosschecks" / f"{name}.py" for name in ("__init__", "registry", "table")),
-    ROOT / "polyopt" / "methods" / "method.py",
-    ROOT / "polyopt" / "verify.py",
-    ROOT / "polyopt" / "__init__.py",
-    ROOT / "formulations" / "__init__.py",
-    ROOT / "formulations" / "catalogue.py",
-]
-EXAMPLES = {
-    "A family (rmm); all by default.",
-    "A family (rmm), a method (rmm-rbf) or a program (rmm.qp).",
-}
-OF_ANY = {"polyopt.estimators.status", "polyopt.estimators.frames"}  # of whatever machine
-FLOORS = ("polyopt.estimators", "polyopt.outer", "polyopt.solvers")
-
-
-def names_of_methods():
-    homes = [method.home.rpartition(".")[2] for method in BUILT_IN.values()]
-    return {*BUILT_IN, *FAMILIES, *homes}
-
-
-def namings(source):
-    """Where code, types and docstrings apart, has the name of a method, of a family or of an estimator."""
-    tree = ast.parse(source)
-    known = names_of_methods()
-    any_of = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
-    word = re.compile(rf"(?<![\w.-])({any_of})(?![\w-])")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = []
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            node.value.value = None  # a docstring
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in EXAMPLES:
-            if word.search(node.value):
-                yield node.value
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            module = getattr(node, "module", "") or ""
-            if module in OF_ANY:
-                continue
-            for name in [module, *(f"{module}.{alias.name}".strip(".") for alias in node.names)]:
-                if name.startswith(FLOORS) or name.removeprefix("formulations.") in FAMILIES:
-                    yield name
-        elif isinstance(node, ast.Name) and node.id in known - set(FAMILIES):
-            yield node.id
-
-
-@pytest.mark.parametrize("path", OVER_METHODS)
-def test_no_module_outside_the_entries_names_a_method(path):
-    assert list(namings(path.read_text(encoding="utf-8"))) == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'usual = ["cpm"]',
-        'help = "svm, sigma-svm and rmm-rbf"',
-        'find_programs("rmm.qp")',
-        'f"--global is for cpm; of {1} it is not"',
-        "from polyopt.estimators.rmm import RelativeMarginMachine",
-        "from formulations import plume",
-        "import formulations.cpm",
-        "kinds = [SVM]",
-        "def f():\n    from polyopt.outer.l0.search import L0Search",
-    ],
-)
-def test_a_method_that_is_named_is_seen(line):
-    assert list(namings(f"{line}\n"))
-    assert not list(
-        namings('"""rmm."""\nif TYPE_CHECKING:\n    from polyopt.estimators.rmm import X\nx = ".svm"\n')
-    )
 
 
 def test_the_list_for_type_checkers_is_of_public_names():
@@ -223,14 +135,6 @@ def test_an_entry_that_no_command_could_use_is_refused(changes, message):
         replace(BUILT_IN["rmm"], **changes)
 
 
-def test_a_size_that_is_not_kept_is_not_counted():
-    class Bare:
-        pass
-
-    assert BUILT_IN["svm"].complexity(Bare()) is None
-    assert isinstance(BUILT_IN["svm"], Method)
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -250,9 +154,3 @@ def test_settings_without_an_option_are_checked(given, message, table):
 def test_any_setting_can_be_given(table):
     text = worked("fit", table, "--method", "svm-rbf", "--set", "kernel=poly", "--set", "degree=2")
     assert "kernel=poly, degree=2" in text
-
-
-def test_the_mathematics_needs_no_list_of_its_families():
-    assert all(hasattr(formulations.family(name), "pairs") for name in FAMILIES)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = formulations.nothing

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
-import subprocess
 import sys
 import warnings
 from dataclasses import replace
@@ -20,7 +18,6 @@ from formulations.printed import misprints
 from polyopt.compare import compare
 from polyopt.compare.programs import entries, find_programs
 from polyopt.crosschecks import all_checks
-from polyopt.crosschecks import run as evaluate
 from polyopt.datasets import Dataset
 from polyopt.methods import METHODS, find_method
 from polyopt.methods.registry import BUILT_IN, families
@@ -84,11 +81,6 @@ def told(action):
     return [str(warning.message) for warning in caught]
 
 
-def test_the_example_is_short():
-    assert len(EXAMPLE.splitlines()) <= 80
-    assert max(map(len, EXAMPLE.splitlines())) <= 115
-
-
 def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_path):
     """A program, its dual, its loop and its entry, in another package: it gets what built-in methods get."""
     install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=EXAMPLE)
@@ -133,49 +125,6 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
     assert (refused.exit_code, "Traceback" in refused.output) == (2, False)
     assert "method 'lsvm' of the package 'lagrangian': C must be positive and finite" in refused.output
     assert run("fit", table, "--method", "lsvm", "--set", "D=1").exit_code == 2
-
-
-MORE = """
-from dataclasses import replace
-from formulations.sensitivity import Sensitivity
-from polyopt.crosschecks.registry import Registry
-
-def slopes(machine, tol):
-    xi = np.maximum(0, 1 - machine._Z @ machine.solution_["w"])
-    value = machine.certificate(tol).primal_value
-    return [Sensitivity("C", machine.C, machine._costs @ xi**2 / machine.C / 2, value, "½ Σ wᵢ ξᵢ²")]
-
-_REGISTRY = Registry("lsvm")
-CHECKS = _REGISTRY.checks
-
-@_REGISTRY.add("L01", 1e-6)
-def price(seed):
-    \"\"\"The price of a margin is C times its slack.
-
-    Source: Mangasarian & Musicant (2001).
-    \"\"\"
-    (pair,) = pairs(seed)
-    found = pair.primal.solve()
-    return found["margin"], found["xi"]
-
-METHOD = replace(METHOD, slopes=f"{__name__}.slopes", crosschecks=(__name__,))
-"""
-
-
-def test_slopes_and_cross_checks_of_another_package_are_used(site, table):
-    install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=EXAMPLE + MORE)
-    (check,) = [check for check in all_checks() if check.name == "L01"]
-    assert evaluate(check).verdict == "ok"
-    assert check.identity == "The price of a margin is C times its slack"
-    data = str_data(table)
-    method, y = find_method("lsvm"), data.y
-
-    def value(C):
-        return method.make("exact", {"C": C}).fit(data.X, y).certificate().primal_value
-
-    (found,) = sensitivities(method.make("ascent", {"C": 0.7}).fit(data.X, y)).itertuples()
-    assert found.derivative == pytest.approx((value(0.7 + 1e-3) - value(0.7 - 1e-3)) / 2e-3, rel=1e-4)
-    assert "½ Σ wᵢ ξᵢ²" in worked("duals", "--method", "lsvm", "--data", table)
 
 
 def str_data(table):
@@ -240,18 +189,6 @@ def test_a_broken_entry_is_told_and_takes_nothing_away(kind, site):
     assert all(METHODS[name] is method for name, method in BUILT_IN.items())
 
 
-def test_an_entry_point_may_give_several_and_one_of_them_may_be_wrong(site):
-    code = EXAMPLE + (
-        "\nfrom dataclasses import replace\n"
-        "def several():\n    yield METHOD\n    yield replace(METHOD, name='rmm')\n"
-        "    yield replace(METHOD, name='lsvm-cheap', settings={'C': 0.1})\n"
-    )
-    install(site, "lagrangian", "all = lagrangian:several", lagrangian=code)
-    (sentence,) = told(lambda: list(METHODS))
-    assert "there is a method 'rmm' already, of polyopt" in sentence
-    assert list(METHODS) == [*BUILT_IN, "lsvm", "lsvm-cheap"]
-
-
 FAULTS = {
     "def pairs(seed=0):": "def pairs(seed=0):\n    raise KeyError('pairs')",
     "    def _fit_binary(self, X, y, weights, rows):": (
@@ -312,24 +249,3 @@ def test_what_an_entry_names_wrongly_is_told_when_it_is_needed(changes, message,
         assert run("fit", table, "--method", "lsvm").exit_code == 2
     assert "B is not a setting of svm" in run("fit", table, "--method", "svm", "--B", 2).output
     assert worked("fit", table, "--method", "svm")
-
-
-def test_an_installed_method_is_found_by_the_program_itself(tmp_path, table):
-    """The real thing, in a process of its own, beside a package that is broken."""
-    install(tmp_path, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=EXAMPLE)
-    install(tmp_path, "bad-one", "x = nowhere:METHOD")
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-m", "polyopt", "compare", "--data", str(table), "--methods", "lsvm", "--csv"],
-        capture_output=True, text=True, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [line.split(",")[1:3] for line in done.stdout.splitlines()[1:]] == [
-        ["lsvm", "exact"],
-        ["lsvm", "ascent"],
-    ]
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(
-        "warning: the package 'bad-one' registers 'x' as a method of polyopt, which cannot"
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 
 import pytest
 from helpers.commands import run, small_table, worked
@@ -87,18 +86,6 @@ def test_labels_that_may_be_meant_as_one_are_told_and_stay_two(tmp_path, labels)
     assert str(told[0].message).isascii(), "what looks alike is written out"
     done = run("fit", tmp_path / "t.csv", "--method", "svm", "-q")
     assert (done.exit_code, done.stderr.count("are two classes")) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [("a", "b"), ("1", "2"), ("1", "-1"), ("+1", "-1"), ("1.5", "1.25"),
-     ("9007199254740992.0", "9007199254740993.0"),
-     ("-", "--"), ("+", "."), ("nan0", "1"), ("9" * 60, "9" * 61)],
-)  # fmt: skip
-def test_labels_that_are_two_are_not_told(tmp_path, labels):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(set(read_csv(labelled(tmp_path / "t.csv", *labels)).y)) == 2
 
 
 def test_a_column_of_measurements_as_label_is_told_before_its_pairs_are_fitted(tmp_path):

@@ -94,22 +94,6 @@ def test_a_name_that_is_a_script_is_shown_and_not_run(browser, folder):
     assert any(text.startswith("\u2060_<script>") for text in legend), "a class's name is left out"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_on_paper_nothing_is_cut_and_nothing_is_closed(browser, folder, name):
-    path = folder / f"{name}.html"
-    across = "size: landscape" in path.read_text(encoding="utf-8")
-    assert across == (name not in ("show", "catalogue"))
-    browser.open(path, width=981 if across else 741, media="print")  # of the narrower of Letter and A4
-    browser.value("dispatchEvent(new Event('beforeprint'))")
-    assert browser.value(SPILLS.replace("!each.closest('.scroll, section figure')", "true")) == []
-    assert browser.value("[...document.querySelectorAll('details')].every(each => each.open)")
-    assert browser.value("document.querySelectorAll('th button').length") == 0
-    browser.value("dispatchEvent(new Event('afterprint'))")
-    assert browser.value("[...document.querySelectorAll('details')].some(each => each.open)") is False
-    sortable = "document.querySelectorAll('table.sortable th button').length"
-    assert (browser.value(sortable) > 0) == (name in (*SORTED, "hostile"))
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_letters_of_pictures_are_large_enough_and_stand_out(browser, folder, scheme):
     browser.open(folder / "compare.html", width=390, scheme=scheme)

@@ -19,8 +19,6 @@ from polyopt.plots import (
     decision_boundary,
     face_weights,
     multipliers,
-    polytope_plane,
-    whitening,
 )
 
 X, Y = two_blobs(20, 2, 0)
@@ -69,14 +67,6 @@ def test_a_boundary_without_names_has_x1_and_x2():
     assert labels_of(decision_boundary(SVM().fit(X, Y), X, Y)) == ["x₁", "x₂"]
 
 
-def test_other_pictures_take_frames_as_well():
-    """The plane of a polytope and the metric of a machine have the names of the frame."""
-    polytope = MACHINES["polytope"].fit(FRAME, Y)
-    assert labels_of(polytope_plane(polytope, FRAME[NAMES[::-1]], Y)) == NAMES
-    picture = whitening(MACHINES["bounded"].fit(FRAME, Y))
-    assert labels_of(picture) == NAMES
-
-
 @pytest.mark.parametrize("as_step", [False, True], ids=["machine", "pipeline"])
 @pytest.mark.parametrize("draw", [convergence, conditions, multipliers], ids=lambda draw: draw.__name__)
 def test_a_picture_is_made_of_a_machine(draw, as_step):
@@ -99,13 +89,6 @@ def test_a_machine_is_drawn_as_its_own_parts_are():
             for line, same in zip(one.lines, other.lines, strict=True):
                 np.testing.assert_array_equal(line.get_xydata(), same.get_xydata())
     assert "B" in [text.get_text() for text in multipliers(machine).axes[-1].texts]
-
-
-def test_a_run_is_drawn_of_a_solution():
-    """A solution with records is drawn as its machine is, by its own unit."""
-    machine = ConvexPolytopeMachine(2, random_state=0).fit(X, Y)
-    figure = convergence(machine.solution_)
-    assert figure.axes[-1].get_xlabel() == convergence(machine).axes[-1].get_xlabel() != "iteration"
 
 
 def test_faces_are_drawn_of_a_machine():

@@ -13,8 +13,7 @@ from matplotlib.patches import Circle, Polygon
 
 from polyopt import ConvexPolytopeMachine
 from polyopt.plots import polytope_plane, polytope_slices
-from polyopt.plots.convergence import _logarithmic
-from polyopt.plots.style import CLASSES, FACES, new_figure
+from polyopt.plots.style import CLASSES, FACES
 from polyopt.polytope import Polytope
 
 BOX = Polytope(
@@ -66,87 +65,6 @@ def test_each_panel_shows_the_section_of_its_pair():
             assert section.scores(ends).max() < 1e-9
 
 
-def test_a_face_has_one_colour_in_all_panels_and_no_two_faces_share_one():
-    X, y = around(BOX)
-    figure = polytope_slices(BOX, X, y, at=[0.2, -0.3, 0.9])
-    colour_of = {}
-    for axes, pair in zip(panels(figure), [(0, 1), (0, 2), (1, 2)], strict=True):
-        section = BOX.section(pair, [0.2, -0.3, 0.9])
-        for colour, ends in thick(axes):
-            (face,) = np.flatnonzero(np.abs(section.scores(ends)).max(axis=0) < 1e-9)
-            assert colour_of.setdefault(face, colour) == colour
-    assert len(colour_of) >= 6
-    assert len(set(colour_of.values())) == len(colour_of)
-
-
-def test_a_dead_face_takes_no_colour():
-    dead = Polytope(np.vstack([np.zeros((3, 2)), np.eye(2), -np.eye(2)]), [-1.0] * 7)
-    X, y = around(dead)
-    colours = {colour for colour, _ in thick(polytope_plane(dead, X, y).axes[0])}
-    assert colours == set(FACES[:4])
-
-
-def test_of_many_faces_the_busiest_have_colours_of_their_own():
-    turn = np.linspace(0.0, 2 * np.pi, 20, endpoint=False) ** 1.05
-    body = Polytope(np.column_stack([np.cos(turn), np.sin(turn)]), -np.ones(20))
-    X, y = around(body, 600)
-    figure = polytope_plane(body, X, y)
-    (legend,) = figure.legends
-    shown = {
-        int(line.get_label().split()[1].strip(",")): (to_hex(line.get_color()), line.get_linestyle())
-        for line in legend.legend_handles
-        if line.get_label().startswith("face ")
-    }
-    counts = np.bincount(body.active_face(X[y == "out"]), minlength=20)
-    assert len(shown) == len(FACES) < 20
-    assert counts[list(shown)].min() >= np.delete(counts, list(shown)).max()
-    assert set(shown.values()) == {(colour, "-") for colour in FACES}
-
-
-def test_samples_fade_with_their_distance_from_the_slice():
-    X, y = around(BOX)
-    at = np.array([0.0, 0.0, 1.0])
-    figure = polytope_slices(BOX, X, y, features=[0, 1], at=at)
-    (axes,) = panels(figure)
-    shown, strength = [], []
-    for points in axes.collections:
-        shown.append(np.asarray(points.get_offsets()))
-        strength.append(np.asarray(points.get_alpha()))
-    shown, strength = np.concatenate(shown), np.concatenate(strength)
-    assert len(shown) == len(X)
-    away = {tuple(x[:2]): abs(x[2] - at[2]) for x in X}
-    order = np.argsort([away[tuple(place)] for place in shown])
-    assert (np.diff(strength[order]) < 0).all()
-    assert strength.max() > 5 * strength.min()
-
-
-@pytest.mark.parametrize("at", ["inside", "median", "chebyshev"])
-def test_where_slices_meet(at):
-    X, y = around(BOX)
-    expected = {
-        "inside": np.median(X[y == "in"], axis=0),
-        "median": np.median(X, axis=0),
-    }.get(at)
-    figure = polytope_slices(BOX, X, y, at=at)
-    cross = [line for line in panels(figure)[0].lines if line.get_marker() == "+"]
-    place = cross[0].get_xydata()[0]
-    if expected is not None:
-        np.testing.assert_allclose(place, expected[:2])
-    else:  # as far from the narrow sides as the ball is wide: |u| ≤ 1 in standard deviations is the narrowest
-        assert abs(place[0]) < 1e-6
-
-
-def test_features_that_decide_are_chosen():
-    rng = np.random.default_rng(0)
-    W = np.zeros((2, 6))
-    W[0, [1, 4]], W[1, [2, 5]] = [5.0, 4.0], [3.0, -3.0]
-    X = rng.normal(size=(200, 6)) * [1, 1, 1, 1e6, 1, 1]
-    polytope = Polytope(W, [-1.0, -1.0])
-    figure = polytope_slices(polytope, X, polytope.contains(X))
-    labels = {axes.get_xlabel() for axes in figure.axes} | {axes.get_ylabel() for axes in figure.axes}
-    assert labels - {""} == {"x1", "x2", "x4", "x5"}
-
-
 def test_the_plane_shows_who_answers_the_ball_and_the_corners():
     body = Polytope([[1, 0], [-1, 0.2], [0.1, 1], [0, -1]], [-1, -1.5, -1, -2])
     X, y = around(body)
@@ -171,40 +89,6 @@ def test_the_plane_shows_who_answers_the_ball_and_the_corners():
     np.testing.assert_allclose(circle.center, body.chebyshev().centre)
     (corners,) = [line for line in axes.lines if line.get_marker() == "o"]
     np.testing.assert_allclose(corners.get_xydata(), body.vertices())
-
-
-def test_a_face_goes_on_faintly_to_the_ends_of_the_picture():
-    body = Polytope([[1, 0], [-1, 0.2], [0.1, 1], [0, -1]], [-1, -1.5, -1, -2])
-    axes = polytope_plane(body, *around(body)).axes[0]
-    faint = [
-        line.get_xydata() for line in axes.lines if line.get_linewidth() < 1 and len(line.get_xydata()) == 2
-    ]
-    assert len(faint) == len(thick(axes)) == 4
-    ends = np.array([axes.get_xlim(), axes.get_ylim()])
-    for (_, edge), line in zip(thick(axes), faint, strict=True):
-        assert (np.abs(line[:, :, None] - ends).min(axis=(1, 2)) < 1e-9).all()
-        assert np.ptp(line, axis=0).sum() > np.ptp(edge, axis=0).sum() + 0.1
-
-
-def test_an_open_polytope_has_its_own_corners_only_and_no_ball():
-    body = Polytope([[1.0, 1.0], [1.0, -1.0]], [-1.0, -1.0])  # a wedge with its corner at (1, 0)
-    axes = polytope_plane(body, *around(body)).axes[0]
-    (corners,) = [line for line in axes.lines if line.get_marker() == "o"]
-    np.testing.assert_allclose(corners.get_xydata(), [[1.0, 0.0]], atol=1e-9)
-    assert not [p for p in axes.patches if isinstance(p, Circle)]
-
-
-def test_samples_on_the_wrong_side_are_hollow():
-    body = Polytope([[1.0, 0.0]], [0.0])
-    X = np.array([[-1.0, 0.0], [-2.0, 1.0], [1.0, 0.5], [2.0, 0.0], [3.0, 1.0]])
-    axes = polytope_plane(body, X, ["in", "in", "in", "out", "out"]).axes[0]
-    hollow = [
-        tuple(place)
-        for points in axes.collections
-        if len(points.get_offsets()) and to_hex(points.get_facecolor()[0]) == "#ffffff"
-        for place in np.asarray(points.get_offsets())
-    ]
-    assert hollow == [(1.0, 0.5)]
 
 
 def test_an_empty_polytope_is_drawn_without_an_inside():
@@ -293,21 +177,3 @@ def test_the_plane_needs_two_features():
     X, y = around(BOX)
     with pytest.raises(ValueError, match="two features"):
         polytope_plane(BOX, X, y)
-
-
-def test_the_nearest_samples_are_drawn_over_those_far_from_the_slice():
-    X, y = around(BOX)
-    for axes in panels(polytope_slices(BOX, X, y)):
-        for points in axes.collections:
-            shades = points.get_facecolors()[:, 3]  # the nearer the stronger
-            assert len(shades) > 20
-            assert (np.diff(shades) >= 0).all()
-            assert shades[-1] > 2 * shades[0]
-
-
-def test_a_logarithmic_scale_has_numbers_within_a_power_of_ten():
-    axes = new_figure().add_subplot()
-    _logarithmic(axes)
-    axes.set_ylim(1.1, 6.0)
-    shown = {tick: axes.yaxis.get_major_formatter()(tick) for tick in axes.get_yticks() if 1.1 <= tick <= 6.0}
-    assert shown == {2.0: "2", 5.0: "5"}

@@ -64,19 +64,6 @@ def test_no_interval_without_a_spread(values):
     assert np.isnan(interval(values, 0.3)[1:]).all()
 
 
-def test_intervals_over_overlapping_splits_hold_what_they_say():
-    """The correction's own model: values on J splits have correlation ρ = ratio / (1 + ratio)."""
-    rng = np.random.default_rng(0)
-    J, ratio = 8, 1.0 / 3.0
-    rho = ratio / (1.0 + ratio)
-    common = rng.normal(size=(4000, 1)) * np.sqrt(rho)
-    values = common + rng.normal(size=(4000, J)) * np.sqrt(1.0 - rho)
-    held = np.mean([low <= 0.0 <= high for _, low, high in (interval(one, ratio) for one in values)])
-    plain = np.mean([low <= 0.0 <= high for _, low, high in (interval(one) for one in values)])
-    assert abs(held - 0.95) < 0.015  # four standard errors of 4000 draws
-    assert plain < 0.8, "without the correction they are far too narrow"
-
-
 def test_differences_are_paired_by_split():
     errors = [0.1, 0.3, 0.2, 0.4]
     rows = [row(k, e) for k, e in enumerate(errors)]
@@ -120,15 +107,6 @@ def test_a_failed_fit_is_told_and_takes_the_interval():
 
 
 # -- the run ---------------------------------------------------------------------------------------
-
-
-def test_every_split_and_seed_has_its_row(repeated):
-    found = {(r.method, r.solver, r.split, r.seed) for r in repeated.rows}
-    wanted = {("svm", s, k, 4) for s in ("exact", "interior-point") for k in (4, 5, 6)}
-    wanted |= {("rmm", s, k, 4) for s in ("exact", "interior-point") for k in (4, 5, 6)}
-    wanted |= {("cpm", s, k, j) for s in ("exact", "sgd") for k in (4, 5, 6) for j in (4, 5)}
-    assert found == wanted
-    assert len(repeated.rows) == len(wanted)
 
 
 def test_a_row_is_that_of_a_run_of_its_own(repeated):
@@ -179,17 +157,6 @@ def test_a_published_test_part_has_one_split():
     assert [r.split for r in found.rows if r.data == "held"] == [0, 0]
     assert "of held the publisher's" in " ".join(found.notes())
     assert not [one for one in found.differences() if one.data == "held"]
-
-
-def test_data_of_one_name_are_told_apart():
-    found = compare([blobs(), blobs(seed=1)], ["svm"])
-    assert [data.name for data in found.datasets] == ["blobs", "blobs (2)"]
-    assert len({(r.data, r.solver): r for r in found.rows}) == 4
-
-
-def test_a_single_split_says_what_a_sample_counts():
-    notes = " ".join(compare(blobs(), ["svm"]).notes())
-    assert f"a sample counts in points {100 / 12:.1f} on blobs" in notes
 
 
 # -- settings --------------------------------------------------------------------------------------

@@ -21,10 +21,9 @@ from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, number
 from polyopt.crosschecks.registry import Crosscheck, Outcome
 from polyopt.datasets import Dataset
-from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.estimators.svm import SVM
-from polyopt.plots import convergence, decision_boundary, multipliers
+from polyopt.plots import convergence, decision_boundary
 from polyopt.plots.style import CLASSES
 from polyopt.report import write_report, write_verification
 from polyopt.report.mathml import mathml
@@ -210,17 +209,6 @@ def test_the_first_picture_is_of_the_model_of_the_table(comparison, page):
         assert 100 * wrong.mean() == pytest.approx(100 * exact.test_error)
 
 
-def test_two_features_have_a_boundary_of_the_same_model(tmp_path, monkeypatch):
-    """In the plane the model of the table is drawn itself, and nothing is fitted for a picture."""
-    X, y = blobs(m=2)
-    found = compare(Dataset("plane", X, y, target_names=("no", "yes")), ["svm"])
-    monkeypatch.setattr(SVM, "fit", lambda *_: pytest.fail("fitted for a picture"))
-    text = write_report(found, tmp_path / "p.html").read_text(encoding="utf-8")
-    assert "Decision boundary" in text
-    assert "x₁ (scaled)" in text
-    assert "1 method on plane; 2 fits" in text
-
-
 def test_a_report_of_a_broken_off_run_and_of_more_classes(tmp_path):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 12)
@@ -280,30 +268,6 @@ def test_the_boundary_shows_its_levels_and_its_support_vectors():
         assert to_hex(drawn[0].get_facecolor()[0]) == colour
 
 
-def test_the_boundary_of_a_polytope_shows_its_faces():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, size=(120, 2))
-    y = (np.abs(X).max(axis=1) > 1.5).astype(int)
-    machine = ConvexPolytopeMachine(4, C=10.0, solver="exact", n_init=2, random_state=0).fit(X, y)
-    figure = decision_boundary(machine, X, y)
-    crossing = 0
-    corners = np.array(
-        [[a, b] for a in (X[:, 0].min(), X[:, 0].max()) for b in (X[:, 1].min(), X[:, 1].max())]
-    )
-    for w, b in zip(machine.W_, machine.b_, strict=True):
-        crossing += len(np.unique(np.sign(corners @ w + b))) > 1
-    assert sum(label.startswith("face") for label in labels_of(figure)) >= crossing >= 3
-    lines = [c for c in figure.axes[0].collections if hasattr(c, "levels") and not c.filled]
-    on_face = [
-        min(abs(w @ point + b) for w, b in zip(machine.W_, machine.b_, strict=True))
-        for line in lines[-crossing:]
-        for path in line.get_paths()
-        for point in path.vertices
-    ]
-    assert on_face
-    assert max(on_face) < 1e-6
-
-
 @pytest.mark.parametrize(
     ("columns", "message"), [((0, 1, 2), "two features; X has shape"), ((0,), "two features")]
 )
@@ -321,29 +285,6 @@ def test_a_boundary_needs_two_classes():
         decision_boundary(SVM(kernel="linear").fit(X, y), X, y)
 
 
-def test_the_multipliers_are_all_drawn_at_their_outputs():
-    X, y = blobs()
-    machine = RelativeMarginMachine(B=1.2, kernel="linear", solver="exact").fit(X, y)
-    duals = machine.duals_
-    figure = multipliers(duals, B=1.2)
-    small = 1e-6 * duals["multiplier"].max()
-    by_size, by_output = figure.axes
-    points = [line for line in by_size.lines if line.get_label()[0] != "_"]
-    shown = {label.split(":")[0] for label in labels_of(figure)}
-    expected = duals[(duals["multiplier"] > small) & (duals["letter"] != "beta")]
-    assert shown == {{"alpha": "α", "lam": "λ", "lam_star": "λ*"}[k] for k in expected["letter"].unique()}
-    sizes = np.concatenate([line.get_ydata() for line in points])
-    np.testing.assert_allclose(np.sort(sizes), np.sort(expected["multiplier"]))
-    at = np.concatenate(
-        [line.get_xdata() for line in by_output.lines if line.get_marker() in ("o", "^", "v")]
-    )
-    np.testing.assert_allclose(np.sort(at), np.sort(expected["output"]))
-    low, high = by_output.get_xlim()
-    assert low < expected["output"].min() <= expected["output"].max() < high
-    assert low < -1.2
-    assert high > 1.2
-
-
 def test_a_run_is_drawn_with_its_gap():
     history = pd.DataFrame({"iteration": [1, 2, 3], "objective": [10.0, 6.0, 5.0], "bound": [0.0, 4.0, 4.5]})
     figure = convergence(history, reference=4.8, unit="epochs", title="T")
@@ -357,20 +298,6 @@ def test_a_run_is_drawn_with_its_gap():
         "exact solver",
     ]
     assert values.lines[2].get_ydata()[0] == 4.8
-
-
-def test_a_run_without_bounds_has_one_scale():
-    history = pd.DataFrame({"iteration": np.arange(1, 200), "objective": 1000.0 / np.arange(1, 200) + 1.0})
-    figure = convergence(history)
-    assert len(figure.axes) == 1
-    assert figure.axes[0].get_yscale() == "log"
-    assert figure.axes[0].get_xscale() == "log"
-
-
-def test_a_page_of_nothing_verified_is_where_it_was_asked_for(tmp_path):
-    path = tmp_path / "v.html"
-    assert write_verification([], [], [], str(path)) == path
-    assert "<p>0 programs, each solved" in path.read_text(encoding="utf-8")
 
 
 def test_a_page_of_verification_has_a_row_for_each_check_and_for_each_outcome(tmp_path):

@@ -432,27 +432,6 @@ def test_a_bound_that_holds_nothing_back_has_no_slope():
 # -- the frames -------------------------------------------------------------------------------------
 
 
-def test_each_pair_of_classes_has_its_own_rows():
-    data = invented()
-    labels = np.where(data.X[:, 0] > 0.8, "c", np.where(data.y > 0, "b", "a"))
-    machine = RelativeMarginMachine(0.7, 1.2, kernel="linear").fit(data.X, labels)
-    frame = sensitivities(machine)
-    assert frame["pair"].tolist() == [p for p in ("a vs b", "a vs c", "b vs c") for _ in range(2)]
-    for pair, part in zip(machine.pairs_, machine.estimators_, strict=True):
-        mine = frame[frame["pair"] == f"{pair[0]} vs {pair[1]}"].drop(columns="pair").reset_index(drop=True)
-        pd.testing.assert_frame_equal(mine, sensitivities(part))
-    assert set(binding(machine)["pair"]) == set(frame["pair"])
-
-
-def test_each_side_of_a_double_machine_has_its_own_row():
-    data = invented()
-    machine = ConvexPolytopeMachine(1, 0.3, double_sided=True, random_state=0).fit(data.X, data.y)
-    frame = sensitivities(machine)
-    assert frame["outside"].tolist() == ["1.0", "-1.0"]
-    for side, found in zip(machine.sides_, frame["derivative"], strict=True):
-        assert found == row(side, "C")["derivative"]
-
-
 def test_binding_counts_what_holds():
     data = drawn("wdbc")
     machine, _ = fitted("rmm", data)
@@ -467,16 +446,6 @@ def test_binding_counts_what_holds():
     # What holds the machine back, above and below, is the slope in B.
     both = frame.loc[["lam", "lam_star"], "total"].sum()
     assert both == pytest.approx(-row(machine, "B")["derivative"])
-
-
-def test_binding_adds_up_the_faces_of_a_sample():
-    machine, _ = fitted("plume", invented())
-    found = binding(machine).iloc[0]
-    sizes = (
-        machine.duals_.assign(size=lambda frame: frame["multiplier"].abs()).groupby("sample")["size"].sum()
-    )
-    assert found["samples"][0] == sizes.idxmax()
-    assert found["total"] == pytest.approx(sizes.sum(), rel=1e-4)
 
 
 def test_switching_a_centre_on_pays_at_its_rate_and_no_more():

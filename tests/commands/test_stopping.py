@@ -197,16 +197,6 @@ def test_a_real_signal_ends_a_fit_of_many_pairs(number, tmp_path, out):
     )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
-def test_a_reader_who_leaves_is_no_error():
-    command = subprocess.Popen(
-        [sys.executable, "-m", "polyopt", "catalogue"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    command.stdout.close()
-    assert command.stderr.read() == b""
-    assert command.wait() == 141
-
-
 @pytest.mark.parametrize("error", [ImportError, AttributeError, RuntimeError, ValueError, TypeError])
 def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, error):
     def import_that_breaks_off(*_, **__):
@@ -218,35 +208,3 @@ def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, e
     assert (done.exit_code, "interrupted: nothing was written" in done.stderr) == (130, True)
     monkeypatch.undo()
     assert run("fit", "nowhere.csv").exit_code == 2  # which the next command of this process knows nothing of
-
-
-@pytest.mark.parametrize(("number", "status", "word"), SIGNALS)
-def test_a_signal_that_something_took_for_its_own_ends_the_command(monkeypatch, out, number, status, word):
-    monkeypatch.setattr("polyopt.compare.data.check_dataset", lambda *_: signalled(number))
-    done = run("fit", "wdbc", "--method", "svm", "--out", out)
-    assert done.exit_code == status
-    assert f"{word}: nothing was written" in done.stderr
-
-
-def test_a_signal_before_the_command_begins_ends_it_as_well(monkeypatch):
-    ended = []
-
-    def start():
-        stopping.forget()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(cli, "app", start)
-    monkeypatch.setattr(cli, "end_process", ended.append)
-    cli.main()
-    assert ended == [130]
-
-
-def test_signals_are_answered_by_the_command_alone(monkeypatch):
-    answered = []
-    monkeypatch.setattr(signal, "signal", lambda number, answer: answered.append((number, answer)))
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    monkeypatch.setattr(signal, "getsignal", usual.get)
-    monkeypatch.setattr(cli, "app", lambda: None)
-    cli.main()
-    assert answered == [(signal.SIGINT, stopping._interrupt), (signal.SIGTERM, stopping._interrupt)]

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 from helpers.commands import run, small_table, worked
 
-from polyopt.cli import _say_all, main
-from polyopt.cli.console import output, say
 from polyopt.cli.data import Form, load_data
-from polyopt.cli.predict import read_rows
 from polyopt.compare.data import prepare, scaler_for
-from polyopt.datasets import DataFileError, Dataset, read_csv
-from polyopt.models import load_model
+from polyopt.datasets import Dataset
 from polyopt.report import page
 
 FAST = ("--method", "svm", "--solver", "fast", "--quiet")
@@ -97,14 +90,6 @@ def test_what_a_file_is_instead_is_told(tmp_path, content, said):
     assert said in refused("fit", path, *FAST) + "\n"
 
 
-def test_a_file_packed_twice_is_told(tmp_path):
-    import gzip
-
-    path = tmp_path / "t.csv.gz"
-    path.write_bytes(gzip.compress(gzip.compress(b"a,b,y\n1,2,0\n")))
-    assert "is compressed twice" in refused("fit", path, *FAST)
-
-
 @pytest.mark.parametrize("digits", [101, 5000])
 def test_numbers_of_thousands_of_digits_are_texts(tmp_path, digits):
     labels = ["1" * digits, "2" * digits]
@@ -143,16 +128,6 @@ def test_options_of_tables_are_refused_elsewhere(tmp_path, option, value):
         assert f"{option} is for CSV files; {data} is" in refused("fit", data, option, value)
 
 
-def test_an_indicator_never_has_the_name_of_another_feature(tmp_path):
-    rows = [[("b_c", "x")[k % 3 == 0], ("c", "z")[k % 2], k, "io"[k % 2]] for k in range(12)]
-    path, model = write(tmp_path / "t.csv", ["a", "a_b", "a_x", "y"], *rows), tmp_path / "m.skops"
-    worked("fit", path, "--categorical", "all", "--method", "cpm", "--quiet", "--out", model)
-    names = load_model(model).raw_units.names
-    assert len(set(names)) == len(names) == 5
-    assert {"a_x", "a=x"} < set(names)
-    assert '"a=x"' in worked("rules", model, "--format", "json")
-
-
 # -- scales -----------------------------------------------------------------------------------------
 
 
@@ -176,27 +151,8 @@ def test_features_that_would_fill_the_memory_are_refused_by_the_interior_point(t
     worked("fit", path, "--method", "svm", "--quiet")
 
 
-def test_features_whose_covariance_would_fill_the_memory_are_refused():
-    from scipy.sparse import csr_matrix
-
-    from polyopt.certificates import certify_sigma_svm
-
-    X, y = csr_matrix(([1.0, 2.0], ([0, 1], [0, 50_000 - 1])), shape=(2, 50_000)), np.array([1.0, -1.0])
-    with pytest.raises(ValueError, match="50000 features have a covariance of 20 GB"):
-        certify_sigma_svm(X, y, 1.0, 0.5, w=np.zeros(50_000), b=0.0)
-
-
 def test_a_cost_near_zero_is_no_division_by_zero(tmp_path):
     assert "training error" in worked("fit", small_table(tmp_path), *FAST, "--C", "1e-300")
-
-
-def test_two_sides_of_three_classes_are_fitted_saved_and_told(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [[rng.normal() + 2 * (k % 3), rng.normal(), "abc"[k % 3]] for k in range(30)]
-    path, model = write(tmp_path / "t.csv", ["u", "v", "y"], *rows), tmp_path / "m.skops"
-    sides = ("--method", "cpm", "--faces", 1, "--double-sided", "--quiet")
-    assert "training error" in worked("fit", path, *sides, "--out", model)
-    assert "status      " in worked("info", model)
 
 
 @pytest.mark.parametrize(("n_classes", "n_samples", "least"), [(2, 4, 5), (30, 60, 117)])
@@ -212,57 +168,12 @@ def test_too_few_samples_for_a_test_part_are_counted(n_classes, n_samples, least
 # -- models that read new tables ----------------------------------------------------------------------
 
 
-def test_a_column_of_gaps_alone_is_filled_by_a_model_that_imputes(tmp_path):
-    model = tmp_path / "m.skops"
-    form = ("--impute", "median", "--categorical", "colour")
-    worked("fit", mixed(tmp_path / "t.csv", gaps=True), *form, *FAST, "--out", model)
-    done = run("predict", model, write(tmp_path / "new.csv", ["size", "colour"], ["", "r"]))
-    assert (done.exit_code, len(done.stdout.split())) == (0, 1), done.output
-    X, _ = read_rows(load_model(model), str(tmp_path / "new.csv"), Form(), False)
-    assert np.isfinite(np.asarray(load_model(model).transform(X), dtype=float)).all()
-
-
 def test_texts_that_the_fit_did_not_see_are_told(tmp_path):
     model = tmp_path / "m.skops"
     worked("fit", mixed(tmp_path / "t.csv"), "--categorical", "colour", *FAST, "--out", model)
     done = run("predict", model, write(tmp_path / "new.csv", ["size", "colour"], [1, "R"], [2, "g"]))
     assert "column 'colour': the model has not seen 'R', and counts it as no text" in done.stderr
     assert "has not seen" not in run("predict", model, tmp_path / "t.csv").stderr
-
-
-def test_predict_names_no_option_that_it_has_not(tmp_path):
-    model = tmp_path / "m.skops"
-    worked("fit", small_table(tmp_path), *FAST, "--out", model)
-    for cell, said in (("", "the model fills none"), ("x", "'x' is not a number"), ("-inf", "not finite")):
-        told = refused("predict", model, write(tmp_path / "new.csv", [1, 2], [3, cell]), "--by-position")
-        assert said in told
-        assert "(option" not in told
-
-
-def test_rules_read_a_pipe_once_and_take_the_form_of_a_table(tmp_path):
-    table, model = small_table(tmp_path), tmp_path / "m.skops"
-    worked("fit", table, "--method", "cpm", "--quiet", "--out", model)
-    expected = worked("rules", model, "--data", table).splitlines()[-1]
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(table.read_bytes(),), daemon=True)
-    writer.start()
-    assert worked("rules", model, "--data", pipe).splitlines()[-1] == expected.replace("table.csv", "pipe")
-    comma = write(tmp_path / "c.csv", *[row.split(",") for row in table.read_text().split()], separator=";")
-    comma.write_text(comma.read_text().replace(".", ","))
-    shown = worked("rules", model, "--data", comma, "--decimal", ",", "--separator", ";").splitlines()[-1]
-    assert shown == expected.replace("table.csv", "c.csv")
-
-
-def test_rules_say_where_the_model_does_not_decide_by_them(tmp_path):
-    table, model = small_table(tmp_path), tmp_path / "m.skops"
-    worked("fit", table, "--method", "plume", "--quiet", "--out", model)
-    assert "-- The model decides by its probabilities" in worked("rules", model, "--format", "sql")
-    worked("fit", table, "--method", "plume", "--set", "decision=polytope", "--quiet", "--out", model)
-    assert "decides by" not in (sql := worked("rules", model, "--format", "sql"))
-    assert sqlite3.connect(":memory:").execute(f"SELECT {sql} FROM (SELECT 0 AS x0, 0 AS x1)").fetchall()
-    worked("fit", table, "--method", "cpm", "--double-sided", "--quiet", "--out", model)
-    assert "decides by both polytopes" in worked("rules", model)
 
 
 def test_a_column_with_the_name_of_an_output_is_refused_by_onnx(tmp_path):
@@ -311,67 +222,6 @@ def test_without_onnx_no_graph_is_written_and_what_to_install_is_said(tmp_path, 
     assert not (tmp_path / "m.onnx").exists()
 
 
-def test_a_graph_may_go_to_standard_output(tmp_path):
-    pytest.importorskip("onnx")
-    table, model = small_table(tmp_path), tmp_path / "m.skops"
-    worked("fit", table, *FAST, "--out", model)
-    assert run("export", model, "--out", "-").exit_code == 0
-
-
-def test_a_terminal_of_no_columns_hides_nothing(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "0")
-    output().print("found")
-    assert capsys.readouterr().out.strip() == "found"
-
-
-def test_a_full_disk_behind_standard_error_ends_nothing(monkeypatch):
-    class Full(io.StringIO):
-        def write(self, text):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(sys, "stderr", Full())
-    say("a remark")  # raises nothing
-
-
-def test_closed_standard_input_is_told(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(DataFileError, match="standard input: is closed"):
-        read_csv("-")
-
-
-@pytest.mark.parametrize(("error", "status"), [(BrokenPipeError(), 141), (OSError("full"), 2)])
-def test_help_that_nobody_reads_has_the_same_status(monkeypatch, error, status):
-    def fails(*arguments, **settings):
-        raise error
-
-    monkeypatch.setattr("polyopt.cli.TyperGroup.make_context", fails)
-    monkeypatch.setattr("polyopt.cli.silence", lambda: None)
-    assert run("--help").exit_code == status
-
-
-@pytest.mark.parametrize(("encoding", "expected"), [("ascii", "∞".encode()), ("latin-1", rb"\u221e")])
-def test_every_character_can_be_printed(encoding, expected):
-    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    _say_all(stream)
-    stream.write("∞")
-    stream.flush()
-    assert stream.buffer.getvalue() == expected
-    _say_all(io.StringIO())  # what has no encoding stays as it is
-
-
-def test_a_signal_after_the_end_changes_no_status(monkeypatch):
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.setattr(sys, "argv", ["polyopt", "--version"])
-    try:
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 0
-        assert {signal.getsignal(number) for number in handlers} == {signal.SIG_IGN}
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
 def test_ctrl_c_while_the_command_starts_ends_in_a_sentence():
     code = (
         "import sys\n"
@@ -385,15 +235,6 @@ def test_ctrl_c_while_the_command_starts_ends_in_a_sentence():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "interrupted: nothing was written\n")
-
-
-def test_ctrl_c_before_the_options_are_read_ends_in_a_sentence(monkeypatch):
-    def interrupted(*arguments, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("polyopt.cli.TyperGroup.make_context", interrupted)
-    done = run("--help")
-    assert (done.exit_code, done.stderr) == (130, "interrupted: nothing was written\n")
 
 
 def test_ctrl_c_during_the_pictures_writes_no_page(monkeypatch, tmp_path):

@@ -6,15 +6,12 @@ import io
 import sys
 import time
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from polyopt import SVM
 from polyopt.cli import console as module
 from polyopt.cli.console import progress
-from polyopt.outer.path import rmm_path
-from polyopt.watch import counted, listener, steps, tell, watching
+from polyopt.watch import steps, tell, watching
 
 
 def test_a_share_counts_loops_within_loops():
@@ -33,47 +30,6 @@ def test_a_share_counts_loops_within_loops():
             fits.done(2)
             assert watch.share == 1.0
         assert watch.text == ""
-
-
-def test_results_are_counted_as_they_come():
-    with watching() as watch:
-        shares = [watch.share for _ in counted(range(4), 4, "pair")]
-    assert shares == [0.25, 0.5, 0.75, 1.0]
-    assert list(counted("ab", 2, "letter")) == ["a", "b"], "unwatched it only passes on"
-    assert listener() is None
-
-
-def test_a_loop_that_is_left_is_forgotten():
-    with watching() as watch:
-        for _ in counted(range(3), 3, "start"):
-            break
-        assert watch.loops == []
-        loop = steps(2, "fit")
-        loop.__enter__()
-        with steps(3, "pair"):
-            assert [one.what for one in watch.loops] == ["fit", "pair"]
-        loop.__exit__(None, None, None)
-        assert watch.loops == []
-
-
-def test_the_pairs_of_a_fit_are_counted(monkeypatch):
-    seen = []
-    monkeypatch.setattr("polyopt.watch.Step.done", lambda self, count=1: seen.append(str(self)))
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 2)), np.repeat([0, 1, 2], 10)
-    with watching():
-        SVM(kernel="linear").fit(X, y)
-    assert seen.count("pair 1 of 3") == 3
-
-
-def test_the_machines_of_a_path_are_counted(monkeypatch):
-    seen = []
-    monkeypatch.setattr("polyopt.watch.Step.done", lambda self, count=1: seen.append(str(self)))
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 2)), np.repeat([-1.0, 1.0], 15)
-    with watching():
-        rmm_path(X, y, bounds=[2.0, 1.5])
-    assert seen.count("machine 1 of 3") == 2
 
 
 def shown(monkeypatch, terminal, silent, quiet=False, total=2):
@@ -114,7 +70,3 @@ def test_the_line_fits_the_terminal_and_tells_the_time_left(width):
     assert len(lines) == 1
     assert len(lines[0]) <= width
     assert "25% 0:30, 1:30 left" in lines[0]
-
-
-def test_long_times_have_hours():
-    assert [module._clock(s) for s in (5, 65.2, 3725)] == ["0:05", "1:05", "1:02:05"]

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import threading
 
-import numba
-import numba.extending
 import numpy as np
 import pytest
 from helpers.lab import Client, some_points
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.clock import Clock
-from polyopt.lab import answers, fitting, telling
+from polyopt.lab import answers, fitting
 from polyopt.lab.engine import MOST_BYTES
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.state import MOST_POINTS, read_state
@@ -198,38 +195,6 @@ def test_a_job_that_says_nothing_is_told_to_go_on(held):
     assert client.received[0]["seconds"] > 0
 
 
-def test_it_is_told_when_a_solver_is_compiled_first():
-    """Which takes long, and no solver's word comes on the way."""
-    told = []
-
-    class Watching:
-        share, text = None, "nodes 3"
-
-    with telling.Teller(1, told.append, Watching()) as teller:
-        teller.tell()
-
-        @numba.njit
-        def one(x):
-            teller_says()
-            return x + 1
-
-        @numba.extending.overload(teller_says)
-        def _while_it_is_compiled():
-            teller.tell()
-            return lambda: None
-
-        one(1)
-        teller.tell()
-    texts = [message["text"] for message in told]
-    assert texts[0] == texts[-1] == "nodes 3"
-    assert all("compiles" in text for text in texts[1:-1])
-    assert len(texts) > 2
-
-
-def teller_says():
-    """What is compiled in the place of this tells how far the compiler is."""
-
-
 def test_too_many_requests_are_refused(held):
     client = Client()
     send(client, 1)
@@ -270,34 +235,6 @@ coordinate = st.one_of(st.integers(-2, 2), st.sampled_from([1e-9, 0.3, -1e6, 1e6
 points = st.lists(
     st.tuples(coordinate, coordinate, st.sampled_from([-1, 1])).map(list), min_size=1, max_size=9
 )
-
-
-@settings(max_examples=8, deadline=None)
-@given(
-    points, st.sampled_from(["svm", "sigma-svm", "rmm", "one-norm-svm", "pc-slp"]),
-    st.sampled_from(["linear", "rbf", "poly"]), st.sampled_from([1e-4, 0.3, 1.0, 1e4]),
-)  # fmt: skip
-def test_random_states_end_in_finite_numbers_that_the_certificate_does_not_contradict(
-    given, machine, kernel, C
-):
-    client = Client()
-    shown = {"kernel": kernel, "C": C} if machine != "pc-slp" else {"n_faces": 2, "n_init": 1}
-    told = client.ask("solve", state={"points": given, "machine": machine, "settings": shown})
-    if len({label for _, _, label in given}) < 2:
-        assert told["kind"] == "error"
-        return
-    if told["kind"] == "error":
-        assert not told["sentence"].startswith("The lab could not")
-        return
-    proof = told["certificate"]
-    if proof["claim"] in ("optimal", "stationary"):
-        assert proof["relative_gap"] <= proof["tol"]
-        assert proof["dual_value"] <= proof["primal_value"]
-    if proof["claim"] == "optimal" and told["line"] is not None and machine == "svm":
-        X, y = np.array(given, dtype=float)[:, :2], np.array(given)[:, 2]
-        w = np.array(told["line"]["w"])
-        value = w @ w / 2 + C * np.maximum(0, 1 - y * (X @ w + told["line"]["b"])).sum()
-        assert value == pytest.approx(proof["primal_value"], rel=1e-6, abs=1e-9)
 
 
 def test_who_waits_for_another_solver_can_be_stopped():

@@ -13,7 +13,6 @@ import pytest
 from helpers.chromium import fragment
 from helpers.lab import Client
 from helpers.lab_page import SPILLS, LabPage, as_number, browsing, same, served, why_not
-from helpers.monkey import Monkey
 
 from polyopt.datasets import make_two_spirals
 
@@ -195,54 +194,6 @@ def test_a_path_is_a_strip_of_pictures_and_each_can_be_taken_over(lab):
     assert lab.text("primal") != before
 
 
-def test_runs_and_films_of_an_earlier_model_are_shown_no_more_nor_waited_for(lab):
-    lab.choose("machine", "cpm")
-    for button, shown in [("trace", ".stage"), ("film", ".shot")]:
-        lab.page.locator(f"[data-name='{button}']").click()
-        lab.until("document.querySelector('.progress').checkVisibility() || __lab.busy()")
-        lab.choose("machine", "svm")
-        assert lab.text("claim") == "optimal"
-        assert lab.page.locator(f"{shown}:visible").count() == 0, button
-        lab.choose("machine", "cpm")
-    lab.choose("machine", "svm")
-    lab.press("film")
-    lab.ready()
-    assert lab.page.locator(".shot").count() > 4
-    lab.page.locator(".programs > summary").click()
-    lab.ready()
-    lab.press("clear")
-    lab.ready()
-    assert lab.page.locator(".shot").count() == 0
-    assert lab.page.locator(".programs .side").count() == 0, "there are no numbers without samples"
-
-
-def test_what_is_made_is_in_the_address_before_it_is_solved(lab):
-    lab.choose("data", "spirals")
-    lab.page.locator("[data-field='machine'] select").select_option("cpm")
-    lab.page.locator("[data-field='method'] select").select_option("global")
-    before = lab.state()
-    lab.page.wait_for_timeout(600)
-    lab.page.reload()
-    lab.until("window.__lab?.state().points.length === 150")
-    assert lab.state() == before
-    lab.until("document.querySelector('.progress .stop').checkVisibility()")
-    lab.page.locator(".progress .stop").click()
-    lab.ready()
-
-
-def test_a_set_is_loaded_in_its_principal_plane_or_by_two_of_its_features(lab):
-    lab.choose("data", "pima")
-    plane, told = lab.state()["points"], lab.page.locator(".controls > p.quiet").inner_text()
-    assert "variance" in told
-    lab.page.locator(".features select").first.select_option("1")
-    lab.ready()
-    assert lab.state()["points"] != plane
-    across = lab.page.locator(".features option:checked").all_inner_texts()
-    assert lab.page.locator(".axes .name").all_text_contents() == across
-    lab.drag(0, 25, 0)
-    assert lab.page.locator("[data-field='data'] select").input_value() == "", "it is the set no more"
-
-
 def test_a_file_is_opened_and_its_column_of_classes_chosen(lab):
     rows = "".join(f"{'pq'[i % 2]},{i % 5},{(i * i) % 7},{i}\n" for i in range(30))
     picker = lab.page.locator("[data-name='file']")
@@ -289,38 +240,6 @@ def test_a_link_holds_samples_and_settings_and_a_broken_one_is_told(lab, browser
         assert other.complaints == []
 
 
-def test_links_that_cannot_be_shown_are_told_and_leave_what_there_is(lab):
-    far = {**lab.first, "points": [[1e308, 0, 1], [-1e308, 0, -1]]}
-    many = {**lab.first, "points": [[i / 7, i % 5, 1 if i % 2 else -1] for i in range(20_000)]}
-    later = {**lab.first, "v": 2}
-    endless = {**lab.first, "more": "a" * 3_000_000}
-    words = {"farther than a million": far, "20000 samples": many, "can be read": later, "be read": endless}
-    for told, state in words.items():
-        lab.follow(fragment(state))
-        lab.until(f"document.querySelector('.trouble').textContent.includes('{told}')")
-        assert lab.state() == lab.first
-    lab.write("C", 2)
-    assert not lab.page.locator(".trouble").is_visible()
-
-
-@pytest.mark.parametrize(("scale", "shift", "note"), [(1, 9e5, "+"), (1e-12, 0, "×10⁻¹²"), (3e5, 0, "×10⁵")])
-def test_samples_far_off_or_close_together_stay_where_they_are(lab, scale, shift, note):
-    points = np.random.default_rng(0).normal(size=(20, 2)) * scale + shift
-    state = {**lab.first, "machine": "svm", "method": "auto", "settings": {}}
-    state["points"] = [[*map(float, x), 1 if i % 2 else -1] for i, x in enumerate(points)]
-    lab.follow(fragment(state))
-    lab.until("__lab.state().points.length === 20")
-    lab.ready()
-    assert lab.state()["points"] == state["points"]
-    assert lab.text("claim") == "optimal"
-    assert all(note in each for each in lab.page.locator(".axes .name").all_text_contents())
-    assert max(map(len, lab.page.locator(".axes text:not(.name)").all_text_contents())) <= 5
-    lab.drag(2, 40, 40)
-    moved = np.array(lab.state()["points"][2][:2])
-    assert 0 < np.linalg.norm(moved - points[2]) < np.ptp(points)
-    assert lab.text("claim") == "optimal"
-
-
 def test_the_assignment_is_held_while_samples_are_dragged_until_it_is_let_go(lab):
     lab.choose("machine", "cpm")
     lab.choose("method", "fixed")
@@ -341,17 +260,6 @@ def test_the_assignment_is_held_while_samples_are_dragged_until_it_is_let_go(lab
     lab.write("n_faces", 2)
     assert lab.state()["method"] == "auto"
     assert "assignment" not in lab.state()
-
-
-def test_in_forced_colours_the_tool_the_classes_and_what_binds_are_told_apart(browser, server):
-    with LabPage(browser, server[0], forced_colors="active") as lab:
-        back = "getComputedStyle(document.querySelector('.tool.%s')).backgroundColor"
-        assert lab.value(back % "move") != lab.value(back % "flip")
-        row = """(() => { const one = document.querySelector('.frame canvas'), middle = one.height >> 1;
-            return [...one.getContext('2d').getImageData(0, middle, one.width, 1).data]; })()"""
-        colours = np.array(lab.value(row)).reshape(-1, 4)
-        assert (colours[0] != colours[-1]).any()
-        assert lab.complaints == []
 
 
 def test_files_can_be_taken_along(lab):
@@ -441,24 +349,6 @@ CONTRASTS = """(() => {
 def faint(lab):
     """Texts with less contrast to what is behind them than WCAG's level AA asks for."""
     return lab.value(CONTRASTS)
-
-
-def test_the_switch_of_colours_holds_against_the_systems_and_is_remembered(lab):
-    paper = "getComputedStyle(document.querySelector('.polyopt-lab')).backgroundColor"
-    colours = {}
-    for _ in range(3):
-        lab.press("theme")
-        colours[lab.value("document.querySelector('.polyopt-lab').dataset.theme")] = lab.value(paper)
-    assert colours["auto"] == colours["light"] == "rgb(255, 255, 255)"
-    assert colours["dark"] == "rgb(20, 24, 29)"
-    lab.press("theme")
-    lab.press("theme")
-    assert faint(lab) == []
-    lab.page.reload()
-    lab.ready()
-    assert lab.value(paper) == colours["dark"]
-    lab.press("theme")
-    assert lab.value(paper) == colours["auto"]
 
 
 def test_everything_on_the_plane_can_be_done_by_keys(lab):
@@ -622,10 +512,3 @@ def test_the_widget_is_the_same_lab_in_one_module(browser):
     assert complaints == []
     client.engine.close()
     context.close()
-
-
-QUICK = ("svm", "sigma-svm", "rmm", "pc-slp")
-
-
-def test_random_actions_leave_no_error_and_no_number_that_the_certificate_contradicts(lab, server):
-    Monkey(lab, seed=1, machines=QUICK).play(30)

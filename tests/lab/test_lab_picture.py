@@ -148,11 +148,3 @@ def test_a_point_is_explained_as_in_the_picture(client):
         assert told["rows"] == picture["rows"][sample]
         assert told["why"] == picture["why"][sample]
     assert client.ask("explain", sample=len(POINTS))["kind"] == "error"
-
-
-def test_what_the_data_choose_is_told_and_can_be_given_back(client):
-    first = client.ask("solve", state=state("rmm", kernel="rbf", B=None))
-    assert first["tuned"] == ["gamma", "B"]
-    again = client.ask("solve", state=first["state"])
-    assert again["tuned"] == []
-    assert again["certificate"] == first["certificate"]

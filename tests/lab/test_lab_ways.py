@@ -58,16 +58,6 @@ def test_an_alternation_is_told_by_its_falling_objective_and_what_changes(client
     assert ((own == -1) == (np.array(POINTS)[:, 2] == inside)).all()
 
 
-def test_the_alternation_begins_at_a_random_assignment_and_ends_no_lower_than_a_fixed_point(client):
-    told = client.ask("trace", state={**state("cpm", n_faces=3, inside_label=-1), "points": some_points(40)})
-    assert told["what"] == "alternation"
-    assert len(told["steps"]) > 2
-    assert told["steps"][0]["objective"] > told["steps"][-1]["objective"]
-    assert told["steps"][-1]["objective"] >= told["optimum"]["bound"] - 1e-9
-    assert told["steps"][1]["changed"] > 0
-    assert "random assignment" in told["sentence"]
-
-
 def test_a_held_assignment_is_solved_alone_and_its_lines_of_python_hold_it_too(client):
     first = client.ask("solve", state=state("cpm", n_faces=2), grid=None)
     held = {**state("cpm", "fixed", n_faces=2, inside_label=first["state"]["settings"]["inside_label"])}
@@ -132,11 +122,6 @@ def test_the_film_over_C_has_each_optimum_and_they_rise(client):
         assert before["primal_value"] <= after["primal_value"]
 
 
-def test_a_film_without_values_runs_about_the_states_own(client):
-    told = client.ask("path", state=state("rmm", kernel="linear", C=2.0), parameter="C", count=3, grid=None)
-    assert [frame["value"] for frame in told["frames"]] == pytest.approx([0.02, 2.0, 200.0])
-
-
 @pytest.mark.parametrize("name", list(machines()))
 def test_the_program_is_typeset_with_the_certificates_values(client, name):
     own = state(name) if name not in ("cpm", "polyceptron", "pc-slp") else state(name, n_init=1)
@@ -161,17 +146,6 @@ def test_the_program_is_typeset_with_the_certificates_values(client, name):
             assert row["binding"] + by_row[row["row"]]["binding"] == row["count"]
 
 
-def test_slack_on_the_bounds_is_a_setting_whose_program_is_shown(client):
-    names = {}
-    for cost in (None, 0.05):
-        own = state("rmm", kernel="linear", B=1.2, bound_cost=cost)
-        told, picture = client.ask("program", state=own), client.ask("solve", state=own)
-        names[cost] = (told["primal"]["name"], told["dual"]["name"])
-        letters = {family["letter"] for family in picture["families"]}
-        assert ("rho" in letters) == (cost is not None)
-    assert names == {None: ("rmm.qp", "rmm.qp_dual"), 0.05: ("soft_rmm.qp", "soft_rmm.qp_dual")}
-
-
 @pytest.mark.parametrize(("name", "settings"), [("svm", {"kernel": "linear"}), ("cpm", {"n_faces": 2})])
 def test_a_row_of_the_dual_has_the_primals_slack_as_its_multiplier(client, name, settings):
     told = client.ask("program", state=state(name, C=2.0, **settings))
@@ -182,15 +156,6 @@ def test_a_row_of_the_dual_has_the_primals_slack_as_its_multiplier(client, name,
     for own, above in zip(dual["xi"], primal["slack"], strict=True):  # α ≤ C
         assert own["left"] + own["slack"] == pytest.approx(2.0)
         assert own["multiplier"] == above["slack"]
-
-
-def test_the_python_lines_give_the_same_certificate(client):
-    own = state("rmm", kernel="rbf")
-    told, picture = client.ask("export", state=own), client.ask("solve", state=own)
-    names = {}
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(told["python"], names)
-    assert names["model"].certificate().primal_value == picture["certificate"]["primal_value"]
 
 
 def test_the_claim_is_proven_by_the_checker_and_a_better_one_refused(client, tmp_path):

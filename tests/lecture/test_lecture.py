@@ -15,13 +15,11 @@ import pytest
 from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
 from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, folder, lecture_files, write_folder
-from polyopt.lecture.chapter import Block, slides_of
 from polyopt.lecture.figures import MAKERS
 from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.notebook import exercise_notebook
-from polyopt.lecture.slides import slide_page
+from polyopt.lecture.slides import Block, slides_of
 from polyopt.lecture.tex import latex_file
-from polyopt.report.mathml import pieces, prose
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
 
@@ -171,35 +169,6 @@ def test_a_chapter_becomes_slides():
     assert "<b>note:left out</b>" in text
 
 
-def test_where_there_is_no_room_a_paragraph_is_its_first_sentence_and_the_one_that_leads_on():
-    full = CHAPTER.replace("## The idea\n", "## The idea\n\n" + "One line of words.\n\n" * 4)
-    *_, idea, formula, step, _ = slides(full)[1].blocks
-    assert re.sub("<math.*?</math>", "x", idea.html.strip()) == (
-        "<p>A first sentence with x in it, and e.g. (see Sect. 2) more. … A third one leads on, and is seen, "
-        "since a formula follows:</p>"
-    )
-    assert "nobody sees" in idea.note
-    assert "<math display='block'" in formula.html
-    assert "<strong>1. The step.</strong> What is done &lt;script&gt;" in step.html
-    assert "They end here" not in step.html
-    assert "They end here" in step.note
-
-
-def test_a_sentence_that_a_formula_ends_is_shown_up_to_it():
-    long = "It takes all the room that there is on a slide, and more of it. " * 12
-    text = f"# T\n\n## S\n\nRows have prices. {long}So they add\n\n$$x$$\n\nto the sum. {long}\n"
-    lead, _, end, *_ = slides(text)[1].blocks
-    assert lead.html == "<p>Rows have prices. … So they add</p>\n"
-    assert end.html == "<p>to the sum.</p>\n"
-
-
-def test_a_point_stays_with_its_formula_and_what_scrolls_is_reached_by_keys():
-    page = slide_page("# T\n\n## S\n\nThe slope is $w$. And ($b$) is.\n\n$$c$$\n", [], {})
-    held = re.findall(r"<span style='white-space:nowrap'><math.*?</math>([.,)]+)</span>", page)
-    assert held == [".", ")"]
-    assert page.count("<div class='scroll' tabindex='0'>") == 1
-
-
 @pytest.mark.parametrize("name", LECTURES)
 def test_the_chapter_of_each_lecture_becomes_slides(name):
     asked = []
@@ -210,16 +179,6 @@ def test_the_chapter_of_each_lecture_becomes_slides(name):
     assert "exercises" in {directive for directive, _ in asked}
     for directive, argument in asked:
         assert directive != "program" or find_programs(argument)
-
-
-def test_code_stays_with_what_it_prints_and_a_colon_ends_no_sentence():
-    code = "```python\n" + "x = 1\n" * 12 + "```\n\n```output\n1\n```\n"
-    found = slides(f"# T\n\n## S\n\nThe code: {'words ' * 20}and so on. More.\n\n{code}\n{code}")
-    with_code = [slide for slide in found if any("<pre" in block.html for block in slide.blocks)]
-    for slide in with_code:
-        text = "".join(block.html for block in slide.blocks)
-        assert text.count("<pre tabindex") == text.count("<pre class='output'") == 1
-    assert "and so on." in found[1].blocks[0].html
 
 
 def test_what_has_no_room_goes_to_the_next_slide():
@@ -235,14 +194,6 @@ def test_what_has_no_room_goes_to_the_next_slide():
 def test_a_formula_that_cannot_be_drawn_is_named():
     with pytest.raises(ValueError, match=r"of the formula \\nonsense"):
         slides("# T\n\n$\\nonsense$")
-
-
-def test_words_and_formulas_are_told_apart():
-    latex = r"C_i\text{: the price of }x_{\text{max}}\text{ & more}"
-    assert list(pieces(latex)) == [
-        (False, "C_i"), (True, ": the price of "), (False, r"x_{\text{max}}"), (True, " & more")
-    ]  # fmt: skip
-    assert "&amp; more" in prose(latex)
 
 
 def balanced(text):
@@ -311,14 +262,6 @@ def test_the_notebooks_are_what_jupyter_reads(lectures):
     for files in lectures.values():
         for file in ("exercises.ipynb", "solutions.ipynb"):
             nbformat.validate(nbformat.reads(files[file], as_version=4))
-
-
-def test_tasks_are_text_to_markdown():
-    star = exercises()["rmm_2"]
-    text = exercise_notebook("T", {"rmm_2": star}, solved=False)
-    task = "".join(json.loads(text)["cells"][1]["source"])
-    assert r"λ\*ᵢ" in task
-    assert "</details>" in task
 
 
 # -- the folder ---------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import polyopt
-from formulations import arguments, cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
+from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
 from formulations.families import hinge_families
 from polyopt import compare
 from polyopt.estimators.parameters import check_parameters
@@ -243,27 +243,6 @@ def test_an_array_is_no_number(function, given_first, name, rule):
             assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
 
 
-COSTS = [
-    (function, given_first, name, rule)
-    for function, given_first, name, rule in CASES
-    if name in ("C", "c") and (function, given_first) not in [(f, g) for f, g, _ in ESTIMATORS]
-    if function is not l0.as_l0_data and function is not polyopt.certify_l0  # whose C is one number
-]
-
-
-@pytest.mark.parametrize(("function", "given_first", "name", "rule"), COSTS)
-@pytest.mark.parametrize("fault", [np.nan, -np.inf, -1.0, "one"])
-def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, name, rule, fault):
-    C = np.where(np.arange(12) == 5, fault, ones).tolist() if fault != "one" else [1.0] * 11 + ["one"]
-    text, _ = RULES[rule]
-    with pytest.raises(ValueError, match=re.escape(f"C must {text} (per sample: not all zero), not [1.0, ")):
-        call(function, given_first, name, C)
-    with pytest.raises(ValueError, match=re.escape(f"C must {text} (per sample: not all zero), not [0.0, ")):
-        call(function, given_first, name, [0.0] * 12)
-    with pytest.raises(ValueError, match=re.escape("C must be one number or have shape (12,), not (11,)")):
-        call(function, given_first, name, [1.0] * 11)
-
-
 @pytest.mark.parametrize(
     "machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM]
 )
@@ -277,66 +256,6 @@ def test_weights_have_one_sentence(machine):
     for weights in (["a"] * 12, [None] * 12, [0.0] * 12):
         with pytest.raises(ValueError, match="sample_weight must be positive and finite"):
             machine().fit(X, y, sample_weight=weights)
-
-
-def taken(rule, *given, **more):
-    """Whether a rule takes a value; what it refuses it names."""
-    try:
-        rule("a", *given, **more)
-    except ValueError as error:
-        assert str(error).startswith("a must ")  # noqa: PT017 - every refusal is of one form
-        return False
-    return True
-
-
-def test_rules_of_numbers_at_their_ends():
-    nothing = [None, "1", True, np.True_, 1j, [1.0], np.ones(1), np.nan]
-    for rule, low, inside, outside in (
-        (arguments.real_number, (), [0, -1.5, np.float32(2), np.array(3.0), np.int64(4)], [np.inf, -np.inf]),
-        (arguments.positive, (), [5e-324, 1, 1e308], [0.0, -1.0, np.inf]),
-        (arguments.at_least, (2.0,), [2, 2.0, 1e308], [np.nextafter(2.0, 0.0), np.inf]),
-        (arguments.within, (0.0, 1.0), [0, 1, 0.5], [-5e-324, np.nextafter(1.0, 2.0), np.inf]),
-        (arguments.whole, (), [1, 2, np.int32(3)], [0, -1, 1.0, 2.5]),
-        (arguments.whole, (0,), [0, 1], [-1]),
-        (arguments.whole_or_none, (), [1, 2], [0, 1.0]),
-        (
-            lambda name, value: arguments.tolerance(value, name),
-            (),
-            [5e-324, 0.5, 1 - 2.0**-53],
-            [0.0, 1, -0.5],
-        ),
-    ):
-        for value in inside:
-            assert taken(rule, value, *low), (rule, value)
-        for value in [*outside, *nothing]:
-            assert taken(rule, value, *low) == (rule is arguments.whole_or_none and value is None), (
-                rule,
-                value,
-            )
-    for rule, low in ((arguments.real_number, ()), (arguments.positive, ()), (arguments.at_least, (0.0,))):
-        assert taken(rule, np.inf, *low, infinite=True)
-        assert not taken(rule, np.nan, *low, infinite=True)
-    assert taken(arguments.real_number, -np.inf, infinite=True)
-    assert (arguments.seconds(None), arguments.seconds(0), arguments.seconds(1e9)) == (None, 0.0, 1e9)
-    for value in (-5e-324, np.inf, np.nan, "1", True):
-        assert not taken(lambda name, value: arguments.seconds(value, name), value)
-    assert not taken(arguments.positive, -np.inf, infinite=True)
-
-
-def test_arrays_of_real_numbers_are_as_finite_as_they_are_asked_to_be():
-    values = {"plain": [1.0, 2.0], "infinite": [1.0, -np.inf], "nan": [1.0, np.nan]}
-    for asked, takes in (
-        ({}, {"plain"}),
-        ({"finite": False}, {"plain", "infinite"}),
-        ({"finite": False, "nan": True}, {"plain", "infinite", "nan"}),
-    ):
-        for name, array in values.items():
-            assert taken(arguments.real_array, array, **asked) == (name in takes)
-    assert taken(arguments.real_array, [1.0, 2.0], (2,))
-    for wrong in (["a"], [1j], [None], [[1.0], [1.0, 2.0]], [10**400]):
-        assert not taken(arguments.real_array, wrong)
-    for shape in ((1,), (2, 1), ()):
-        assert not taken(arguments.real_array, [1.0, 2.0], shape)
 
 
 ENDS = [

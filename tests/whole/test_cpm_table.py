@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks import cpm_figure2, cpm_table
-from benchmarks.helpers.deformed_digits import DeformedDigits
-from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.sgd import CpmSgd
 
 
 @pytest.fixture(scope="module")
@@ -65,41 +61,6 @@ def test_settings_are_chosen_by_what_is_held_out_and_runs_are_not_made_twice(dig
     assert line["deviation"] == pytest.approx(np.std([1.25, 1.5], ddof=1))
     assert (line["runs"], line["CPU seconds"], line["paper, %"]) == (2, 7.0, 15.15)
     assert line["status"] == "optimal; search: iteration limit"
-
-
-def test_a_floor_that_is_none_is_not_run_again(digits):
-    task = Counted(lambda: digits, 5, 5, ("CPM, h = 0", "CPM"), 1)
-    records = list(cpm_table._missing("A9A", task, []))
-    plain, with_floor = records[1], records[3]
-    assert with_floor["settings"] == plain["settings"]
-    assert (with_floor["error"], with_floor["seconds"]) == (plain["error"], plain["seconds"])
-
-
-def test_a_stream_is_seen_by_all_for_as_many_steps_as_each_has(digits):
-    """As one call of the solver for the digits that it has steps for, in their order."""
-    steps, width = (700, 50_300), digits.X.shape[1]
-    machines = [TwoPolytopes(3, T, 100.0, 2.0, width, digits.scale, 4) for T in steps]
-    show_stream(machines, DeformedDigits(digits.X, digits.y, 1))
-    source = DeformedDigits(digits.X, digits.y, 1)
-    X, y = source.chunk(50_000)
-    for machine, T in zip(machines, steps, strict=True):
-        assert machine.left == 0
-        assert [int(sgd.steps[0]) for sgd in machine.sides] == [T, T]
-    for side, outer in enumerate((1.0, -1.0)):
-        sgd = CpmSgd(width, 3, perplexity=2.0, scale=digits.scale, seed=8 + side)
-        faces = np.full(len(y), -1)
-        gains = np.full(len(y), 700 / 100.0)
-        sgd.show(as_rows(X), outer * y > 0, gains, np.arange(700), faces, faces.copy())
-        assert (machines[0].sides[side].U == sgd.U).all()
-    errors = machines[1].errors(digits.X_test, digits.y_test)
-    scores = [
-        [(digits.scale * (digits.X_test @ W[:, :-1].T) + W[:, -1]).max(axis=1) for W in sgd.iterates]
-        for sgd in machines[1].sides
-    ]
-    for place, which in enumerate(("last", "average")):
-        wrong = (scores[0][place] > scores[1][place]) != (digits.y_test > 0)
-        assert errors[which] == pytest.approx(100 * wrong.mean(), abs=0.25)
-        assert errors[which] < 5.0
 
 
 def test_the_lines_of_the_figure_are_means_and_their_changes():

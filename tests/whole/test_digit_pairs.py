@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.helpers.digit_machines import GRIDS, TOL, _fitted, _margins, pair_record
+from benchmarks.helpers.digit_machines import GRIDS, TOL, _fitted, _margins
 from benchmarks.helpers.digit_pairs import SCALINGS, Digits, PairData, images
-from benchmarks.rmm_table import _cells, _counts
 from formulations.families import hinge_families
 from polyopt import Kernel
 from polyopt.solvers.decomposition.dual import Dual
@@ -62,20 +61,3 @@ def test_machines_of_every_method_tell_digits_apart():
         coefs, b = fit.of(settings[method])
         outputs = data.outputs("2", rest, train, coefs) + b
         assert ((outputs[:, 0] > 0.0) == (data.y[rest] > 0.0)).mean() > 0.9, method
-
-
-def test_a_bad_end_of_one_solve_is_the_end_of_its_cells():
-    pairs = [(0, 1), (0, 2), (1, 2)]
-    records = [pair_record(DIGITS, SCALINGS[0], ("SVM",), ("2",), pair) for pair in pairs]
-    assert {row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})} == {"SOLVED"}
-    records[1]["answers"]["digits", "2", "SVM"]["end"] = "STALLED"
-    assert {row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})} == {"STALLED"}
-
-
-def test_ties_by_lot_are_drawn_among_the_tied():
-    votes = np.array([[2.0, 2.0, 1.0], [0.0, 3.0, 2.0], [2.0, 2.0, 2.0]] * 400)
-    found = _counts(votes, np.tile([0, 2, 1], 400))
-    assert found["errors"] == 800  # the second always; the third, as ties go to the smaller
-    expected, deviation = 400 * (1 / 2 + 1 + 2 / 3), np.sqrt(400 * (1 / 4 + 2 / 9))
-    assert abs(found["by lot"] - expected) < 5 * deviation / np.sqrt(200)
-    assert found["spread of lots"] == pytest.approx(deviation, rel=0.3)

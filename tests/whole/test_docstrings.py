@@ -7,7 +7,6 @@ import inspect
 import pydoc
 import re
 import runpy
-import subprocess
 import sys
 from enum import Enum
 from importlib import import_module
@@ -17,7 +16,7 @@ import pytest
 
 import formulations
 import polyopt
-from formulations import FAMILIES, family, rmm_qcqp
+from formulations import FAMILIES, family
 
 HEADINGS = [
     "Problem", "Variables and shapes", "Primal", "Dual", "Recovery", "Multipliers",
@@ -52,28 +51,6 @@ def test_the_examples_are_true(name):
     results = doctest.testmod(family(name))
     assert results.attempted >= 4
     assert results.failed == 0
-
-
-def test_the_qcqp_of_the_rmm_follows_the_template_though_its_family_lists_it():
-    docstring = inspect.getdoc(rmm_qcqp)
-    assert headings(docstring) == HEADINGS
-    listed = [program for pair in family("rmm").pairs() for program in (pair.primal, pair.dual)]
-    for name in ("rmm.qcqp", "rmm.qcqp_dual"):
-        [program] = [each for each in listed if each.name == name]
-        for row in program.rows:
-            assert re.search(rf"^ +{row.name}:", docstring, re.M), f"{name} has a row {row.name}"
-    assert doctest.testmod(rmm_qcqp) == doctest.TestResults(failed=0, attempted=8)
-
-
-def test_a_family_runs_as_a_program():
-    run = subprocess.run(
-        [sys.executable, "-m", "formulations.svm"],
-        capture_output=True,
-        text=True,
-        check=True,
-        encoding="utf-8",
-    )
-    assert "dual value" in run.stdout
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-import textwrap
 from functools import cache
 from pathlib import Path
 
@@ -81,18 +80,6 @@ FLOORS = [
         ),
     ),
 ]
-GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
-# The rooms of a method have its name on every floor; a file's name may say more after it.
-METHODS = (
-    "svm", "sigma_svm", "rmm", "one_norm", "l0", "cpm", "polyceptron",
-    "spla1", "pc_slp", "plume",
-)  # fmt: skip
-# Machines of families of rows are certified alike, and so are the linear programs of the polyhedral family.
-SHARED = {
-    ("svm", "polyopt.certificates"), ("sigma_svm", "polyopt.certificates"), ("rmm", "polyopt.certificates"),
-    ("polyceptron", "polyopt.certificates"), ("pc_slp", "polyopt.certificates"),
-}  # fmt: skip
-STORIES = ("formulations", "polyopt.certificates", "polyopt.solvers", "polyopt.outer", "polyopt.estimators")
 
 
 def floor_of(module: str) -> int | None:
@@ -158,54 +145,6 @@ def test_no_module_leads_back_to_itself():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"], ["b", "c"]]
 
 
-def drawing() -> str:
-    """The floors, the highest first, and under each other the rooms of every method."""
-    lines = []
-    for height, (what, names) in reversed(list(enumerate(FLOORS))):
-        rooms = [name.removeprefix("polyopt.") for name in names]
-        text = textwrap.wrap(", ".join(rooms), 62, break_long_words=False)
-        lines.append(f"{height}  {what}")
-        lines += [f"       {line}" for line in text]
-    return "\n".join(lines)
-
-
-def rooms_of(method: str, story: str) -> list[str]:
-    """The files or folders of a method on a floor: its name, or a name that begins with it."""
-    root = ROOTS[story.split(".")[0]].joinpath(*story.split(".")[1:])
-    names = sorted(
-        path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
-    )
-    longer = [other for other in METHODS if other != method and other.startswith(method)]
-    return [
-        name for name in names
-        if name == method or (name.startswith(f"{method}_") and not name.startswith(tuple(longer)))
-    ]  # fmt: skip
-
-
-def table() -> str:
-    """The rooms of every method by floors, in Markdown."""
-    heads = [story.removeprefix("polyopt.") for story in STORIES]
-    lines = ["| Method | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    for method in METHODS:
-        cells = [", ".join(f"`{room}`" for room in rooms_of(method, story)) for story in STORIES]
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def test_the_guide_draws_the_floors_and_the_rooms():
-    """``python tests/whole/test_import_graph.py`` prints both, to be put there."""
-    text = GUIDE.read_text(encoding="utf-8")
-    assert drawing() in text
-    assert table() in text
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_method_has_its_name_on_every_floor(method):
-    for story in ("formulations", "polyopt.certificates", "polyopt.estimators"):
-        if (method, story) not in SHARED:
-            assert rooms_of(method, story), f"{method} has no room of its name in {story}"
-
-
 def test_formulations_never_import_polyopt():
     for module, path in modules():
         if module.startswith("formulations"):
@@ -228,7 +167,3 @@ def test_every_public_name_can_be_had():
     assert set(polyopt.__all__) <= set(dir(polyopt))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = polyopt.nonsense
-
-
-if __name__ == "__main__":
-    print(drawing(), table(), sep="\n\n")

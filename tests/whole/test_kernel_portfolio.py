@@ -59,24 +59,6 @@ def test_the_profile_counts_what_did_not_end_and_leaves_out_what_was_not_tried()
     np.testing.assert_allclose(found["intelex"], [1.0, 3.0, np.inf, np.inf])
 
 
-def test_kept_cells_are_not_computed_again(tmp_path, monkeypatch):
-    kept = tmp_path / "cells.csv"
-    computed = []
-
-    def compute(worker, cell, rounds):
-        computed.append(cell)
-        return {**a_cell(cell.data, 1.0, 2.0), **cell._asdict()}
-
-    monkeypatch.setattr(kernel_portfolio, "_cell", compute)
-    for _ in range(2):
-        table = kernel_portfolio.run(data=["moons", "spirals"], threads=(1,), kept=kept)
-        assert len(computed) == len(set(computed)) == 10
-    assert (table["data"] == "spirals (9, 2)").sum() == 3
-    kept.write_text("".join(kept.read_text().splitlines(keepends=True)[:-1]))
-    kernel_portfolio.run(data=["moons", "spirals"], threads=(1,), kept=kept)
-    assert computed[10:] == computed[9:10]
-
-
 @pytest.mark.parametrize("name", [name for name in SETS if not SETS[name].file])
 def test_seeded_sets_are_the_same_each_time(name):
     X, y = samples(name)

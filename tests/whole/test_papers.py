@@ -99,32 +99,6 @@ def test_verdicts_are_of_the_tables(module, claim, columns, word, monkeypatch):
     assert getattr(module, claim)()[0] == word
 
 
-@pytest.mark.parametrize(("ours", "word"), [(29.0, "yes"), (28.9, "partly"), (-0.1, "no")])
-def test_a_share_below_the_claimed_one_is_part_of_it(ours, word, monkeypatch):
-    rows = {"kernel": ["linear"], "rule": ["sparsity"], "slides: fewer, %": [29.0], "fewer, %": [ours]}
-    rows |= {"sets with fewer": [4], "splits": ["5 of 5"], "than theirs, %": [50.0]}
-    monkeypatch.setattr(cross_entropy, "table_of", table(**rows))
-    assert cross_entropy._fewer("linear")[0] == word
-
-
-def test_cells_of_table_1_count_if_they_are_converged_and_chosen_by_validation(monkeypatch):
-    import benchmarks.rmm_table
-
-    def cell(kernel, errors, violation=1e-4, end="SOLVED", is_chosen=True):
-        return {
-            "data": "MNIST, full", "method": "RMM", "kernel": kernel, "by lot": errors, "end": end,
-            "largest violation": violation, "is chosen": is_chosen,
-        }  # fmt: skip
-
-    short = [cell("3", 1, 0.5), cell("4", 1, end="TIME_LIMIT")]
-    cells = [cell("1", 521), cell("2", 147), *short, cell("5", 1, is_chosen=False)]
-    monkeypatch.setattr(benchmarks.rmm_table, "kept_cells", lambda: cells)
-    state, figures = rmm._line("MNIST, full")
-    assert state == "partly"
-    assert figures.startswith("4 of 16 cells, 2 of them converged")
-    assert "at or below the paper's at 1 of 8 kernels" in figures
-
-
 def test_what_is_not_kept_is_said(monkeypatch):
     import benchmarks.rmm_table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
@@ -43,52 +42,3 @@ def test_the_rbf_svm_is_libsvm_s(name):
     theirs = SVC(tol=1e-6).fit(X, y)
     assert ours.decision_function(X) == pytest.approx(theirs.decision_function(X), abs=1e-4)
     assert ours.certificate().relative_gap < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "machine"),
-    [
-        ("sonar", SVM(C=10)),
-        ("sonar", SigmaSVM(C=10, D=0.9)),
-        ("sonar", RelativeMarginMachine(C=10, B=1.2)),
-        ("ionosphere", RelativeMarginMachine(C=10, B=1.2)),
-    ],
-)
-def test_kernel_machines(name, machine):
-    X, y = standardised(name)
-    X, y = X[::2], y[::2]  # as seven programs are solved
-    for kernel in ("rbf", "poly") if name == "sonar" else ("rbf",):
-        settings = {"kernel": kernel, "degree": 2, "coef0": 1.0}
-        exact = clone(machine).set_params(solver="exact", **settings).fit(X, y)
-        fast = clone(machine).set_params(solver="decomposition", tol=1e-6, **settings).fit(X, y)
-        optimum, reached = exact.certificate(), fast.certificate(tol=1e-4)
-        assert optimum.claim is Claim.OPTIMAL
-        assert reached.claim is Claim.OPTIMAL
-        # An output off by the tolerance costs at most that much of every multiplier there is.
-        duals = fast.duals_
-        price = 1e-6 * duals.loc[duals["letter"] != "beta", "multiplier"].sum() + 1e-6 * 10 * len(y)
-        assert optimum.dual_value - 1e-6 <= reached.primal_value <= optimum.primal_value + 2 * price
-        assert fast.decision_function(X) == pytest.approx(exact.decision_function(X), abs=1e-3)
-
-
-@pytest.mark.parametrize("name", ["ionosphere", "wdbc"])
-def test_the_price_of_B_and_C_on_real_data(name):
-    """dp*/dB = -sum(lam + lam_star) and dp*/dC = sum(xi), by finite differences of certified values."""
-    X, y = standardised(name)
-
-    def fitted(C=1.0, B=2.0):
-        return RelativeMarginMachine(C=C, B=B, kernel="linear", solver="exact").fit(X, y)
-
-    machine, step = fitted(), 1e-4
-    duals = machine.duals_.set_index("row")
-    held = duals.loc["bound_above", "multiplier"].sum() + duals.loc["bound_below", "multiplier"].sum()
-    slope = (
-        fitted(B=2.0 + step).certificate().primal_value - fitted(B=2.0 - step).certificate().primal_value
-    ) / (2 * step)
-    assert slope == pytest.approx(-held, rel=1e-4)
-    slack = np.asarray(duals.loc["slack", "slack"]).sum()
-    slope = (
-        fitted(C=1.0 + step).certificate().primal_value - fitted(C=1.0 - step).certificate().primal_value
-    ) / (2 * step)
-    assert slope == pytest.approx(slack, rel=1e-4)
