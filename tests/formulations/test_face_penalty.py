@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
+from formulations.cpm_sparse import dual_terms, primal_terms
 from formulations.face_penalty import FacePenalty
-from formulations.face_rows import dual_terms, primal_terms
 
 M, K = 5, 3
 

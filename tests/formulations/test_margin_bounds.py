@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from formulations import landmarks, rmm_bounds
 from formulations.landmarks import Landmarks
-from formulations.margin_bounds import linear_bound, margin_bound
-from formulations.margin_classes import HeldClasses, MachineClass, Sample, _neighbours, class_f
+from formulations.margin_bounds import (
+    HeldClasses,
+    MachineClass,
+    Sample,
+    _neighbours,
+    class_f,
+    linear_bound,
+    margin_bound,
+)
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM
 
 
