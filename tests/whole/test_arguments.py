@@ -328,7 +328,6 @@ def test_arrays_of_real_numbers_are_as_finite_as_they_are_asked_to_be():
     for asked, takes in (
         ({}, {"plain"}),
         ({"finite": False}, {"plain", "infinite"}),
-        ({"finite": False, "nan": True}, {"plain", "infinite", "nan"}),
     ):
         for name, array in values.items():
             assert taken(arguments.real_array, array, **asked) == (name in takes)
