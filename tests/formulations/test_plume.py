@@ -22,6 +22,7 @@ from polyopt import PLUME
 from polyopt.certificates import Claim, certify_plume, certify_program
 from polyopt.outer.plume import PlumeProblem, solve_plume
 from polyopt.outer.rounds import run_rounds
+from polyopt.solvers import plume as solver
 from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
@@ -674,6 +675,34 @@ def test_a_certificate_refuses_what_it_cannot_read(stationary):
         certify_plume(X, y, W, gamma=1.0, ridge=-1.0)
     sparse = certify_plume(sp.csr_matrix(X), y, W, **model)
     assert sparse.claim is Claim.STATIONARY
+
+
+# -- steps of the solvers ------------------------------------------------------------------
+
+
+class Bowl:
+    """The objective ½ ‖W‖², that is never flat."""
+
+    ridge = 0.0
+
+    def __call__(self, W):
+        return float((W**2).sum() / 2), W
+
+    def is_flat(self, *_):
+        return False
+
+
+@pytest.mark.parametrize("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
+def test_a_step_is_halved_until_it_brings_enough(times):
+    """Along −gradient of ½w² a step of λ brings λ − λ²/2 of w²: under 2 − 2e-4 it is enough, and not over."""
+    run = solver._Run(Bowl(), np.array([[3.0]]), 10, 1e-9, None)
+    assert run.descend(-run.gradient, times)
+    step = times
+    while step - step**2 / 2 < 1e-4 * step:
+        step /= 2
+    assert run.W[0, 0] == pytest.approx(3.0 * (1.0 - step))
+    assert (run.value, run.gradient[0, 0]) == (run.W[0, 0] ** 2 / 2, run.W[0, 0])
+    assert run.iterations == 1
 
 
 @pytest.mark.parametrize("K", [2, 3])
