@@ -96,12 +96,12 @@ def whole(name: str, value: object, low: int = 1) -> int:
     return int(value)
 
 
-def whole_or_none(name: str, value: object, low: int = 1) -> int | None:
-    """An integer of at least `low`, or None; arguments and errors as of :func:`whole`."""
+def whole_or_none(name: str, value: object) -> int | None:
+    """An integer of at least 1, or None; arguments and errors as of :func:`whole`."""
     if value is None:
         return None
-    if not _is_whole(value, low):
-        _refuse(name, f"an integer of at least {low}, or None", value)
+    if not _is_whole(value, 1):
+        _refuse(name, "an integer of at least 1, or None", value)
     return int(value)
 
 
@@ -242,7 +242,6 @@ def real_array(
     shape: tuple[int, ...] | None = None,
     *,
     finite: bool = True,
-    nan: bool = False,
 ) -> Vector:
     """Real numbers as a float array.
 
@@ -255,9 +254,7 @@ def real_array(
     shape : tuple of int, optional
         The shape they must have.
     finite : bool
-        Whether infinite ones are refused.
-    nan : bool
-        Whether NaN is let pass.
+        Whether infinite ones are refused; NaN is in any case.
 
     Raises
     ------
@@ -276,7 +273,7 @@ def real_array(
         raise ValueError(f"{name} must be numbers, not {_short(values)}") from None
     if shape is not None and array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
-    if (not nan and np.isnan(array).any()) or (finite and not np.isfinite(array).all()):
+    if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
         raise ValueError(f"{name} must be finite; it has NaN or infinite values")
     return array
 

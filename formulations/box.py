@@ -11,18 +11,14 @@ from formulations.arguments import positive
 from formulations.program import Row
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
-__all__ = ["BOX_LETTERS", "BOX_NAMES", "box_duals", "box_rows"]
+__all__ = ["BOX_LETTERS", "box_duals", "box_rows"]
 
 BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
-BOX_NAMES = ("upper", "lower")
-"""What the rows of the box are called."""
 
 
-def box_rows(
-    faces: cp.Variable, radius: float, letter: str, names: tuple[str, str] = BOX_NAMES, index: str = "ₗ"
-) -> tuple[Row, ...]:
+def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
     """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite.
 
     Parameters
@@ -33,69 +29,43 @@ def box_rows(
         R.
     letter : str
         The faces as the formulas print them.
-    names : tuple of str
-        What the two rows are called, where others have these names.
-    index : str
-        How the formulas count the entries of a face.
     """
     if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     saved = "saving per unit of a wider box: not zero where the box holds the face"
-    places = _places(faces.shape, index)
     return (
-        Row(names[0], faces <= radius, f"{letter}{index} ≤ R", "s_plus", saved, places),
-        Row(names[1], -faces <= radius, f"−{letter}{index} ≤ R", "s_minus", saved, places),
+        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
+        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
     )
 
 
-def _places(shape: tuple[int, ...], index: str) -> NDArray[np.int64] | None:
-    """Places by entry and face, as the letter j comes before k; None where entries come last."""
-    return np.arange(int(np.prod(shape))).reshape(shape).T if index == "ⱼ" and len(shape) == 2 else None
-
-
 def box_duals(
-    off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, letter: str,
-    names: tuple[str, str] = BOX_NAMES, index: str = "ₗ",
-) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:  # fmt: skip
+    off: cp.Expression, radius: float, text: str, letter: str
+) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
     """What the box makes of a dual: its price, how that is printed, its variables, its rows with ``balance``.
 
     Parameters
     ----------
     off : cvxpy.Expression
-        What must balance, of the given shape.
-    shape : tuple of int
-        That of the faces.
+        What must balance, of the shape of the faces.
     radius : float
         R; infinite, the balance is an equation, and there are no variables.
     text : str
         `off` as the formulas print it.
     letter : str
         The letter of the faces, the multipliers of ``balance``.
-    names : tuple of str
-        What the box's rows are called, where others have these names.
-    index : str
-        How the formulas count the entries of a face.
     """
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
         return 0.0, "", {}, (row,)
-    face = "ₖ" if len(shape) == 2 else ""
-    s_plus, s_minus = cp.Variable(shape, name="s_plus"), cp.Variable(shape, name="s_minus")
-    balance = Row(
-        "balance",
-        off - s_plus + s_minus == 0,
-        f"{text} − s⁺{face} + s⁻{face} = 0",
-        letter,
-        meaning,
+    k = "ₖ" if off.ndim == 2 else ""
+    s_plus, s_minus = cp.Variable(off.shape, name="s_plus"), cp.Variable(off.shape, name="s_minus")
+    text = f"{text} − s⁺{k} + s⁻{k} = 0"
+    rows = (
+        Row("balance", off - s_plus + s_minus == 0, text, letter, meaning),
+        Row("upper", s_plus >= 0, f"s⁺{k}ₗ ≥ 0", "R - W", "room left under the box"),
+        Row("lower", s_minus >= 0, f"s⁻{k}ₗ ≥ 0", "R + W", "room left above the box's floor"),
     )
-    places, under, above = _places(shape, index), "room left under the box", "room left above the box's floor"
-    upper = Row(names[0], s_plus >= 0, f"s⁺{face}{index} ≥ 0", "R - W", under, places)
-    lower = Row(names[1], s_minus >= 0, f"s⁻{face}{index} ≥ 0", "R + W", above, places)
     price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
-    return (
-        price,
-        f" − R Σ{face}{index} (s⁺{face}{index} + s⁻{face}{index})",
-        {"s_plus": s_plus, "s_minus": s_minus},
-        (balance, upper, lower),
-    )
+    return price, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", {"s_plus": s_plus, "s_minus": s_minus}, rows

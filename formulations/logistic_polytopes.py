@@ -78,6 +78,8 @@ Example
 >>> solution = program.solve()
 >>> solution["w"].ravel().round(2) + 0.0
 array([ 0.  , -3.57,  3.57])
+
+Rows of programs of faces of two classes: some of the pairs alone, prices of groups, and signs to keep.
 """
 
 from __future__ import annotations
@@ -89,15 +91,8 @@ import numpy as np
 
 from formulations.arguments import at_least, positive
 from formulations.class_faces import Owners, pulls, scores, shortfall, shrunk
-from formulations.class_rows import (
-    chosen,
-    held_row,
-    lengths_row,
-    places_of,
-    priced_groups,
-    signed_row,
-    signs_row,
-)
+from formulations.cpm_sparse import by_groups, membership
+from formulations.face_penalty import FacePenalty
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -130,6 +125,22 @@ _LETTERS = {
     "Gₗⱼ": "1 where feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
 }
+
+
+def _places_of(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The place of each pair among those chosen, -1 where it is not."""
+    return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
+
+
+def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
+    """The values of the pairs chosen, row by row."""
+    return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
+
+
+def _priced_groups(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
+    """The price of groups, and what a program's formulas know of it: nothing where there is none."""
+    penalty = FacePenalty.of(m, group=group, groups=groups)
+    return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
 
 
 def _checked(ridge: float, bias_ridge: float, l1: float) -> tuple[float, float, float]:
@@ -177,9 +188,9 @@ def fixed_assignment(
     own = cp.sum(cp.multiply(Z, s), axis=1, keepdims=True) @ np.ones((1, K))
     short = cp.reshape(xi, (n, 1), order="C") @ np.ones((1, K))
     margin = Row(
-        "margin", chosen(short, others) >= chosen(s - own, others),
+        "margin", _chosen(short, others) >= _chosen(s - own, others),
         "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
-        "pull of sample $i$ at face $k$ of the other class, and with it at its own", places_of(others),
+        "pull of sample $i$ at face $k$ of the other class, and with it at its own", _places_of(others),
     )  # fmt: skip
     by_weight = np.arange(K * m).reshape(K, m).T  # the printed rows count features first
     S = owners.support(m, support)
@@ -192,19 +203,25 @@ def fixed_assignment(
     variables, more, (group_price, told) = (
         {"w": w, "b": b, "xi": xi, "t": t},
         "",
-        priced_groups(m, group, groups),
+        _priced_groups(m, group, groups),
     )
     if told:
         h = variables["h"] = cp.Variable(group_price.n_groups, name="h")
         paid, more = paid + group_price.group * cp.sum(h), " + τ Σₗ hₗ"
-        rows.append(lengths_row(group_price, h, w))
+        rows.append(
+            Row("group", cp.SOC(h, by_groups(group_price, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
+                "$τ$; and under it what it holds against the group's weights on all faces, with its sign")
+        )  # fmt: skip
     ways = owners.ways(m, signs) * S
     if ways.any():
-        rows.append(signs_row(ways, w))
+        rows.append(
+            Row("sign", _chosen(cp.multiply(ways, w), ways != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
+                "what a weight of the sign that is not allowed would gain", _places_of(ways != 0).T)
+        )  # fmt: skip
     if not S.all():
         rows.append(
-            Row("rest", chosen(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "held",
-                "pull at a weight that stays 0", places_of(~S).T)
+            Row("rest", _chosen(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "held",
+                "pull at a weight that stays 0", _places_of(~S).T)
         )  # fmt: skip
     for k in np.flatnonzero(~free):
         place, says = np.where(free, -1, 0), "pull at its bias"
@@ -243,26 +260,33 @@ def fixed_assignment_dual(
     S = owners.support(m, support).astype(float)
     left, kept, last = pull.T @ X - u_plus + u_minus, "", []
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
-    group_price, told = priced_groups(m, group, groups)
+    group_price, told = _priced_groups(m, group, groups)
     if told:
         g = variables["g"] = cp.Variable((K, m), name="g")
         left, kept = left - g, " − gₖⱼ"
-        last.append(held_row(group_price, g))
+        most = group_price.group * np.ones(group_price.n_groups)
+        last.append(
+            Row("group", cp.SOC(most, by_groups(group_price, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
+                "the group's length over all faces; and under it, with the other sign, its weights")
+        )  # fmt: skip
     ways = owners.ways(m, signs) * S
     if ways.any():
         delta, kept = cp.Variable((K, m), name="delta"), f"{kept} + σₖⱼ δₖⱼ"
         left, variables["delta"] = left + cp.multiply(ways, delta), delta
-        last.append(signed_row(ways, delta))
+        last.append(
+            Row("sign", _chosen(delta, ways != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
+                "the size of the weight, where it has a sign to keep", _places_of(ways != 0).T)
+        )  # fmt: skip
     q = cp.multiply(S, left)
     r = cp.multiply(on, pull.T @ np.ones(n))
     by_weight = np.arange(K * m).reshape(K, m).T
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
             "by how much sample $i$ falls short: the other class's score less that of its own face"),
-        Row("margin", chosen(v, others) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
-            "how far face $k$ is from being the best of the other class", places_of(others)),
-        Row("off", chosen(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
-            "nothing: a face of sample $i$'s own class has no row", places_of(~others)),
+        Row("margin", _chosen(v, others) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
+            "how far face $k$ is from being the best of the other class", _places_of(others)),
+        Row("off", _chosen(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
+            "nothing: a face of sample $i$'s own class has no row", _places_of(~others)),
         Row("t", u_plus + u_minus <= price, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "the size of a weight", by_weight),
         Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "how far a weight is below its size", by_weight),
         Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "how far it is above minus its size", by_weight),
@@ -299,7 +323,7 @@ def recover(
     q, ways = q * owners.support(m, support), owners.ways(m, signs)
     w, b = shrunk(q, l1, ways, group, groups) / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
-    price, told = priced_groups(m, group, groups)
+    price, told = _priced_groups(m, group, groups)
     return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **({"h": price.lengths(w)} if told else {})}
 
 

@@ -200,13 +200,7 @@ def step_dual(
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     u, q = cp.Variable((len(a_pos.value), n_faces), name="u"), cp.Variable(len(a_neg.value), name="q")
     off = u.T @ inside - cp.multiply(P, q[:, None]).T @ outside
-    price, price_text, variables, box = box_duals(
-        off,
-        off.shape,
-        radius,
-        "Σᵢ uᵢₖ x̃ᵢ − Σⱼ Pⱼₖ qⱼ x̃ⱼ",
-        "W",
-    )
+    price, price_text, variables, box = box_duals(off, radius, "Σᵢ uᵢₖ x̃ᵢ − Σⱼ Pⱼₖ qⱼ x̃ⱼ", "W")
     surplus = "how far the sample is beyond its margin"
     rows = (
         *box,

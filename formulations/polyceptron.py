@@ -242,7 +242,7 @@ def _dual(
 ) -> Program:  # fmt: skip
     """The dual of one face, w, or of all together, W; `off` is what must balance."""
     sub = "ᵢ" if face == "w" else "ᵢₖ"
-    price, price_text, variables, rows = box_duals(off, off.shape, radius, f"Σᵢ u{sub} yᵢ x̃ᵢ", face)
+    price, price_text, variables, rows = box_duals(off, radius, f"Σᵢ u{sub} yᵢ x̃ᵢ", face)
     return Program(
         name=name,
         title=title,

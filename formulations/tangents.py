@@ -29,6 +29,7 @@ __all__ = ["least_by_tangents"]
 
 _FIRST = 17  # tangents of each square before the first program
 _ROUNDS = 100
+_GAP = 1e-7  # between bound and value, relative to the value, at which the rounds end
 _OPTIONS = {
     "mip_rel_gap": 1e-10,
     "mip_abs_gap": 0.0,
@@ -39,9 +40,7 @@ _OPTIONS = {
 }
 
 
-def least_by_tangents(
-    program: Program, prices: Mapping[str, float], tol: float = 1e-7
-) -> tuple[float, float]:
+def least_by_tangents(program: Program, prices: Mapping[str, float]) -> tuple[float, float]:
     """The least of a program whose objective is squares of some variables and Σ C_i ξ_i.
 
     Parameters
@@ -50,8 +49,6 @@ def least_by_tangents(
         With the variable xi and the parameter C, and linear rows.
     prices : mapping of str to float
         The price of the squares of each variable that has them, positive.
-    tol : float
-        Relative gap between bound and value at which to end.
 
     Returns
     -------
@@ -78,7 +75,7 @@ def least_by_tangents(
         at = np.asarray(v.value)
         value = min(value, float(price @ at**2) + float(paid.value))
         cuts.append(tangent(at))
-        if value - bound <= tol * abs(value):
+        if value - bound <= _GAP * abs(value):
             break
     return bound, value
 

@@ -59,7 +59,7 @@ CHAPTER = Chapter(
         Claim(
             "section 3",
             "SPLA1's model is the limit of this one.",
-            "test_plume.py::test_a_sharp_gate_is_spla1_and_no_gate_the_mean_of_the_experts",
+            "test_plume.py::test_a_sharp_gate_is_spla1_and_no_gate_the_mean",
         ),
         Claim(
             "section 4",
@@ -81,7 +81,7 @@ CHAPTER = Chapter(
         Claim(
             "section 5, theorem 5",
             "The error is bounded by the data through the Rademacher complexity.",
-            "test_rademacher.py::test_the_bound_of_plume_holds_in_the_worst_case_and_says_something",
+            "test_rademacher.py::test_the_bound_of_plume_holds_in_the_worst_case",
         ),
         Claim(
             "abstract",
@@ -104,7 +104,7 @@ CHAPTER = Chapter(
         Item("The same with our polish (not in the paper)", "plume_steps", _polish),
         Item(
             "Backtracking line search",
-            "test_plume.py::test_a_step_is_halved_until_it_brings_its_share_of_what_the_slope_promises",
+            "test_plume.py::test_a_step_is_halved_until_it_brings_enough",
         ),
         Item("The bound of theorem 5", "test_rademacher.py::test_the_bound_of_plume_by_hand"),
         Item(

@@ -256,16 +256,16 @@ CHAPTER = Chapter(
     (
         Item(
             "Programs (1) to (4): SVM, Sigma-SVM, duals",
-            "test_sigma_svm.py::test_primal_equals_dual_and_the_recovered_point_attains_it",
+            "test_program.py::test_primal_equals_dual_equals_the_optimum_known",
         ),
         Item(
             "Programs (5) to (8): QCQP, QP, duals",
-            "test_rmm.py::test_qp_equals_its_dual_and_the_recovered_point_attains_it",
+            "test_program.py::test_primal_equals_dual_equals_the_optimum_known",
         ),
-        Item("Sub-problem (9)", "test_rmm.py::test_a_subproblem_of_everything_is_the_problem"),
+        Item("Sub-problem (9)", "test_rmm.py::test_the_cross_term_of_9_is_whole"),
         Item(
             "Slack on the bound (a remark, not investigated there)",
-            "test_soft_rmm.py::test_the_qp_equals_its_dual_and_the_recovered_point_attains_it",
+            "test_soft_rmm.py::test_each_side_s_multipliers_are_the_other_s_variables",
         ),
         Item("Warm starts", "test_path.py::test_a_warm_start_ends_where_a_cold_one_does"),
         Item(

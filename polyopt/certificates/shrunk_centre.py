@@ -1,7 +1,7 @@
 """The dual of a polytope whose weights have a price, by an interior-point method: few steps from anywhere.
 
 It is a way to good multipliers for :mod:`polyopt.certificates.shrunk_ascent`, whose program and letters it
-has. The program is taken with all its rows (:mod:`formulations.face_rows`). At the optimum, for each face,
+has. The program is taken with all its rows (:mod:`formulations.cpm_sparse`). At the optimum, for each face,
 
     2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,
 

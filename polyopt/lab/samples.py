@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.face_rows import rows_of_prices
+from formulations.cpm_sparse import rows_of_prices
 from formulations.symbols import printed_name
 from formulations.typeset import latex_name
 from polyopt.compare.programs import find_programs

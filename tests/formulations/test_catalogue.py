@@ -48,7 +48,7 @@ def test_a_parameter_has_one_default_in_all_programs(module, name):
 
 
 @pytest.mark.parametrize(("module", "name"), makers())
-def test_every_public_function_that_makes_a_program_is_in_the_catalogue(module, name, monkeypatch):
+def test_every_maker_of_a_program_is_in_the_catalogue(module, name, monkeypatch):
     made = []
     original = getattr(import_module(f"formulations.{module}"), name)
 
@@ -63,13 +63,6 @@ def test_every_public_function_that_makes_a_program_is_in_the_catalogue(module, 
         monkeypatch.setattr(import_module(f"formulations.{place}"), name, recorded)
     listed = {entry.name for entry in catalogue((own,))}
     assert set(made) & listed, f"no family lists what formulations.{module}.{name} makes"
-
-
-def test_the_makers_are_found():
-    assert len(makers()) >= 30
-    assert {module for module, _ in makers()} == {
-        *FAMILIES, "cpm_face", "cpm_global", "polyceptron_global", "rmm_qcqp",
-    }  # fmt: skip
 
 
 def test_names_are_unique_and_partners_are_there():
@@ -166,11 +159,6 @@ def test_integer_programs_say_which_variables_are_binary():
 # -- mathematics on a page ------------------------------------------------------------------------
 
 
-def shown(latex):
-    """The text of a formula, in reading order."""
-    return "".join(ElementTree.fromstring(mathml(latex)).itertext())
-
-
 def formulas_of(program):
     """Everything of a program that a page draws as a formula."""
     names = [*program.variables, *(row.multiplier for row in program.rows)]
@@ -183,7 +171,7 @@ WORDS = r"\\(?:text|mathrm)\{([^}]*)\}"
 
 
 @pytest.mark.parametrize("program", [e.program for e in ENTRIES])
-def test_formulas_keep_their_numbers_and_their_words_with_the_spaces_between_them(program):
+def test_drawn_formulas_keep_their_numbers_and_words(program):
     for formula in formulas_of(program):
         apart = re.sub(r"\\tfrac(\d)(\d)", r"\1 \2", re.sub(WORDS, " ", formula))
         numbers = re.findall(r"\d+(?:\.\d+)?", apart)
@@ -193,16 +181,6 @@ def test_formulas_keep_their_numbers_and_their_words_with_the_spaces_between_the
         for words in re.findall(WORDS, formula):
             assert words.translate({32: "\xa0", 39: "’"}) in "".join(drawn.itertext())
             assert words in "".join(line.itertext()).replace("\xa0", " ")
-
-
-@pytest.mark.parametrize("program", [e.program for e in ENTRIES])
-def test_every_formula_is_drawn(program):
-    for formula in formulas_of(program):
-        assert "\\" not in shown(formula)
-        letters = re.findall(
-            r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])", re.sub(r"\\[a-zA-Z]+(\{[a-z]+\})?", " ", formula)
-        )
-        assert all(letter in shown(formula) for letter in letters)
 
 
 @pytest.mark.parametrize(

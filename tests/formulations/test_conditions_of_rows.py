@@ -70,7 +70,7 @@ def test_each_condition_is_relative_to_what_it_compares(size, price):
     check("stationarity", "X", np.abs(np.eye(2) - d), max(1.0, np.abs(d).max()))
 
 
-def test_without_a_point_and_multipliers_that_are_not_0_the_unit_is_1():
+def test_at_a_point_and_multipliers_of_0_the_unit_is_1():
     program = stated()
     nothing = {"x": np.zeros(2), "t": np.zeros(1), "X": np.zeros((2, 2))}
     duals = {ROOM: np.zeros(2), EVEN: np.zeros(()), CONE: np.zeros((3, 1)), MATRIX: np.zeros((2, 2))}
@@ -82,7 +82,7 @@ def test_without_a_point_and_multipliers_that_are_not_0_the_unit_is_1():
     assert found.shortfall == 1.0
 
 
-def test_what_a_point_falls_short_of_is_the_worst_of_its_gap_and_its_conditions():
+def test_the_shortfall_is_the_worst_of_gap_and_conditions():
     part = Condition("sign", "a", np.array([-1.0, 0.5]), 2.0)
     assert Conditions(4.0, 3.0, (part,)).shortfall == 0.25
     assert Conditions(4.0, 3.5, (part, Condition("sign", "b", np.array([0.9]), 2.0))).shortfall == 0.45

@@ -26,24 +26,6 @@ def fixed(request):
 # -- programs ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP"])
-def test_primal_equals_dual_and_the_recovered_point_attains_it(loss, solver, fixed):
-    X, y, K, z, C = fixed
-    primal, dual = (f(X, y, K, z, C, loss) for f in (cpm.fixed_assignment, cpm.fixed_assignment_dual))
-    p, d = primal.solve(solver), dual.solve(solver)
-    assert p.objective == pytest.approx(d.objective, rel=1e-7)
-    recovered = cpm.recover(X, y, d["alpha"], loss)
-    assert primal.value(recovered) == pytest.approx(p.objective, rel=1e-6)
-    assert max(primal.violations(recovered).values()) < 1e-6
-    assert recovered["W"] == pytest.approx(p["W"], abs=1e-4)
-    assert p.duals["margin"] == pytest.approx(d["alpha"], abs=1e-4)
-    paid = C[:, None] * cpm.answers(y, K, z) > 0
-    if loss == "max":
-        paid = np.unique(cpm.slack_places(y, K)[paid])
-    assert d.duals["xi"][paid] == pytest.approx(recovered["xi"][paid], abs=1e-4)
-
-
 def test_the_two_readings_of_6_are_two_programs():
     # The example of FORMULATIONS: three clusters, negatives pushed out by 1.3, C = 1.
     X, y, directions = clusters(40, 3, 0, widen=1.3)
@@ -78,7 +60,7 @@ def test_one_face_is_liblinear_s_machine_of_half_the_cost(fixed):
 
 
 @pytest.mark.parametrize("K", [1, 2, 5])
-def test_the_max_never_exceeds_the_sum_and_equals_it_for_one_face(K, fixed, rng):
+def test_the_max_is_at_most_the_sum_and_equal_for_one_face(K, fixed, rng):
     X, y, _, _, C = fixed
     for _ in range(20):
         W = rng.normal(size=(K, 3))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -81,7 +80,8 @@ def test_a_face_that_wiggles_has_no_share_and_may_turn(data):
     assert certify_cpm_hard(X, y, W=turned, assignment=z).claim is Claim.SUBOPTIMAL_BY  # by the total
 
 
-def test_as_printed_the_bound_is_the_total_margin_where_all_norms_are_one():
+def test_the_printed_bound_is_the_total_margin_at_norms_of_one():
+    """Where all norms are one at the optimum; else it is a bound."""
     attained = 0
     for seed in range(4):
         X, y, z = separated_clusters(n=12, seed=seed)
@@ -289,7 +289,7 @@ def test_face_margins_are_those_of_section_3_2():
     )
 
 
-def test_the_optimal_faces_have_the_margins_that_the_programs_state(data):
+def test_optimal_faces_have_the_margins_that_programs_state(data):
     """The margins of section 3.2 are of a sample's own face; holding negatives by all faces asks more."""
     X, y, z = data
     found = cpm_margin.worst(X, y, K, z).solve()
@@ -301,7 +301,7 @@ def test_the_optimal_faces_have_the_margins_that_the_programs_state(data):
         assert (margins >= total["zeta"] - 1e-9).all()
 
 
-def test_no_polytope_beside_the_best_has_a_larger_worst_case_margin():
+def test_no_other_polytope_has_a_larger_worst_case_margin():
     """The best of all assignments, one by one, is the best of all faces: (1) is (4)-(5) in the worst case."""
     X, y, z = separated_clusters(n=10, seed=3)
     positives, best = np.flatnonzero(y > 0), []
@@ -315,15 +315,3 @@ def test_no_polytope_beside_the_best_has_a_larger_worst_case_margin():
     rng = np.random.default_rng(0)
     steps = np.geomspace(1e-4, 1.0, 300)[:, None, None] * rng.normal(size=(300, 2, 3))
     assert max(face_margins(X, y, first["W"] + step)[0].min() for step in steps) <= first.objective + 1e-9
-
-
-def test_rows_of_the_dual_name_the_pairs_that_answer_and_those_that_do_not():
-    y, z = np.array([1.0, -1.0, 1.0]), np.array([1, -1, 0])
-    hard = cpm_hard.HardRows.of(np.ones((3, 2)), y, 2, z)
-    assert hard.Z.tolist() == [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
-    margin, off = hard.dual_rows(cp.Variable((3, 2)))
-    assert margin.at.tolist() == [[-1, 0], [1, 2], [3, -1]]
-    assert off.at.tolist() == [[0, -1], [-1, -1], [-1, 1]]
-    assert [row.constraint.size for row in (margin, off)] == [4, 2]
-    (only,) = cpm_hard.HardRows.of(np.ones((2, 2)), y[:2], 1, z[:2] * 0).dual_rows(cp.Variable((2, 1)))
-    assert only.at.tolist() == [[0], [1]]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from formulations import cpm, cpm_integer
-from formulations.printed import misprints
 from formulations.samples import two_blobs
 
 SCALE, M = 0.3, 1
@@ -18,12 +17,6 @@ SCALE, M = 0.3, 1
 def data():
     X, y = two_blobs(n=20, m=2, seed=1)
     return X, y, np.where(y > 0, 1.0, 0.7)
-
-
-def test_what_is_printed_is_what_is_computed(data):
-    X, y, C = data
-    for make in (cpm_integer.mixed_integer, cpm_integer.relaxation, cpm_integer.relaxation_dual):
-        assert misprints(make(X, y, SCALE, M, C)) == []
 
 
 def test_the_exact_program_is_the_best_choice(data):

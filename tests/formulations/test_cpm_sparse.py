@@ -137,7 +137,7 @@ def test_a_price_of_nothing_is_the_machine_without(samples):
     ],
     ids=["all", "l1", "group", "signs", "too dear"],
 )
-def test_the_ascent_agrees_with_the_program_and_its_zeros_are_optimal(samples, penalty):
+def test_the_ascent_agrees_with_the_program_zeros_included(samples, penalty):
     X, y, z, C = samples
     ascent = ascent_of(X, y, z, C, penalty)
     assert ascent.reach(1e-10)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from formulations import cpm, cpm_subset
-from formulations.printed import misprints
 from formulations.samples import two_blobs
 
 S = 2
@@ -30,17 +29,6 @@ def by_choice(data):
     }
 
 
-def test_what_is_printed_is_what_is_computed(data):
-    X, y, C = data
-    given = np.eye(5)[2]
-    for program in (
-        cpm_subset.mixed_integer(X, y, S, C),
-        cpm_subset.relaxation(X, y, S, C, given),
-        cpm_subset.relaxation_dual(X, y, S, C, given),
-    ):
-        assert misprints(program) == []
-
-
 def test_the_exact_program_is_the_best_choice(data, by_choice):
     X, y, C = data
     pytest.importorskip("pyscipopt")
@@ -51,7 +39,7 @@ def test_the_exact_program_is_the_best_choice(data, by_choice):
 
 
 @pytest.mark.parametrize("inside", [None, 0, 4])
-def test_the_relaxation_bounds_every_choice_that_has_the_given_feature(data, by_choice, inside):
+def test_the_relaxation_bounds_every_choice_with_the_given(data, by_choice, inside):
     X, y, C = data
     given = None if inside is None else np.eye(5)[inside]
     relaxed = cpm_subset.relaxation(X, y, S, C, given).solve()
@@ -66,7 +54,7 @@ def test_with_all_features_the_relaxation_is_the_face_itself(data):
     assert relaxed.objective == pytest.approx(cpm.face(X, y, C).solve().objective, rel=1e-8)
 
 
-def test_for_given_multipliers_the_best_prices_leave_the_largest_squares(data):
+def test_the_best_prices_leave_the_largest_squares(data):
     X, y, C = data
     alpha = np.random.default_rng(0).uniform(0, 1, len(y)) * C
     v = X.T @ (alpha * y)
@@ -83,16 +71,3 @@ def test_given_features_that_are_none_are_refused(data, given):
     X, y, C = data
     with pytest.raises(ValueError, match=r"given must be numbers of 0 and 1, of shape \(5,\), at most 2"):
         cpm_subset.relaxation(X, y, S, C, given)
-
-
-def test_a_recovered_point_is_the_formula_with_weights_within_their_ends():
-    X, y = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0]]), np.array([1.0, -1.0])
-    alpha, z = np.array([0.5, 0.25]), np.array([1.0 + 1e-3, -1e-3, 0.5])
-    found = cpm_subset.recover(X, y, 2, alpha, z)
-    v = np.array([0.5, 1.0 + 0.25, -0.75])
-    assert found["z"].tolist() == [1.0, 0.0, 0.5]
-    assert found["w"] == pytest.approx([0.5 * v[0], 0.0, 0.25 * v[2]])
-    assert found["b"] == pytest.approx(0.5 * 0.25)
-    assert found["t"] == pytest.approx([0.25 * v[0] ** 2, 0.0, 0.125 * v[2] ** 2])
-    margins = y * (X @ found["w"] + found["b"])
-    assert found["xi"] == pytest.approx(np.maximum(0.0, 1.0 - margins))

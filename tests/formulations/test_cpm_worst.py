@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers.cpm import LOSSES, clusters
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.worst import WorstCaseProblem
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.outer.rounds import run_rounds
 
 
 @pytest.fixture(params=[0, 1])
@@ -64,7 +63,7 @@ def test_primal_dual_shares_and_recovery(loss, fixed):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_face_that_needs_no_length_is_in_the_multipliers_and_not_in_alpha(loss):
+def test_a_face_without_alpha_is_in_the_multipliers(loss):
     """Its two samples lie far beyond the others: v is 0 there, and 0 is not a face that is optimal."""
     X = np.array([[-3.0], [-3.1], [0.0], [0.4], [1.0], [1.2]])
     y, z = np.array([1, 1, -1, -1, 1, 1]), np.array([0, 0, -1, -1, 1, 1])
@@ -186,17 +185,6 @@ def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, fixed):
         Z = cpm.answers(y, K, solution["assignment"])
         assert solution.objective == pytest.approx(value(X, y, solution["W"], C, Z, loss), rel=1e-9)
     assert longest >= 3
-
-
-def test_many_starts_and_sparse_data(fixed):
-    X, y, K, _, C = fixed
-    dense, sparse = (
-        run_from_many_starts([Stage(WorstCaseProblem(A, y, C, K))], n_init=3, seed=1)
-        for A in (X, sp.csr_array(X))
-    )
-    assert dense.objective == pytest.approx(sparse.objective, rel=1e-6)
-    ends = {record["start"]: record["objective"] for record in dense.history}
-    assert dense.objective == pytest.approx(min(ends.values()), rel=1e-6)
 
 
 # -- certificates with a bound from a search -----------------------------------------------

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
+from formulations.cpm_sparse import dual_terms, primal_terms
 from formulations.face_penalty import FacePenalty
-from formulations.face_rows import dual_terms, primal_terms
 
 M, K = 5, 3
 
@@ -28,7 +28,7 @@ def won(penalty, V, W):
 
 
 @drawn(penalties(), st.integers(0, 10**6))
-def test_the_faces_of_a_pull_are_the_best_and_their_value_is_the_conjugate(penalty, seed):
+def test_shrunk_faces_are_the_best_and_attain_the_conjugate(penalty, seed):
     rng = np.random.default_rng(seed)
     V = rng.normal(size=(K, M + 1)) * rng.choice([0.1, 1.0, 10.0])
     V[rng.random(V.shape) < 0.2] = 0.0

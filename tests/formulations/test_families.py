@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.families import Families, Family, bound_families, hinge_families, margin_family
-from formulations.families.intercept import _finite_costs
-from formulations.families.pieces import lay_out
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.solvers.decomposition import Decomposition, recapped, solve_decomposition
+from polyopt.solvers.decomposition import solve_decomposition
 from polyopt.solvers.interior_point import solve_interior_point
 
 SEEDS = st.integers(0, 10**6)
@@ -156,7 +154,7 @@ def test_outputs_at_their_bound_are_within_it():
 
 
 @pytest.mark.parametrize("size", [1e-9, 0.5, 4.0])
-def test_rows_pull_both_ways_whatever_they_cost_and_wherever_they_begin(size):
+def test_which_rows_pull_both_ways(size):
     """One with a cost of 0, or at a kink that f = 0 meets, does not pull."""
     y, ones = np.array([1.0, -1.0]), np.ones(2)
 
@@ -176,7 +174,7 @@ def test_rows_pull_both_ways_whatever_they_cost_and_wherever_they_begin(size):
 
 @settings(deadline=None, max_examples=10)
 @given(SEEDS)
-def test_the_interval_of_the_multipliers_holds_the_best_intercept(seed):
+def test_multipliers_interval_holds_the_best_intercept(seed):
     rows, rng = invented(seed)
     if not rows.pulls_both_ways:
         return
@@ -235,22 +233,6 @@ def test_a_perturbed_multiplier_of_any_family_is_not_optimal(name, blobs):
         assert certificate.worst.relative > certificate.tol
 
 
-def test_a_warm_start_keeps_families_by_name(blobs):
-    X, y = blobs
-    small, large = (
-        Families(*hinge_families(y, C), *bound_families(len(y), 1.4, D)) for C, D in ((1, 0.1), (3, 0.2))
-    )
-    first = solve_decomposition(X @ X.T, small, tol=1e-8)
-    start = recapped(first.duals, small, large)
-    for family in large:
-        before, now = first.duals[family.name], start[family.name]
-        capped = before >= small[family.name].cap
-        assert np.array_equal(now[capped], family.cap[capped])
-        assert np.array_equal(now[~capped], before[~capped])
-    warm = Decomposition(X @ X.T).solve(large, tol=1e-8, start=start)
-    assert warm.objective == pytest.approx(solve_decomposition(X @ X.T, large, tol=1e-8).objective, rel=1e-7)
-
-
 # -- what is refused ---------------------------------------------------------------------------
 
 
@@ -277,41 +259,10 @@ def test_families_that_do_not_fit_are_refused():
             solve_interior_point(np.eye(2), unfit)
 
 
-def test_copies_are_the_same_families_without_what_was_computed_from_them():
+def test_copies_leave_out_what_was_computed():
     rows = hinge_families(np.array([1.0, -1.0]), 2.0, 1.5)
     assert rows.pieces.ends.shape == (2, 2)
     for again in (copy.copy(rows), pickle.loads(pickle.dumps(rows))):
         assert set(vars(again)) == {"_families"}
         assert [family.name for family in again] == [family.name for family in rows]
         assert np.array_equal(again.caps, rows.caps)
-
-
-@pytest.mark.parametrize(("side", "b"), [(1.0, -1.8), (-1.0, 1.7)])
-def test_a_bound_on_one_side_alone_leaves_the_intercept_at_its_end(side, b):
-    rows = Families(Family("bound", "lam", np.full(2, side), -2.0, np.full(2, np.inf)))
-    assert rows.best_intercept(np.array([0.3, -0.2])) == pytest.approx(b)
-    assert Families(Family("none", "mu", np.ones(2), 1.0, np.zeros(2))).best_intercept(np.zeros(2)) == 1.0
-
-
-@pytest.mark.parametrize("kink", [-2.0, 0.5, 4.0])
-def test_one_family_is_laid_out_as_its_two_halves_are(kink):
-    """Any kink, on both sides, hard rows and rows of no cost among them: phi begins, ends and earns alike."""
-    side, cap = np.tile([1.0, -1.0], 4), np.repeat([0.0, 0.5, 3.0, np.inf], 2)
-    whole = lay_out([Family("all", "mu", side, kink, cap, ("s", "t"))], 8)
-    halves = lay_out([Family(name, name, side, kink, cap / 2, ("s", name)) for name in "ab"], 8)
-    assert (whole.pieces.ends == halves.pieces.ends[[0, -1]]).all()
-    assert (whole.pieces.slopes == halves.pieces.slopes[[0, 1, -1]]).all()
-    assert (whole.pieces.slopes[1] == side * kink).all()
-    assert (whole.anchors == 0).all()
-    some = whole.pieces.of(np.array([5, 0]))
-    assert (some.ends == whole.pieces.ends[:, [5, 0]]).all()
-    assert (some.slopes == whole.pieces.slopes[:, [5, 0]]).all()
-
-
-@pytest.mark.parametrize(("kink", "dear"), [(1.0, 1.0 + 3 * 7.0), (0.0, 0.0), (-1.3, 0.0)])
-def test_a_row_that_must_hold_costs_more_than_all_soft_ones_where_it_is_a_margin_and_else_nothing(kink, dear):
-    y = np.ones(3)
-    row = Family("must", "nu", y, kink, np.array([np.inf, 2.0, np.inf]))
-    soft = Family("soft", "mu", y, 1.0, np.array([1.0, 1.5, 2.5]))
-    assert _finite_costs(row, [row, soft]).tolist() == [dear, 2.0, dear]
-    assert _finite_costs(soft, [row, soft]).tolist() == [1.0, 1.5, 2.5]

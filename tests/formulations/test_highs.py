@@ -10,7 +10,7 @@ import pytest
 
 from formulations import highs, l0
 from formulations.clock import Clock
-from formulations.highs import SIMPLEX, quiet_highs
+from formulations.highs import quiet_highs
 from formulations.samples import two_blobs
 from formulations.solution import Status
 
@@ -33,16 +33,6 @@ assert PersistentLP(one, np.eye(2), one, two, -two, two).solve().x.tolist() == [
 def test_nothing_is_printed_by_the_first_solver_of_a_process(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_a_program_that_is_solved_again_is_so_by_the_serial_dual_simplex_from_its_basis():
-    """Options by the names that HiGHS has for them; presolve would throw the basis away."""
-    one = quiet_highs().Highs()
-    for name, value in SIMPLEX.items():
-        assert one.setOptionValue(name, value) == quiet_highs().HighsStatus.kOk, name
-    given = [SIMPLEX[name] for name in ("output_flag", "threads", "parallel", "presolve", "solver")]
-    assert given == [False, 1, "off", "off", "simplex"]
-    assert SIMPLEX["simplex_strategy"] == 1  # by HiGHS's list of options: dual, serial
 
 
 def test_ctrl_c_ends_an_integer_program_with_its_best_point(monkeypatch):

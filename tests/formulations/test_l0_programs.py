@@ -81,7 +81,7 @@ def test_the_multipliers_are_what_the_docstring_says(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_relaxation_equals_its_dual_and_bounds_the_exact_optimum_and_every_score(kernel):
+def test_the_relaxation_is_its_dual_and_bounds_every_score(kernel):
     K, y, C, w, t = problem(kernel)
     p = K.shape[1]
     relaxed = l0.relaxation(K, y, C, w, t).solve()
@@ -128,20 +128,6 @@ def test_a_weight_of_two_is_repetition_in_the_loss():
     weighted = l0.pattern(K, y, sigma, C, w).solve().objective
     repeated = l0.pattern(K[twice], y[twice], sigma, C, centres=y).solve().objective
     assert weighted == pytest.approx(repeated, rel=1e-9)
-
-
-def test_parameters_change_the_program():
-    K, y, C, w, _ = problem("rbf")
-    sigma = patterns(len(y), 2)
-    program = l0.pattern(K, y, sigma[0], C, w).set(C=0.7, sigma=sigma[1])
-    assert program.solve().objective == pytest.approx(hinge_lp(K, y, 0.7, w, None, sigma[1]), rel=1e-8)
-    relaxed = l0.relaxation(K, y, C, w).set(C=0.7)
-    expected = hinge_lp(K, y, 0.7, w, None, np.ones(len(y)), 1 / 0.7, 0.7)
-    assert relaxed.solve().objective == pytest.approx(expected, rel=1e-8)
-    exact = l0.mixed_integer(K, y, C, w)
-    assert exact.kind == "MILP"
-    fresh = l0.mixed_integer(K, y, 0.7, w).solve(**EXACT).objective
-    assert exact.set(C=0.7).solve(**EXACT).objective == pytest.approx(fresh, rel=1e-6)
 
 
 # -- the data ------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ def test_sentences_with_formulas():
         formulas_in("the slack $ξᵢ")
 
 
-def test_an_index_is_a_number_only_by_itself_and_where_its_range_is_known():
+def test_an_index_is_a_number_where_its_range_is_known():
     scope = Scope({"x": x})
     with pytest.raises(UnreadableError, match="i has no value"):
         scope.value(read_expression("i"))
@@ -262,7 +262,7 @@ def test_an_index_is_a_number_only_by_itself_and_where_its_range_is_known():
         scope.value(read_expression("z"))
 
 
-def test_signs_of_terms_are_one_or_minus_one_the_first_as_the_others():
+def test_signs_of_terms_are_one_or_minus_one():
     for text, signs in (("−a + b − c", [-1, 1, -1]), ("a − b", [1, -1]), ("−a", [-1])):
         assert [sign for sign, _ in read_expression(text).terms] == signs
     assert read_expression("+a") == read_expression("a")

@@ -12,11 +12,9 @@ from formulations.notation.values import (
     UNIT,
     Value,
     add,
-    blocks,
     hadamard,
     number,
     power,
-    stack,
     times,
     where,
 )
@@ -78,59 +76,6 @@ def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     same(add(b, c, -1, spread=True), lambda p, q: p - q, b, c)
     mask = Value((c.array > 1.2).astype(float), c.axes)
     same(where(mask, b), lambda p, q: q * (p != 0), mask, b)
-
-
-@pytest.mark.parametrize("axes", PAIRS)
-def test_powers_norms_and_columns(axes):
-    a, b = drawn("number", axes[0], 0), drawn("number", axes[1], 1)
-    same(power(a, b), lambda p, q: p**q, a, b)
-    v = drawn("column", axes[0], 2)
-    same(v.norm(), lambda p: np.linalg.norm(p), v)
-    same(v.transposed(), lambda p: p.T, v)
-    same(stack([b, v, b]), lambda p, q: np.vstack([p[None, None], q, p[None, None]]), b, v)
-    M = drawn("matrix", axes[0], 3)
-    square = Value(M.array + 3.0 * np.eye(3), M.axes)
-    symmetric = Value(square.array + np.swapaxes(square.array, -1, -2), M.axes)
-    same(M.norm(), lambda p: np.linalg.norm(p), M)
-    same(M.transposed(), lambda p: p.T, M)
-    same(power(square, number(-1.0)), np.linalg.inv, square)
-    psd = times(symmetric.transposed(), symmetric)
-    root = power(psd, number(0.5))
-    same(times(root, root), lambda p: p, psd)
-    for axis in v.axes:
-        summed = v.summed(axis)
-        assert summed.axes == tuple(other for other in v.axes if other != axis)
-        assert summed.array == pytest.approx(v.array.sum(axis=v.axes.index(axis)))
-
-
-def test_unit_matrices_take_the_size_of_what_they_meet():
-    M, c = drawn("matrix", ("i",), 0), drawn("number", ("i",), 1)
-    scaled = times(c, UNIT)
-    assert scaled.unit
-    same(add(M, scaled), lambda p, q: p + q * np.eye(3), M, c)
-    same(add(scaled, M, -1), lambda p, q: q * np.eye(3) - p, M, c)
-    same(times(M, UNIT), lambda p: p, M)
-    v = drawn("column", (), 2)
-    assert times(UNIT, v).array == pytest.approx(v.array)
-    assert times(UNIT, UNIT).unit
-    assert UNIT.transposed() is UNIT
-    assert add(UNIT, UNIT).of_size(2).array.tolist() == [[2.0, 0.0], [0.0, 2.0]]
-
-
-def test_blocks_are_put_side_by_side_and_units_fill_squares():
-    M, v = drawn("matrix", (), 0), drawn("column", (), 1)
-    found = blocks([[M, v, UNIT], [v.transposed(), number(2.0), v.transposed()]])
-    expected = np.block([[M.array, v.array[:, None], np.eye(3)], [v.array, np.array([2.0]), v.array]])
-    assert found.array == pytest.approx(expected)
-    for wrong in (
-        [[M, v], [number(1.0), number(2.0)]],  # widths
-        [[M, number(1.0)]],  # heights
-        [[v, UNIT], [v, UNIT]],  # a unit's size is unknown: its column has no other
-        [[M, UNIT], [v.transposed(), number(1.0)]],  # not square
-        [[drawn("number", ("i",), 2)]],
-    ):
-        with pytest.raises(UnreadableError):
-            blocks(wrong)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import one_norm
-from formulations.expansion import Expansion, duality
 from formulations.recovery import slacks
 
 
@@ -21,16 +20,6 @@ def test_the_one_norm_machine_needs_no_mercer_kernel(rng):
     assert clarabel.objective == pytest.approx(p.objective, rel=1e-7)
 
 
-def test_the_coefficients_of_the_primal_are_read_off_the_dual_as_they_are():
-    """alpha_1 + b >= 1 and alpha_2 / 2 - b >= 1 ask for alpha_1 + alpha_2 / 2 >= 2: alpha_1 is cheaper."""
-    K, y, C = np.diag([1.0, 0.5]), np.array([1.0, -1.0]), np.full(2, 3.0)
-    pair = duality(one_norm.primal(K, y, C), one_norm.dual(K, y, C), Expansion(K, y, y), C)
-    found = pair.recover(pair.dual.solve().primal)
-    assert found["alpha"] == pytest.approx([2.0, 0.0], abs=1e-8)
-    assert found["b"] == pytest.approx(-1.0, abs=1e-8)
-    assert found["xi"] == pytest.approx(0.0, abs=1e-8)
-
-
 def test_the_one_norm_is_no_bound_on_the_zero_norm():
     """The slides say it is; 2 duplicated points of each class with small alpha are a counterexample."""
     K = np.array([[4.0, -4.0], [-4.0, 4.0]])
@@ -40,7 +29,7 @@ def test_the_one_norm_is_no_bound_on_the_zero_norm():
 
 
 @pytest.mark.parametrize("kind", ["rbf", "indefinite"])
-def test_one_norm_coefficients_at_their_cap_pay_for_the_dual_s_excess(kind, blobs):
+def test_coefficients_at_their_cap_pay_for_the_dual_s_excess(kind, blobs):
     """alpha_j <= C_j: where the cap holds a coefficient, its rate exceeds 1, by the multiplier of the cap."""
     X, y = blobs
     K = rbf_kernel(X, gamma=0.3) if kind == "rbf" else np.tanh(X @ X.T)

@@ -110,16 +110,6 @@ def test_a_weight_is_a_repetition(fixed):
     )
 
 
-def test_a_new_choice_needs_no_new_program(fixed, rng):
-    X, y, K, z, C = fixed
-    program = pc_slp.step(X, y, K, z, C)
-    assert program.problem.is_dpp()
-    program.solve()
-    other = rng.integers(0, K, len(y))
-    again = program.set(P=pc_slp.choice(y, K, other)).solve()
-    assert again.objective == pytest.approx(pc_slp.step(X, y, K, other, C).solve().objective, rel=1e-9)
-
-
 def test_one_class_has_no_error_to_speak_of():
     X, y = np.array([[0.0], [1.0]]), np.ones(2)
     with pytest.raises(ValueError, match="y must hold both classes, each with a positive cost; -1 has none"):

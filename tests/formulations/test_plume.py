@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from scipy.special import entr, expit
 from sklearn.linear_model import LogisticRegression
 
 from formulations import mixture, plume
-from formulations.polyhedral import cells, hard_loss, scores
+from formulations.polyhedral import hard_loss, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
 from polyopt import PLUME
@@ -24,7 +23,6 @@ from polyopt.certificates import Claim, certify_plume, certify_program
 from polyopt.outer.plume import PlumeProblem, solve_plume
 from polyopt.outer.rounds import run_rounds
 from polyopt.solvers import plume as solver
-from polyopt.solvers.logistic import positive_factor
 from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
@@ -121,7 +119,8 @@ def test_the_m_step_touches_the_likelihood_from_above(gamma, rng):
         assert above >= mixture.loss(X, y, V, gamma, c, RIDGE) - 1e-10
 
 
-def test_a_sharp_gate_is_spla1_and_no_gate_the_mean_of_the_experts(rng):
+def test_a_sharp_gate_is_spla1_and_no_gate_the_mean(rng):
+    """γ → ∞ is the least score of SPLA1, γ = 0 the mean of the experts."""
     X, y, c, _ = square(200)
     W = rng.normal(size=(4, 3))
     s = scores(X, W)
@@ -186,7 +185,7 @@ def test_single_precision_is_not_copied():
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.7, 3.0])
-def test_the_programs_of_the_m_step_are_the_expected_loss_and_what_is_below_it(gamma):
+def test_the_m_step_programs_are_the_expected_loss_and_bound(gamma):
     """The primal's value is the mixture's; the dual's, at any shares and mistakes, is its formula's."""
     X, y, c, W = square(20)
     ridge, rng = 0.3, np.random.default_rng(4)
@@ -222,18 +221,6 @@ def test_the_programs_of_the_m_step_are_the_expected_loss_and_what_is_below_it(g
     assert found["S"] == pytest.approx(scores(X, found["W"]), rel=1e-12)
 
 
-def test_weights_of_one_and_a_ridge_of_a_thousandth_unless_said():
-    X, y, _, W = square(8)
-    R, point = np.full((8, 3), 1 / 3), {"W": W, "S": scores(X, W)}
-    assert plume.m_step(X, y, R, 2.0).value(point) == plume.m_step(X, y, R, 2.0, 1.0, 1e-3).value(point)
-    half = {"p": R, "u": R}
-    assert plume.m_step_dual(X, y, R, 2.0).value(half) == plume.m_step_dual(X, y, R, 2.0, 1.0, 1e-3).value(
-        half
-    )
-    one = plume.recover(X, y, R, R, R, 2.0)
-    assert (one["W"] == plume.recover(X, y, R, R, R, 2.0, 1.0, 1e-3)["W"]).all()
-
-
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_every_way_to_the_m_step_ends_at_one_point(gamma):
     X, y, c, W = square()
@@ -257,7 +244,7 @@ def test_every_way_to_the_m_step_ends_at_one_point(gamma):
     assert recovered == pytest.approx(newton["W"], abs=1e-3)
 
 
-def test_the_multipliers_of_the_program_are_what_the_docstring_says():
+def test_program_multipliers_are_what_the_docstring_says():
     X, y, c, W = square(30)
     gamma, ridge = 1.0, 0.5
     R = mixture.responsibilities(X, y, W, gamma)
@@ -273,19 +260,7 @@ def test_the_multipliers_of_the_program_are_what_the_docstring_says():
     assert max(np.abs(dual.duals[name]).max() for name in ("share", "mistake", "certainty")) < 1e-5
 
 
-def test_new_responsibilities_need_no_new_program():
-    X, y, c, W = square(30)
-    program = plume.m_step(X, y, mixture.responsibilities(X, y, W, 2.0), 2.0, c, 0.1)
-    program.solve()
-    assert program.problem.is_dpp()
-    assert plume.m_step_dual(X, y, program.parameters["R"].value, 2.0, c, 0.1).problem.is_dpp()
-    R = mixture.responsibilities(X, y, -W, 2.0)
-    again, fresh = program.set(R=R, C=2 * c).solve(), plume.m_step(X, y, R, 2.0, 2 * c, 0.1).solve()
-    assert again.objective == pytest.approx(fresh.objective, rel=1e-9)
-    assert again["W"] == pytest.approx(fresh["W"], abs=1e-5)
-
-
-def test_a_point_that_is_not_optimal_fails_the_program_s_conditions():
+def test_a_moved_point_fails_the_program_s_conditions():
     X, y, c, W = square(30)
     program = plume.m_step(X, y, mixture.responsibilities(X, y, W, 1.0), 1.0, c, 0.5)
     found = program.solve()
@@ -316,7 +291,7 @@ def test_wrong_input_of_the_programs_is_named(change, message):
 
 @pytest.mark.parametrize("method", ALL_METHODS)
 def test_the_likelihood_itself_never_rises_and_ends_flat(method):
-    for gamma in GAMMAS:
+    for gamma in (0.5, 5.0):
         X, y, c, W = square()
         found = polish(X, y, c, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=3000, tol=1e-8)
         assert found.objective < mixture.loss(X, y, W, gamma, c, RIDGE)
@@ -328,7 +303,7 @@ def test_the_likelihood_itself_never_rises_and_ends_flat(method):
         assert again.objective <= found.objective
 
 
-def test_the_units_of_the_features_do_not_change_where_the_polish_leads():
+def test_units_do_not_change_where_the_polish_leads():
     X, y, c, W = square(200)
     y[::5] *= -1.0  # so that there is an optimum without a ridge, which has units of its own
     units = np.array([2.0**12, 2.0**-9])
@@ -339,16 +314,6 @@ def test_the_units_of_the_features_do_not_change_where_the_polish_leads():
     assert [end.status for end in ends] == [Status.SOLVED, Status.SOLVED]
     assert ends[1].objective == pytest.approx(ends[0].objective, rel=1e-9)
     assert ends[1]["W"] * np.append(units, 1.0) == pytest.approx(ends[0]["W"], rel=1e-3)
-
-
-@pytest.mark.parametrize("cast", [np.asarray, sp.csr_matrix])
-def test_the_metric_of_the_polish_bounds_the_hessian_of_every_face(cast):
-    X, y, c, W = square()
-    objective = solver.MixtureLoss(cast(X), y, c, None, 1.0, 0.0)
-    expected = 0.25 * lift(X).T @ (c[:, None] * lift(X))
-    assert objective.metric() == pytest.approx(expected, rel=1e-12)
-    H = mixture.hessian(X, y, W[:1], np.ones((60, 1)), 0.0, c)
-    assert np.linalg.eigvalsh(expected - H).min() > 0
 
 
 def test_a_limit_keeps_the_best_point():
@@ -432,9 +397,10 @@ def steps_of(problem, W, count):
     return np.array(values)
 
 
-@pytest.mark.parametrize("gamma", GAMMAS)
-@pytest.mark.parametrize(("method", "inner"), [("exact", None), ("newton", 1), ("newton", 50), ("bfgs", 5),
-                                               ("gradient", 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "inner", "gamma"),
+    [("exact", None, 2.0), ("newton", 1, 5.0), ("newton", 50, 0.5), ("bfgs", 5, 2.0), ("gradient", 1, 5.0)],
+)
 def test_no_step_raises_the_loss(method, inner, gamma):
     X, y, c, W = square()
     problem = PlumeProblem(X, y, c, 3, gamma=gamma, ridge=RIDGE, method=method, inner=inner)
@@ -553,24 +519,6 @@ def test_the_answer_tells_its_way_and_its_multipliers():
     assert {r["gamma"] for r in soft.history} == {4.0}
 
 
-def test_a_sharp_gate_pins_the_cells_and_sharpening_on_the_way_does_not():
-    rng = np.random.default_rng(0)
-    X, normals = rng.normal(size=(400, 8)), rng.normal(size=(3, 8)) / np.sqrt(8)
-    y = np.where((X @ normals.T).min(axis=1) > -0.6, 1.0, -1.0)
-    problem = PlumeProblem(X, y, np.ones(400), 3, gamma=100.0)
-    moved, ends = np.zeros((2, 5)), np.zeros((2, 5))
-    for seed in range(5):
-        W = problem.start(np.random.default_rng(seed))
-        begun, V = cells(X, W), W
-        for gamma in (0.5, 1.0, 4.0, 16.0):
-            V = run_rounds(problem.at(gamma), V, max_iter=5)["W"]
-        for row, point in enumerate((W, V)):
-            end = run_rounds(problem, point, max_iter=30)
-            moved[row, seed], ends[row, seed] = np.mean(cells(X, end["W"]) != begun), end.objective
-    assert (ends[1] < ends[0]).all()
-    assert np.median(moved[1]) > 2 * np.median(moved[0])
-
-
 def test_limits_and_interruptions_of_a_run_keep_its_best_point(monkeypatch):
     X, y, c, _ = square()
     problem = PlumeProblem(X, y, c, 3, gamma=4.0, ridge=RIDGE)
@@ -596,7 +544,8 @@ def test_limits_and_interruptions_of_a_run_keep_its_best_point(monkeypatch):
 
 
 @pytest.mark.parametrize(("method", "inner"), [("gradient", 1), ("newton", 1), ("bfgs", 5)])
-def test_without_polish_and_soft_gates_it_is_the_papers_algorithm_to_its_own_end(method, inner):
+def test_without_polish_and_annealing_it_is_the_papers_em(method, inner):
+    """Step by step, up to the same end."""
     X, y, c, _ = square()
     tol = 1e-4
     model = {"gamma": 2.0, "ridge": RIDGE}
@@ -732,37 +681,21 @@ def test_a_certificate_refuses_what_it_cannot_read(stationary):
 
 
 class Bowl:
-    """An objective ½ Σ a_i w_i² + s Σ w_i + c, that is never flat."""
+    """The objective ½ ‖W‖², that is never flat."""
 
     ridge = 0.0
 
-    def __init__(self, *bends, tilt=0.0, least=0.0):
-        self.bends, self.tilt, self.least = np.array([bends]), tilt, least
-
     def __call__(self, W):
-        return float((self.bends * W**2).sum() / 2 + self.tilt * W.sum() + self.least), (
-            self.bends * W + self.tilt
-        )
+        return float((W**2).sum() / 2), W
 
     def is_flat(self, *_):
         return False
 
 
-def run_on(bowl, *start, max_iter=10):
-    return solver._Run(bowl, np.array([start], dtype=float), max_iter, 1e-9, None)
-
-
-@pytest.mark.parametrize(("step", "is_taken"), [(0.5, False), (0.51, True), (1.49, True), (1.5, False)])
-def test_where_values_say_nothing_a_step_has_to_halve_the_gradient_and_more(step, is_taken):
-    run = run_on(Bowl(1.0, least=1e20), 1.0)
-    assert run.descend(np.array([[-step]])) == is_taken
-    assert run.W.tolist() == [[1.0 - step * is_taken]]
-
-
 @pytest.mark.parametrize("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
-def test_a_step_is_halved_until_it_brings_its_share_of_what_the_slope_promises(times):
+def test_a_step_is_halved_until_it_brings_enough(times):
     """Along −gradient of ½w² a step of λ brings λ − λ²/2 of w²: under 2 − 2e-4 it is enough, and not over."""
-    run = run_on(Bowl(1.0), 3.0)
+    run = solver._Run(Bowl(), np.array([[3.0]]), 10, 1e-9, None)
     assert run.descend(-run.gradient, times)
     step = times
     while step - step**2 / 2 < 1e-4 * step:
@@ -770,60 +703,6 @@ def test_a_step_is_halved_until_it_brings_its_share_of_what_the_slope_promises(t
     assert run.W[0, 0] == pytest.approx(3.0 * (1.0 - step))
     assert (run.value, run.gradient[0, 0]) == (run.W[0, 0] ** 2 / 2, run.W[0, 0])
     assert run.iterations == 1
-
-
-def test_a_direction_uphill_is_not_taken():
-    run = run_on(Bowl(1.0), 3.0)
-    assert not run.descend(run.gradient)
-    assert (run.W[0, 0], run.iterations) == (3.0, 0)
-
-
-@pytest.mark.parametrize(("step", "is_better"), [(0.4, False), (0.6, True), (1.0, True), (1.6, False)])
-def test_where_values_differ_by_rounding_alone_the_gradient_has_to_halve(step, is_better):
-    """At ½w² + 1e6 and w = 1e-6 no step changes the value by a digit."""
-    run = run_on(Bowl(1.0, least=1e6), 1e-6)
-    assert run.descend(-run.gradient, step) == is_better
-    assert run.W[0, 0] == (pytest.approx(1e-6 * abs(1.0 - step), abs=1e-18) if is_better else 1e-6)
-
-
-def test_steps_along_the_gradient_have_barzilai_and_borwein_s_length():
-    """The first is of length 1; then ‖s‖²/s'y for the last step s and the change y of the gradient."""
-    run, points = run_on(Bowl(1.0, 10.0), 4.0, 3.0, max_iter=6), []
-    move = run.move
-
-    def recorded(W, value, gradient):
-        points.append((run.W.copy(), run.gradient.copy()))
-        move(W, value, gradient)
-
-    run.move = recorded
-    solver._gradient(run)
-    points.append((run.W, run.gradient))
-    step = 1.0 / np.linalg.norm(points[0][1])
-    for (before, slope), (after, turned) in pairwise(points):
-        ratio = np.median((before - after) / slope)
-        assert after == pytest.approx(before - ratio * slope)
-        assert np.log2(step / ratio) == pytest.approx(
-            round(np.log2(step / ratio)), abs=1e-9
-        )  # as it is, or halved
-        assert ratio <= step * (1 + 1e-12)
-        moved = after - before
-        step = (moved**2).sum() / (moved * (turned - slope)).sum()
-
-
-def test_where_the_gradient_does_not_turn_steps_double():
-    run = run_on(Bowl(0.0, tilt=2.0), 0.0, max_iter=5)
-    solver._gradient(run)
-    assert run.W[0, 0] == -(1.0 + 2.0 + 4.0 + 8.0 + 16.0)
-
-
-def test_a_diagonal_is_lifted_as_little_as_makes_it_definite():
-    """From 1e-10 of the largest entry in tens; what needs nothing is left as it is."""
-    H = np.diag([2.0, 5.0])
-    factor = positive_factor(H.copy())[0]
-    assert np.tril(factor) @ np.tril(factor).T == pytest.approx(H, abs=1e-14)
-    factor = np.tril(positive_factor(np.diag([4.0, -1e-3]))[0])
-    lift = (factor @ factor.T - np.diag([4.0, -1e-3])).diagonal()
-    assert lift == pytest.approx(np.full(2, 4e-3), rel=1e-9)
 
 
 @pytest.mark.parametrize("K", [2, 3])

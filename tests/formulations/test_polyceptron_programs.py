@@ -453,13 +453,3 @@ def test_large_data_are_not_solved_for_a_bound(monkeypatch):
     assert large.primal_value == small.primal_value
     assert (large.claim, large.dual_value) == (Claim.SUBOPTIMAL_BY, 0.0)
     assert "too large" in large.note
-
-
-def test_of_one_face_the_program_is_its_cell():
-    X, y = make_polytope(30, 2, 3, random_state=0)[:2]
-    y = y.astype(float)
-    whole = polyceptron.fixed_assignment(X, y, 1, np.zeros(30, dtype=int), radius=5.0).solve()
-    assert whole.objective == pytest.approx(polyceptron.cell(X, y, radius=5.0).solve().objective, rel=1e-8)
-    for wrong in (0, 1.5, -1):
-        with pytest.raises(ValueError, match="n_faces must be an integer of at least 1"):
-            polyceptron.fixed_assignment(X, y, wrong, np.zeros(30, dtype=int))

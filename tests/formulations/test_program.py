@@ -13,7 +13,6 @@ import pytest
 
 from formulations import FAMILIES, clock, family, rmm, solving, svm
 from formulations.backends import attempt
-from formulations.optimality import conditions
 from formulations.program import Program, Row
 from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
@@ -52,72 +51,6 @@ def test_the_sign_of_a_matrix_row():
     assert solution["x"] == pytest.approx([1, 1], abs=1e-6)
     assert solution.duals["row"] == pytest.approx(np.array([[1, -1], [-1, 1]]), abs=1e-5)
     assert solution.iterations > 0
-
-
-def relative(found):
-    return {(part.kind, part.row): pytest.approx(part.relative) for part in found.parts}
-
-
-@pytest.mark.parametrize(("sense", "sign"), [("min", 1.0), ("max", -1.0)])
-def test_conditions_by_hand_at_a_point_that_meets_none(sense, sign):
-    """(x0-2)² + (x1-2)² with x0 + x1 <= 2 and x0 == 1, at (3, 1), with multipliers -1/2 and 4."""
-    program = toy(sense, lambda x: cp.sum(x) <= 2, lambda x: cp.sum_squares(x - 2))
-    x = program.variables["x"]
-    pin = Row("pin", x[0] == 1, "x0 = 1", "nu", "price")
-    program = replace(program, rows=(*program.rows, pin))
-    found = conditions(program, {"x": [3.0, 1.0]}, {"row": -0.5, "pin": 4.0})
-    assert found.value == pytest.approx(sign * 2.0)
-    assert found.lagrangian == pytest.approx(sign * (2.0 - 0.5 * 2.0 + 4.0 * 2.0))
-    # Beside: the largest of a row's sides and of x, the largest multiplier, the value, the largest term.
-    assert relative(found) == {
-        ("primal", "row"): 2 / 4,
-        ("sign", "row"): 0.5 / 4,
-        ("complementarity", "row"): 1 / 2,
-        ("primal", "pin"): 2 / 3,
-        ("stationarity", "x"): 5.5 / 4,
-    }
-    assert found.shortfall == pytest.approx(5.5 / 4)
-    # At 0 with multipliers 0 there is nothing to compare with but the sides of a row, and the gradient.
-    found = conditions(program, {"x": [2.0, 2.0]}, {"row": 0.0, "pin": 0.0})
-    assert relative(found) == {
-        ("primal", "row"): 2 / 4,
-        ("sign", "row"): 0.0,
-        ("complementarity", "row"): 0.0,
-        ("primal", "pin"): 1 / 2,
-        ("stationarity", "x"): 0.0,
-    }
-    assert found.value == found.lagrangian == 0.0
-    assert found.shortfall == 0.5
-
-
-def test_conditions_of_rows_of_matrices_and_of_cones_by_hand():
-    program = toy("min", lambda x: cp.bmat([[x[0], 1], [1, x[1]]]) >> 0, cp.sum)
-    found = conditions(program, {"x": [2.0, -2.0]}, {"row": [[-1.0, 0.0], [0.0, 2.0]]})
-    assert (found.value, found.lagrangian) == (0.0, pytest.approx(6.0))
-    assert relative(found) == {
-        ("primal", "row"): 5**0.5 / 2,  # the eigenvalues are ±√5
-        ("sign", "row"): 1 / 2,
-        ("complementarity", "row"): 6.0,
-        ("stationarity", "x"): 2 / 2,
-    }
-    assert found.shortfall == 6.0
-    found = conditions(program, {"x": [0.0, 0.0]}, {"row": np.zeros((2, 2))})  # all zero: beside 1
-    assert relative(found) == {
-        ("primal", "row"): 1.0,
-        ("sign", "row"): 0.0,
-        ("complementarity", "row"): 0.0,
-        ("stationarity", "x"): 1.0,
-    }
-    # ‖(3, 4) x1‖ <= x0.
-    program = toy("min", lambda x: cp.SOC(x[:1], cp.vstack([3 * x[1:], 4 * x[1:]])), cp.sum)
-    found = conditions(program, {"x": [2.0, 1.0]}, {"row": np.array([[0.5], [-1.0], [0.0]])})
-    assert (found.value, found.lagrangian) == (3.0, pytest.approx(3.0 + 2.0))
-    assert relative(found) == {
-        ("primal", "row"): 3 / 2,
-        ("sign", "row"): 0.5 / 1,
-        ("complementarity", "row"): 2 / 3,
-        ("stationarity", "x"): 4 / 3,
-    }
 
 
 @pytest.mark.parametrize(
@@ -211,8 +144,8 @@ def test_programs_without_a_dual_have_the_optimum_known():
 
 
 @pytest.mark.parametrize(("pair", "optimum"), PAIRS)
-def test_programs_are_convex_parametrised_and_fully_named_and_have_the_optimum_known(pair, optimum):
-    """The dual has the same one, and its variables lead to a point of the primal that attains it."""
+def test_primal_equals_dual_equals_the_optimum_known(pair, optimum):
+    """Programs are DPP and fully named; the dual's variables lead to a point that attains its value."""
     for program in (pair.primal, pair.dual):
         solution = program.solve()
         check_program(program, solution)
@@ -239,43 +172,6 @@ def test_printing_reads_like_the_paper(program):
     assert program._repr_markdown_().count("|") >= table
 
 
-def test_a_program_is_printed_line_by_line_with_each_label_once():
-    x, z = cp.Variable(2, name="x"), cp.Variable((2, 3), name="z")
-    C, d = cp.Parameter(name="C", value=2.0), cp.Parameter(2, name="d", value=[1.0, 3.0])
-    rows = (
-        Row("first", cp.sum(x) <= C, "Σᵢ xᵢ ≤ C", "mu", "the price of C"),
-        Row("other_one", z >= 0, "z ≥ 0", "lam_star", "room"),
-    )
-    program = Program(
-        "toy", "Toy", "a test, eq. (1)", cp.Minimize(cp.sum_squares(x) + cp.sum(z)), "Σᵢ xᵢ²",
-        {"x": x, "z": z}, rows, parameters={"C": C, "d": d}, letters={"C": "the right-hand side"},
-    )  # fmt: skip
-    assert str(program).split("\n") == [
-        "Toy  —  a test, eq. (1)",
-        "",
-        "minimise    Σᵢ xᵢ²",
-        "over        x ∈ R^2, z ∈ R^(2×3)",
-        "subject to  first       Σᵢ xᵢ ≤ C   [mu]",
-        "            other_one   z ≥ 0       [lam_star]",
-        "where       C: the right-hand side",
-        "with        C = 2, d = 1 to 3",
-        "size        QP: 8 variables, 7 constraint rows",
-        "",
-        "multipliers",
-        "  mu         the price of C",
-        "  lam_star   room",
-    ]
-    lines = program._repr_latex_().split("\n")
-    assert [line.split(" ")[0] for line in lines[1:-1]] == [
-        r"\min_{x,\,z}",
-        r"\text{s.t.}",
-        "",
-        r"\text{where}",
-    ]
-    assert lines[2].endswith(r"&& [\mu] \\")
-    assert lines[3].endswith(r"&& [\lambda^*] \\")
-
-
 def test_a_new_parameter_value_gives_the_answer_of_a_new_program(blobs):
     X, y = blobs
     program = rmm.qcqp(X, y, C=1.0, B=1.5)
@@ -285,36 +181,6 @@ def test_a_new_parameter_value_gives_the_answer_of_a_new_program(blobs):
         fresh = rmm.qcqp(X, y, C=C, B=B).solve()
         assert again.objective == pytest.approx(fresh.objective, rel=1e-8)
         assert again.duals["spread"] == pytest.approx(fresh.duals["spread"], abs=1e-5)
-
-
-def test_re_solving_does_not_rebuild(blobs, monkeypatch):
-    """The canonicalisation, once done, is not called again."""
-    from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
-
-    calls = []
-    original = Dcp2Cone.apply
-    monkeypatch.setattr(Dcp2Cone, "apply", lambda self, problem: calls.append(1) or original(self, problem))
-    program = rmm.qp(*blobs, C=1.0, B=1.5)
-    program.solve()
-    built = len(calls)
-    assert built >= 1
-    for B in (1.4, 1.3, 1.2):
-        program.set(B=B).solve()
-    assert len(calls) == built
-
-
-def test_the_time_in_the_solver_is_the_solver_s_own(monkeypatch):
-    """However it is told: a number, 0 or nothing."""
-    given = iter([0.25, 0.0, None])
-    unpack = cp.Problem.unpack
-
-    def told(self, found):
-        found.attr["solve_time"] = next(given)
-        unpack(self, found)
-
-    monkeypatch.setattr(cp.Problem, "unpack", told)
-    program = toy("min", lambda x: x <= 1, cp.sum_squares)
-    assert [attempt(program, "CLARABEL", {}).solve_time for _ in range(3)] == [0.25, 0.0, 0.0]
 
 
 def test_limits_keep_a_point_and_say_so(blobs):
@@ -452,7 +318,7 @@ def test_asking_again_shares_the_time_and_ends_with_it(blobs, monkeypatch):
     assert len(solution.primal) == 3
 
 
-def test_a_limit_of_the_caller_is_the_end_and_a_solver_s_own_is_not(blobs, monkeypatch):
+def test_a_caller_s_limit_is_the_end_a_solver_s_own_is_not(blobs, monkeypatch):
     program = svm.primal(*blobs)
     limited = scripted(monkeypatch, lambda n, found: found)
     assert program.solve(max_iter=2).status is Status.ITERATION_LIMIT
@@ -476,16 +342,10 @@ def test_options_of_the_caller_are_asked_for_once(blobs, monkeypatch):
     [
         ({"time_limit": -1}, "time_limit must be seconds, at least 0, or None, not -1"),
         ({"time_limit": np.nan}, "time_limit must be .* not nan"),
-        ({"time_limit": np.inf}, "time_limit must be .* not inf"),
-        ({"time_limit": "3"}, "time_limit must be .* not '3'"),
         ({"time_limit": True}, "time_limit must be .* not True"),
         ({"max_iter": 0}, "max_iter must be an integer of at least 1, or None, not 0"),
-        ({"max_iter": -5}, "max_iter must be .* not -5"),
         ({"max_iter": 2.5}, "max_iter must be .* not 2.5"),
-        ({"max_iter": np.nan}, "max_iter must be .* not nan"),
-        ({"max_iter": [3]}, r"max_iter must be .* not \[3\]"),
         ({"solver": 3}, "solver must be one of .* not 3"),
-        ({"solver": ""}, "solver must be one of .* not ''"),
     ],
 )
 def test_limits_that_are_none_are_refused(blobs, limits, message):

@@ -39,7 +39,7 @@ def is_optimal(b, g, y, alpha, C, lam, lam_star, B):
 
 
 @given(st.integers(0, 10**6))
-def test_the_interval_holds_the_intercepts_that_meet_every_condition_and_no_other(seed):
+def test_the_interval_holds_the_optimal_intercepts_alone(seed):
     """On quarters, which doubles hold exactly, without a tolerance: rows and multipliers of every kind."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 5))
@@ -57,7 +57,7 @@ def test_the_interval_holds_the_intercepts_that_meet_every_condition_and_no_othe
         assert (lo <= b <= hi) == is_optimal(b, g, y, alpha, C, *ends, B)
 
 
-def test_a_multiplier_counts_from_the_tolerance_times_the_largest_cost():
+def test_a_multiplier_counts_from_tol_times_the_largest_cost():
     """Costs 1 and 4, tol 0.1: multipliers up to 0.4 are zero, and those within 0.4 of the cost are at it."""
     g, y, C = np.array([0.0, 0.5]), np.array([1.0, 1.0]), np.array([1.0, 4.0])
     ends = {0.3: (1.0, np.inf), 0.5: (1.0, 1.0), 0.7: (0.5, 1.0)}

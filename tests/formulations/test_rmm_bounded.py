@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from formulations import rmm, rmm_bounded, svm
-from formulations.families import bounded_families, hinge_families
+from formulations.families import hinge_families
 from formulations.further import families, spread
 
 KINDS = [(True, None), (False, None), (True, 0.05), (False, "each")]
@@ -27,17 +27,6 @@ def data(request, blobs, rng):
     arguments = drawn(blobs, rng)
     count = len(arguments[2]) + (len(arguments[1]) if training else 0)
     return arguments, {"training": training, "D": rng.uniform(0.0, 0.2, count) if D == "each" else D}
-
-
-def test_the_qp_equals_its_dual_and_the_recovered_point_attains_it(data):
-    arguments, kind = data
-    primal, dual = rmm_bounded.qp(*arguments, **kind), rmm_bounded.qp_dual(*arguments, **kind)
-    p, d = primal.solve(), dual.solve()
-    assert p.objective == pytest.approx(d.objective, rel=1e-8)
-    recovered = rmm_bounded.recover(*arguments, d.primal, **kind)
-    assert primal.value(recovered) == pytest.approx(p.objective, rel=1e-6)
-    assert max(primal.violations(recovered).values()) < 1e-6
-    assert recovered["w"] == pytest.approx(p["w"], abs=1e-5)
 
 
 def test_each_side_s_multipliers_are_the_other_s_variables(data):
@@ -101,18 +90,6 @@ def test_a_gram_matrix_without_further_samples_is_refused(blobs):
         rmm_bounded.kernel_dual(X @ X.T, y)
 
 
-def test_both_sides_have_the_same_defaults(blobs):
-    X, y = blobs
-    U = 2.0 * X[:7]
-    value = rmm_bounded.qp(X, y, U).solve().objective
-    assert value == pytest.approx(
-        rmm_bounded.qp(X, y, U, 1.0, 2.0, training=True).solve().objective, rel=1e-9
-    )
-    Z = np.vstack([X, U])
-    for dual in (rmm_bounded.qp_dual(X, y, U), rmm_bounded.kernel_dual(Z @ Z.T, y)):
-        assert dual.solve().objective == pytest.approx(value, rel=1e-6)
-
-
 # -- the families ------------------------------------------------------------------------------
 
 
@@ -126,16 +103,6 @@ def test_a_row_of_no_cost_places_no_intercept(blobs, rng):
         assert families(y, 9, 0.5, 1e3).best_intercept(np.append(g, far)) == pytest.approx(plain, abs=1e-12)
 
 
-def test_where_a_sample_has_no_row_is_told():
-    y = np.array([1.0, -1.0])
-    margin, above, below = bounded_families(y, np.ones(2), 1.5, 3, training=False)
-    assert margin.is_there.tolist() == [True, True, False, False, False]
-    assert above.is_there.tolist() == below.is_there.tolist() == [False, False, True, True, True]
-    assert not above.has_slack
-    assert above.slack == ()
-    assert hinge_families(y, 1.0, 1.5)["bound_above"].is_there is None
-
-
 def test_vectors_are_spread_over_the_samples_that_have_the_row():
     found = spread(
         {"margin": np.ones(2), "lam": np.ones(3), "bound_above": np.ones(5), "w": np.ones(2)}, 2, 5
@@ -144,16 +111,3 @@ def test_vectors_are_spread_over_the_samples_that_have_the_row():
     assert found["lam"].tolist() == [0, 0, 1, 1, 1]
     assert found["bound_above"].tolist() == [1] * 5
     assert found["w"].tolist() == [1, 1]
-
-
-def test_the_letters_say_whose_images_are_bounded():
-    kernel, *others = rmm_bounded.pairs()
-    both = "the images there of the samples with labels and the further ones"
-    assert kernel.primal.letters["zⱼ"] == kernel.dual.letters["zⱼ"] == both
-    K, y = np.eye(3), np.array([1.0, -1.0])
-    assert (
-        rmm_bounded.kernel_dual(K, y, training=False).letters["zⱼ"]
-        == "the images there of the further samples"
-    )
-    assert ["Dⱼ" in pair.primal.letters for pair in others] == [False, False, True]
-    assert all(pair.primal.letters == pair.dual.letters for pair in others)

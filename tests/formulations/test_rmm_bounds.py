@@ -63,7 +63,7 @@ def test_each_bounds_the_complexity_of_its_class_over_many_signs():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_multipliers_and_any_weights_bound_it_from_both_sides(seed):
+def test_any_multipliers_and_weights_bound_it_from_two_sides(seed):
     X, U = sample(seed)
     optimum = h_complexity(X, U, E, D).solve()
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_the_binding_samples_are_those_with_multipliers():
     assert 0 < (lam > 1e-4).sum() < len(U)
 
 
-def test_a_new_energy_re_uses_the_program_and_sparse_data_are_the_same():
+def test_a_new_energy_re_uses_the_program():
     X, U = sample()
     program, dual = h_complexity(X, U, E, D), h_complexity_dual(sp.csr_array(X), sp.csr_array(U), E, D)
     for energy, weight in ((E, D), (0.5, 20.0)):
@@ -145,7 +145,7 @@ def test_the_off_diagonal_part_of_the_multiplier_is_the_weights():
     np.testing.assert_allclose(other.duals["lam"], found["lam"], atol=1e-5 * found["lam"].max())
 
 
-def test_the_dual_is_a_cone_program_over_weights_held_as_the_class_is():
+def test_the_dual_is_a_cone_program_over_weights():
     """The elimination of A: ½‖V‖² + D/2 ‖V'u‖² ≤ E at every u, by another kind of cone."""
     import cvxpy as cp
 
@@ -167,20 +167,7 @@ def test_both_programs_are_proven_whatever_the_seed(seed):
         assert certify_program(program, found.primal, found.duals, tol=1e-8).claim is Claim.CONDITIONS
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_each_of_the_pairs_demonstrates_itself(seed):
-    """Primal, dual, and the point that the dual's multipliers give back: one value, and no row broken."""
-    (pair,) = rmm_bounds.pairs(seed)
-    primal, dual = pair.primal.solve(), pair.dual.solve()
-    assert dual.objective == pytest.approx(primal.objective, rel=1e-6)
-    point = pair.recover(dual.primal)
-    assert pair.primal.value(point) == pytest.approx(primal.objective, rel=1e-5)
-    assert max(pair.primal.violations(point).values()) < 1e-6
-    assert point["lam"] == pytest.approx(primal["lam"], abs=1e-4 * primal["lam"].max())
-    assert (point["lam"] >= 0).all()
-
-
-def test_what_is_recovered_is_feasible_whatever_a_solver_leaves_of_its_signs():
+def test_what_is_recovered_is_feasible():
     """Negative multipliers are rounding and count as zero; Z is L'Σ⁻¹L, the least that the block allows."""
     X, U = sample()
     lam = np.array([0.5, -1e-9, 0.0, 2.0, -0.3, 1.0])
@@ -230,14 +217,3 @@ def test_scales_that_are_taken_scale_the_complexity(factor):
     X = X / np.abs(X).max()
     base = h_complexity_dual(X, U, E, D).solve().objective
     assert h_complexity_dual(factor * X, U, E, D).solve().objective == pytest.approx(factor * base, rel=1e-4)
-
-
-def test_energy_and_weight_are_one_unless_said():
-    X, U = sample()
-    assert f_complexity(X) == f_complexity(X, 1.0)
-    assert g_complexity(X, U) == g_complexity(X, U, 1.0, 1.0)
-    lam = np.linspace(0.1, 1.0, len(U))
-    assert h_complexity_at(X, U, lam) == h_complexity_at(X, U, lam, 1.0, 1.0)
-    for program in (h_complexity, h_complexity_dual):
-        settings = program(X, U).parameters
-        assert {name: float(settings[name].value) for name in ("E", "D")} == {"E": 1.0, "D": 1.0}

@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from formulations.shown import LINES, WIDTH, Summary, Table, short, text_of
-from formulations.solution import Solution, Status, _history
-
-
-def test_a_shell_has_ten_lines_of_eighty_columns():
-    assert (LINES, WIDTH) == (10, 80)
+from formulations.shown import Summary, Table, short, text_of
+from formulations.solution import Solution, Status
 
 
 @pytest.mark.parametrize("count", [1, 9, 10, 11, 25])
@@ -50,7 +46,7 @@ def test_columns_are_right_aligned_but_for_the_last():
     assert text_of(Summary("T", (), (Table("Numbers", ("n", "name"), rows),))) == "T"
 
 
-def test_a_solution_shows_its_numbers_and_the_last_records_of_its_run():
+def test_a_solution_shows_its_numbers_and_last_records():
     vectors = {"w": np.array([[0.0, -2.5], [1.0, 0.0]]), "b": np.array(3.0), "names": np.array(["a"])}
     run = tuple({"step": float(i), "bound": i / 4} for i in range(60))
     found = Solution(Status.TIME_LIMIT, vectors, {}, 1.5, None, "ours", 7, history=run)._summary()
@@ -70,19 +66,6 @@ def test_a_solution_shows_its_numbers_and_the_last_records_of_its_run():
     plain = Solution(Status.SOLVED, {}, {}, 1.5, 1.25, "ours", 7)
     assert plain._summary().tables == ()
     assert (plain.build_time, plain.solve_time, plain.history, plain.runs) == (0.0, 0.0, (), ())
-
-
-def test_a_history_has_the_columns_of_its_last_record_and_its_last_fifty():
-    assert _history(()) == []
-    history = ({"first": 1.0}, {"objective": 2.0, "nodes": 3.0})
-    (table,) = _history(history)
-    assert (table.title, table.columns) == ("history, 2 records", ("objective", "nodes"))
-    assert table.rows == (("–", "–"), ("2", "3"))
-    (one,) = _history(history[:1])
-    assert one.rows == (("1",),)
-    (long,) = _history(tuple({"k": float(k)} for k in range(60)))
-    assert long.title == "history, 60 records, the last 50"
-    assert long.rows == tuple((f"{k}",) for k in range(10, 60))
 
 
 @pytest.mark.parametrize("status", Status, ids=lambda status: status.name)

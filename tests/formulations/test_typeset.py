@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from formulations.program import Program, Row
-from formulations.shown import short
 from formulations.typeset import latex_name, latex_of, markdown_of, size_of, text_of
 
 TEXT = """A title  —  Somebody (2001)
@@ -92,11 +91,3 @@ def test_without_rows_there_is_nothing_to_say_of_them():
 )  # fmt: skip
 def test_names_as_latex(name, latex):
     assert latex_name(name) == latex
-
-
-def test_ten_lines_of_eighty_columns_and_what_is_left_out():
-    lines = [f"line {k}" for k in range(10)]
-    assert short(lines) == lines
-    made = short([*lines, "x" * 81, "y"], ": see below")
-    assert made == [*lines[:9], "  … and 3 more: see below"]
-    assert short(["x" * 80, "x" * 81, "trailing   "]) == ["x" * 80, "x" * 79 + "…", "trailing"]
