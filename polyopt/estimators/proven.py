@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from polyopt.certificates.combine import combine
+from polyopt.certificates.certificate import combine
 from polyopt.text import visible
 
 if TYPE_CHECKING:

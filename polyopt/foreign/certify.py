@@ -14,9 +14,8 @@ from formulations import soft_rmm
 from formulations.arguments import at_least, one_of, positive, real_number, seconds, tolerance, whole, within
 from formulations.families import hinge_families
 from formulations.polytope import lift
-from polyopt.certificates.certificate import Certificate, Claim
+from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.certificates.classifiers import certify_families
-from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge import certify_hinge

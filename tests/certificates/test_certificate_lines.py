@@ -5,14 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polyopt.certificates.certificate import Claim, conclude_infeasible
+from polyopt.certificates.certificate import Claim, Residual, conclude_infeasible, residual
 from polyopt.certificates.claims.exact import to_digits
 from polyopt.certificates.claims.repair import shares_of
-from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge_residuals import balance_residual, stationarity
 from polyopt.certificates.one_norm import certify_one_norm
-from polyopt.certificates.residual import Residual, residual
+from polyopt.certificates.polyhedral_lp import FaceBox
 from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_metric import left_by_spread
 from polyopt.certificates.tally import Tally, together

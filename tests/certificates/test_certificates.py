@@ -28,8 +28,7 @@ from polyopt.certificates import (
     certify_sigma_svm,
     certify_svm,
 )
-from polyopt.certificates.certificate import Residual, conclude
-from polyopt.certificates.combine import combine
+from polyopt.certificates.certificate import Residual, combine, conclude
 
 C, B, D = 1.0, 1.5, 0.7
 

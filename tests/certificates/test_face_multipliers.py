@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt.certificates.face_box import FaceBox
-from polyopt.certificates.face_multipliers import balanced, bound_of, conditions
+from polyopt.certificates.polyhedral_lp import FaceBox, balanced, bound_of, conditions
 
 N, M, K, R = 12, 3, 2, 2.0
 

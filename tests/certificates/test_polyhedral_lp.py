@@ -11,10 +11,16 @@ import scipy.sparse as sp
 from formulations import pc_slp, polyceptron
 from formulations.samples import two_blobs
 from polyopt.certificates import certify_pc_slp, certify_polyceptron, polyhedral_lp
-from polyopt.certificates.face_box import FaceBox
-from polyopt.certificates.face_multipliers import balanced, bound_of, conditions
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.polyhedral_lp import _any, _assignment, _class_shares
+from polyopt.certificates.polyhedral_lp import (
+    FaceBox,
+    _any,
+    _assignment,
+    _class_shares,
+    balanced,
+    bound_of,
+    conditions,
+)
 from polyopt.certificates.rounding import UNIT, Ball, gamma
 
 

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from formulations.polyhedral import cells
 from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
 from polyopt.certificates import Claim
-from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.cpm_point import CpmPoint, bound_of
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.geometry import LinearGeometry
+from polyopt.certificates.rounding import careful_transposed_product
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, climb, dual_error, dual_value, hyperplane

@@ -21,7 +21,7 @@ from polyopt.certificates import (
     certify_spla1,
     certify_svm,
 )
-from polyopt.certificates.combine import combine
+from polyopt.certificates.certificate import combine
 from polyopt.certificates.given import checked_faces
 
 N, K = 30, 3

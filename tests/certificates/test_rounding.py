@@ -9,12 +9,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyopt.certificates import careful, rounding
-from polyopt.certificates.careful import careful_transposed_product
+from polyopt.certificates import rounding
 from polyopt.certificates.rounding import (
-    ABOVE,
     UNIT,
     Ball,
+    careful_transposed_product,
     gamma,
     largest_bound,
     product,
@@ -224,10 +223,6 @@ def test_a_number_that_may_be_positive_keeps_what_it_may_be():
     assert found.rad[0] == 0.0
 
 
-def test_what_is_above_covers_a_million_roundings_and_no_more_than_ten_times_as_many():
-    assert gamma(8 * 10**6) <= ABOVE - 1.0 <= gamma(10**7)
-
-
 def test_the_largest_bound_is_the_search_s_only_where_it_is_more_than_the_others_and_0():
     some = [Ball(1.0), Ball(3.0, 2.5)]
     for searched, value, is_it in (
@@ -268,29 +263,6 @@ def test_a_strongly_convex_bound_is_attained_by_a_parabola():
     assert strongly_convex_bound(Ball(1.0), Ball(rho * x), rho).upper <= 1e-300
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=8))
-def test_what_rounding_takes_from_sums_and_products_is_known_exactly(pairs):
-    """Dekker's and Knuth's: the rounded result and its error are the true result, digit by digit."""
-    a, b = (np.array(side) for side in zip(*pairs, strict=True))
-    a, b = np.where(np.abs(a) < 1e-100, 0.0, a), np.where(np.abs(b) < 1e-100, 0.0, b)
-    A, B = exact(a), exact(b)
-    total, error = careful._two_sum(a, b)
-    assert (total == a + b).all()
-    assert [x + y for x, y in zip(exact(total), exact(error), strict=True)] == [
-        x + y for x, y in zip(A, B, strict=True)
-    ]
-    result, error = careful._two_product(a, b)
-    assert (result == a * b).all()
-    assert [x + y for x, y in zip(exact(result), exact(error), strict=True)] == [
-        x * y for x, y in zip(A, B, strict=True)
-    ]
-    # For that the halves are of 26 bits each, sign aside.
-    for x, high, low in zip(A, *(exact(half) for half in careful._halves(a)), strict=True):
-        assert high + low == x
-        assert all(np.frexp(float(half))[0] * 2.0**26 % 1 == 0 for half in (high, low))
-
-
 @pytest.mark.parametrize("left", [0.0, 2.0**-40])
 @pytest.mark.parametrize("n", [1, 2, 7, 64])
 def test_a_careful_sum_is_off_by_a_rounding_of_itself_and_the_square_of_a_plain_one(n, left):
@@ -322,7 +294,7 @@ def test_sums_whose_halves_might_overflow_are_plain(left, right):
 
 
 def test_sums_of_many_entries_are_plain(monkeypatch):
-    monkeypatch.setattr(careful, "_MOST", 12)
+    monkeypatch.setattr(rounding, "_LARGEST_CAREFUL", 12)
     X, M = np.random.default_rng(0).random((5, 3)), np.ones((5, 1))
     assert (careful_transposed_product(X, M).rad == transposed_product(X, M).rad).all()
     assert (careful_transposed_product(X[:4], M[:4]).rad < transposed_product(X[:4], M[:4]).rad).all()

@@ -108,7 +108,7 @@ def test_every_step_gains_stays_within_the_caps_and_ends_at_the_optimum(prices):
 def test_without_small_systems_conjugate_gradients_come_to_the_same(monkeypatch):
     *_, ascent = drawn("all")
     assert ascent.reach(1e-10)
-    monkeypatch.setattr(shrunk_ascent, "_DIRECT", 3)
+    monkeypatch.setattr(shrunk_ascent, "_MAX_FACTORED", 3)
     monkeypatch.setattr(shrunk_ascent, "LARGEST", 3)
     *_, other = drawn("all")
     assert not other._has_small_systems

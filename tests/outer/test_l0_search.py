@@ -23,13 +23,11 @@ from polyopt.datasets import load
 from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.l0 import proof
 from polyopt.outer.l0 import search as search_module
-from polyopt.outer.l0.flips import _Descent, descend_by_flips
 from polyopt.outer.l0.scores import PatternScorer, Work
-from polyopt.outer.l0.search import round_relaxation, solve_l0
+from polyopt.outer.l0.search import _Descent, descend_by_flips, round_relaxation, solve_l0
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.cuts import CutPool
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.lp import CutPool, PatternLP
 from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
 from polyopt.solvers.persistent_lp import PersistentLP
 

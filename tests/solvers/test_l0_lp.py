@@ -14,8 +14,7 @@ from formulations.l0_data import as_l0_data
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0
-from polyopt.solvers.l0.cuts import CutPool
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.lp import CutPool, PatternLP
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 

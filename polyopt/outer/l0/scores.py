@@ -1,7 +1,7 @@
 """Scores of patterns of the L0 machine for the cross-entropy method: in batches, screened, in parallel.
 
 The score is the slides' S(σ) = 1'σ + C L(σ). Every linear program solved leaves a cut, valid for all patterns
-(:class:`polyopt.solvers.l0.cuts.CutPool`); a pattern whose S is thereby proven to be over the threshold is
+(:class:`polyopt.solvers.l0.lp.CutPool`); a pattern whose S is thereby proven to be over the threshold is
 not solved at all, and the others no further than to such a proof.
 """
 
@@ -16,8 +16,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.patterns import kth_least, with_ties
-from polyopt.solvers.l0.cuts import CutPool
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.lp import CutPool, PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.certificates.hinge_slices import Slices
+from polyopt.certificates.hinge_blocks import Slices
 from polyopt.certificates.tally import Tally
 from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
 from polyopt.solvers.interior_point.measured import CENTRAL, Facts, Measured, Work, central_slack
@@ -301,7 +301,7 @@ class Block:
     def prove(self, step: str, *arguments: Any) -> Tally:
         """What is to be said for a certificate of the multipliers kept; see ``certificates.hinge_blocks``.
 
-        step: A method of :class:`~polyopt.certificates.hinge_slices.Slices`.
+        step: A method of :class:`~polyopt.certificates.hinge_blocks.Slices`.
         *arguments: what it takes, the multipliers left out.
         """
         samples = self.samples
