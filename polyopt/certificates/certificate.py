@@ -349,7 +349,6 @@ def conclude(
     primal, dual: value of the point and bound on the optimum. Of a ball the safe end is taken: the upper one
         of the value, the lower one of the bound. A plain number counts as exact.
     residuals: every optimality condition checked.
-    tol: relative tolerance of the gap and of every residual.
     feasible: whether the point keeps its hard rows; otherwise nothing is claimed.
     reached: what is proven where gap and residuals are within `tol`.
     scope: what the bound is a bound on; the program by default.

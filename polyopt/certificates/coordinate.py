@@ -46,11 +46,9 @@ class FaceAscent:
     """The duals of K faces, their multipliers, and how far from optimal they are.
 
     rows: samples, n of them with m features.
-    y (n,): labels -1 and +1.
     caps (n, K): c_ik, the largest value of each multiplier; at positives, of the face that answers. It may be
         a broadcast (n,), and its columns are then known to be alike.
     assignment (n,): the face that answers for each positive; entries of negatives are ignored.
-    scale: what every entry of the samples counts times.
     single: whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
     shrink: whether climbs leave out what rests at its bound.
     seed: of the order of the steps.
@@ -334,7 +332,6 @@ def climb(
     n_faces: K.
     assignment (n,): the face that answers for each positive; entries of negatives are ignored.
     primal_value: an upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
-    tol: relative gap asked.
     max_rounds: scans of all samples at most.
     Returns (n, K): feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the
         optimum.

@@ -67,7 +67,6 @@ class Multipliers(NamedTuple):
 def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
     """What multipliers, cut to their box, gain, and ½ Σ α_ik y_i x̃_i, entries of the samples as they stand.
 
-    block: the samples.
     given: the multipliers; of a pair that is there twice the last counts.
     n_faces: K.
     Returns: ``gain`` (K,) and ``pulled`` (m+1, K), as balls.
@@ -106,7 +105,6 @@ def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: fl
     """What the samples pay at faces, and how far these and the multipliers are from every condition.
 
     W (K, m+1): the faces, the bias of each last.
-    scale: what every entry of the samples counts times.
     least: the fall of a hinge from which on a sample outside would rather be on another face.
     Returns: as of :meth:`polyopt.large.faces.FacesBlock.weigh`, and what every face is ``paid`` (K,), as a
         ball.
@@ -181,11 +179,8 @@ def _largest(k: int) -> str:
 def halves_of(gained: Tally, met: Tally, W: Vector, scale: float, tol: float) -> list[Certificate]:
     """The certificates of half of each face's program.
 
-    gained: of :func:`pull`.
     met: of :func:`weigh`, at W.
     W (K, m+1): the faces.
-    scale: what every entry of the samples counts times.
-    tol: relative tolerance of the gap and of every residual.
     """
     implied, _ = faces_of(gained, scale)
     gain: Ball = gained.sums["gain"]
@@ -220,8 +215,6 @@ def certify_faces(
 
     halves: of half of each face's program, ½ ‖w‖² + Σ (C_i/2) ξ_i.
     assignment: by how much a positive's hinge would fall on another face, at most.
-    tol: relative tolerance of the gap and of every residual.
-    notes: sentences for the reader.
     """
     # Their values are safe from rounding; what is added here rounds again, and knows it.
     primal = 2.0 * Ball(np.array([half.primal_value for half in halves])).sum()

@@ -114,10 +114,7 @@ class CpmPoint:
 
 
 def assignment_residual(point: CpmPoint) -> Residual:
-    """By how much a positive's hinge would fall on its best face.
-
-    point: the point.
-    """
+    """By how much a positive's hinge would fall on its best face."""
     hinge, positive = point.hinge, point.y > 0
     gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
     return residual("stationarity", "assignment", gain, 1.0)

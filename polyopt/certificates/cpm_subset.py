@@ -68,21 +68,15 @@ def certify_cpm_subset(
 ) -> Certificate:
     """Certify faces of at most s features each, among all such faces for their assignment; loss="sum".
 
-    X (n, m): the training data.
-    y (n,): labels: -1 inside, +1 outside.
-    C (n,): cost of slack, per sample.
     W (K, m+1): faces, the bias last. A face of more than `max_features` features is not feasible.
-    max_features: s, at least 1.
     alpha (n, K): multipliers of the margin rows of each face with its own features alone.
     assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
         W.
     trees: A search tree for each face, as :meth:`polyopt.certificates.subset_tree.SubsetTree.table` has it.
-    tol: relative tolerance for the gap and for every residual.
     max_iter: ascent steps spent on the bound of each face without trees.
     Returns: ``stationary`` if the faces cost no more than any of so few features for this assignment, and the
         assignment is the best for them, within `tol`; with one face ``optimal``. Otherwise ``suboptimal_by``,
         within the fixed assignment.
-    ValueError: anything given that is not finite, real and of its shape.
     """
     X, y = as_data(X, y)
     whole("max_features", max_features)

@@ -30,7 +30,6 @@ def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
     """Multipliers of the margin rows near `u` that are feasible over the real numbers.
 
     u (n,): any numbers; they are clipped to their caps, and those of the heavier class shrunk.
-    y (n,): labels -1 and +1.
     caps (n,): largest multipliers, not negative.
     Returns (n,): around real numbers with 0 ≤ u ≤ caps and Σ y_i u_i = 0, exactly. Its numbers are never
         negative.
@@ -55,7 +54,6 @@ def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
 
     computed (p,): the inner products with ``u.mid``, in whatever order they were added up.
     sizes, errors (p,): of the columns of A, as of :func:`formulations.l0_data.column_sizes`.
-    u (n,): multipliers.
     """
     n = len(u.mid)
     total, carried = float(np.abs(u.mid).sum()), float(u.rad.sum())
@@ -66,9 +64,7 @@ def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
 def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:
     """The outputs K c + b.
 
-    K (n, p): the kernel matrix.
     coefficients (p,): c, with its signs.
-    b: intercept.
     entry_error (n, p): how far the entries of K may be from those that are meant.
     """
     used = np.flatnonzero(coefficients)
@@ -86,7 +82,6 @@ def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 
 def loss(f: Ball, y: Vector, costs: Vector) -> Ball:
     """The loss Σ_i c_i [1 − y_i f_i]_+ .
 
-    f (n,): outputs.
     y, costs (n,): labels -1 and +1, and what a unit of slack costs.
     """
     margins = Ball(y * f.mid, f.rad)

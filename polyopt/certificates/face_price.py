@@ -57,7 +57,6 @@ def price_of(penalty: FacePenalty, W: Vector) -> Ball:
 def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None) -> Ball:
     """Squares of what is left of some pulls.
 
-    penalty: the price.
     pulled (m+1, K): the pulls, a column for each face.
     held (K, m): q, of length τ at most in each group, in place of the best one for the sum of all squares.
     Returns: the sum of all squares, a number; with `held`, that of each face, shape (K,).

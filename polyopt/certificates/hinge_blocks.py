@@ -212,7 +212,6 @@ def certify_blocks(
 
     The certificate is that of :func:`polyopt.certificates.hinge.certify_hinge`, but cannot be saved.
 
-    name: name of the program in the certificate.
     ask: takes the name of a method of :class:`Slices` with its arguments,
         multipliers left out, and returns the answers of all blocks, in order.
     rows: the families of rows of some samples: their names, kinks and kinds are those of all.
@@ -221,7 +220,6 @@ def certify_blocks(
     D: the Sigma-SVM's share, within [0, 1].
     intercept: whether the intercept is free; else v (m+1,) has it as its last weight, b is 0, and `centre`
         None.
-    tol: relative tolerance of the gap and of every residual.
     """
     v = real_array("w", v)
     return _Blocks(name, ask, rows, v, centre, D, intercept).certificate(b, tolerance(tol))

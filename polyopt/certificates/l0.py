@@ -40,7 +40,6 @@ _LEAVES = "The bound is the least of the branch-and-bound leaves', each evaluate
 def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     """The cut that multipliers prove: L(σ) ≥ constant − slopes·σ for every pattern σ.
 
-    data: the problem.
     u (n,): multipliers of the margin rows, of any pattern's program; repaired where they are not feasible.
     Returns constant: σ u.
     Returns slopes (p,): the q_j above, never negative. The cut holds with the constant's lower end and the
@@ -118,7 +117,6 @@ def certify_l0_data(
 ) -> Certificate:  # fmt: skip
     """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
 
-    data: the problem.
     searched: the bound on every score that :func:`polyopt.solvers.l0.tree.solve_l0_tree` proved. No caller's
         number: each leaf of it was evaluated as the bounds here are.
     stated: A bound that an integer solver states.

@@ -297,7 +297,6 @@ def _assignment(
 def gains_elsewhere(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
     """By how much a negative's hinge would fall at its best face; nothing to choose with one face.
 
-    y (n,): labels.
     hinge (n, K): the hinges.
     chosen (n,): the face of each negative.
     """

@@ -263,7 +263,6 @@ def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
 def largest_bound(bounds: Sequence[Ball], searched: float | None) -> tuple[Ball, bool]:
     """The largest of some lower bounds on what is at least 0, and whether a search has found it.
 
-    bounds: of the optimum.
     searched: the bound of a search, where there was one.
     """
     every = [*bounds, *([] if searched is None else [Ball(searched)])]

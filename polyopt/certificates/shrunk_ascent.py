@@ -83,12 +83,9 @@ class ShrunkAscent:
     """Multipliers of K faces, how far from optimal they are, and the faces that they imply.
 
     X (n, m): samples, float64.
-    y (n,): labels -1 and +1.
     caps (n, K): c_ik, the largest value of each multiplier.
-    penalty: the price.
 
     alpha, V, W, scores (n, K): multipliers, pulls, faces and the samples' scores at them.
-    steps: Newton steps made.
     """
 
     def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty):

@@ -58,9 +58,7 @@ class SubsetTree:
     def of(cls, name: str, table: ArrayLike, m: int) -> Self:
         """The tree of such an array, checked.
 
-        name: what the caller calls it.
         table (nodes, m + 5): the array.
-        m: features.
         ValueError: another shape, numbers that are not finite, or nodes that are no tree of these features.
         """
         found = real_array(name, table)
@@ -102,7 +100,6 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
     X (n, m+1): samples with a 1 behind each.
     y, c (n,): labels, and costs, 0 where another face answers.
     s: features at most.
-    tree: the tree.
     alpha (n,): further multipliers, clipped to their caps; every node may use them.
     """
     m, signed = X.shape[1] - 1, np.asarray(y)[:, None]

@@ -44,7 +44,6 @@ class LinearSolution:
         a row holds its upper bound, at most 0 where its lower one. Those of CUT_OFF prove a minimum above the
         cutoff, to HiGHS's tolerance; nan where there are none.
     objective: c·x; nan where there is no point.
-    iterations: simplex iterations.
     warm: whether the answer comes from the basis of the last solve.
     restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
     """
@@ -141,7 +140,6 @@ class PersistentLP:
         """Solve with the given column bounds, from the last basis if there is one.
 
         lower, upper (p,): new bounds of the columns, which stay; those not given are as they were.
-        time_limit: seconds.
         cutoff: end with CUT_OFF once the minimum is found to be above it, or that there is none. HiGHS looks
             every few pivots (the denser the rows, the more often), so that an optimum above the cutoff may be
             reached all the same. For this solve alone; one begun anew after a failure has none.
@@ -219,7 +217,6 @@ def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
     """The rows ``signed a + y b + ξ`` of a sparse expansion: columns a, then b, then ξ.
 
     signed (n, p): ``y_i K_ij t_j``, times the unit of the coefficients.
-    y (n,): labels -1 and +1.
     """
     n, p = signed.shape
     if signed.all():  # nothing to look for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -42,79 +41,6 @@ def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
     assert made["other"][0] == [0] * 4
     # Only rows that are given have multipliers.
     assert set(repair.feasible_multipliers(program(rows(), rows("other")), {"r": [third]})) == {"r"}
-
-
-def test_multipliers_are_clipped_to_their_caps_where_there_is_a_row():
-    both, one = [(0, 1), (0,), (1,), ()], rows(cap=(2, 2, 2, None), at=[(0, 1), (0,), (1,), (0, 1)])
-    given = [[3, -1, 5, 7], [1, 5, 3, -2]]
-    assert repair._clipped(one, given, F(1)) == [[2, 0, 0, 7], [1, 0, 2, 0]]
-    # Where a sample pays once, what all its rows have beyond the cap is taken from the largest first.
-    worst = rows(cap=(4, 4, 4, 4), at=both, pays="worst")
-    assert repair._clipped(worst, [[3, -1, 5, 7], [3, 5, 6, 7]], F(1)) == [[1, 0, 0, 0], [3, 0, 4, 0]]
-    three = rows(side=(1,), cap=(4,), at=[(0, 1, 2)], pays="worst")
-    assert repair._clipped(three, [[2], [9], [3]], F(1)) == [[2], [0], [2]]
-    assert repair._clipped(three, [[1], [9], [2]], F(1)) == [[1], [1], [2]]
-    assert repair._clipped(three, [[1], [1], [2]], F(1)) == [[1], [1], [2]]
-    free = rows(side=(1,), cap=(None,), at=[(0, 1)], pays="worst")
-    assert repair._clipped(free, [[9], [7]], F(1)) == [[9], [7]]
-    assert repair._clipped(rows(cap=(F(5, 2),) * 4), [[9, 2, 1, 0]], F(2)) == [[5, 2, 1, 0]]
-
-
-def test_linear_losses_are_at_their_caps():
-    sums = rows(side=(1, 1), cap=(2, 3), at=[(0, 1), (1,)], loss="linear")
-    m = [[F(1), F(0)], [F(0), F(1)]]
-    repair._fill(sums, m)
-    assert m == [[2, 0], [2, 3]]
-    worst = rows(side=(1, 1), cap=(2, 3), at=[(0, 1), ()], pays="worst", loss="linear")
-    m = [[F(1, 2), F(0)], [F(1), F(0)]]
-    repair._fill(worst, m)
-    assert m == [[F(1, 2), 0], [F(3, 2), 0]]
-    made = repair.feasible_multipliers(program(sums, faces=2, intercept=False), {"r": [[1, 0], [0, 1]]})
-    assert made["r"] == [[2, 0], [2, 3]]
-
-
-def balanced(m, row):
-    m = list(m)
-    repair._balance([(row, m)], F(1))
-    return m
-
-
-def test_the_heavier_side_gives_what_it_has_too_much_first_where_it_is_between_its_ends():
-    for m, side, expected in (
-        (
-            [3, 1, 4, 6],
-            (1, 1, 1, -1),
-            [1, 1, 4, 6],
-        ),  # 2 of 4: 3/2 and 1/2 rounded down, and what is left over
-        ([4, 4, 2, 0], (1, 1, -1, -1), [1, 1, 2, 0]),  # none is between its ends: of all
-        ([3, 4, 0, 0], (1, 1, -1, -1), [0, 0, 0, 0]),
-        ([1, 4, 2, 0], (1, 1, -1, -1), [0, 2, 2, 0]),  # what is between is used up, and then the others
-        ([2, 0, 3, 4], (1, 1, -1, -1), [2, 0, 0, 2]),
-        ([2, 1, 2, 1], (1, 1, -1, -1), [2, 1, 2, 1]),
-    ):
-        assert balanced(m, rows(side=side)) == expected
-    # A row without a cap is between its ends always.
-    assert balanced([5, 4, 2, 0], rows(cap=(None, 4, 4, 4))) == [0, 2, 2, 0]
-    draw = random.Random(0)
-    for _ in range(200):
-        side = [draw.choice((-1, 1)) for _ in range(6)]
-        row = rows(side=side, cap=[draw.choice((None, 5, 8)) for _ in range(6)])
-        m = [draw.randint(0, 5) for _ in range(6)]
-        found, off = balanced(m, row), sum(s * v for s, v in zip(side, m, strict=True))
-        assert sum(s * v for s, v in zip(side, found, strict=True)) == 0
-        assert all(0 <= new <= old for new, old in zip(found, m, strict=True))
-        heavy = 1 if off > 0 else -1
-        assert all(new == old for new, old, s in zip(found, m, side, strict=True) if s != heavy)
-        is_free = [cap is None or v < cap for v, cap in zip(m, row.cap, strict=True)]
-        free = sum(v for v, f, s in zip(m, is_free, side, strict=True) if f and s == heavy)
-        if free >= abs(off):  # then those at their caps stay there, and each gives its share
-            assert all(new == old for new, old, f in zip(found, m, is_free, strict=True) if not f)
-            given = [
-                (old - new, F(old * abs(off), free))
-                for new, old, f, s in zip(found, m, is_free, side, strict=True)
-                if f and s == heavy and free
-            ]
-            assert all(g >= share // 1 for g, share in given)
 
 
 def test_each_face_is_balanced_by_itself_and_only_with_an_intercept():
@@ -244,17 +170,3 @@ def test_shares_add_up_and_none_is_lost():
     assert tiny[2] == F(round((1 << 50) / 3), 1 << 50)
     assert float(tiny[1]) == pytest.approx(2 / 3, rel=1e-12)  # the largest gives what is missing
     assert repair.shares_of([0.0, 2.0, 0.0]) == [0, 1, 0]
-
-
-def test_a_price_is_the_most_that_a_weight_within_its_range_is_worth():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        v, curve, l1 = 3.0 * rng.normal(size=4), rng.choice([0.0, 0.3, 2.0], 4), rng.uniform(0.0, 1.0, 4)
-        low, high = -rng.choice([0.0, 0.5, 4.0], 4), rng.choice([0.0, 0.7, 5.0], 4)
-        found = repair._price(v, [curve, l1, l1, low, high])
-        best = 0.0
-        for value, h, size, *ends in zip(v, curve, l1, low, high, strict=True):
-            tops = [(value - side * size) / (2.0 * h) for side in (1, -1)] if h else []
-            at = [0.0, *ends, *np.clip(tops, *ends)]
-            best += max(value * w - h * w * w - size * abs(w) for w in at)
-        assert found == pytest.approx(best, abs=1e-12)

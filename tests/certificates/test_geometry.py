@@ -94,15 +94,6 @@ def test_a_pull_is_measured_by_the_terms_that_it_adds_up(form, D, rng):
         assert scale == pytest.approx((terms @ np.abs(beta)).max())
 
 
-@pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("form", FORMS)
-def test_columns_are_the_pulls_of_single_samples(form, D):
-    geometry, _, _ = made(form, D)
-    some = np.array([3, 0, 13, 3])
-    for column, i in zip(geometry.columns(some).T, some, strict=True):
-        np.testing.assert_allclose(column, geometry.pull(np.eye(N)[i]), atol=1e-10)
-
-
 @pytest.mark.parametrize("D", [0.0, 0.05, 0.6, 1.0])
 @pytest.mark.parametrize("form", FORMS)
 def test_sizes_are_norms_or_little_more(form, D):
@@ -134,16 +125,6 @@ def test_a_sample_as_far_from_the_mean_as_can_be_is_no_longer_than_its_size(form
         geometry = SigmaKernelGeometry(MatrixGram(X @ X.T), D, weights, factors)
     length = 2.0 / np.sqrt(1.0 - D + D * 4e-17)
     assert length * (1 + 1e-12) <= geometry.sizes()[0] <= length * (1 + 1e-8)
-
-
-@pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("form", FORMS)
-def test_the_unit_is_that_of_the_gradient(form, D):
-    """The root of the largest diagonal entry of the metric; of the kernel matrix for coefficients."""
-    X, _ = samples()
-    geometry, _, A = made(form, D)
-    diagonal = np.sum(X * X, axis=1) if "kernel" in form else A.diagonal()
-    assert geometry.unit == pytest.approx(np.sqrt(diagonal.max()), rel=1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS)

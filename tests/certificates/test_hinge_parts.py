@@ -11,7 +11,7 @@ from formulations.samples import two_blobs
 from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
 from polyopt.certificates.classifiers import certify_families
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.hinge import _complementarity, certify_hinge, is_ray
+from polyopt.certificates.hinge import certify_hinge, is_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
@@ -173,26 +173,6 @@ def test_of_a_matrix_that_is_merely_near_a_point_is_brought_within_its_bounds_by
 # -- the ascent --------------------------------------------------------------------------------
 
 
-def test_the_first_guess_is_half_the_cost_at_a_kink_and_all_or_nothing_away_from_it():
-    """By the outputs alone: the band on either side of the kink is the widest one."""
-    wide = ascent._BANDS[-1]
-    rooms = np.array([-2.0, -wide, -wide / 2, 0.0, wide / 2, wide, 2.0])
-    rows = hinge_families(np.ones(7), 2.0)
-    dual = ascent._Dual(program(np.zeros((7, 1)), rows, intercept=False))
-    first = next(dual.guesses(np.zeros(1), 1.0 + rooms))
-    assert first == pytest.approx([2.0, 2.0, 1.5, 1.0, 0.5, 0.0, 0.0])
-
-
-@pytest.mark.parametrize(("z", "nearest"), [
-    ([500.0, 0.0], [250.0, 250.0]), ([0.0, 500.0], [250.0, 250.0]), ([3.0, 1.0], [2.0, 2.0]),
-    ([-5.0, 2.0], [0.0, 0.0]), ([3000.0, 0.0], [1000.0, 1000.0]),
-])  # fmt: skip
-def test_the_projection_is_the_nearest_balanced_point(z, nearest):
-    """Also where the shift is far from 0, up or down."""
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 1000.0)))
-    assert dual.project(np.array(z)) == pytest.approx(nearest, abs=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["both", "up", "down"])
 def test_one_shift_accounts_for_every_entry_of_a_projection(kind, rng):
     """Which proves it: entries within are moved by it, those at 0 or at their cap would be moved beyond."""
@@ -213,55 +193,6 @@ def test_one_shift_accounts_for_every_entry_of_a_projection(kind, rng):
         within = (found > 0.0) & (found < upper)
         least, most = np.where(within, moved, least), np.where(within, moved, most)
         assert least.max() <= most.min() + 1e-13 * size
-
-
-def test_where_no_multiplier_is_free_the_guess_is_all_at_their_ends():
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
-    assert dual.fitted(np.zeros(1), np.array([-1.0, -1.0]), 0.1) == pytest.approx([2.0, 2.0])
-    assert dual.fitted(np.ones(1), np.array([1.0, -1.0]), 0.1) == pytest.approx([0.0, 2.0])
-
-
-def test_a_fit_makes_up_for_the_multipliers_that_are_held():
-    """One sample short of its margin has its cost of 0.3; the two on theirs have the 0.4 and 0.7 left."""
-    X, y, alpha = np.array([[1.0], [-2.0], [3.0]]), np.array([1.0, -1.0, 1.0]), np.array([0.4, 0.7, 0.3])
-    dual = ascent._Dual(program(X, hinge_families(y, np.array([2.0, 2.0, 0.3]))))
-    assert dual.fitted(X.T @ (alpha * y), np.array([0.0, 0.0, -1.0]), 0.1) == pytest.approx(alpha)
-
-
-def test_a_margin_without_slack_stands_at_one_and_a_bound_at_none():
-    """The bound at B = 0 too, whose rows begin where outputs are 0."""
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, np.array([3.0, np.inf]), 0.0, hard=True)))
-    assert dual.costs.tolist() == [3.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("limit", ["_FREE_LIMIT", "_FIT_WORK"])
-def test_no_least_squares_beyond_either_limit(limit, monkeypatch):
-    """At two samples on the margin, where the fit would find the multipliers 1/2 and 1/2."""
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
-    assert dual.fitted(np.ones(1), np.zeros(2), 0.1) == pytest.approx([0.5, 0.5])
-    monkeypatch.setattr(ascent, limit, 1)
-    assert np.array_equal(dual.fitted(np.ones(1), np.zeros(2), 0.1), np.zeros(2))
-
-
-@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-def test_the_fit_weighs_the_balance_as_the_largest_feature_at_any_size(size):
-    """w asks for 1/2 of the first multiplier, the balance for the 1/5 at which the second is capped."""
-    rows = hinge_families(Y, np.array([2.0, 0.2]))
-    dual = ascent._Dual(program([[size], [1e-8 * size]], rows))
-    found = dual.fitted(np.array([0.5 * size]), np.zeros(2), 0.1)
-    assert found == pytest.approx([0.35, 0.2], rel=1e-6)
-
-
-@pytest.mark.parametrize(("values", "asked", "steps"), [(4, 9, 4), (40, 9, 9), (0, 9, 0)])
-def test_an_ascent_asks_a_kernel_for_so_many_values_and_no_more(values, asked, steps, monkeypatch):
-    X, y = two_blobs(n=20, separation=0.5, seed=0)
-    machine = HingeProgram("a machine", KernelGeometry(X @ X.T), hinge_families(y, 1.0))
-    taken, gradient = [], ascent._Dual.gradient
-    monkeypatch.setattr(ascent._Dual, "gradient", lambda dual, z: taken.append(1) or gradient(dual, z))
-    monkeypatch.setattr(ascent, "_VALUES", float(values * 20**2))
-    v = np.full(20, 0.01) * y
-    ascent.ascend(machine, v, X @ (X.T @ v), 1e9, 1e-9, asked)
-    assert len(taken) == steps
 
 
 # -- any machine -------------------------------------------------------------------------------
@@ -290,18 +221,6 @@ def test_bounds_below_the_margin_are_certified_too():
         certify_soft_rmm(X, y, 1.0, -0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
 
 
-@pytest.mark.parametrize("largest", [0.0, 0.5, 4.0])
-def test_complementarity_is_relative_to_the_largest_multiplier_and_to_one_where_there_is_none(largest):
-    """At outputs of 0 each sample has a slack of 1: what its multiplier is short of its cap is left over."""
-    rows = hinge_families(Y, 6.0)
-    machine = program([[0.0], [0.0]], rows)
-    found = {r.row: r for r in _complementarity(machine, np.zeros(2), np.array([[largest, 0.0]]))}
-    (family,) = rows
-    of_one, of_other = found[family.name], found[family.slack[0]]
-    assert of_one.relative == 0.0
-    assert of_other.relative == pytest.approx(6.0 / (largest or 1.0) / family.unit)
-
-
 @pytest.mark.parametrize("short", [0.0, 1e-3, 0.1])
 def test_hard_margins_are_met_with_a_matrix_that_is_short_of_the_kernel_s_by_what_it_may_be(short):
     """Outputs ±1 of w with ‖v‖ = √2 may be 1 − short·√2: the point is made longer by so much."""
@@ -311,12 +230,3 @@ def test_hard_margins_are_met_with_a_matrix_that_is_short_of_the_kernel_s_by_wha
     longer = 1.0 / (1.0 - short * np.sqrt(2.0))
     assert found.primal_value == pytest.approx(longer**2 * (1.0 + short), rel=1e-8)  # ‖v‖² may be more too
     assert to_feasible(machine, Ball(np.array([1.0, -1.0]), short * np.sqrt(2.0)))[0] == pytest.approx(longer)
-
-
-def test_a_bound_without_slack_is_free_however_far_the_point_is_beyond_it():
-    rows = hinge_families(Y, 1.0, 2.0, hard=True)
-    dual = ascent._Dual(program([[1.0], [-1.0]], rows, intercept=False))
-    assert dual.costs.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-    room = np.array([1.0, 1.0, -5.0, 1.0, 1.0, 1.0])
-    assert dual.fitted(np.array([-3.0]), room, 0.1) == pytest.approx([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
-    assert dual.fitted(np.array([-3.0]), np.abs(room), 0.1).tolist() == [0.0] * 6

@@ -10,18 +10,17 @@ import scipy.sparse as sp
 
 from formulations import pc_slp, polyceptron
 from formulations.samples import two_blobs
-from polyopt.certificates import certify_pc_slp, certify_polyceptron, polyhedral_lp
+from polyopt.certificates import certify_pc_slp, certify_polyceptron
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.polyhedral_lp import (
     FaceBox,
-    _any,
-    _assignment,
     _class_shares,
     balanced,
     bound_of,
-    conditions,
 )
-from polyopt.certificates.rounding import UNIT, Ball, gamma
+from polyopt.certificates.rounding import UNIT, gamma
+
+N, M, K, R = 12, 3, 2, 2.0
 
 
 def exact(array):
@@ -47,12 +46,6 @@ def test_a_class_s_shares_add_up_to_one_and_hold_the_rational_ones(size):
     assert (found.rad >= off).all()
     assert (found.rad <= 1.02 * off + 1e-290).all()
     assert found.rad[4] == 2.0**-1000  # of nothing, too
-
-
-def test_misses_are_none_only_where_they_are_certainly_none():
-    assert not _any(Ball(np.zeros(2)))
-    assert _any(Ball(np.zeros(2), [0.0, 1e-300]))
-    assert _any(Ball([0.0, 1e-300]))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -106,61 +99,6 @@ def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
             values.append(exact(one).sum() - Fraction(radius) * np.abs(off).sum())
         assert Fraction(float(found.lower if found.rad else found.mid)) <= max(values)
         assert float(found.mid) == pytest.approx(float(max(values)), rel=1e-9, abs=1e-12)
-
-
-def test_the_face_of_a_negative_is_the_given_one_or_its_multiplier_s_or_that_of_least_score():
-    y = np.array([1.0, -1.0, -1.0, -1.0])
-    s = np.array([[3.0, 1.0, 2.0], [3.0, 1.0, 2.0], [0.0, 1.0, 2.0], [3.0, 2.0, 1.0]])
-    u = np.array([[9.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.1, 0.3, 0.2], [0.0, 0.3001, 0.0]])
-    least = np.full(4, 0.3)
-    assert _assignment(y, s, None, None, least)[1:].tolist() == [1, 0, 2]
-    assert _assignment(y, s, None, u, least)[1:].tolist() == [
-        2,
-        0,
-        1,
-    ]  # 0.3 is within the tolerance, 0.3001 not
-    assert _assignment(y, s, [-1, 0, 2, 1], u, least)[1:].tolist() == [0, 2, 1]
-    with pytest.raises(ValueError, match="assignment"):
-        _assignment(y, s, [-1, 0, 3, 1], u, least)
-
-
-def test_residuals_of_multipliers_that_are_all_zero_are_told_beside_the_largest_cap():
-    """Zero is feasible and proves 0: nothing is divided by nothing."""
-    X, y = two_blobs(n=12, m=2)
-    W = np.full((2, 3), 0.1)
-    found = certify_polyceptron(X, y, W, u=np.zeros((12, 2)), radius=1.0)
-    assert found.dual_value == 0.0
-    assert {r.row: r.relative for r in found.residuals if r.condition == "sign"} == {
-        "margin": 0.0,
-        "slack": 0.0,
-    }
-    assert all(np.isfinite(r.relative) for r in found.residuals)
-    unused = np.array([[-1.0], [4.0], [0.5]])
-    box = FaceBox.around(W, 1.0, 1e-9)
-    rows = {
-        (r.condition, r.row): r for r in conditions(X[:3], y[:3], np.zeros((3, 2)), unused, unused, box, 2.0)
-    }
-    assert rows["sign", "slack"].relative == 0.25
-    assert rows["stationarity", "balance"].relative == 0.0
-    assert rows["complementarity", "slack"].relative == 8.0
-
-
-@pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
-def test_data_too_large_for_the_programs_have_no_bound_but_zero(certify, monkeypatch):
-    """Entries of the data times faces are counted; multipliers that are given are evaluated at any size."""
-    X, y = two_blobs(n=12, m=2)
-    W = np.full((2, 3), 0.1)
-    monkeypatch.setattr(polyhedral_lp, "LARGE", 12 * 2 * 2)
-    small = certify(X, y, W, radius=1.0)
-    assert small.dual_value > 0
-    assert "too large" not in small.note
-    monkeypatch.setattr(polyhedral_lp, "LARGE", 12 * 2 * 2 - 1)
-    large = certify(X, y, W, radius=1.0)
-    assert large.dual_value == 0.0
-    assert "too large" in large.note
-    assert large.primal_value == small.primal_value
-    given = {"u": np.full((12, 2), 0.01)} | ({"q": np.full(12, 0.01)} if certify is certify_pc_slp else {})
-    assert "too large" not in certify(X, y, W, radius=1.0, **given).note
 
 
 def test_pc_slp_needs_both_classes_at_a_cost_and_both_kinds_of_multipliers():
@@ -254,3 +192,58 @@ def test_what_a_solver_leaves_of_the_balance_is_removed_by_the_multipliers_that_
     assert (given["u"] != u).any()
     certificate = certify(X, y, np.ones((K, 3)), assignment=chosen, radius=R, **given)
     assert best * (1 - 1e-2) <= certificate.dual_value <= best * (1 + 1e-6)
+
+
+def drawn(seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(N, M)), np.where(np.arange(N) % 2, 1.0, -1.0)
+    return rng, X, y, rng.uniform(0.2, 0.8, (N, K))
+
+
+def pulls(X, y, mult):
+    """r (K, m+1), the bias last."""
+    return (np.column_stack([X, np.ones(N)]).T @ (y[:, None] * mult)).T
+
+
+def test_conditions_by_hand():
+    rng, X, y, mult = drawn(5)
+    mult[2, 0], mult[5, 1] = -0.25, -0.125
+    W = rng.uniform(-1.5, 1.5, (K, M + 1))
+    W[0, 1], W[1, 0], W[1, 3] = 3.0, -R, R
+    box, unused, xi = FaceBox.around(W, R, 1e-9), rng.normal(size=(N, K)), rng.random((N, K))
+    found = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, box, 4.0)}
+    W, r = box.W, pulls(X, y, mult)
+    outputs = X @ W[:, :M].T + W[:, M]
+    largest = np.abs(mult).max()
+    assert found["sign", "margin"].relative == pytest.approx(0.25 / largest)
+    assert found["sign", "margin"].worst == 2
+    assert found["sign", "slack"].relative == pytest.approx(-unused.min() / largest)
+    margins = np.abs(mult * (y[:, None] * outputs - 1.0 + xi))
+    assert found["complementarity", "margin"].relative == pytest.approx(margins.max() / 4.0)
+    assert found["complementarity", "slack"].relative == pytest.approx(np.abs(unused * xi).max() / 4.0)
+    side = np.where(np.abs(W) >= R * (1.0 - 1e-9), np.sign(W), 0.0)
+    assert (side != 0).sum() == 3
+    unexplained = np.where(side == 0, np.abs(r), np.maximum(-side * r, 0.0))
+    terms = np.abs(np.column_stack([X, np.ones(N)])).T @ np.abs(mult)
+    balance = found["stationarity", "balance"]
+    assert balance.relative == pytest.approx(unexplained.max() / terms.max())
+    assert balance.worst == unexplained.max(axis=1).argmax()
+    assert found["complementarity", "box"].relative == pytest.approx(0.0, abs=1e-9)
+    nearly = FaceBox.around(np.where(side != 0, W * (1.0 - 5e-10), W), R, 1e-9)
+    again = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, nearly, 4.0)}
+    gap = np.where(side == 0, 0.0, np.abs(r) * (R - np.abs(nearly.W)))
+    assert again["complementarity", "box"].relative == pytest.approx(gap.max() / 4.0, rel=1e-5)
+    wide = conditions(X, y, mult, unused, xi, FaceBox.around(W, np.inf, 1e-9), 4.0)
+    assert not any(r.row == "box" for r in wide)
+
+
+def test_without_multipliers_signs_are_relative_to_what_caps_leave():
+    _, X, y, mult = drawn()
+    box = FaceBox.around(np.zeros((K, M + 1)), R, 1e-9)
+    unused = np.full((N, 1), 4.0)
+    unused[3] = -1.0
+    found = {
+        (r.condition, r.row): r for r in conditions(X, y, 0.0 * mult, unused, np.zeros((N, 1)), box, 1.0)
+    }
+    assert found["sign", "slack"].relative == 0.25
+    assert found["stationarity", "balance"].relative == 0.0

@@ -116,14 +116,6 @@ def test_without_small_systems_conjugate_gradients_come_to_the_same(monkeypatch)
     assert other.dual == pytest.approx(ascent.dual, rel=1e-9)
 
 
-def test_a_system_is_small_by_the_rows_of_a_face_or_of_all_faces_tied_by_groups(monkeypatch):
-    for prices, rows in (("l1", M + 1), ("group", K * (M + 1))):
-        *_, ascent = drawn(prices)
-        for largest in (rows - 1, rows):
-            monkeypatch.setattr(shrunk_ascent, "LARGEST", largest)
-            assert ascent._has_small_systems == (largest == rows)
-
-
 def test_faces_ask_for_all_of_the_multipliers_inside_the_margin():
     rng, X, y, caps, _, ascent = drawn("l1")
     W = rng.normal(size=(K, M + 1))
@@ -143,15 +135,3 @@ def test_weights_of_rounding_are_zeros_in_the_faces():
     ascent.begin_from(np.ones((3, 1)))  # 0.1 + 0.2 − 0.3 is not 0 in doubles
     assert ascent.W[0, 1] != 0.0
     assert ascent.faces.tolist() == [[1.5, 0.0, 1.5]]
-
-
-def test_some_steps_say_whether_they_came_as_near_as_asked():
-    *_, ascent = drawn("l1")
-    assert not ascent._steps(1e-300, 0, lambda: False)
-    assert not ascent._steps(1e-300, 1, lambda: False)
-    assert not ascent._steps(1e-300, 50, lambda: True)
-    assert ascent._steps(2.0 * ascent.gap, 0, lambda: False)
-    assert ascent.steps == 1
-    assert ascent._steps(1e-9, 200, lambda: False)
-    ascent.refresh()
-    assert ascent.gap <= 1e-9

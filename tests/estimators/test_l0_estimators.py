@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import pickle
 import re
 import warnings
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields
 from functools import cache
 
 import numpy as np
@@ -26,7 +25,6 @@ from formulations.solution import Status
 from polyopt import SVM, Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.certificates.l0 import certify_l0
 from polyopt.kernels import Kernel, SampleGram
-from polyopt.outer.l0 import settings as settings_module
 from polyopt.solvers.l0.lp import PatternLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:CrossEntropySVM. The iteration limit", "ignore:overflow")
@@ -108,14 +106,6 @@ def test_the_same_seed_is_the_same_model_on_one_worker_and_on_two():
     with parallel_config(backend="threading"):
         one, two = (quick(n_jobs=jobs).fit(X[::4], y[::4]) for jobs in (1, 2))
     assert (one.decision_function(X) == two.decision_function(X)).all()
-
-
-def test_screening_and_verbose_change_nothing():
-    X, y = blobs(40)
-    plain = quick(C=3.0, screening=False).fit(X, y)
-    loud = quick(C=3.0, verbose=True).fit(X, y)
-    assert (plain.decision_function(X) == loud.decision_function(X)).all()
-    assert loud.search_.work.programs < plain.search_.work.programs
 
 
 # -- the programs --------------------------------------------------------------------------
@@ -534,29 +524,6 @@ def test_a_bad_setting_is_named(settings, sentence):
 def test_a_bad_setting_of_the_search_is_named_at_once(name, value, allowed):
     with pytest.raises(ValueError, match=re.escape(f"{name} must be {allowed}, not {value!r}")):
         CrossEntropySettings(**{name: value})
-
-
-def test_settings_of_the_search_are_values():
-    one = CrossEntropySettings(n_samples=20, prior=0.3)
-    assert one == CrossEntropySettings(prior=0.3, n_samples=20) != CrossEntropySettings()
-    assert replace(one, n_samples=100, prior="relaxation") == CrossEntropySettings()
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert hash(one) == hash(replace(one))
-    with pytest.raises(FrozenInstanceError):
-        one.n_samples = 30
-    machine = CrossEntropySVM(search=one)
-    assert clone(machine).search == machine.get_params()["search"] == one
-    X, y = blobs()
-    asked = (None, CrossEntropySettings())
-    plain = [CrossEntropySVM(C=3.0, random_state=0, search=how).fit(X, y) for how in asked]
-    assert (plain[0].decision_function(X) == plain[1].decision_function(X)).all()
-    assert plain[0].search_.work == plain[1].search_.work
-
-
-def test_the_examples_of_the_settings_are_true():
-    results = doctest.testmod(settings_module)
-    assert results.attempted == 3
-    assert results.failed == 0
 
 
 @pytest.mark.parametrize(

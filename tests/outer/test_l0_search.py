@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import cache
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,16 +14,14 @@ from formulations import l0, one_norm
 from formulations.families import best_intercept
 from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
-from formulations.solution import Solution, Status
+from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.datasets import load
 from polyopt.outer.cross_entropy.patterns import with_ties
-from polyopt.outer.l0 import proof
-from polyopt.outer.l0 import search as search_module
 from polyopt.outer.l0.scores import PatternScorer, Work
-from polyopt.outer.l0.search import _Descent, descend_by_flips, round_relaxation, solve_l0
+from polyopt.outer.l0.search import descend_by_flips, round_relaxation, solve_l0
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import CutPool, PatternLP
@@ -129,13 +126,6 @@ def least_class(data):
     return min(data.weights[data.y > 0].sum(), data.weights[data.y < 0].sum())
 
 
-def test_the_integer_program_of_the_formulations_agrees_with_the_patterns():
-    data = small("rectangular", 1)
-    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-    stated = program.solve(mip_rel_gap=1e-9).objective
-    assert min(all_scores("rectangular", 1, 2.0).values()) == pytest.approx(stated)
-
-
 # -- screening changes nothing -------------------------------------------------------------
 
 
@@ -188,14 +178,6 @@ def test_the_search_with_screening_is_the_search_without(name, seed, C):
     assert is_sound(data, screened[0])
 
 
-def test_most_programs_of_a_real_search_are_spared():
-    K, y, _, _, _ = of_ionosphere(0, n=80)
-    data = as_l0_data(K, y, 1.0)
-    with_it, without = (searched(data, screening=screening)[1].work for screening in (True, False))
-    assert with_it.programs < 0.5 * without.programs
-    assert with_it.screened > without.programs / 2
-
-
 @pytest.mark.parametrize(
     ("name", "seed", "screening"),
     [
@@ -209,23 +191,6 @@ def test_the_search_is_the_same_on_one_worker_and_on_two(name, seed, screening):
     one, two = searched(data, n_jobs=1, **settings), searched(data, n_jobs=2, **settings)
     assert_same(one, two)
     assert one[1].work == two[1].work
-
-
-def test_another_seed_draws_other_patterns_and_the_same_seed_the_same():
-    K, y, _, weights, _ = problem("indefinite", 0, n=30)
-    data = as_l0_data(K, y, 3.0, weights)
-    courses = [course(searched(data, seed=seed, max_iter=3)[0]) for seed in (0, 0, 1)]
-    assert courses[0] == courses[1] != courses[2]
-
-
-def test_runs_are_the_runs_of_a_longer_search():
-    K, y, _, weights, _ = problem("indefinite", 1, n=30)
-    data = as_l0_data(K, y, 3.0, weights)
-    settings = {"n_samples": 30, "seed": 5}
-    short, long = searched(data, n_init=1, **settings), searched(data, n_init=3, **settings)
-    assert course(short[0]) == [record for record in course(long[0]) if record[0] == 0.0]
-    assert long[1].scores[0] == short[1].scores[0]
-    assert long[0].objective <= short[0].objective
 
 
 @pytest.mark.parametrize("rank", ["drawn", "improved"])
@@ -271,18 +236,6 @@ def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
     work = scorer.work
     assert work.screened + work.cut_off >= ruled_out
     assert scorer.improve(~np.zeros(p, dtype=bool), np.inf) is None
-
-
-def test_a_ruled_out_pattern_gets_its_score_when_it_is_asked_for_again():
-    K, y, _, weights, centres = problem("indefinite", n=30)
-    data = as_l0_data(K, y, 3.0, weights, centres)
-    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock())
-    drawn = np.unique(late(30, 40).astype(bool), axis=0)
-    first = scorer(drawn, np.inf, 4)
-    again = scorer(drawn[~np.isfinite(first)], np.inf, len(drawn))
-    plain = PatternScorer(data, screening=False, n_jobs=None, clock=Clock())(drawn, np.inf, 4)
-    assert (first[np.isfinite(first)] == plain[np.isfinite(first)]).all()
-    assert (again == plain[~np.isfinite(first)]).all()
 
 
 # -- flips ---------------------------------------------------------------------------------
@@ -339,18 +292,6 @@ def test_flips_do_not_depend_on_what_is_known():
 def of_thirty():
     K, y, _, weights, _ = problem("indefinite", 4, n=30)
     return as_l0_data(K, y, 3.0, weights)
-
-
-def test_a_better_solution_that_another_basis_led_to_is_kept():
-    data = of_thirty()
-    descent, pattern = _Descent(model_of(data), CutPool(data), Clock(), Work()), late(30, 1)[0].astype(bool)
-    plain = descent.settle(pattern, 0)
-    better = descend_by_flips(descent.model, CutPool(data), pattern, clock=Clock(), work=Work()).solution
-    kept = descent.settle(pattern, 3, better)
-    assert kept.solution is better
-    assert kept.score < plain.score
-    assert (kept.moves, kept.is_local_optimum) == (3, False)
-    assert descent.settle(pattern, 3, replace(better, value=np.inf)).score == plain.score
 
 
 def test_flips_that_run_out_of_time_prove_nothing():
@@ -457,29 +398,6 @@ def test_a_failure_is_scored_as_infinite_and_never_again(troubled):
     assert scorer.work.failed + scorer.work.timed_out == sum(told.values()) == 20
 
 
-def test_where_every_program_fails_the_relaxation_is_left(troubled):
-    data = of_thirty()
-    rounded = round_relaxation(data)
-    troubled(1.0, (Status.FAILED,))
-    solution, search = searched(data, n_init=2, time_limit=1e3, flips=False)
-    assert search.runs[0].pattern is None
-    assert search.scores == ()
-    assert np.isnan(search.rounded)
-    assert solution.objective == pytest.approx(rounded.objective)
-    assert solution.status is Status.FAILED
-    assert is_sound(data, solution)
-
-
-def test_programs_of_the_mean_may_fail(troubled):
-    data = of_thirty()
-    sound = searched(data)[0]
-    troubled(0.5, method="prepare")
-    solution, search = searched(data, time_limit=1e3)
-    assert is_sound(data, solution)
-    assert solution.objective <= 1.1 * sound.objective
-    assert search.runs[0].status is Status.CONVERGED
-
-
 @pytest.mark.parametrize("limit", [1e-3, 0.2])
 def test_a_time_limit_keeps_the_best_point(limit):
     K, y, _, _, _ = of_ionosphere(0, n=150)
@@ -513,46 +431,6 @@ def test_ctrl_c_keeps_the_best_point(call, n_jobs, monkeypatch):
     assert is_sound(data, solution)
     assert not search.is_local_optimum
     assert solution.objective <= round_relaxation(data).objective * (1 + 1e-9)
-
-
-def test_ctrl_c_in_the_flips_keeps_the_search(monkeypatch):
-    data = of_thirty()
-    whole, of_whole = searched(data)
-
-    def stopped(model, pool, pattern, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(search_module, "descend_by_flips", stopped)
-    solution, search = searched(data, n_init=2)
-    assert solution.status is Status.INTERRUPTED
-    assert len(search.runs) == 1
-    assert solution.objective == pytest.approx(of_whole.runs[0].value)
-    assert course(solution) == course(whole)
-    assert is_sound(data, solution)
-
-
-def test_ctrl_c_within_a_descent_ends_the_search(monkeypatch):
-    data = of_thirty()
-    _, of_whole = searched(data)
-    flips = search_module.descend_by_flips
-
-    def interrupted(*arguments, **settings):
-        return replace(flips(*arguments, **settings), interrupted=True)
-
-    monkeypatch.setattr(search_module, "descend_by_flips", interrupted)
-    solution, search = searched(data, n_init=3)
-    assert solution.status is Status.INTERRUPTED
-    assert len(search.runs) == len(search.scores) == 1
-    assert solution.objective == pytest.approx(of_whole.scores[0])
-
-
-def test_ctrl_c_in_the_relaxation_has_nothing_to_keep(monkeypatch):
-    def stopped(*arguments, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(search_module, "solve_relaxation", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        searched(of_thirty())
 
 
 def test_an_error_in_progress_is_not_swallowed():
@@ -652,18 +530,6 @@ def test_a_limit_leaves_the_one_norm_machine_a_point():
 # -- what the search tells -----------------------------------------------------------------
 
 
-def test_the_work_in_words_and_in_numbers():
-    assert str(Work(programs=12, cut_off=3)) == "12 programs, 3 cut off"
-    data = of_thirty()
-    solution, search = searched(data, n_init=2)
-    assert str(search.work) in solution.solver
-    assert sum(astuple(search.work)) > 0
-    assert solution.iterations == sum(run.iterations for run in search.runs) == len(solution.history)
-    assert {record["restart"] for record in solution.history} == {0.0, 1.0}
-    seconds = [record["seconds"] for record in solution.history]
-    assert seconds == sorted(seconds)
-
-
 def test_a_search_that_meets_the_bound_is_optimal_and_ends():
     X = np.array([-3.0, -2.0, 2.0, 3.0])
     data = as_l0_data(np.zeros((4, 4)), np.sign(X), 1.0)
@@ -693,57 +559,3 @@ def test_what_a_linear_program_leaves_beyond_its_bounds_is_cut_off(monkeypatch):
     assert ((found["alpha"] >= 0.0) & (found["alpha"] <= caps)).all()
     assert found["alpha"][2] == 4.0
     assert found.duals["margin"].tolist() == [0.5, 0.0]
-
-
-def test_a_pattern_whose_bound_is_the_threshold_itself_may_still_tie_and_is_kept():
-    """The most promising come first, those that promise the same in their order, and the rest are counted."""
-    scorer = object.__new__(PatternScorer)
-    cuts = {(1, 0): 1.0, (0, 1): 3.0, (1, 1): 0.5, (0, 0): 2.0}
-    scorer.data = SimpleNamespace(C=2.0)
-    scorer.pool = SimpleNamespace(bounds=lambda chosen: np.array([cuts[tuple(p)] for p in chosen.tolist()]))
-    scorer.work = Work()
-    patterns = np.array(list(cuts), dtype=np.int8)  # their bounds: 3, 7, 3 and 4
-    for ceiling, kept in (
-        (np.inf, [0, 1, 2, 3]),
-        (4.0, [0, 2, 3]),
-        (np.nextafter(4.0, 0.0), [0, 2]),
-        (2.9, []),
-    ):
-        before = scorer.work.screened
-        assert scorer._promising(patterns, np.arange(4), ceiling).tolist() == kept
-        assert scorer.work.screened - before == 4 - len(kept)
-
-
-@pytest.mark.parametrize(
-    ("factor", "is_better"), [(1.1, False), (1.0, False), (1.0 - 0.5e-9, False), (1.0 - 2e-9, True)]
-)
-def test_a_tree_s_point_takes_the_place_of_another_s_where_it_is_better_by_more_than_rounding(
-    factor, is_better, monkeypatch
-):
-    def point(value, solver):
-        return Solution(Status.SOLVED, {"alpha": np.zeros(30), "b": np.zeros(())}, {}, value, 0.5, solver)
-
-    monkeypatch.setattr(proof, "solve_l0_tree", lambda data, **_: point(8.0 * factor, "tree"))
-    kept, bound = proof._checked(of_thirty(), point(8.0, "other"), Clock())
-    assert bound == 0.5
-    assert (kept.objective, kept.solver) == (
-        (8.0 * factor, "other; then a better point by tree") if is_better else (8.0, "other")
-    )
-
-
-def test_the_best_pattern_is_a_local_optimum_only_where_the_flips_that_reached_it_say_so():
-    scorer = SimpleNamespace(
-        data=SimpleNamespace(support=lambda alpha: alpha > 0), improve=lambda *_: None, work=Work()
-    )
-    relaxation = Solution(Status.SOLVED, {"alpha": np.array([0.0, 1.0])}, {}, 1.0, 0.5, "relaxation")
-    search = search_module._Search(scorer, relaxation, Clock(), None)
-    assert search.pattern.tolist() == [False, True]
-    assert not search.told().is_local_optimum
-    for score, is_local, expected in (
-        (5.0, True, True),
-        (6.0, False, True),
-        (5.0, False, False),
-        (4.0, True, True),
-    ):
-        search._keep(np.array([True, False]), score, is_local)
-        assert search.told().is_local_optimum == expected

@@ -95,23 +95,6 @@ def test_pruning_keeps_the_loss_and_more_centres_never_raise_it(kernel):
     assert dropped > 0
 
 
-def test_where_few_places_change_the_basis_saves_most_pivots():
-    arguments = problem("rbf", n=120)
-    warm, cold, prepared = (PatternLP(as_l0_data(*arguments)) for _ in range(3))
-    batch = late(120, 30)
-    prepared.prepare(batch)
-    warm.solve(batch[-1])
-    pivots = np.zeros(3)
-    for sigma in batch:
-        fresh = PatternLP(as_l0_data(*arguments)).solve(sigma)
-        found = fresh, warm.solve(sigma), prepared.solve(sigma)
-        assert [f.warm for f in found] == [False, True, True]
-        pivots += [f.iterations for f in found]
-    assert pivots[1] < 0.7 * pivots[0]
-    assert pivots[2] < 0.6 * pivots[0]
-    assert cold.solves == 0
-
-
 def test_prepared_the_answers_depend_on_the_batch_alone():
     # Duplicated centres: which of two is used is up to the path.
     K, y, C, w, t = degenerate("duplicates")
@@ -207,71 +190,6 @@ def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
         bounds = pool.bounds(batch)
         assert (bounds <= np.array([values[sigma.tobytes()] for sigma in batch]) + 1e-9).all()
         assert bounds.mean() > 0
-
-
-def test_prepared_a_cutoff_changes_no_other_answer():
-    # Duplicated centres: which of two is used is up to the path.
-    K, y, C, w, _ = problem("rbf", n=80)
-    batch = late(160, 40, seed=1)
-    lp = PatternLP(as_l0_data(np.hstack([K, K]), y, C, w, np.concatenate([y, y])))
-    lp.prepare(batch)
-    whole, ends = [lp.solve(sigma) for sigma in batch], []
-    median = float(np.median([found.value for found in whole]))
-    for cutoffs in (
-        [median] * 40,
-        [found.value for found in whole],
-        [found.value * (1.0 + 1e-12) for found in whole],
-        [np.inf] * 40,
-    ):
-        for sigma, cutoff, expected in zip(batch, cutoffs, whole, strict=True):
-            found = lp.solve(sigma, cutoff=cutoff)
-            ends.append(found.status)
-            if found.status is Status.SOLVED:
-                assert found.alpha.tolist() == expected.alpha.tolist()
-                assert found.u.tolist() == expected.u.tolist()
-                assert (found.b, found.warm) == (expected.b, True)
-            else:
-                assert cutoff < found.bound <= expected.value * (1.0 + 1e-12)
-    assert 10 < ends.count(Status.CUT_OFF) == lp.cut_off <= 20 + 40
-    assert ends.count(Status.CUT_OFF) + ends.count(Status.SOLVED) == 160
-
-
-@pytest.mark.parametrize("kind", ["ties", "duplicates", "lonely", "one class", "zero kernel", "weightless"])
-@pytest.mark.parametrize("shift", [-1e-3, -1e-9, -1e-12, 0.0, 1e-12, 1e-3])
-def test_a_cutoff_at_the_optimum_of_degenerate_data(kind, shift):
-    arguments = degenerate(kind)
-    lp, full = PatternLP(as_l0_data(*arguments)), PatternLP(as_l0_data(*arguments))
-    for sigma in patterns(arguments[0].shape[1], 12, seed=3):
-        value = full.solve(sigma).value
-        found = lp.solve(sigma, cutoff=value * (1.0 + shift))
-        if found.status is Status.CUT_OFF:
-            assert shift <= 0
-            assert value * (1.0 + shift) < found.bound <= value * (1.0 + 1e-12)
-        else:
-            assert found.status is Status.SOLVED
-            assert found.value == pytest.approx(value, rel=1e-8, abs=1e-8)
-    assert lp.restarts == lp.failures == 0
-
-
-@pytest.mark.parametrize("batch_is_prepared", [False, True])
-def test_a_cutoff_leaves_a_basis_to_go_on_from_and_nothing_else(batch_is_prepared):
-    arguments = problem("rbf", n=150)
-    lp, batch = PatternLP(as_l0_data(*arguments)), late(150, 20)
-    if batch_is_prepared:
-        lp.prepare(batch)
-    values = [lp.solve(sigma).value for sigma in batch]
-    pivots = np.zeros(2)
-    for sigma, value in zip(batch, values, strict=True):
-        stopped = lp.solve(sigma, cutoff=0.5 * value)
-        assert stopped.status is Status.CUT_OFF
-        on = lp.solve(sigma)
-        assert (on.status, on.warm) == (Status.SOLVED, True)
-        assert on.value == pytest.approx(value, rel=1e-8)
-        pivots += stopped.iterations, on.iterations
-    assert pivots[0] < 0.5 * pivots[1]
-    assert lp.cut_off == 20
-    # Every loss is above it.
-    assert lp.solve(batch[0], cutoff=-1.0).status is Status.CUT_OFF
 
 
 # -- when things go wrong ------------------------------------------------------------------

@@ -18,7 +18,7 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as l0_nodes
 from polyopt.solvers.l0 import tree as l0_tree
-from polyopt.solvers.l0.leaves import _Tree, prove_by_leaves
+from polyopt.solvers.l0.leaves import prove_by_leaves
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.node import FREE, OFF, ON, bound_of, problem_of, prove, solve_by_highs
 from polyopt.solvers.l0.tree import Search, solve_l0_tree
@@ -232,22 +232,6 @@ def test_failures_of_both_solvers_cost_time_and_no_truth(monkeypatch, share):
     assert found.status in (Status.SOLVED, Status.INACCURATE)
 
 
-def test_a_child_that_is_dealt_with_is_not_made_again():
-    """Where the second child alone fails, HiGHS is asked for that one, for the same centre."""
-    search = Search(medium()[0], 1e-6, Clock())
-    assert search.plant()
-    kept = search.nodes
-    slot = int(branch.first_open(kept))
-    j = int(np.flatnonzero(kept.fixed[slot] == FREE)[0])
-    search.memory.looked[:] = kept.number[slot], j, l0_nodes.OFF_SIDE, l0_nodes.ON_SIDE, 1
-    made = int(search.memory.counts[l0_nodes.MADE])
-    search._make_good()
-    opened = np.flatnonzero(kept.number > made)
-    assert all(kept.fixed[one, j] == ON for one in opened)
-    assert len(opened) <= 1
-    assert search.memory.counts[l0_nodes.NODES] == 0
-
-
 def test_solvers_of_no_use_at_all_leave_the_start(monkeypatch):
     data, _ = medium()
     first = PatternLP(data).solve(np.arange(24) % 3 == 0)
@@ -364,26 +348,3 @@ def test_a_tree_that_is_kept_proves_its_goal_or_the_optimum(goal):
     assert bound >= min(goal, 1.0) * optimum * (1 - 1e-6)
     assert bound <= optimum * (1 + 1e-9)
     assert "ways" in tree
-
-
-def test_multipliers_of_a_file_are_no_larger_than_the_solver_s_and_in_balance():
-    """Units are cut off below; then the class that has more gives up what it has more, and no other."""
-    data, rng = problem("rbf", 12), np.random.default_rng(0)
-    tree = _Tree(data, (np.zeros(12), 0.0), 1.0, 10)
-    caps = tree.problem.caps
-    for _ in range(20):
-        u = rng.uniform(0.0, 1.0, 12) * caps
-        u[rng.integers(12, size=3)] = 0.0
-        at_caps = rng.integers(12, size=3)
-        u[at_caps] = caps[at_caps]
-        whole, plus = np.floor(u / tree.unit).astype(int), data.y > 0
-        found = tree._on_grid(u)
-        sums = whole[plus].sum(), whole[~plus].sum()
-        assert found[plus].sum() == found[~plus].sum() == min(sums)
-        more = plus if sums[0] > sums[1] else ~plus
-        assert np.array_equal(found[~more], whole[~more])
-        assert (found >= 0).all()
-        assert (found[more] <= whole[more]).all()
-        # A sample at its cap gives up nothing while another can.
-        full = more & (whole == np.floor(caps / tree.unit))
-        assert np.array_equal(found[full], whole[full]) or not found[more & ~full].any()

@@ -54,13 +54,11 @@ class Rules:
 class Run:
     """The iterations from one start.
 
-    rules: how to draw, choose and end.
     p (n,): probabilities to start from.
     lower_bound: A number that no score is below.
 
     p (n,): probabilities now.
     status: how the run ended; None while it has not.
-    reason: why it ended.
     """
 
     def __init__(self, rules: Rules, p: NDArray[np.float64], lower_bound: float = -np.inf):
@@ -74,10 +72,7 @@ class Run:
     def step(self, scores: PatternScores, standing: Scored, rng: np.random.Generator) -> dict[str, float]:
         """Draw, score, choose the elite, and move p towards them.
 
-        scores: scores the patterns.
         standing: patterns that belong to the elite whenever their values meet the threshold.
-        rng: draws the patterns.
-        Returns: the iteration's record.
         """
         rules, before = self.rules, _counts(scores)
         drawn = rng.random((rules.n_samples, len(self.p))) < self.p

@@ -72,13 +72,9 @@ class Work:
 class PatternScorer:
     """Scores batches of patterns, for ``cross_entropy_minimize(batch=True, rank="drawn")``.
 
-    data: the problem.
     screening: whether proofs may spare programs. The scores that count are the same.
     n_jobs: threads, each with a model of its own, as joblib counts. The scores do not depend on it.
     clock: when time is up, the patterns left have no score.
-
-    work: what it took.
-    pool: the cuts.
     """
 
     def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
@@ -92,10 +88,7 @@ class PatternScorer:
         self._batches: list[Bits] = []
 
     def begin(self, clock: Clock) -> None:
-        """A new run: every pattern is new again, whether it has been solved before or ruled out.
-
-        clock: of this run.
-        """
+        """A new run: every pattern is new again, whether it has been solved before or ruled out."""
         self._clock = clock
         self._batch_of.clear()
         self._batches.clear()

@@ -82,7 +82,6 @@ class L0Search(Shown):
     def none(cls, data: L0Data, u: Vector) -> L0Search:
         """No search: the branch and bound proved its point before one was asked for.
 
-        data: the problem.
         u (n,): the relaxation's multipliers.
         """
         relaxed = max(score_bound(data, u / data.C), 0.0)
@@ -118,16 +117,13 @@ def solve_l0(
 ) -> tuple[Solution, L0Search]:
     """Search for the pattern of least score by the cross-entropy method.
 
-    data: the problem.
     settings: how to search; ``svm_screen`` is the caller's, who leaves columns out of `data`.
     time_limit: seconds, for everything together.
     seed: of the patterns drawn.
     n_jobs: programs solved at once, in threads; the answer does not depend on it.
-    progress: called with each record of the history.
     Returns solution: ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,); the multipliers ``margin`` of the
         pattern's program and ``relaxation`` of the relaxation's margins, both (n,); the relaxation's
         ``bound``.
-    Returns search: how it was found.
     """
     how = settings or CrossEntropySettings()
     clock = Clock(time_limit)
@@ -283,11 +279,9 @@ class Flipped:
 
     pattern (p,): the pattern: the support of its coefficients.
     solution: its program's; or that of a larger pattern, where its own came to nothing better.
-    score: its score.
     moves: flips and swaps made.
     is_local_optimum: whether no flip and no swap lowers the score by more than 1e-9 of it, as far as the
         programs' own optima go; else the time was up, or a neighbour's program has no answer.
-    interrupted: whether Ctrl-C ended it.
     """
 
     pattern: Bits
@@ -304,11 +298,9 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
     Where it ends depends on the pattern alone, not on the cuts known nor on what the model has solved: those
     rule out what is no better, and each pattern moved to is solved from nothing.
 
-    model: solves the programs.
     pool: cuts known, to which it adds.
     pattern (p,): where to begin.
     clock: when time is up, the best pattern so far is the answer; so it is after Ctrl-C, once there is one.
-    work: counts the programs.
     """
     descent = _Descent(model, pool, clock, work)
     here = descent.settle(pattern, 0)

@@ -49,7 +49,6 @@ def prove_by_leaves(
 ) -> tuple[dict[str, Any], float]:
     """A tree as in the file, and what its leaves prove of every score.
 
-    data: the problem.
     point (p,): A good point: coefficients and intercept.
     goal: what is to be proven. Less is, where it is above the optimum or the nodes are too few.
     max_nodes: nodes that decide, at most.

@@ -53,7 +53,6 @@ class PatternSolution:
     u (n,): multipliers of the margin rows; zeros where HiGHS failed.
     cut (p,): the constant and the slopes of L(σ') ≥ constant − slopes·σ', valid for every σ', whatever the
         status.
-    iterations: simplex iterations.
     warm: whether the answer comes from a basis of another pattern.
     restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
     """
@@ -122,7 +121,6 @@ class PatternLP:
 
         sigma (p,): the pattern, 1 where a centre may be used. One outside the columns of the last
             :meth:`prepare` ends what that arranged.
-        time_limit: seconds.
         cutoff: stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C for patterns whose score S(σ) may
             be γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. Where
             it stops and the bound, evaluated from the data, is not above the cutoff, the program is solved
@@ -238,7 +236,6 @@ class CutPool:
     largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
     was last added, longest ago.
 
-    data: the problem.
     capacity: cuts kept at most; each takes 8 p bytes.
 
     constants (number of cuts,): the constants.
@@ -255,7 +252,6 @@ class CutPool:
     def add(self, constant: float, slopes: Vector) -> None:
         """Add a cut.
 
-        constant: the constant.
         slopes (p,): the slopes; ``pool.add(*solution.cut)`` adds what a :class:`PatternSolution` proves.
         """
         self._now += 1

@@ -54,12 +54,10 @@ def solve_l0_milp(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` with HiGHS.
 
-    data: the problem.
     start (p,): coefficients and intercept that HiGHS begins from; clipped to their box. By default none are
         used.
     time_limit: seconds, for HiGHS; the best point's pattern is solved once more after it.
     tol: relative gap at which to stop.
-    progress: called with each new record of the history.
     Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
         "margin" of that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is
         HiGHS's word. ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound

@@ -45,7 +45,6 @@ def finished(
 ) -> Solution:  # fmt: skip
     """The solution of a search: the program of the pattern of its best point, solved once more.
 
-    data: the problem.
     point (p,): the best point known.
     bound: the bound on every score that the search claims.
     status: how it ended; SOLVED becomes INACCURATE where the bound stays short of the score.

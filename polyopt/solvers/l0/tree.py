@@ -68,7 +68,6 @@ def solve_l0_tree(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
-    max_nodes: nodes at most.
     Returns: as of :func:`polyopt.solvers.l0.milp.solve_l0_milp`, but ``bound`` is what the search proves of
         every score: the least over its leaves of what multipliers prove there, evaluated from the data with
         its rounding counted against it. HiGHS is trusted with nothing. Records of ``history`` also have open.
@@ -85,16 +84,11 @@ def solve_l0_tree(
 class Search:
     """One search: what compiled code works on.
 
-    data: the problem.
     tol: relative gap at which to stop.
-    clock: the limit.
-    max_nodes: nodes at most.
-    progress: called with each record of the history.
 
     alpha, b, best (p,): the best point, and its score.
     bound: of the optimum; proven.
     root (n,): the relaxation's multipliers; zeros before it is solved.
-    history: the records.
     """
 
     def __init__(
