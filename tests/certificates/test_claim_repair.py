@@ -43,15 +43,6 @@ def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
     assert set(repair.feasible_multipliers(program(rows(), rows("other")), {"r": [third]})) == {"r"}
 
 
-def test_each_face_is_balanced_by_itself_and_only_with_an_intercept():
-    given = {"r": [[3, 0, 1, 0], [0, 1, 0, 2]]}
-    row = rows(at=[(0, 1)] * 4)
-    made = repair.feasible_multipliers(program(row, faces=2), given)
-    assert made["r"] == [[1, 0, 1, 0], [0, 1, 0, 1]]
-    made = repair.feasible_multipliers(program(row, faces=2, intercept=False), given)
-    assert made["r"] == given["r"]
-
-
 # -- points --------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from polyopt.certificates.polyhedral_lp import (
     _class_shares,
     balanced,
     bound_of,
+    conditions,
 )
 from polyopt.certificates.rounding import UNIT, gamma
 

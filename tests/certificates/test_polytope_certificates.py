@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from formulations.polyhedral import cells
 from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
@@ -14,7 +13,6 @@ from polyopt.certificates import Claim
 from polyopt.certificates.cpm_point import CpmPoint, bound_of
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.rounding import careful_transposed_product
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, climb, dual_error, dual_value, hyperplane
@@ -53,33 +51,6 @@ def hinges(X, y, W):
 
 
 # -- multipliers are feasible as real numbers ------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-8, 1.0, 1e150])
-def test_shared_caps_hold_exactly(size):
-    rng = np.random.default_rng(0)
-    caps = size * rng.random(200)
-    caps[:5] = 0.0
-    M = 2.0 * size * rng.random((200, 3)) ** 4
-    M[5:15] = caps[5:15, None] / 3  # rows that are at their caps but for rounding
-    found = within_shared_caps(M, caps)
-    for row, cap in zip(exact(found), exact(caps), strict=True):
-        assert row.sum() <= cap
-        assert min(row) >= 0
-    assert (found <= M).all()
-    assert found.sum() > 0.5 * np.minimum(M.sum(axis=1), caps).sum() or size < 1e-200
-
-
-@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
-def test_careful_products_hold_the_rational_ones_where_nearly_all_cancels(wrap):
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.standard_normal((40, 3)) * [1.0, 1e6, 1e-6], 2, axis=0)
-    M = rng.standard_normal((80, 2))
-    M[1::2] = -M[::2] * (1.0 + 1e-15)
-    found, truth = careful_transposed_product(wrap(X), M), exact(X).T @ exact(M)
-    assert (exact(found.lower) <= truth).all()
-    assert (truth <= exact(found.upper)).all()
-    assert (found.rad <= 1e-25 * (np.abs(X).T @ np.abs(M)) + 1e-15 * np.abs(found.mid) + 1e-250).all()
 
 
 # -- the Convex Polytope Machine -------------------------------------------------------------

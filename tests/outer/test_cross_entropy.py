@@ -480,28 +480,6 @@ def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
     assert spared.failures == {}
 
 
-def test_the_threshold_is_the_last_iteration_s_until_it_proves_too_low():
-    values = [[9, 8, 7, 6], [1, 1, inf, inf], [inf, inf, inf, 5], [2, 3, nan], [inf, 5, 6, inf], [inf, 6]]
-    asked = []
-    rows = iter(values)
-
-    def score(patterns, threshold, wanted):
-        asked.append((len(patterns), threshold))
-        return np.array(next(rows), dtype=float)
-
-    found = cross_entropy_minimize(score, 60, n_samples=4, rho=0.5, batch=True, max_iter=4)
-    # The third iteration hoped for two scores up to 1, and has one score in all, 5: anything may be elite.
-    # The fourth hoped for two up to 3, and has two up to 6.
-    assert [number for number, _ in asked] == [4, 4, 4, 3, 4, 2]
-    thresholds = [threshold for _, threshold in asked]
-    assert thresholds == pytest.approx([inf, 7.0, 1.0, inf, 3.0, 6.0], rel=2e-9)
-    assert thresholds[1] > 7.0  # what ties with it is not to be screened
-    assert thresholds[5] > 6.0
-    assert course(found, "elite_threshold") == [(7.0,), (1.0,), (3.0,), (6.0,)]
-    counts = course(found, "evaluations", "screened", "failures")
-    assert counts == [(4, 0, 0), (2, 2, 0), (4, 0, 1), (3, 1, 0)]
-
-
 def test_a_batch_that_fails_is_a_failure_of_each_of_its_patterns():
     score = AsBatch(rugged(30, 0))
 

@@ -26,7 +26,6 @@ from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import CutPool, PatternLP
 from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
-from polyopt.solvers.persistent_lp import PersistentLP
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
 P = 7  # centres of a problem of which all patterns are tried
@@ -51,14 +50,10 @@ def searched(data, *, time_limit=None, seed=0, n_jobs=None, progress=None, **set
     return solve_l0(data, how, time_limit=time_limit, seed=seed, n_jobs=n_jobs, progress=progress)
 
 
-def model_of(data):
-    return PatternLP(data)
-
-
 @cache
 def all_losses(kind, seed, C):
     """L(σ) of every pattern σ, as a dictionary."""
-    model = model_of(replace(small(kind, seed), C=C))
+    model = PatternLP(replace(small(kind, seed), C=C))
     return {sigma: model.solve(sigma).value for sigma in product((False, True), repeat=P)}
 
 
@@ -262,7 +257,7 @@ def test_flips_end_at_a_local_optimum_and_never_rise(kind, C):
         scores = all_scores(kind, seed, C)
         rng = np.random.default_rng(seed)
         for start in (np.zeros(P, bool), np.ones(P, bool), rng.random(P) < 0.5):
-            end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+            end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
             assert end.is_local_optimum
             assert not end.interrupted
             assert end.score == pytest.approx(scores[tuple(end.pattern.tolist())], rel=1e-9)
@@ -270,23 +265,6 @@ def test_flips_end_at_a_local_optimum_and_never_rise(kind, C):
             assert min(scores[other] for other in neighbours(end.pattern)) >= end.score * (1 - 1e-8)
             moves += end.moves
     assert moves > 0 or C < 1
-
-
-def test_flips_do_not_depend_on_what_is_known():
-    K, y, _, weights, _ = problem("indefinite", 4, n=30)
-    data = as_l0_data(K, y, 3.0, weights)
-    start = late(30, 1)[0].astype(bool)
-    ends = []
-    for known in (0, 60):
-        model, pool = model_of(data), CutPool(data)
-        for sigma in late(30, 60, seed=9)[:known]:
-            pool.add(*model.solve(sigma).cut)
-        ends.append(descend_by_flips(model, pool, start, clock=Clock(), work=Work()))
-    fresh, warm = ends
-    assert fresh.moves == warm.moves > 0
-    assert (fresh.pattern == warm.pattern).all()
-    assert fresh.score == warm.score
-    assert (fresh.solution.alpha == warm.solution.alpha).all()
 
 
 def of_thirty():
@@ -297,7 +275,7 @@ def of_thirty():
 def test_flips_that_run_out_of_time_prove_nothing():
     data = of_thirty()
     start = np.zeros(30, dtype=bool)
-    end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(1e-9), work=Work())
+    end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(1e-9), work=Work())
     assert not end.is_local_optimum
     assert end.score <= data.C * 2 * least_class(data) * (1 + 1e-9)
 
@@ -306,11 +284,11 @@ def test_flips_that_run_out_of_time_prove_nothing():
 def test_a_neighbour_without_an_answer_is_no_proof(status, monkeypatch):
     data, solve = of_thirty(), PatternLP.solve
     start = np.zeros(30, dtype=bool)
-    best = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+    best = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
     assert best.is_local_optimum
     monkeypatch.setattr(PatternLP, "solve", lambda self, *a, **k: broken(solve(self, *a, **k), status))
     work = Work()
-    stuck = descend_by_flips(model_of(data), CutPool(data), best.pattern, clock=Clock(), work=work)
+    stuck = descend_by_flips(PatternLP(data), CutPool(data), best.pattern, clock=Clock(), work=work)
     assert (work.failed if status is Status.FAILED else work.timed_out) > 0
     assert not stuck.is_local_optimum
     assert stuck.score == best.score
@@ -319,7 +297,7 @@ def test_a_neighbour_without_an_answer_is_no_proof(status, monkeypatch):
 def test_ctrl_c_in_the_flips_keeps_their_best(monkeypatch):
     data, solve = of_thirty(), PatternLP.solve
     start = np.zeros(30, dtype=bool)
-    whole = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+    whole = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
     assert whole.moves >= 3
     reached = []
     for stop in (1, 3, 6, 12):
@@ -331,7 +309,7 @@ def test_ctrl_c_in_the_flips_keeps_their_best(monkeypatch):
             return solve(self, *arguments, **settings)
 
         monkeypatch.setattr(PatternLP, "solve", stopped)
-        end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+        end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
         assert end.interrupted
         assert not end.is_local_optimum
         reached.append((end.moves, end.score))
@@ -387,15 +365,6 @@ def test_failures_kill_no_search_and_are_counted(troubled, share, screening):
     assert sound.objective * (1 - 1e-9) <= solution.objective
     assert solution.objective <= data.C * 2 * least_class(data) * (1 + 1e-9)
     assert share > 0.5 or solution.objective <= 1.1 * sound.objective
-
-
-def test_a_failure_is_scored_as_infinite_and_never_again(troubled):
-    data = of_thirty()
-    told = troubled(1.0)
-    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock(1e3))
-    values = scorer(late(30, 20).astype(bool), np.inf, 5)
-    assert np.isnan(values).all()  # which the method takes for a failure: infinite
-    assert scorer.work.failed + scorer.work.timed_out == sum(told.values()) == 20
 
 
 @pytest.mark.parametrize("limit", [1e-3, 0.2])
@@ -537,25 +506,3 @@ def test_a_search_that_meets_the_bound_is_optimal_and_ends():
     assert solution.status is Status.SOLVED
     assert len(search.runs) == 1
     assert certified(data, solution).claim is Claim.OPTIMAL
-
-
-def test_what_a_linear_program_leaves_beyond_its_bounds_is_cut_off(monkeypatch):
-    """Coefficients are from 0 to their caps, and multipliers from 0 to what slack costs, in any case."""
-    solve = PersistentLP.solve
-
-    def sloppy(self, **limits):
-        found = solve(self, **limits)
-        return replace(found, x=found.x + np.array([1e-7, -2.0, 2.0, 0, 0, 0]), duals=np.array([-9.0, 9.0]))
-
-    monkeypatch.setattr(PersistentLP, "solve", sloppy)
-    K, caps, costs = (
-        np.array([[2.0, 1.0, 0.5], [1.0, 3.0, 1.0]]),
-        np.array([1.0, 2.0, 4.0]),
-        np.array([0.5, 3.0]),
-    )
-    found = solve_one_norm(
-        K, np.array([1.0, -1.0]), costs, caps, price=0.1, centres=np.array([1.0, -1.0, 1.0])
-    )
-    assert ((found["alpha"] >= 0.0) & (found["alpha"] <= caps)).all()
-    assert found["alpha"][2] == 4.0
-    assert found.duals["margin"].tolist() == [0.5, 0.0]

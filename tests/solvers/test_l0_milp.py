@@ -177,16 +177,6 @@ def test_a_start_is_never_worsened(solve, limit):
         assert found.bound <= best.objective * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("kind", ["linear", "rbf", "indefinite", "rectangular", "weights", "huge"])
-def test_highs_takes_the_start(kind):
-    data = problem(kind, 20, seed=3)
-    first = PatternLP(data).solve(np.arange(len(data.centres)) % 3 == 0)
-    score = data.score(first.alpha, first.b)
-    seen = []
-    solve_l0_milp(data, start=(first.alpha, first.b), progress=seen.append)
-    assert seen[0]["objective"] == pytest.approx(score, rel=1e-9)
-
-
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_ctrl_c_keeps_the_best_point(solve):
     data = large()[0]

@@ -221,51 +221,6 @@ def test_the_constant_classifier_is_where_the_lighter_class_pays():
     check(even, at)
 
 
-def test_what_is_no_basis_is_told():
-    given, _ = program(0)
-    at = bases.empty_state(9, 6)
-    assert not bases.load(given, at)  # no row
-    at.rows[:2], at.cols[0] = INSIDE, INSIDE
-    at.rows[2] = AT_CAP
-    twice = given._replace(A=given.A.copy())
-    twice.A[0], twice.A[1] = 1.0, given.y[0] * given.y[1]
-    twice.A[:2] *= given.y[0]
-    assert not bases.load(twice, at)  # singular: the column is a multiple of y in both rows
-    at.cols[1] = INSIDE
-    assert not bases.load(given, at)  # more columns than rows
-    at.cols[:] = AT_ZERO
-    assert not bases.load(given, at)  # fewer
-    at.rows[:] = INSIDE
-    assert not bases.load(given, at)  # more rows than there is room for
-    # A multiplier beyond its cap is refused, one beyond by rounding is put there.
-    for beyond, well in ((1e-9, True), (1e-6, False)):
-        for end in (0.0, 1.0):
-            y, h = np.array([1.0, -1.0]), np.array([1.0, 1.0])
-            one = bases.Given(
-                np.zeros((2, 1)), np.zeros((1, 2)), y, h, np.ones(2), np.ones(1), np.ones(1), np.ones(1),
-                np.zeros(1), 1e-9,
-            )  # fmt: skip
-            one.h[1] = beyond + 1.0 if end else -beyond
-            at = bases.empty_state(2, 1)
-            at.rows[:] = INSIDE, AT_CAP
-            assert bases.load(one, at) is well
-            if well:
-                assert at.u[0] == end
-
-
-@pytest.mark.parametrize("up", [True, False])
-def test_a_row_that_meets_nothing_on_its_way_goes_to_its_other_end_in_the_same_basis(up):
-    given, _ = program(1)
-    at = begun(given)
-    row = int(np.flatnonzero(at.rows != INSIDE)[0])
-    at.rows[row], at.u[row] = (AT_ZERO, 0.0) if up else (AT_CAP, given.h[row])
-    basis, made = at.Q[: at.sizes[0]].tolist(), int(at.sizes[1])
-    nothing = np.zeros(at.sizes[0]), np.zeros(len(given.cap))
-    assert pivots._exchange(given, at, 1, row, -1, 1.0 if up else -1.0, given.h[row], *nothing, -1, -1)
-    assert (at.rows[row], at.u[row]) == ((AT_CAP, given.h[row]) if up else (AT_ZERO, 0.0))
-    assert (at.Q[: at.sizes[0]].tolist(), at.sizes[1]) == (basis, made)
-
-
 def test_a_centre_that_is_on_and_later_off_pays_nothing():
     """Costs of those that are on count where their columns may be above 0."""
     counted = 0
