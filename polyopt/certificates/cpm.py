@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.cpm_point import Margin
 
-__all__ = ["certify_cpm", "certify_cpm_held", "certify_cpm_search", "check_faces", "climbed_faces"]
+__all__ = ["certify_cpm", "certify_cpm_held", "certify_cpm_search", "check_faces"]
 
 _NAME = "the Convex Polytope Machine"
 _LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
@@ -322,10 +322,10 @@ def _multipliers_by_ascent(point: CpmPoint, loss: Loss, tol: float, max_iter: in
             float(point.value(loss).mid),
             tol,
         )
-    return climbed_faces(point, costs, tol, max_iter)
+    return _climbed_faces(point, costs, tol, max_iter)
 
 
-def climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
+def _climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
     """Multipliers (n, K) that ascent on the dual of each face finds, for costs (n, K)."""
     X, alpha = point.geometry.X, np.zeros_like(costs)
     # Half of a face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.

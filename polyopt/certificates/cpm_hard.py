@@ -39,7 +39,7 @@ from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.cpm_point import check_margin
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces
-from polyopt.certificates.hinge import is_ray
+from polyopt.certificates.hinge import find_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import ABOVE, Ball, product, transposed_product
 
@@ -287,4 +287,4 @@ def _is_ray(point: _Point, k: int) -> bool:
     alpha = np.where(own, np.maximum(point.alpha[:, k], 0.0), 0.0)
     rows = Families(margin_family(point.y, np.where(own, np.inf, 0.0)))
     program = HingeProgram("a face", LinearGeometry(point.X), rows, intercept=False)
-    return is_ray(program, alpha[None, :])
+    return find_ray(program, alpha[None, :]) is not None

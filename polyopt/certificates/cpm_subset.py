@@ -46,6 +46,7 @@ _ROOT = (
     "there may be features."
 )
 _ELSE = "Another assignment may have a lower optimum."
+_ROOT_STEPS = 2000  # of ascent, for the bound of a face without a tree
 FEW = (
     "faces with at most so many features are bounded by searches over their features, and claims in files "
     "have no such trees: certificate() evaluates them"
@@ -64,7 +65,6 @@ def certify_cpm_subset(
     assignment: ArrayLike | None = None,
     trees: Sequence[ArrayLike] | None = None,
     tol: float = 1e-6,
-    max_iter: int = 2000,
 ) -> Certificate:
     """Certify faces of at most s features each, among all such faces for their assignment; loss="sum".
 
@@ -73,14 +73,13 @@ def certify_cpm_subset(
     assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
         W.
     trees: A search tree for each face, as :meth:`polyopt.certificates.subset_tree.SubsetTree.table` has it.
-    max_iter: ascent steps spent on the bound of each face without trees.
     Returns: ``stationary`` if the faces cost no more than any of so few features for this assignment, and the
         assignment is the best for them, within `tol`; with one face ``optimal``. Otherwise ``suboptimal_by``,
         within the fixed assignment.
     """
     X, y = as_data(X, y)
     whole("max_features", max_features)
-    tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
+    tol = tolerance(tol)
     n, m = X.shape
     given = None if alpha is None else checked_faces("alpha", alpha, n, None)
     W = checked_faces("W", W, None if given is None else given.shape[1], m + 1)
@@ -92,7 +91,7 @@ def certify_cpm_subset(
     single = len(W) == 1
     if not single:
         residuals.append(assignment_residual(point))
-    bounds = bound_of_few(point, max_features, trees, max_iter)
+    bounds = bound_of_few(point, max_features, trees)
     certificate = conclude(
         f"the Convex Polytope Machine with at most {max_features} features a face",
         point.value("sum"),
@@ -109,19 +108,16 @@ def certify_cpm_subset(
     return replace(certificate, evidence=without_form(FEW))
 
 
-def bound_of_few(
-    point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None, max_iter: int = 2000
-) -> list[float]:
+def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> list[float]:
     """What each face costs at least, of all with at most s features, for its assignment.
 
     point: the samples and the assignment; its multipliers, if any, are those of faces with few features.
     s: features at most.
     trees: A search tree for each face; without, the root alone.
-    max_iter: ascent steps for a root.
     """
     K, m = len(point.W), point.geometry.X.shape[1] - 1
     proven = _checked_trees(trees, K, m)
-    return [_bound(point, k, s, proven, max_iter) for k in range(K)]
+    return [_bound(point, k, s, proven) for k in range(K)]
 
 
 def _checked_trees(trees: Sequence[ArrayLike] | None, K: int, m: int) -> list[SubsetTree] | None:
@@ -132,7 +128,7 @@ def _checked_trees(trees: Sequence[ArrayLike] | None, K: int, m: int) -> list[Su
     return [SubsetTree.of(f"trees[{k}]", table, m) for k, table in enumerate(trees)]
 
 
-def _bound(point: CpmPoint, k: int, s: int, trees: list[SubsetTree] | None, max_iter: int) -> float:
+def _bound(point: CpmPoint, k: int, s: int, trees: list[SubsetTree] | None) -> float:
     """What face k costs at least."""
     X, y, c = point.geometry.X, point.y, point.costs[:, k]
     alpha = None if point.alpha is None else point.alpha[:, k]
@@ -141,7 +137,7 @@ def _bound(point: CpmPoint, k: int, s: int, trees: list[SubsetTree] | None, max_
     w, none = point.W[k], np.zeros(X.shape[1] - 1, dtype=bool)
     value = 0.5 * float(w @ w + c @ point.hinge[:, k])
     program = HingeProgram("a face", point.geometry, Families(margin_family(y, c / 2)), intercept=False)
-    found = np.clip(2.0 * ascend(program, w, np.asarray(X @ w), value, 0.0, max_iter)[0], 0.0, c)
+    found = np.clip(2.0 * ascend(program, w, np.asarray(X @ w), value, 0.0, _ROOT_STEPS)[0], 0.0, c)
     return max(bound_of_subsets(found, transposed_product(X, found * y), s, none, none), 0.0)
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.certificates.hinge_program import HingeProgram
 
-__all__ = ["BROKEN", "NO_RAY", "certify_hinge", "find_ray", "is_ray"]
+__all__ = ["BROKEN", "NO_RAY", "certify_hinge", "find_ray"]
 
 BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
 NO_RAY = "No multiple of the point keeps every hard row for certain."
@@ -67,31 +67,14 @@ def certify_hinge(
 ) -> Certificate:
     """Certify a point of a hinge program: primal, dual, or both.
 
-    Parameters
-    ----------
-    program : HingeProgram
-        The program and its data.
-    v : ndarray, optional
-        w (m,), or expansion coefficients (n,) for a kernel. By default what the multipliers imply.
-    b : Ball or float, optional
-        Intercept, for the samples as the geometry scores them. By default the best one for v.
-    multipliers : mapping of str to ndarray of shape (n,), optional
-        By the names of the program's families; zeros for families that are not given. Without them the point
-        is merely primal, and a dual bound is built for it.
-    tol : float
-        Relative tolerance for the gap and for every residual.
-    max_iter : int
-        Ascent steps spent on the bound for a merely primal point.
-
-    Returns
-    -------
-    Certificate
-        ``optimal`` only if the gap and every residual that can be checked are within `tol`.
-
-    Raises
-    ------
-    ValueError
-        Neither v nor multipliers, numbers that are not finite, or an argument out of its range.
+    v: w (m,), or expansion coefficients (n,) for a kernel. By default what the multipliers imply.
+    b: intercept, for the samples as the geometry scores them. By default the best one for v.
+    multipliers: by the names of the program's families, (n,) each; zeros for families that are not given.
+        Without multipliers the point is merely primal, and a dual bound is built for it.
+    tol: relative tolerance for the gap and for every residual.
+    max_iter: ascent steps spent on the bound for a merely primal point.
+    Returns: ``optimal`` only if the gap and every residual that can be checked are within `tol`.
+    ValueError: neither v nor multipliers, numbers that are not finite, or an argument out of its range.
     """
     tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     geometry, rows = program.geometry, program.rows
@@ -175,17 +158,6 @@ def _complementarity(program: HingeProgram, f: Vector, Z: Vector) -> list[Residu
     ]
 
 
-def is_ray(program: HingeProgram, Z: Vector) -> bool:
-    """Whether the multipliers are a ray of the dual, see :func:`find_ray`.
-
-    Parameters
-    ----------
-    program, Z
-        As there.
-    """
-    return find_ray(program, Z) is not None
-
-
 def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
     """The ray of the dual that multipliers are: w = 0, a positive gain, and no cap that ends it; or None.
 
@@ -193,17 +165,8 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
     that a feasible w is long, and no more. The multipliers are taken as multiples of the least of them, as a
     solver's are off in their last digits.
 
-    Parameters
-    ----------
-    program : HingeProgram
-        The program.
-    Z : ndarray of shape (q, n)
-        The multipliers, by family.
-
-    Returns
-    -------
-    list of lists of Fraction, or None
-        Multipliers (q, n) next to these that are one exactly.
+    Z (q, n): the multipliers, by family.
+    Returns (q, n): multipliers next to Z that are a ray exactly.
     """
     X, rows = getattr(program.geometry, "X", None), program.rows
     weight = Z.sum(axis=0)

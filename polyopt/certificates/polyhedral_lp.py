@@ -420,16 +420,10 @@ def conditions(
 ) -> list[Residual]:
     """Signs of the multipliers, balance beyond what the box explains, and complementarity.
 
-    Parameters
-    ----------
-    X, y, M, box
-        As of :func:`bound_of`.
-    unused : ndarray of shape (n, K) or (n, 1)
-        What the caps leave.
-    xi : ndarray of that shape
-        The slacks.
-    scale : float
-        What complementarity is measured in.
+    X, y, M, box: as of :func:`bound_of`.
+    unused (n, K) or (n, 1): what the caps leave.
+    xi (of that shape): the slacks.
+    scale: what complementarity is measured in.
     """
     largest = float(np.abs(M).max()) or float(unused.max())
     surplus = y[:, None] * scores(X, box.W) - 1.0 + xi

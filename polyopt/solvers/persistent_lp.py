@@ -65,7 +65,7 @@ class PersistentLP:
     row_lower, row_upper (q,): bounds of the rows; -inf and inf for none.
     lower, upper (p,): bounds of the columns; :meth:`solve` changes them.
 
-    solves, restarts: solves asked for, and those among them that HiGHS failed in and that were begun anew.
+    restarts: solves that HiGHS failed in and that were begun anew.
     ValueError: shapes that do not fit, numbers that are not finite, or too large for HiGHS (1e15 in A).
 
     Notes
@@ -90,7 +90,7 @@ class PersistentLP:
             raise ValueError("cost and A must be finite; infinite numbers are for bounds")
         self._rows = _vector("row_lower", row_lower, q), _vector("row_upper", row_upper, q)
         self._lower, self._upper = _vector("lower", lower, p), _vector("upper", upper, p)
-        self.solves = self.restarts = 0
+        self.restarts = 0
         self._build()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -154,7 +154,6 @@ class PersistentLP:
                 self._lower = _vector("lower", lower, p)
             if upper is not None:
                 self._upper = _vector("upper", upper, p)
-            self.solves += 1
             if (self._lower > self._upper).any():
                 return self._nothing(Status.INFEASIBLE)
             self._highs.changeColsBounds(p, self._columns, self._lower, self._upper)

@@ -11,7 +11,7 @@ from formulations.samples import two_blobs
 from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
 from polyopt.certificates.classifiers import certify_families
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.hinge import certify_hinge, is_ray
+from polyopt.certificates.hinge import certify_hinge, find_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
@@ -97,18 +97,18 @@ def test_what_the_balance_takes_may_make_the_weights_longer(off):
 def test_a_ray_is_one_at_any_length(size):
     """Two like samples of both classes; what a solver leaves of the third is no part of it."""
     machine = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), np.inf, hard=True))
-    assert is_ray(machine, size * np.array([[1.0, 1.0, 1e-12]]))
-    assert not is_ray(machine, size * np.array([[1.0, 1.0, 1e-3]]))
+    assert find_ray(machine, size * np.array([[1.0, 1.0, 1e-12]])) is not None
+    assert find_ray(machine, size * np.array([[1.0, 1.0, 1e-3]])) is None
     capped = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), 2.0 * size))
-    assert not is_ray(capped, size * np.array([[1.0, 1.0, 0.0]]))
+    assert find_ray(capped, size * np.array([[1.0, 1.0, 0.0]])) is None
 
 
 def test_a_ray_is_in_balance_where_there_is_an_intercept():
     """Multipliers of one class at the origin cancel in w; alone they only say where the intercept is."""
     rows = hinge_families(np.array([1.0, 1.0, -1.0]), np.inf, hard=True)
     X = [[0.0], [0.0], [3.0]]
-    assert not is_ray(program(X, rows), np.array([[1.0, 2.0, 0.0]]))
-    assert is_ray(program(X, rows, intercept=False), np.array([[1.0, 2.0, 0.0]]))
+    assert find_ray(program(X, rows), np.array([[1.0, 2.0, 0.0]])) is None
+    assert find_ray(program(X, rows, intercept=False), np.array([[1.0, 2.0, 0.0]])) is not None
 
 
 # -- residuals ---------------------------------------------------------------------------------

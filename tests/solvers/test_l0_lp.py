@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import highspy
 import numpy as np
 import pytest
@@ -32,14 +30,12 @@ def test_it_equals_scipy_on_many_patterns(kernel):
         for sigma in batch:
             expected = scipy_value(*arguments, sigma)
             for found in (lp.solve(sigma), prepared.solve(sigma)):
-                assert found.status is Status.SOLVED
+                assert (found.status, found.restarted) == (Status.SOLVED, False)
                 assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-8)
                 assert found.bound == pytest.approx(expected, rel=1e-8, abs=1e-8)
                 assert (found.alpha >= 0).all()
                 assert (found.alpha <= lp.data.C * sigma).all()
                 assert lp.data.loss(found.alpha, found.b) == found.value
-    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (30, 0, 0, 0)
-    assert (prepared.solves, prepared.restarts, prepared.failures) == (30, 0, 0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -62,10 +58,9 @@ def test_degenerate_data_are_no_trouble(kind):
     lp.prepare(batch[:15])
     for sigma in batch:
         found = lp.solve(sigma)
-        assert found.status is Status.SOLVED
+        assert (found.status, found.restarted) == (Status.SOLVED, False)
         assert found.value == pytest.approx(scipy_value(*arguments, sigma), rel=1e-8, abs=1e-8)
         assert found.value - found.bound == pytest.approx(0.0, abs=1e-8)
-    assert lp.restarts == lp.failures == 0
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -125,7 +120,6 @@ def test_the_mean_of_a_batch_is_below_it_and_its_cut_holds(kernel):
     constant, slopes = mean.cut
     assert (constant - batch @ slopes <= values + 1e-9).all()
     assert (constant - batch @ slopes).mean() == pytest.approx(mean.value, abs=1e-8)
-    assert lp.solves == len(batch)
 
 
 def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
@@ -137,18 +131,6 @@ def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
     assert lp.solve(everything).value == pytest.approx(scipy_value(*arguments, everything), rel=1e-8)
     lp.prepare(np.empty((0, 40)))  # nothing is arranged for
     assert lp.solve(batch[0]).value == pytest.approx(scipy_value(*arguments, batch[0]), rel=1e-8)
-
-
-def test_pickled_it_answers_as_before():
-    arguments = problem("indefinite")
-    lp, batch = PatternLP(as_l0_data(*arguments)), late(40, 10)
-    lp.prepare(batch)
-    here = lp.solve(batch[0])
-    other = pickle.loads(pickle.dumps(lp))
-    other.prepare(batch)
-    there = other.solve(batch[0])
-    assert there.alpha.tolist() == here.alpha.tolist()
-    assert lp.solve(batch[1]).warm
 
 
 # -- stopped by a cutoff -------------------------------------------------------------------
@@ -184,8 +166,7 @@ def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
                     assert found.status is Status.SOLVED
                     assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-8)
     # HiGHS looks every few pivots; programs as small as these are often solved by then.
-    assert 5 < lp.cut_off + prepared.cut_off == cut_off <= 2 * above
-    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (40, 0, 0, 0)
+    assert 5 < cut_off <= 2 * above
     for batch in batches:
         bounds = pool.bounds(batch)
         assert (bounds <= np.array([values[sigma.tobytes()] for sigma in batch]) + 1e-9).all()
@@ -202,7 +183,6 @@ def test_a_time_limit_leaves_a_point_and_a_bound():
     stopped = PatternLP(as_l0_data(*arguments))
     found = stopped.solve(sigma, time_limit=0.0)
     assert found.status is Status.TIME_LIMIT
-    assert stopped.limits == 1
     assert found.bound <= expected <= found.value < np.inf
     assert stopped.data.loss(found.alpha, found.b) == found.value
     assert stopped.solve(sigma).value == pytest.approx(expected, rel=1e-8)
@@ -234,7 +214,6 @@ def test_a_failure_is_counted_not_raised():
     assert twice.status is Status.FAILED
     assert (twice.value, twice.bound) == (np.inf, 0.0)
     assert np.isnan(twice.alpha).all()
-    assert (lp.restarts, lp.failures) == (2, 1)
     pool = CutPool(lp.data)
     pool.add(*twice.cut)  # proves nothing, and does no harm
     assert pool.bounds(batch).tolist() == [0.0] * 4
@@ -257,7 +236,7 @@ def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
 
     lp._lp._highs.getSolution = lies
     found = lp.solve(batch[0])
-    assert (found.status, found.restarted, lp.restarts) == (Status.SOLVED, True, 1)
+    assert (found.status, found.restarted) == (Status.SOLVED, True)
     assert found.value == pytest.approx(expected, rel=1e-8)
     left[0] = 2
     stuck = lp.solve(batch[0])
@@ -282,13 +261,11 @@ def test_a_cutoff_that_its_multipliers_do_not_prove_is_not_believed():
     found = lp.solve(batch[0], cutoff=0.9 * expected[0])
     assert (found.status, found.warm, found.restarted) == (Status.SOLVED, True, False)
     assert found.value == pytest.approx(expected[0], rel=1e-8)
-    assert (lp.solves, lp.cut_off, lp.restarts) == (4, 0, 0)
     assert lp.solve(batch[0], cutoff=0.9 * expected[0]).status is Status.CUT_OFF
     broken(lp, 1)  # what is begun anew goes on to the optimum
     assert lp.solve(batch[1], cutoff=0.5 * expected[1]).value == pytest.approx(expected[1], rel=1e-8)
     broken(lp, 2)
     assert lp.solve(batch[2], cutoff=0.5 * expected[2]).status is Status.FAILED
-    assert (lp.solves, lp.cut_off, lp.restarts, lp.failures) == (7, 1, 2, 1)
 
 
 def test_what_is_no_pattern_is_named():

@@ -74,28 +74,18 @@ class PatternLP:
 
     data: the problem, kept as an attribute of that name.
 
-    solves, restarts, limits, cut_off, failures: programs solved; those begun anew, since from another's basis
-        HiGHS failed or proved too little; those stopped by a limit; those cut off by a cutoff; those without
-        an answer.
-
     Notes
     -----
     Each solve goes on from the last one's basis. Where an optimum is not unique, which one is found then
     depends on what was solved before. After :meth:`prepare` each begins from the basis of the batch's mean,
     and the answers depend, to the last bit, on the batch alone: not on the order within it, nor on what was
     solved before, nor on which worker solves what.
-
-    Pickled, it carries its numbers and no model.
     """
 
     def __init__(self, data: L0Data):
         self.data = data
-        self.solves = self.restarts = self.limits = self.cut_off = self.failures = 0
         self._lp: _AnchoredLP | None = None
         self._columns = np.arange(len(self.data.centres))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lp": None, "_columns": np.arange(len(self.data.centres))}
 
     def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
         """Get ready for a batch of patterns: keep the columns that it uses, begin each solve from its mean.
@@ -134,7 +124,6 @@ class PatternLP:
         lp = self._lp
         if lp is None or np.delete(pattern, self._columns).any():
             lp = self._build(np.arange(len(pattern)))
-        self.solves += 1
         found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit, cutoff))
         if cutoff is not None and found.status is Status.CUT_OFF and found.bound <= cutoff:
             found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
@@ -142,10 +131,6 @@ class PatternLP:
             lp.forget()
             again = self._read(pattern, lp.solve(time_limit=time_limit), restarted=True)
             found = again if again.status is not Status.FAILED else found
-        self.restarts += found.restarted
-        self.limits += found.status in _LIMITS
-        self.cut_off += found.status is Status.CUT_OFF
-        self.failures += found.status is Status.FAILED
         return found
 
     def _build(self, columns: NDArray[np.intp]) -> _AnchoredLP:
@@ -207,9 +192,6 @@ class _AnchoredLP(PersistentLP):
     """A persistent program that may begin every solve from one kept basis."""
 
     _anchor: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_anchor": None}
 
     def drop_anchor(self) -> None:
         """Keep the basis of the last solve, if it left one."""
