@@ -39,6 +39,7 @@ _NEAR = 0.1  # pairs this close to the margin are climbed as well
 _PASSES = 20  # over a face's pairs, between two scans
 _FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-14  # accuracy of a climb: at first, then from climb to climb
 _CROWDED = 8  # active faces per active sample above which walking samples is cheaper than faces
+_ROUNDS = 30  # scans for a certificate's multipliers, at most
 _SWEEPS = 5  # over the active samples, between two scans, where they are crowded
 
 
@@ -322,8 +323,6 @@ def climb(
     assignment: Integers,
     primal_value: float,
     tol: float,
-    *,
-    max_rounds: int = 30,
 ) -> Vector:
     """Multipliers of the faces of a polytope that come near their optimum, for its bound.
 
@@ -332,7 +331,6 @@ def climb(
     n_faces: K.
     assignment (n,): the face that answers for each positive; entries of negatives are ignored.
     primal_value: an upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
-    max_rounds: scans of all samples at most.
     Returns (n, K): feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the
         optimum.
     """
@@ -340,7 +338,7 @@ def climb(
     caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces))
     ascent = FaceAscent(as_rows(X), y, caps, assignment)
     ascent.sweep(times=2)
-    for _ in range(max_rounds):
+    for _ in range(_ROUNDS):
         ascent.scan()
         least = min(float(ascent.primal.sum()), primal_value)
         if relative_gap(least, float(ascent.dual.sum())) <= tol:

@@ -27,7 +27,7 @@ from scipy.special import expit
 from formulations.matrices import dense, is_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import ArrayLike
 
@@ -40,7 +40,6 @@ __all__ = [
     "Ball",
     "careful_transposed_product",
     "gamma",
-    "largest_bound",
     "product",
     "strongly_convex_bound",
     "transposed_product",
@@ -258,16 +257,6 @@ def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
     lost = float(square.upper / modulus)
     found = value - Ball(0.5 * lost, 2.0 * UNIT * lost)
     return Ball(0.0) if found.lower <= 0.0 else found
-
-
-def largest_bound(bounds: Sequence[Ball], searched: float | None) -> tuple[Ball, bool]:
-    """The largest of some lower bounds on what is at least 0, and whether a search has found it.
-
-    searched: the bound of a search, where there was one.
-    """
-    every = [*bounds, *([] if searched is None else [Ball(searched)])]
-    best = max((*every, Ball(0.0)), key=lambda one: float(np.nan_to_num(one.lower, nan=-np.inf)))
-    return best, searched is not None and best is every[-1]
 
 
 def _parts(X: Matrix, shift: Vector | None) -> Iterator[tuple[slice, Matrix]]:

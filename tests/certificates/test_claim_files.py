@@ -285,17 +285,6 @@ def test_a_hostile_field_ends_in_a_sentence(place, new, saved, tmp_path, capsys)
     assert said.splitlines()[-1].startswith("Refused: ")
 
 
-@pytest.mark.parametrize("name", ["absent", "empty", "words", "short.npy", "nan", "ragged"])
-def test_hostile_data_end_in_a_sentence(name, saved, tmp_path, capsys):
-    text = {"empty": "", "words": "a b c\nd e f\n", "short.npy": "\x93NUMPY", "nan": "1 1:nan\n-1 1:inf\n",
-            "ragged": "1,2,a\n3,b\n"}  # fmt: skip
-    if name in text:
-        (tmp_path / name).write_text(text[name])
-    status, said = verdict(saved["svm"][0], tmp_path / name, capsys)
-    assert status == 1
-    assert said.splitlines()[-1].startswith("Refused: ")
-
-
 def test_the_checker_shares_nothing_with_polyopt():
     nodes = ast.walk(ast.parse(CHECKER.read_text(encoding="utf-8")))
     names = {n.module if isinstance(n, ast.ImportFrom) else a.name for n in nodes

@@ -9,7 +9,6 @@ from polyopt.certificates.face_price import (
     held_by_groups,
     left_squares,
     price_of,
-    root,
     sign_residuals,
 )
 from polyopt.certificates.rounding import Ball
@@ -80,15 +79,6 @@ def test_signs_that_are_not_kept_are_a_residual_relative_to_the_largest_weight()
     (one,) = sign_residuals(penalty, asked, penalty.allowed(asked))
     assert (one.value, one.relative, one.worst) == (3.0, 0.5, 0)
     assert sign_residuals(FacePenalty.of(2, l1=1.0), asked, asked) == []
-
-
-@pytest.mark.parametrize("rad", [0.0, 0.1])
-def test_roots_are_between_those_of_the_ends(rad):
-    squares = Ball(np.array([0.0, 0.05, 2.0, 1e300]), np.array([rad, rad, rad, 0.0]))
-    found = root(squares)
-    assert (found.lower <= np.sqrt(np.maximum(squares.lower, 0.0))).all()
-    assert (found.upper >= np.sqrt(squares.upper)).all()
-    assert (found.rad <= np.sqrt(2.0 * rad) / 2.0 * (1.0 + 1e-9) + 1e-15 * (1.0 + found.mid)).all()
 
 
 def test_groups_hold_their_price_along_faces_in_use_all_of_small_pulls_and_nothing_of_none():

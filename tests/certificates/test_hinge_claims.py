@@ -104,18 +104,6 @@ def test_at_d_one_a_linear_machine_is_blind_to_the_scale(scale):
     assert certificate.primal_value == pytest.approx(value, rel=1e-6)
 
 
-def test_a_fitted_machine_keeps_its_own_parameters():
-    machine = RelativeMarginMachine(1.0, 1.5, gamma=0.3).fit(X, Y)
-    outputs, certificate = machine.decision_function(X), machine.certificate()
-    machine.set_params(C=7.0, B=4.0, gamma=2.0, kernel="linear")
-    assert machine.decision_function(X).tolist() == outputs.tolist()
-    assert machine.certificate().to_dict() == certificate.to_dict()
-
-
-def test_a_point_beyond_its_bound_is_not_feasible():
-    assert certify_rmm(X, Y, 1.0, 1.0, w=np.full(3, 5.0), b=0.0).claim is Claim.NONE
-
-
 def test_weights_next_to_overflow_leave_gamma_what_it_is():
     gamma = SVM().fit(X, Y).gamma_
     with warnings.catch_warnings():

@@ -58,31 +58,6 @@ def test_what_the_balance_takes_costs_what_it_earned():
     assert program([[0.0], [0.0]], costly).dual_value(both) == pytest.approx(2.0, rel=1e-6)
 
 
-def test_what_multipliers_earn_and_the_sums_of_their_balance():
-    rows = hinge_families(Y, 9.0, 2.0)
-    machine = program([[3.0], [4.0]], rows)
-    Z = np.array([[1.0, 0.5], [0.25, 2.0], [4.0, 0.125]])
-    gain, beta, sums = machine.earned(Z)
-    assert gain.mid == pytest.approx(1.5 - 2.0 * 6.375)
-    assert beta.mid.tolist() == [1.0 - 0.25 + 4.0, -0.5 - 2.0 + 0.125]
-    # Of margins +1 and -1, of upper bounds -1, of lower ones +1.
-    assert (sums.up, sums.down) == (1.0 + 4.0 + 0.125, 0.5 + 0.25 + 2.0)
-    assert sums.left.mid == pytest.approx(2.375)
-    assert sums.length == pytest.approx(5.25 * 3.0 + 2.625 * 4.0, rel=1e-9)
-    assert sums.error == pytest.approx(beta.rad @ [3.0, 4.0], rel=1e-9)
-    # What is off is shrunk away from the heavier side: of its multipliers, and of what these earned.
-    off, heavy, pays = 0.5, 2.0, Ball(4.0)
-    few = sums._replace(left=Ball(off), up=heavy, down=1.0, error=0.125, length=3.0)
-    more = 0.125 + off / heavy * 3.0
-    bound = machine.bound_by(Ball(30.0), pays, few)
-    assert bound.mid == pytest.approx(28.0)
-    assert bound.rad == pytest.approx(off * 1.0 + 0.5 * (2.0 * 2.0 * more + more**2), rel=1e-7)
-    other = machine.bound_by(Ball(30.0), pays, few._replace(up=1.0, down=2.0))
-    assert (other.mid, other.rad) == (bound.mid, bound.rad)
-    none = machine.bound_by(Ball(30.0), pays, few._replace(up=off, down=off))
-    assert (none.mid, none.rad) == (0.0, 0.0)
-
-
 @pytest.mark.parametrize("off", [1e-6, 1e-3, 0.05])
 def test_what_the_balance_takes_may_make_the_weights_longer(off):
     """Samples at 0.01 and 0.03 pull against each other; without its surplus the nearer pulls back less."""

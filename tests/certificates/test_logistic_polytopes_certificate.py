@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
-from polyopt.certificates import logistic_polytopes as module
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 
 N, M, K = 12, 3, 3
@@ -78,35 +76,6 @@ def test_another_assignment_is_told_how_much_it_misses(data):
     miss = np.where(y < 0, 0.0, np.abs(s[:, 1] - s[:, 2]))
     assert (found.value, found.worst) == (pytest.approx(miss.max()), miss.argmax())
     assert found.relative == pytest.approx(miss.max() / np.abs(s).max())
-
-
-def test_suggested_multipliers_are_the_slope_shared_by_a_soft_maximum(data):
-    _, X, y, C, W = data
-    s, others = np.column_stack([X, np.ones(N)]) @ W.T, CLASSES != y[:, None]
-    xi = np.linspace(-40.0, 40.0, N)
-    for t in (0.5, 1e-6):
-        found = module._suggested(s, xi, C, others, t)
-        assert found.sum(axis=1) == pytest.approx(C / (1.0 + np.exp(-xi)), rel=1e-12, abs=0.0)
-        assert not found[~others].any()
-        share = expit((s[:, 1] - s[:, 2]) / t)[y < 0]
-        assert found[y < 0, 1] / found[y < 0].sum(axis=1) == pytest.approx(share, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("n_faces", "held", "notes"),
-    [
-        ((1, 1), False, []), ((1, 1), True, [module._FEW]), ((1, 2), False, [module._OTHERS]),
-        ((2, 1), True, [module._OTHERS, module._FEW]), ((0, 1), False, []),
-    ],
-)  # fmt: skip
-def test_what_a_claim_leaves_open_is_said(data, n_faces, held, notes):
-    _, X, y, C, W = data
-    W = W[: max(n_faces[0], 1) + n_faces[1]]
-    W = np.where((np.arange(len(W)) < max(n_faces[0], 1) - n_faces[0])[:, None], 0.0, W)
-    support = np.ones((len(W), M), bool) if held else None
-    found = certify_logistic_polytopes(X, y, W, n_faces=n_faces, ridge=RHO, C=C, support=support)
-    assert found.note == " ".join(notes)
-    assert (found.scope == found.program) == (max(n_faces) == 1)
 
 
 def test_a_weight_of_the_wrong_sign_is_refused_however_small_it_is(data):

@@ -129,35 +129,3 @@ def test_the_path_ends_with_multipliers_within_their_caps_and_a_closed_gap(price
         best.gap()
         assert path.bound == pytest.approx(best.bound, rel=1e-6)
     assert ends[0] == pytest.approx(ends[1], abs=1e-5)
-
-
-def test_it_ends_early_where_it_is_told_to_or_where_the_gap_is_enough():
-    X, y = two_blobs(n=14, m=M, seed=0)
-    caps, penalty, asked = np.ones((14, K)), FacePenalty.of(M, l1=0.3), []
-
-    def over():
-        asked.append(1)
-        return len(asked) == 3
-
-    def bound(alpha):
-        path = CentralPath(X, y, caps, penalty)
-        path.alpha = alpha
-        path.gap()
-        return path.bound
-
-    def followed(enough, most=60, **ends):
-        path = CentralPath(X, y, caps, penalty)
-        return path.follow(enough, most, **ends), path.best
-
-    is_enough, first = followed(1e-9, is_over=lambda: True)
-    assert not is_enough
-    assert (first == 0.5).all()
-    is_enough, middle = followed(np.inf)
-    assert is_enough
-    assert (middle == 0.5).all()
-    assert (followed(1e-9, most=1)[1] == 0.5).all()  # and then one step unseen
-    third = bound(followed(1e-9, is_over=over)[1])
-    assert len(asked) == 3
-    is_enough, last = followed(1e-9)
-    assert is_enough
-    assert bound(first) < third < bound(last)
