@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Vector
 
-__all__ = ["balanced", "loss", "outputs", "rates"]
+__all__ = ["UNDERFLOW", "balanced", "loss", "outputs", "rates"]
 
-_TINY = 2.0**-1000  # more than all the underflows of an inner product lose
+UNDERFLOW = 2.0**-1000
+"""More than all the underflows of an inner product lose."""
 
 
 def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
@@ -58,7 +59,7 @@ def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
     n = len(u.mid)
     total, carried = float(np.abs(u.mid).sum()), float(u.rad.sum())
     rad = sizes * (gamma(n + 4) * total + carried) + errors * (total + carried)
-    return Ball(computed, rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * _TINY)
+    return Ball(computed, rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
 
 
 def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:

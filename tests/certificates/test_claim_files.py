@@ -46,24 +46,13 @@ MACHINES = {
     "one-norm": polyopt.OneNormSVM(C=1.0, kernel="linear"),
     "one-norm-rbf": polyopt.OneNormSVM(C=1.0, kernel="rbf"),
     "polyceptron": polyopt.Polyceptron(n_faces=2, solver="highs", n_init=1, random_state=0),
-    "polyceptron-group": polyopt.Polyceptron(
-        n_faces=2, group=2.0, l1=0.2, feature_groups=[[0, 1]], n_init=1, random_state=0
-    ),
-    "polyceptron-box": polyopt.Polyceptron(
-        n_faces=2, group=0.5, radius=0.3, feature_groups=[[0, 1]], n_init=1, random_state=0
-    ),
-    "polyceptron-l1": polyopt.Polyceptron(
-        n_faces=2, solver="highs", l1=0.3, signs=[1, 0, 0], n_init=1, random_state=0
-    ),
     "pc-slp": polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
     "spla1": polyopt.SPLA1(n_faces=2, positives="all", n_init=1, random_state=0),
     "sigma-rbf": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="rbf"),
     "signs": polyopt.ConvexPolytopeMachine(l1=0.3, signs=[1, 0, 0], loss="max", **FEW),
     "groups": polyopt.ConvexPolytopeMachine(group=0.5, feature_groups=[0, 0, 1], margin="worst", **FEW),
     "integers": polyopt.ConvexPolytopeMachine(integers=4, n_faces=2, n_init=1, random_state=0),
-    "spla1-l1": polyopt.SPLA1(n_faces=2, l1=0.1, n_init=1, random_state=0),  # no fixed point
     "plume": polyopt.PLUME(n_faces=2, gamma=0.7, n_init=1, random_state=0),
-    "plume-group": polyopt.PLUME(n_faces=2, group=0.3, n_init=1, random_state=0),
     "logistic": polyopt.LogisticPolytopes(n_faces=(1, 2), n_init=1, random_state=0),
     "logistic-signs": polyopt.LogisticPolytopes(
         n_faces=(1, 2), l1=0.3, signs={0: 1, 1: -1}, n_init=1, random_state=0
@@ -220,10 +209,9 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
     found = program.solve()
     with pytest.raises(ValueError, match="no bound"):
         polyopt.certify_program(program, found.primal, found.duals).save(tmp_path / "c.json")
-    for machine in (polyopt.ConvexPolytopeMachine, polyopt.Polyceptron):
-        few = machine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
-        with pytest.raises(ValueError, match="searches over their features"):
-            few.certificate().save(tmp_path / "c.json")
+    few = polyopt.ConvexPolytopeMachine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="searches over their features"):
+        few.certificate().save(tmp_path / "c.json")
     separate = polyopt.certify_cpm_hard(X, np.where(X[:, 0] > 0, 1, -1), W=[[1.0, 0.0, 0.0, 0.0]])
     with pytest.raises(ValueError, match="directions"):
         separate.save(tmp_path / "c.json")

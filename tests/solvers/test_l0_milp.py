@@ -221,7 +221,7 @@ def test_a_real_signal_stops_it(solve, interruptible):
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_the_history_narrows(solve, monkeypatch):
     for module in (l0_milp, l0_tree):
-        monkeypatch.setattr(module, "_RECORD", 0.0)
+        monkeypatch.setattr(module, "RECORD_SECONDS", 0.0)
     data, seen = problem("rbf", 24, seed=1), []
     found = solve(data, progress=seen.append)
     assert found.history == tuple(seen)

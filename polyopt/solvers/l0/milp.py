@@ -21,7 +21,7 @@ from formulations.highs import quiet_highs, search
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.point import RECORD_SECONDS, as_start, finished, idle
 from polyopt.solvers.l0.quick import QuickPattern
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ _STATUSES = {
     "kTimeLimit": Status.TIME_LIMIT,
     "kInterrupt": Status.TIME_LIMIT,
 }
-_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_milp(
@@ -163,7 +162,7 @@ class _Run:
         last = self.history[-1] if self.history else None
         now, best, bound = said.running_time, said.mip_primal_bound, said.mip_dual_bound
         if last is None or (
-            now > last["seconds"] + _RECORD and (best, bound) != (last["objective"], last["bound"])
+            now > last["seconds"] + RECORD_SECONDS and (best, bound) != (last["objective"], last["bound"])
         ):
             nodes = float(said.mip_node_count)
             self.history.append({"seconds": now, "objective": best, "bound": bound, "nodes": nodes})

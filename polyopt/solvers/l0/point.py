@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.l0.quick import QuickPattern
 
-__all__ = ["as_start", "finished", "idle"]
+__all__ = ["RECORD_SECONDS", "as_start", "finished", "idle"]
 
+RECORD_SECONDS = 0.2
+"""Between two records of a history, at least."""
 _SURE = 1e-9  # in relation: more than the rounding of a sum
 _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
 

@@ -34,7 +34,7 @@ from polyopt.solvers.l0 import basis as bases
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as nodes
 from polyopt.solvers.l0.node import FREE, OFF, ON, solve_by_highs
-from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.point import RECORD_SECONDS, as_start, finished, idle
 from polyopt.solvers.l0.quick import QuickPattern
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ __all__ = ["Search", "solve_l0_tree"]
 _SLOTS = 256  # of open nodes, at first
 _WORK = 3e6  # multiplications, roughly, between two looks at the clock
 _BYTES = 2**28  # that open nodes may take; from then on the search goes depth first
-_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_tree(
@@ -221,7 +220,7 @@ class Search:
             self.offer(self.data.C * self.memory.a, float(values[nodes.INTERCEPT_AT]))
         self.bound = max(self.bound, float(branch.proven(self.nodes, self.memory)))
         now = self.clock.seconds
-        if self.history and now <= self.history[-1]["seconds"] + _RECORD:
+        if self.history and now <= self.history[-1]["seconds"] + RECORD_SECONDS:
             return
         record = {
             "seconds": now,
