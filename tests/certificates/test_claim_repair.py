@@ -61,45 +61,38 @@ def test_a_point_is_clipped_to_its_box_unless_it_has_a_kernel():
     assert point(2, W, [0.5, 1], hard=[rows(side=(1, 1), cap=(2, 2))])[0][0] == [-2, F(1, 4)]
 
 
-def scale(f, b, *hard, grid=128, off=0):
-    told = SimpleNamespace(through=lambda w, _: ([F(v) for v in f], F(off)))
-    return repair._scale(told, list(hard), [[]], [F(b)], grid)
+MARGIN = rows(side=(1, -1), cap=(None, None))  # s f >= 1
+BOUND = rows("bound", side=(-1, -1), cap=(None, None), kink=-3)  # f <= 3
+FIRST = rows(side=(1, 1), cap=(None, 5))  # the second has slack
+SIGN = rows(side=(1, 1), cap=(None, None), kink=0)
 
 
-def test_a_point_is_scaled_to_keep_the_rows_without_slack():
-    margin = rows(side=(1, -1), cap=(None, None))  # s f >= 1
-    assert scale([2, -2], 0, margin) == 1
-    assert scale([F(1, 2), -1], 0, margin) == 2
-    assert scale([3, F(-3, 4)], 0, margin) == F(-((-4 * 128) // 3), 128)  # up to the grid
-    assert scale([0, -2], 1, margin) == 1
-    assert scale([F(1, 2), -2], 0, margin, off=F(1, 4)) == 4  # what scores may be off
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([1, 1], 0, margin)
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([1, 0], 0, margin)
-    bound = rows("bound", side=(-1, -1), cap=(None, None), kink=-3)  # f <= 3
-    assert scale([2, -9], 0, bound) == 1
-    assert scale([3, -9], 0, bound) == 1
-    assert scale([4, 6], 0, bound) == F(1, 2)
-    assert scale([7, 0], 0, bound) == F(3 * 128 // 7, 128)  # down to the grid
-    # Both: between the two, where there is room, and on the grid.
-    assert scale([F(1, 2), -1], 0, margin, bound) == 2
-    assert scale([F(1, 2), F(-7, 2)], 0, rows(side=(1, 1), cap=(None, 5)), bound) == 2
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([F(1, 2), 2], 0, rows(side=(1, 1), cap=(None, 5)), bound)
-    with pytest.raises(ValueError, match="no multiple"):  # there is room, but not on the grid
-        scale([F(3, 4), F(9, 4) + F(1, 1000)], 0, rows(side=(1, 1), cap=(None, 5)), bound, grid=1)
-    # Rows with slack do not count; a kink of 0 asks for a sign alone.
-    assert scale([1, 1], 0, rows(side=(1, -1), cap=(None, 5))) == 1
-    assert scale([1, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0)) == 1
-    assert scale([0, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0)) == 1
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([-1, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0))
-    # The whole point is scaled, b as well, on a grid of three bits fewer than the claim.
-    assert point(1, [[F(1, 2), F(0)]], [F(1, 10)], [rows(side=(1, 1), cap=(None, None))], bits=10) == (
-        [[F(-((-5 * 128) // 3), 128) / 2, 0]],
-        [F(-((-5 * 128) // 3), 1280)],
-    )
+@pytest.mark.parametrize(
+    ("f", "hard", "factor"),
+    [
+        ((2, -2), [MARGIN], 1),
+        ((F(1, 2), -1), [MARGIN], 2),
+        ((3, F(-3, 4)), [MARGIN], F(171, 128)),  # 4/3, up to the grid
+        ((1, 1), [MARGIN], None),
+        ((3, -9), [BOUND], 1),
+        ((4, 6), [BOUND], F(1, 2)),
+        ((7, 0), [BOUND], F(54, 128)),  # 3/7, down to the grid
+        ((F(1, 2), -1), [MARGIN, BOUND], 2),
+        ((F(1, 2), F(-7, 2)), [FIRST, BOUND], 2),
+        ((F(1, 2), 2), [FIRST, BOUND], None),
+        ((1, 1), [FIRST], 1),
+        ((1, 2), [SIGN], 1),
+        ((-1, 2), [SIGN], None),
+    ],
+)
+def test_a_point_is_scaled_to_keep_the_rows_without_slack(f, hard, factor):
+    """By a factor on a grid of three bits fewer than the claim; None: by no factor."""
+    W, prices = [[F(f[0] + f[1]) / 2, F(f[0] - f[1]) / 2]], [[(0, 0, 0, F(-99), F(99))] * 2]
+    if factor is None:
+        with pytest.raises(ValueError, match="no multiple"):
+            point(1, W, [0], hard, prices)
+    else:
+        assert point(1, W, [0], hard, prices) == ([[factor * w for w in W[0]]], [0])
 
 
 # -- groups and shares ---------------------------------------------------------------------
