@@ -35,7 +35,7 @@ from polyopt.certificates.hinge_residuals import (
 )
 from polyopt.certificates.ray import to_feasible
 from polyopt.certificates.rounding import ABOVE, Ball, transposed_product
-from polyopt.certificates.sigma_metric import SigmaMetric, inverse, kept, left_by_spread, sizes_in_metric
+from polyopt.certificates.sigma_geometry import SigmaMetric, inverse, kept, left_by_spread, sizes_in_metric
 from polyopt.certificates.tally import Tally, together
 
 if TYPE_CHECKING:

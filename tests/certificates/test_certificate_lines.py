@@ -9,7 +9,7 @@ from polyopt.certificates.certificate import Claim, conclude_infeasible, residua
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge_residuals import balance_residual, stationarity
 from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_metric import left_by_spread
+from polyopt.certificates.sigma_geometry import left_by_spread
 from polyopt.certificates.tally import Tally, together
 from polyopt.kernels import MatrixGram
 

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from formulations.centred_kernel import CentredKernel
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
 from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
-from polyopt.certificates.sigma_metric import inverse
+from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry, inverse
 from polyopt.kernels import MatrixGram
 
 N, M = 14, 3

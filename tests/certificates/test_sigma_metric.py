@@ -8,8 +8,13 @@ import pytest
 
 from polyopt import SigmaSVM
 from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
-from polyopt.certificates.sigma_metric import SigmaMetric, inverse, kept, sizes_in_metric
+from polyopt.certificates.sigma_geometry import (
+    SigmaLinearGeometry,
+    SigmaMetric,
+    inverse,
+    kept,
+    sizes_in_metric,
+)
 
 
 def drawn(D, n=50, centre=None, size=1.0):
