@@ -406,7 +406,7 @@ def conclude_infeasible(program: str, value: float, residuals: Sequence[Residual
 
 
 def weakest(claims: Sequence[Claim]) -> Claim:
-    """What is proven of all together."""
+    """The claim and values of all parts together."""
     return max(claims, key=list(Claim).index)
 
 

@@ -111,7 +111,7 @@ class FaceAscent:
 
     @property
     def inside(self) -> Vector:
-        """What every face pays for the negatives (K,), as of the last scan."""
+        """Loss of every face on the negatives (K,), as of the last scan."""
         return self._inside
 
     def own_pull(self) -> Vector:

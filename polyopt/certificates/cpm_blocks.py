@@ -65,7 +65,7 @@ class Multipliers(NamedTuple):
 
 
 def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
-    """What multipliers, cut to their box, gain, and ½ Σ α_ik y_i x̃_i, entries of the samples as they stand.
+    """Sum the gain and ½ Σ α_ik y_i x̃_i of multipliers cut to their box, entries of the samples as they are.
 
     given: the multipliers; of a pair that is there twice the last counts.
     n_faces: K.
@@ -102,7 +102,7 @@ def faces_of(met: Tally, scale: float) -> tuple[Ball, Vector]:
 
 
 def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: float) -> Tally:
-    """What the samples pay at faces, and how far these and the multipliers are from every condition.
+    """Reduce a block to the loss of its samples at faces, and to the violation of every condition.
 
     W (K, m+1): the faces, the bias of each last.
     least: the fall of a hinge from which on a sample outside would rather be on another face.

@@ -114,6 +114,6 @@ def certify_cpm_integer(
 
 
 def _reach(point: CpmPoint, W: Vector) -> float:
-    """What all losses can change by, for a relative change of the faces' entries, over that change."""
+    """The largest change of all losses, relative to a relative change of the faces' entries."""
     sizes = np.asarray(abs(point.geometry.X) @ np.abs(W).T)
     return float((point.costs * sizes).sum())

@@ -121,7 +121,7 @@ def certify_cpm_subset(
 
 
 def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> list[float]:
-    """What each face costs at least, of all with at most s features, for its assignment.
+    """A lower bound for each face, over all faces with at most s features, for its assignment.
 
     point: the samples and the assignment; its multipliers, if any, are those of faces with few features.
     s: features at most.
@@ -141,7 +141,7 @@ def _checked_trees(trees: Sequence[ArrayLike] | None, K: int, m: int) -> list[Su
 
 
 def _bound(point: CpmPoint, k: int, s: int, trees: list[SubsetTree] | None) -> float:
-    """What face k costs at least."""
+    """A lower bound on the cost of face k."""
     X, y, c = point.geometry.X, point.y, point.costs[:, k]
     alpha = None if point.alpha is None else point.alpha[:, k]
     if trees is not None:
@@ -227,7 +227,7 @@ def bound_of_subsets(alpha: Vector, v: Ball, s: int, inside: Bits, out: Bits) ->
 
 @np.errstate(over="ignore", invalid="ignore")
 def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alpha: Vector | None) -> float:
-    """What every face of at most s features costs at least, 0 or more.
+    """A lower bound, not negative, on the cost of every face of at most s features.
 
     X (n, m+1): samples with a 1 behind each.
     y, c (n,): labels, and costs, 0 where another face answers.

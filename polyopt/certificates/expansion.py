@@ -1,4 +1,4 @@
-"""What the certificates of sparse expansions share: multipliers feasible over the reals, and their bounds.
+"""Common parts of the certificates of sparse expansions: multipliers feasible over the reals, and bounds.
 
 For f(x_i) = Σ_j K_ij t_j α_j + b every bound is built from multipliers u of the margin rows, 0 ≤ u ≤ caps
 and Σ y_i u_i = 0, and from the rates r_j = t_j Σ_i K_ij y_i u_i. No floating-point numbers need add up to

@@ -166,7 +166,7 @@ def _key(v: Vector) -> bytes:
 
 
 class Geometry(Protocol):
-    """What a hinge program asks of its feature space; n samples."""
+    """The operations of a feature space that a hinge program needs; n samples."""
 
     n: int
     unit: float  # the size of the gradient of half the energy where the energy is 1

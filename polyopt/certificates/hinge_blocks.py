@@ -159,7 +159,7 @@ class Slices:
         )
 
     def price(self, v: Vector, mean: Ball, Z: Vector, shrink: tuple[float, float], metric: Metric) -> Tally:
-        """What multipliers made feasible pull beyond D Σ v, with its rounding; see ``SigmaMetric.price``."""
+        """Pull of multipliers made feasible beyond D Σ v, with its rounding; see ``SigmaMetric.price``."""
 
         def found(program: HingeProgram, space: LinearGeometry, Z: Vector, s: Vector) -> Tally:
             beta = program.earned(program.shrunk(program.clipped(Z)[0], *shrink))[1]
@@ -308,7 +308,7 @@ class _Blocks:
         return kept(D) * square + D * (squares * inverse(self._metric.total))
 
     def _price(self, found: Tally, factors: tuple[float, float]) -> Ball:
-        """What the dual objective pays, twice, for the multipliers made feasible."""
+        """Twice the quadratic term of the dual objective, for the multipliers made feasible."""
         if self._metric is None or self._space is None:
             pulled: Ball = found.sums["pulled"]
             return pulled.square_sum()

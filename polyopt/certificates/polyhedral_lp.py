@@ -280,7 +280,7 @@ def _class_shares(y: Vector, costs: Vector) -> Ball:
 
 
 def _any(misses: Ball) -> bool:
-    """Whether any of these numbers, none of them below 0, may be above."""
+    """True if any of these numbers, none of them below 0, may be above 0."""
     return bool(misses.mid.any() or misses.rad.any())
 
 
@@ -356,7 +356,7 @@ class FaceBox:
         return cls(np.clip(W, -radius, radius), float(radius), beyond, bool(beyond.max() > tol * radius))
 
     def residuals(self) -> list[Residual]:
-        """How far each face is beyond the box."""
+        """The violation of the box by each face."""
         if self.beyond is None:
             return []
         return [residual("primal", "box", self.beyond.max(axis=1), self.radius)]
@@ -369,7 +369,7 @@ class FaceBox:
 
     @property
     def notes(self) -> list[str]:
-        """What a certificate says of the box."""
+        """Sentences of a certificate about the box."""
         if self.broken:
             return [_BROKEN]
         if self.beyond is None:

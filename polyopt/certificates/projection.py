@@ -143,7 +143,7 @@ def _least(pull: Ball, room: list[Ball], unit: Vector) -> Ball:
 def _no_point(
     level: Ball, pull: Ball, room: list[Ball], unit: Vector, lam: Vector, tol: float
 ) -> Certificate:
-    """What a ray proves: that no point is feasible, or that none is within some distance."""
+    """The certificate of a ray: no point is feasible, or none within some distance."""
     gain, left = level, np.zeros(len(unit))
     for j in range(len(unit)):
         slopes = (float(pull.lower[j]), float(pull.upper[j]))

@@ -209,7 +209,7 @@ class ShrunkAscent:
 
     @property
     def _has_small_systems(self) -> bool:
-        """Whether the interior point's systems are worth their factorisations."""
+        """True if the interior point's systems are worth their factorisations."""
         rows = self.W.shape[1] if self._penalty.group == 0.0 else self.W.size
         return rows <= LARGEST
 
@@ -552,7 +552,7 @@ class CentralPath:
         return np.array(parts)
 
     def _longest(self, way: dict[str, Vector]) -> float:
-        """How far the way stays within all bounds, at most 1 / 0.995."""
+        """The longest step that stays within all bounds, at most 1 / 0.995."""
         most = min(
             1.0 / _TO_BOUNDARY,
             _room(self.alpha, way["alpha"]), _room(self.caps - self.alpha, -way["alpha"]),
@@ -579,7 +579,7 @@ def _root(pull: Vector, width: Vector, mu: float) -> Vector:
 
 
 def _room(values: Vector, change: Vector) -> float:
-    """How many times some changes can be made before one of the positive values is 0."""
+    """The multiple of some changes at which the first of the positive values is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(change < 0.0, values / -change, np.inf).min(initial=np.inf))
 

@@ -1,4 +1,4 @@
-"""What is found of samples in slices, put together in the order of the slices."""
+"""Sums and worst violations over slices of samples, merged in the order of the slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another package answered, in our terms: arrays, and objects of scikit-learn, LIBSVM and LIBLINEAR."""
+"""Solutions of other packages in our terms: arrays, and objects of scikit-learn, LIBSVM and LIBLINEAR."""
 
 from __future__ import annotations
 

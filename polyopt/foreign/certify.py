@@ -1,4 +1,4 @@
-"""How far another package's solution is from the optimum, proven."""
+"""Certificates of other packages' solutions."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_t
 
 @dataclass(frozen=True)
 class LinearSolution:
-    """What one solve found.
+    """The answer of one solve.
 
     status: how it ended. SOLVED, or a limit or STALLED with a point that need be neither feasible nor
         optimal; CUT_OFF without a point, but with multipliers; INFEASIBLE, UNBOUNDED or FAILED without

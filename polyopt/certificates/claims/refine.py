@@ -53,7 +53,7 @@ class ExactSolution:
 
 
 class Evident(Protocol):
-    """What has evidence: a certificate."""
+    """An object with evidence: a certificate."""
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:

@@ -25,7 +25,7 @@ __all__ = ["PatternScores", "Scored", "kth_least", "with_ties"]
 
 
 class Scored(NamedTuple):
-    """What :meth:`PatternScores.of` tells of s patterns of n bits.
+    """The answer of :meth:`PatternScores.of` about s patterns of n bits.
 
     values (s,): scores; infinite where the scoring failed, or proved that the pattern is not among the elite.
     patterns (s, n): the patterns with those scores: the ones asked for, or what was made of them.

@@ -23,7 +23,7 @@ __all__ = ["Rules", "Run", "meets"]
 
 @dataclass(frozen=True)
 class Rules:
-    """How patterns are drawn, which are elite, and when a run ends.
+    """The rules of a run: draws, elite and stopping.
 
     Attributes as the parameters of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize`.
     """
@@ -47,7 +47,7 @@ class Rules:
 
     @property
     def elite(self) -> int:
-        """How many of the patterns drawn are elite, ties apart."""
+        """Number of elite patterns, ties apart."""
         return max(ceil(self.rho * self.n_samples - 1e-9), 1)  # 0.07 · 100 is a little over 7
 
 
@@ -127,7 +127,7 @@ class Run:
 
 
 def meets(best: float, lower_bound: float) -> bool:
-    """Whether a score is the least that there can be, up to ties."""
+    """True if a score meets the lower bound, up to ties."""
     return best < np.inf and best - lower_bound <= TIE * abs(best)
 
 

@@ -172,7 +172,7 @@ def evidence_of(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
     u: NDArray[np.float64], goal: float,
 ) -> Evidence:  # fmt: skip
-    """How it is stated that no score is less than some number, by the leaves of a tree begun at the point.
+    """The statement that no score is less than some number, by the leaves of a tree begun at the point.
 
     alpha, b, u: the point, and the multipliers of its pattern.
     goal: what is to be proven, by so many nodes as there may be; an integer solver may have stated it.

@@ -37,7 +37,7 @@ _KEPT = 100_000  # supports remembered, of what may yet be among the elite
 
 @dataclass
 class Work:
-    """What scoring took.
+    """The cost of scoring.
 
     programs: linear programs begun, those of the batches' means among them.
     cut_off: those of them that ended at a proof that the pattern is not elite.
@@ -103,7 +103,7 @@ class PatternScorer:
         values = np.full(len(patterns), np.inf)
 
         def ceiling() -> float:
-            """What a score may be at most to be of interest, as far as is known now."""
+            """The largest score that is of interest, as far as is known now."""
             known = values[np.isfinite(values)]
             if not self._screening:
                 return np.inf

@@ -217,7 +217,7 @@ class _Search:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the best score meets the relaxation's bound."""
+        """True if the best score meets the relaxation's bound."""
         return meets(self._score, self._bound)
 
     def told(self) -> L0Search:
@@ -318,7 +318,7 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
 
 
 class _Descent:
-    """What a descent knows: its programs' model, the cuts, and the patterns that were no better."""
+    """A descent: its programs' model, the cuts, and the patterns that were no better."""
 
     def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work

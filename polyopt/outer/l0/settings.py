@@ -73,5 +73,5 @@ class CrossEntropySettings(Rules):
 
     @property
     def of_a_run(self) -> dict[str, Any]:
-        """What :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize` is told of each run."""
+        """Arguments of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize` for each run."""
         return {"rank": self.rank, **{field.name: getattr(self, field.name) for field in fields(Rules)}}

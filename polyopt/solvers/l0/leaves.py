@@ -85,7 +85,7 @@ class _Tree:
         return float(min([self._closed, *(kept.bound for kept in self._open.values())]))
 
     def _opened(self, made: int) -> list[tuple[Marks, int]]:
-        """What each node that was opened after so many others decides, and its number."""
+        """Decisions and numbers of the nodes opened after so many others."""
         found = self._search.nodes
         slots = np.flatnonzero(found.number > made)
         return [(found.fixed[slot], int(found.number[slot])) for slot in slots]

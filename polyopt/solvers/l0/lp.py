@@ -40,7 +40,7 @@ _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 @dataclass(frozen=True)
 class PatternSolution:
-    """What the program of one pattern came to.
+    """The solution of a pattern's program.
 
     status: SOLVED; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
         above the cutoff given; or FAILED.

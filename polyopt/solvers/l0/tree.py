@@ -214,7 +214,7 @@ class Search:
         return is_solved
 
     def _read(self) -> None:
-        """What compiled code has found so far; a record from time to time."""
+        """Read the state of the compiled search; add a record from time to time."""
         values = self.memory.values
         if values[nodes.BEST] < self.best:
             self.offer(self.data.C * self.memory.a, float(values[nodes.INTERCEPT_AT]))
