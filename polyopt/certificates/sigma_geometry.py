@@ -235,7 +235,7 @@ class SigmaKernelGeometry:
         return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
 
     def _near(self, f: Ball, *vectors: Vector) -> float:
-        """A generous bound on the change of the vectors' products for a semidefinite matrix within `short`."""
+        """A generous bound on the change of products of vectors for a matrix within `short`."""
         if not self.short:
             return 0.0
         length = sum(float(np.linalg.norm(v)) for v in vectors)
