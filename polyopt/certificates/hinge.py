@@ -67,14 +67,31 @@ def certify_hinge(
 ) -> Certificate:
     """Certify a point of a hinge program: primal, dual, or both.
 
-    v: w (m,), or expansion coefficients (n,) for a kernel. By default what the multipliers imply.
-    b: intercept, for the samples as the geometry scores them. By default the best one for v.
-    multipliers: by the names of the program's families, (n,) each; zeros for families that are not given.
-        Without multipliers the point is merely primal, and a dual bound is built for it.
-    tol: relative tolerance for the gap and for every residual.
-    max_iter: ascent steps spent on the bound for a merely primal point.
-    Returns: ``optimal`` only if the gap and every residual that can be checked are within `tol`.
-    ValueError: neither v nor multipliers, numbers that are not finite, or an argument out of its range.
+    Parameters
+    ----------
+    program : HingeProgram
+        The program and its data.
+    v : ndarray, optional
+        w (m,), or expansion coefficients (n,) for a kernel. By default what the multipliers imply.
+    b : Ball or float, optional
+        Intercept, for the samples as the geometry scores them. By default the best one for v.
+    multipliers : mapping of str to ndarray of shape (n,), optional
+        By the names of the program's families; zeros for families that are not given. Without them the point
+        is merely primal, and a dual bound is built for it.
+    tol : float
+        Relative tolerance for the gap and for every residual.
+    max_iter : int
+        Ascent steps spent on the bound for a merely primal point.
+
+    Returns
+    -------
+    Certificate
+        ``optimal`` only if the gap and every residual that can be checked are within `tol`.
+
+    Raises
+    ------
+    ValueError
+        Neither v nor multipliers, numbers that are not finite, or an argument out of its range.
     """
     tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     geometry, rows = program.geometry, program.rows
@@ -165,8 +182,17 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
     that a feasible w is long, and no more. The multipliers are taken as multiples of the least of them, as a
     solver's are off in their last digits.
 
-    Z (q, n): the multipliers, by family.
-    Returns (q, n): multipliers next to Z that are a ray exactly.
+    Parameters
+    ----------
+    program : HingeProgram
+        The program.
+    Z : ndarray of shape (q, n)
+        The multipliers, by family.
+
+    Returns
+    -------
+    list of lists of Fraction, or None
+        Multipliers (q, n) next to these that are one exactly.
     """
     X, rows = getattr(program.geometry, "X", None), program.rows
     weight = Z.sum(axis=0)
