@@ -56,13 +56,15 @@ def test_a_gradient_is_relative_to_the_largest_of_what_it_is_made_of():
     assert balance_residual(-3.0, 0.0).relative == balance_residual(-3.0, 0.0).value == 3.0
 
 
-def test_a_square_that_rounding_makes_negative_is_0_with_an_error_of_its_size():
+def test_a_square_that_rounding_makes_negative_is_0():
+    """A square that rounding makes negative is 0 with an error of its size."""
     energy = KernelGeometry(MatrixGram(np.array([[-1e-13, 0.0], [0.0, -1e-13]])), 1e-12).energy(np.ones(2))
     assert energy.mid == 0.0
     assert 2e-13 <= energy.rad <= 1e-11
 
 
-def test_what_is_infeasible_is_so_without_a_rounding_a_bound_of_others_or_evidence():
+def test_infeasible_has_no_rounding_and_no_evidence():
+    """What is infeasible is so without a rounding a bound of others or evidence."""
     found = conclude_infeasible("a program", 3.0, [residual("sign", "alpha", np.array([0.5]), 1.0)], 1e-6)
     assert (found.claim, found.primal_value, found.dual_value) == (Claim.INFEASIBLE, 3.0, np.inf)
     assert (found.rounding, found.stated, found.evidence, found.note) == (0.0, None, (), "")

@@ -220,7 +220,8 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
 
 
 @pytest.mark.parametrize(("parts", "scaler"), [(2, None), (1, object()), (2, object())])
-def test_data_are_written_of_two_classes_as_the_machine_saw_them_alone(parts, scaler, tmp_path):
+def test_only_data_of_two_unscaled_classes_are_written(parts, scaler, tmp_path):
+    """Data are written of two classes as the machine saw them alone."""
     with pytest.raises(ValueError, match="two classes"):
         save_claims(tmp_path / "c.json", [object()] * parts, scaler=scaler, data=tmp_path / "c.svm")
     assert not list(tmp_path.iterdir())

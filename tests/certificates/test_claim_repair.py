@@ -111,7 +111,8 @@ def held(told, V, W):
     return np.array([[float(v) for v in part] for part in made])
 
 
-def test_a_group_holds_what_is_beyond_the_price_of_single_weights_up_to_its_own():
+def test_a_group_holds_at_most_its_price():
+    """A group holds what is beyond the price of single weights up to its own."""
     W = [[0, 0, 0, 0], [0, 0, 0, 0]]
     V = [[3.5, -4.5, 0.25, 9.0], [0.25, 0.5, -1.5, 9.0]]
     made = held(group_program(), V, W)
@@ -127,7 +128,8 @@ def test_a_group_holds_what_is_beyond_the_price_of_single_weights_up_to_its_own(
     assert other == pytest.approx(np.array([[0, -2.0, 0, 0], [0, 0, -1.0, 0]]), abs=1e-12)
 
 
-def test_where_the_longest_face_is_paid_for_a_group_holds_along_the_faces_that_use_it():
+def test_a_group_holds_along_faces_for_the_worst_margin():
+    """Where the longest face is paid for a group holds along the faces that use it."""
     V = [[3.5, -4.5, 1.5, 0.0], [1.0, 0.5, -1.5, 9.0]]
     made = held(group_program("worst"), V, [[3, 0, 0, 1], [0, 4, 0, 1]])
     assert made[:, :2] == pytest.approx(np.array([[1.2, 0], [0, 1.6]]), abs=1e-12)

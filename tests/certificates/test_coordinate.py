@@ -35,7 +35,8 @@ def parts(rows):
 
 @pytest.mark.parametrize("form", ["full", "sparse", "bytes"])
 @pytest.mark.parametrize("K", [1, 3])
-def test_a_scan_scores_positives_prices_negatives_and_lists_those_that_are_near(K, form):
+def test_a_scan_agrees_with_plain_loops(K, form):
+    """A scan scores positives prices negatives and lists those that are near."""
     X, rows, y, caps, _ = problem(K, form)
     n, faces = len(y), np.arange(K + 1)[-K:]  # all of more faces but the first
     W = np.random.default_rng(1).normal(size=(K + 1, X.shape[1] + 1))
@@ -163,7 +164,8 @@ def test_a_face_whose_gap_is_closed_is_left_alone(ascent):
     assert set(changed.tolist()) <= {k}
 
 
-def test_a_positive_that_changes_its_face_takes_its_multiplier_off_the_old_one(ascent):
+def test_a_reassigned_positive_loses_its_multiplier(ascent):
+    """A positive that changes its face takes its multiplier off the old one."""
     of, A, y, C, z = ascent
     run(of, 1e-3)
     moved = np.flatnonzero((z == 0) & (of.alpha[:, 0] > 0))[:3]

@@ -16,7 +16,8 @@ def exact(values):
     return [Fraction(float(value)) for value in np.ravel(values)]
 
 
-def test_rates_are_off_by_the_roundings_of_their_sums_and_by_what_is_given():
+def test_radius_of_rates():
+    """Rates are off by the roundings of their sums and by what is given."""
     u = Ball([1.0, -2.0, 0.5], [1e-9, 0.0, 2e-9])
     sizes, errors = np.array([3.0, 0.0, 1e-3]), np.array([0.0, 1e-6, 1e-7])
     found = rates(np.array([7.0, 8.0, 9.0]), sizes, errors, u)
@@ -30,7 +31,8 @@ def test_rates_are_off_by_the_roundings_of_their_sums_and_by_what_is_given():
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (5, 4), (5, 1)])
-def test_outputs_hold_those_of_every_kernel_within_the_error_of_its_entries(shape):
+def test_outputs_enclose_kernels_within_the_entry_error(shape):
+    """Outputs hold those of every kernel within the error of its entries."""
     rng = np.random.default_rng(1)
     K, c = rng.normal(size=(5, 4)), np.array([0.5, 0.0, -2.0, 1.0])
     error = 1e-3 * rng.random(shape)

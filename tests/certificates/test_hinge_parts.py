@@ -102,7 +102,7 @@ def test_residuals_are_relative_to_what_they_are_made_of():
     assert residual(short, "stationarity", "w").relative == pytest.approx(1.0)
 
 
-def test_of_a_matrix_that_is_merely_near_slacks_are_known_as_far_as_they_cost():
+def test_slacks_of_a_nearby_matrix_have_a_radius():
     """Outputs off by 0.1 |v| in all: what rows with slack cost, times that, and rows without it nothing."""
     near = SimpleNamespace(short=0.1, energy=lambda v: Ball(0.0))
     machine = HingeProgram("a machine", near, hinge_families(np.ones(3), np.array([7.0, 3.0, 4.0])))
@@ -129,7 +129,7 @@ def test_the_value_between_two_factors_is_that_of_the_dearer_end():
     assert value_between(machine, v, f, np.inf, np.inf).upper == np.inf
 
 
-def test_of_a_matrix_that_is_merely_near_a_point_is_brought_within_its_bounds_by_as_much_as_that():
+def test_a_nearby_matrix_shrinks_a_point_further():
     """An output of 4 that may be off by 0.1 |v|, to be brought within 2."""
     v = np.array([2.0])
     near = SimpleNamespace(
@@ -197,7 +197,7 @@ def test_bounds_below_the_margin_are_certified_too():
 
 
 @pytest.mark.parametrize("short", [0.0, 1e-3, 0.1])
-def test_hard_margins_are_met_with_a_matrix_that_is_short_of_the_kernel_s_by_what_it_may_be(short):
+def test_a_nearby_matrix_stretches_a_hard_margin_further(short):
     """Outputs ±1 of w with ‖v‖ = √2 may be 1 − short·√2: the point is made longer by so much."""
     geometry = KernelGeometry(MatrixGram(np.eye(2)), short)
     machine = HingeProgram("a machine", geometry, hinge_families(Y, np.inf, hard=True))

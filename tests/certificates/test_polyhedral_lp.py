@@ -33,7 +33,8 @@ def lifted(X):
 
 
 @pytest.mark.parametrize("size", [1e-290, 1.0, 1e308])
-def test_a_class_s_shares_add_up_to_one_and_hold_the_rational_ones(size):
+def test_class_shares_enclose_the_rational_ones(size):
+    """A class's shares add up to one and hold the rational ones."""
     rng = np.random.default_rng(0)
     y, costs = np.where(np.arange(9) % 3 > 0, -1.0, 1.0), size * rng.uniform(0.1, 1.0, 9)
     costs[4] = 0.0
@@ -51,7 +52,7 @@ def test_a_class_s_shares_add_up_to_one_and_hold_the_rational_ones(size):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("seed", range(3))
-def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form, seed):
+def test_balanced_multipliers_are_the_nearest(form, seed):
     """Of free rows only, and only in the entries inside the box; the others' imbalance the box pays for."""
     rng = np.random.default_rng(seed)
     # A feature of tiny units is balanced as well as the others; one that is zero asks for nothing.
@@ -80,7 +81,7 @@ def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.2, 2.0, 10.0])
-def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
+def test_the_bound_is_the_better_of_two_dual_values(scale):
     """Σ M − R Σ|r| in rational numbers, of the multipliers as they are and balanced; or 0."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(10, 2)), rng.choice([-1.0, 1.0], 10)
@@ -102,7 +103,8 @@ def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
         assert float(found.mid) == pytest.approx(float(max(values)), rel=1e-9, abs=1e-12)
 
 
-def test_pc_slp_needs_both_classes_at_a_cost_and_both_kinds_of_multipliers():
+def test_pc_slp_needs_both_classes_and_both_multipliers():
+    """Pc slp needs both classes at a cost and both kinds of multipliers."""
     X, y = two_blobs(n=8, m=2)
     W = np.ones((1, 3))
     for free in (y > 0, y < 0):
@@ -118,7 +120,7 @@ def test_pc_slp_needs_both_classes_at_a_cost_and_both_kinds_of_multipliers():
 
 
 @pytest.mark.parametrize("K", [1, 2, 5])
-def test_rows_that_rounding_alone_takes_over_their_caps_are_shrunk(K):
+def test_rows_over_their_caps_by_rounding_are_shrunk(K):
     """Sums a unit over, at or under the cap: within it as real numbers, and lower by roundings alone."""
     rng = np.random.default_rng(K)
     M = rng.random((300, K))
@@ -170,7 +172,7 @@ def test_a_box_around_faces_says_which_entries_it_holds():
 
 
 @pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
-def test_what_a_solver_leaves_of_the_balance_is_removed_by_the_multipliers_that_have_room(certify):
+def test_free_multipliers_restore_the_balance(certify):
     """Times R = 1e4 an imbalance of 1e-3 would leave no bound; those at an end of their range stay there."""
     X, y = two_blobs(n=24, m=2)
     K, R, chosen = 2, 1e4, np.where(y < 0, np.arange(24) % 2, -1)
@@ -238,7 +240,8 @@ def test_conditions_by_hand():
     assert not any(r.row == "box" for r in wide)
 
 
-def test_without_multipliers_signs_are_relative_to_what_caps_leave():
+def test_signs_without_multipliers_are_relative_to_caps():
+    """Without multipliers signs are relative to what caps leave."""
     _, X, y, mult = drawn()
     box = FaceBox.around(np.zeros((K, M + 1)), R, 1e-9)
     unused = np.full((N, 1), 4.0)

@@ -58,7 +58,8 @@ def hinges(X, y, W):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("loss", "margin"), [("sum", "total"), ("max", "total"), ("sum", "worst")])
-def test_the_cpm_s_value_is_above_and_its_bound_below_the_rational_ones(kind, loss, margin):
+def test_cpm_values_enclose_the_rational_ones(kind, loss, margin):
+    """The cpm's value is above and its bound below the rational ones."""
     X, y, C = drawn(kind)
     rng = np.random.default_rng(1)
     K, n = 3, len(y)
@@ -126,7 +127,8 @@ def test_a_dual_value_is_off_by_no_more_than_its_error(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_additive_bound_is_off_by_no_more_than_its_error_and_keeps_its_boxes(kind):
+def test_the_additive_bound_is_within_its_error(kind):
+    """The additive bound is off by no more than its error and keeps its boxes."""
     data = samples(kind, 4)
     (n, d), K, inside = data.A.shape, 2, data.inside
     npos = n - inside
@@ -165,7 +167,8 @@ def test_the_additive_bound_is_off_by_no_more_than_its_error_and_keeps_its_boxes
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_search_s_bound_is_below_the_rational_value_of_its_point(kind):
+def test_the_bound_of_a_search_is_below_its_point(kind):
+    """The search's bound is below the rational value of its point."""
     X, y, C = drawn(kind, n=11)
     found = solve_cpm_global(X, y, C, 2, max_nodes=3000)
     hinge = hinges(X, y, found["W"])

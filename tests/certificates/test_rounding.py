@@ -48,7 +48,8 @@ def test_sums_products_and_inner_products_hold_the_rational_ones(pairs):
     assert holds((Ball(a) - 1.0).positive(), [max(x - 1, 0) for x in A])
 
 
-def test_signs_sizes_and_the_largest_are_those_of_the_rational_ones():
+def test_signs_sizes_and_maxima_hold_the_rational_ones():
+    """Signs sizes and the largest are those of the rational ones."""
     rng = np.random.default_rng(4)
     a, b = rng.standard_normal((4, 3)), rng.standard_normal((4, 3))
     A, B = exact(a), exact(b)
@@ -122,7 +123,7 @@ def test_norms_and_softplus_hold_what_a_longer_arithmetic_gives():
         assert all(low <= t <= high for low, t, high in zip(found.lower, soft, found.upper, strict=True))
 
 
-def test_shares_and_logarithms_of_sums_hold_what_a_longer_arithmetic_gives():
+def test_softmax_and_log_sum_exp_against_mpmath():
     """At the midpoints and at every corner of the balls that rows are given in."""
     mpmath = pytest.importorskip("mpmath")
     rng = np.random.default_rng(2)
@@ -192,7 +193,7 @@ def test_radii_are_those_of_the_theory_of_rounding():
     covers(a.softplus(), [t + 8 * u * x for t, x in zip(r, exact(a.softplus().mid), strict=True)])
 
 
-def test_radii_of_logarithms_shares_and_norms_are_those_of_their_rules():
+def test_radii_of_logarithms_shares_and_norms():
     """Of what elementary functions are off by, of sums of k terms, and of what the entries may move."""
     rng = np.random.default_rng(5)
     elementary, k = 8 * UNIT, 3
@@ -249,7 +250,8 @@ def test_a_strongly_convex_bound_is_attained_by_a_parabola():
 
 @pytest.mark.parametrize("left", [0.0, 2.0**-40])
 @pytest.mark.parametrize("n", [1, 2, 7, 64])
-def test_a_careful_sum_is_off_by_a_rounding_of_itself_and_the_square_of_a_plain_one(n, left):
+def test_radius_of_a_careful_sum(n, left):
+    """A careful sum is off by a rounding of itself and the square of a plain one."""
     rng = np.random.default_rng(n)
     X, m = rng.standard_normal((n, 3)), rng.standard_normal(n)
     m[1:2] = 0.0  # such terms are left out

@@ -62,7 +62,8 @@ def test_the_system_is_that_of_the_slope_of_what_is_left_of_pulls(prices, form):
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 @pytest.mark.parametrize("prices", PRICES)
-def test_values_are_those_of_the_two_programs_and_slopes_those_of_the_dual(prices, form):
+def test_values_and_slopes_of_the_two_programs(prices, form):
+    """Values are those of the two programs and slopes those of the dual."""
     _, X, y, caps, penalty, ascent = drawn(prices, form)
     lifted = np.column_stack([X, np.ones(N)])
     V = (y[:, None] * ascent.alpha).T @ lifted
@@ -86,7 +87,8 @@ def test_values_are_those_of_the_two_programs_and_slopes_those_of_the_dual(price
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_every_step_gains_stays_within_the_caps_and_ends_at_the_optimum(prices):
+def test_steps_gain_and_end_at_the_optimum(prices):
+    """Every step gains stays within the caps and ends at the optimum."""
     *_, caps, penalty, ascent = drawn(prices)
     last = ascent.dual
     for turn in range(200):
@@ -105,7 +107,8 @@ def test_every_step_gains_stays_within_the_caps_and_ends_at_the_optimum(prices):
     assert (penalty.signs * ascent.faces[:, :-1] >= 0.0).all()
 
 
-def test_without_small_systems_conjugate_gradients_come_to_the_same(monkeypatch):
+def test_conjugate_gradients_come_to_the_same(monkeypatch):
+    """Without small systems conjugate gradients come to the same."""
     *_, ascent = drawn("all")
     assert ascent.reach(1e-10)
     monkeypatch.setattr(shrunk_ascent, "_MAX_FACTORED", 3)

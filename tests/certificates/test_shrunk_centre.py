@@ -88,7 +88,8 @@ def test_a_newton_step_solves_the_equations_to_first_order(prices):
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_a_path_near_some_faces_begins_with_like_products_and_only_the_faces_equation_open(prices):
+def test_a_path_near_faces_begins_on_its_centre(prices):
+    """A path near some faces begins with like products and only the faces equation open."""
     before = drawn(PRICES[prices], seed=3)
     caps = np.where(before.live, before.caps, 0.0)
     near = np.random.default_rng(4).normal(size=before.W.shape)
@@ -106,7 +107,8 @@ def test_a_path_near_some_faces_begins_with_like_products_and_only_the_faces_equ
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_the_path_ends_with_multipliers_within_their_caps_and_a_closed_gap(prices):
+def test_the_path_closes_the_gap_within_the_caps(prices):
+    """The path ends with multipliers within their caps and a closed gap."""
     X, y = two_blobs(n=30, m=M, seed=1)
     caps = np.where(y[:, None] > 0, np.eye(K)[np.arange(30) % K], 1.0)
     penalty = FacePenalty.of(M, **PRICES[prices])

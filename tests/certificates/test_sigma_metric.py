@@ -24,7 +24,7 @@ def drawn(D, n=50, centre=None, size=1.0):
 
 
 @pytest.mark.parametrize("D", [0.3, 1.0])
-def test_what_is_priced_is_the_square_in_the_inverse_metric_and_no_less(D):
+def test_the_price_is_the_square_in_the_inverse_metric(D):
     """u'A⁻¹u = v'Av + 2 ρ'v + ρ'A⁻¹ρ for ρ = u − Av; the last is bounded by the least of three numbers."""
     rng, space = drawn(D)
     u = rng.normal(size=3)
@@ -54,7 +54,8 @@ def test_an_inverse_holds_those_of_both_ends_and_little_more(mid, share):
     assert found.rad <= (1.0 / (1.0 - share) - 1.0) / mid * (1.0 + 1e-8) + 1e-15 / mid
 
 
-def test_a_sample_is_as_long_as_the_lesser_of_what_its_norm_and_its_weight_allow():
+def test_sizes_are_bounded_by_norm_and_by_weight():
+    """A sample is as long as the lesser of what its norm and its weight allow."""
     own, weights = np.array([2.0, 2.0, 0.5]), np.array([1.0, 4.0, 1.0])
     assert sizes_in_metric(own, 0.75, weights, 12.0) == pytest.approx([4.0, 2.0, 1.0])
     assert sizes_in_metric(own, 0.0, weights, 12.0) == pytest.approx(own)
@@ -63,7 +64,7 @@ def test_a_sample_is_as_long_as_the_lesser_of_what_its_norm_and_its_weight_allow
     assert kept(0.25).mid == 0.75
 
 
-def test_the_price_of_samples_in_fewer_directions_than_features_is_finite_by_their_spread():
+def test_the_price_at_d_one_is_finite_by_the_spread():
     """At D = 1 the metric has no inverse there, and what is left is bounded by the weights alone."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 2)) @ rng.normal(size=(2, 4)) + 3.0

@@ -58,7 +58,8 @@ def verdict(claim, cells, path):
     return checker.main([str(path), str(cells)]) == 0
 
 
-def test_every_assignment_is_in_a_leaf_and_costs_its_bound_at_least(saved):
+def test_every_assignment_is_in_a_leaf_that_bounds_it(saved):
+    """Every assignment is in a leaf and costs its bound at least."""
     claim, X, labels = whole(saved)
     y, K, n = np.array(labels, dtype=float), 3, len(labels)
     order = np.argsort(y, kind="stable")

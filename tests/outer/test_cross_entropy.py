@@ -324,7 +324,8 @@ def test_where_nothing_has_a_score_that_is_said():
     assert (found.p == 0.4).all()
 
 
-def test_with_fewer_scores_than_elite_places_those_that_have_one_are_the_elite():
+def test_fewer_scores_than_elite_places():
+    """With fewer scores than elite places those that have one are the elite."""
     values = np.full((1, 40), nan)
     values[0, [3, 30]] = 5.0, 7.0
     found = cross_entropy_minimize(scripted(values), 20, n_samples=40, batch=True, max_iter=1, beta=0.0)
@@ -345,7 +346,8 @@ def test_incumbents_come_first_and_are_never_lost():
     assert found.value == score(optimum)
 
 
-def test_an_incumbent_below_the_threshold_is_elite_and_one_above_is_not():
+def test_incumbents_below_the_threshold_are_elite():
+    """An incumbent below the threshold is elite and one above is not."""
     score, optimum = separable(50, 1)
     settings = {"n_samples": 20, "max_iter": 1, "beta": 0.0}
     alone = cross_entropy_minimize(score, 50, **settings)

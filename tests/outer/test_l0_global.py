@@ -44,7 +44,8 @@ def settled(data, limit=None):
 
 
 @pytest.mark.parametrize("kind", [*KERNELS, *DEGENERATE])
-def test_with_and_without_a_point_it_is_the_optimum_of_another_solver(monkeypatch, kind):
+def test_the_optimum_with_and_without_a_point(monkeypatch, kind):
+    """With and without a point it is the optimum of another solver."""
     data = data_of(kind)
     other = solve_l0_milp(data)
     for steps, times in ((proof._ALONE, 0), (0, 1)):
@@ -71,7 +72,8 @@ def test_short_of_time_it_is_never_above_the_point_asked_for(limit):
     assert bound <= settled(data)[0].objective * (1 + 1e-9)
 
 
-def test_a_search_that_is_interrupted_ends_it_with_what_the_tree_had_proven(monkeypatch):
+def test_an_interrupted_search_keeps_the_bound(monkeypatch):
+    """A search that is interrupted ends it with what the tree had proven."""
     data = data_of("rbf", 40)
     optimum = settled(data)[0].objective
     monkeypatch.setattr(proof, "_ALONE", 0)

@@ -39,7 +39,8 @@ def test_it_equals_scipy_on_many_patterns(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_it_equals_the_modelling_language_and_passes_the_certificate(kernel):
+def test_it_equals_the_modelling_language(kernel):
+    """It equals the modelling language and passes the certificate."""
     K, y, C, w, t = arguments = problem(kernel)
     lp = PatternLP(as_l0_data(*arguments))
     program = l0.pattern(K, y, np.zeros(K.shape[1]), C, w, t)
@@ -122,7 +123,8 @@ def test_the_mean_of_a_batch_is_below_it_and_its_cut_holds(kernel):
     assert (constant - batch @ slopes).mean() == pytest.approx(mean.value, abs=1e-8)
 
 
-def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
+def test_a_pattern_that_was_not_prepared_is_solved():
+    """A pattern outside what was prepared is solved all the same."""
     arguments = problem("rbf")
     lp, batch = PatternLP(as_l0_data(*arguments)), late(40, 10)
     lp.prepare(batch)
@@ -222,7 +224,8 @@ def test_a_failure_is_counted_not_raised():
     assert after.value == pytest.approx(expected[2], rel=1e-8)
 
 
-def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
+def test_an_unproven_optimum_is_solved_again():
+    """An optimum that its multipliers do not prove is solved again."""
     lp, batch = PatternLP(as_l0_data(*problem("rbf"))), late(40, 3)
     expected = lp.solve(batch[0]).value
     solution, left = lp._lp._highs.getSolution, [1]
@@ -244,7 +247,8 @@ def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
     assert stuck.bound < expected <= stuck.value + 1e-9
 
 
-def test_a_cutoff_that_its_multipliers_do_not_prove_is_not_believed():
+def test_an_unproven_cutoff_is_not_believed():
+    """A cutoff that its multipliers do not prove is not believed."""
     lp, batch = PatternLP(as_l0_data(*problem("rbf"))), late(40, 3)
     expected = [lp.solve(sigma).value for sigma in batch]
     lp.prepare(batch)

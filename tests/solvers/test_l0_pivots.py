@@ -116,7 +116,8 @@ def most_wrong(given, at, on):
     return max(found)[1:]
 
 
-def test_every_step_is_a_basis_with_its_point_and_as_far_as_the_dual_rises():
+def test_every_step_is_a_basis_that_raises_the_dual():
+    """Every step is a basis with its point and as far as the dual rises."""
     kinds, flips, grown = np.zeros(4, int), 0, set()
     for seed in range(5):
         given, on = program(seed, 12, 8)

@@ -130,7 +130,8 @@ def tiny(rng):
     return as_l0_data(K, y, float(rng.choice([0.3, 1.0, 4.0])), weights, rng.choice([-1.0, 1.0], p))
 
 
-def test_the_bounds_of_nodes_of_tiny_degenerate_problems_are_their_programs():
+def test_bounds_of_degenerate_nodes_are_their_programs():
+    """The bounds of nodes of tiny degenerate problems are their programs."""
     rng = np.random.default_rng(6)
     for _ in range(60):
         data = tiny(rng)
@@ -225,7 +226,7 @@ def test_solvers_of_no_use_at_all_leave_the_start(monkeypatch):
     assert found.objective <= data.score(first.alpha, first.b)
 
 
-def test_on_hundreds_of_tiny_degenerate_problems_the_compiled_tree_is_right():
+def test_the_tree_is_right_on_tiny_degenerate_problems():
     """Against all patterns; and what it proves of a node is what the formula in Python does."""
     rng = np.random.default_rng(16)
     for _ in range(150):
@@ -244,7 +245,7 @@ def test_on_hundreds_of_tiny_degenerate_problems_the_compiled_tree_is_right():
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_compiled_multipliers_prove_nothing_more_than_exact_arithmetic_does(kernel):
+def test_compiled_bounds_are_below_exact_ones(kernel):
     """Rates and bounds in rational numbers, of the very multipliers that are in balance."""
     data, rng = problem(kernel, 9), np.random.default_rng(8)
     of, n, p = problem_of(data), *data.K.shape
