@@ -9,32 +9,83 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from formulations.shown import Shown, Summary, Table
-from polyopt.certificates.residual import Residual, residual
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
     from rich.table import Table as RichTable
     from sklearn.preprocessing import StandardScaler
 
     from polyopt.certificates.claims.statement import Evidence
 
+
 __all__ = [
-    "Certificate", "Claim", "Residual", "conclude", "conclude_conditions", "conclude_infeasible",
-    "relative_gap", "residual", "weakest",
-]  # fmt: skip
+    "Certificate",
+    "Claim",
+    "Residual",
+    "combine",
+    "conclude",
+    "conclude_conditions",
+    "conclude_infeasible",
+    "relative_gap",
+    "residual",
+    "weakest",
+]
+
 
 _REFUTED = "The bound that the solver states is above the value of a feasible point, so it is ignored."
 _OVERFLOW = "The values overflow double precision; scale the data."
+
+
+@dataclass(frozen=True)
+class Residual:
+    """The largest violation of one optimality condition.
+
+    Attributes
+    ----------
+    condition : str
+        ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``.
+    row : str
+        The row or variable the condition belongs to.
+    value : float
+        The violation in its own units.
+    relative : float
+        The violation over the scale of the quantities compared; this is what a tolerance is held to.
+    worst : int or None
+        The index of the sample (or coordinate) where it is worst; None for a single condition, and
+        where there is no violation at all.
+    """
+
+    condition: str
+    row: str
+    value: float
+    relative: float
+    worst: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Condition, row and worst index in one word, such as ``"sign of alpha[17]"``."""
+        where = "" if self.worst is None else f"[{self.worst}]"
+        return f"{self.condition} of {self.row}{where}"
+
+
+def residual(condition: str, row: str, violation: NDArray[Any], scale: float) -> Residual:
+    """The worst entry of a vector of violations (positive parts count), relative to `scale`; 0: no scale."""
+    flat = np.atleast_1d(violation).ravel()
+    at = int(np.argmax(flat))  # the first NaN, where there is one
+    value = flat[at] if np.isnan(flat[at]) else max(float(flat[at]), 0.0) + 0.0  # never -0.0
+    worst = at if not value <= 0 and flat.size > 1 else None
+    return Residual(condition, row, float(value), float(value / scale if scale > 0 else value), worst)
 
 
 class Claim(Enum):
@@ -298,7 +349,6 @@ def conclude(
     primal, dual: value of the point and bound on the optimum. Of a ball the safe end is taken: the upper one
         of the value, the lower one of the bound. A plain number counts as exact.
     residuals: every optimality condition checked.
-    tol: relative tolerance of the gap and of every residual.
     feasible: whether the point keeps its hard rows; otherwise nothing is claimed.
     reached: what is proven where gap and residuals are within `tol`.
     scope: what the bound is a bound on; the program by default.
@@ -356,7 +406,7 @@ def conclude_infeasible(program: str, value: float, residuals: Sequence[Residual
 
 
 def weakest(claims: Sequence[Claim]) -> Claim:
-    """What is proven of all together."""
+    """The claim and values of all parts together."""
     return max(claims, key=list(Claim).index)
 
 
@@ -367,3 +417,30 @@ def relative_gap(primal_value: float, dual_value: float) -> float:
         return np.inf
     difference = abs(primal_value - dual_value)
     return difference / scale if scale > 0 else difference
+
+
+def combine(
+    certificates: Sequence[Certificate], names: Sequence[str], parts: str = "pairs of classes"
+) -> Certificate:
+    """Sum the values, keep the weakest claim, and of each condition the worst case.
+
+    The certificates, at least one, are of minimisations; `names` are those of the parts.
+    """
+    worst: dict[tuple[str, str], Residual] = {}
+    for certificate, name in zip(certificates, names, strict=True):
+        for residual in certificate.residuals:
+            key = (residual.condition, residual.row)
+            if key not in worst or residual.relative > worst[key].relative:
+                worst[key] = replace(residual, row=f"{residual.row} ({name})")
+    evidence = tuple(part for certificate in certificates for part in certificate.evidence)
+    return Certificate(
+        program=f"{certificates[0].program}, {len(certificates)} {parts}",
+        claim=weakest([c.claim for c in certificates]),
+        primal_value=sum(c.primal_value for c in certificates),
+        dual_value=sum(c.dual_value for c in certificates),
+        residuals=tuple(worst.values()),
+        tol=certificates[0].tol,
+        scope=f"{certificates[0].scope}, summed over {len(certificates)} {parts}",
+        evidence=evidence if all(c.evidence for c in certificates) else (),
+        note=" ".join(dict.fromkeys(c.note for c in certificates if c.note)),
+    )

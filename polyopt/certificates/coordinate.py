@@ -8,7 +8,8 @@ are expensive, changing one multiplier at a time converges much faster than grad
 Most pairs of a sample and a face are at rest: far beyond the margin, with the multiplier 0. A scan over all
 samples finds the other pairs, and the primal values at no extra cost. Between two scans each face makes
 coordinate steps over its own active pairs only. A face whose gap is closed is left alone. Faces without
-positives have the same program, which is solved once.
+positives have the same program, which is solved once. :func:`climb` gives the multipliers for the bound of a
+polytope's certificate.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ import numpy as np
 import polyopt.certificates.coordinate_kernels as loops
 from polyopt.certificates.certificate import relative_gap
 from polyopt.lanes import padded
+from polyopt.rows import as_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Vector
+    from formulations.matrices import Matrix, Vector
     from polyopt.rows import Rows
 
     Integers = NDArray[np.int64]
 
-__all__ = ["FaceAscent"]
+__all__ = ["FaceAscent", "climb"]
 
 _STRETCH = 1 << 12  # samples scanned between two looks at what was found
 _WIDTHS = (8, 16, 32, 64)  # numbers of lanes that scans are compiled for
@@ -37,6 +39,7 @@ _NEAR = 0.1  # pairs this close to the margin are climbed as well
 _PASSES = 20  # over a face's pairs, between two scans
 _FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-14  # accuracy of a climb: at first, then from climb to climb
 _CROWDED = 8  # active faces per active sample above which walking samples is cheaper than faces
+_ROUNDS = 30  # scans for a certificate's multipliers, at most
 _SWEEPS = 5  # over the active samples, between two scans, where they are crowded
 
 
@@ -44,11 +47,9 @@ class FaceAscent:
     """The duals of K faces, their multipliers, and how far from optimal they are.
 
     rows: samples, n of them with m features.
-    y (n,): labels -1 and +1.
     caps (n, K): c_ik, the largest value of each multiplier; at positives, of the face that answers. It may be
         a broadcast (n,), and its columns are then known to be alike.
     assignment (n,): the face that answers for each positive; entries of negatives are ignored.
-    scale: what every entry of the samples counts times.
     single: whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
     shrink: whether climbs leave out what rests at its bound.
     seed: of the order of the steps.
@@ -110,7 +111,7 @@ class FaceAscent:
 
     @property
     def inside(self) -> Vector:
-        """What every face pays for the negatives (K,), as of the last scan."""
+        """Loss of every face on the negatives (K,), as of the last scan."""
         return self._inside
 
     def own_pull(self) -> Vector:
@@ -312,3 +313,35 @@ class FaceAscent:
         for values in (self.W, self._inside, self._earned, self._settled, self._accuracy):
             values[others] = values[k]
         self.scores[:, others] = self.scores[:, [k]]
+
+
+def climb(
+    X: Matrix,
+    y: Vector,
+    costs: ArrayLike,
+    n_faces: int,
+    assignment: Integers,
+    primal_value: float,
+    tol: float,
+) -> Vector:
+    """Multipliers of the faces of a polytope that come near their optimum, for its bound.
+
+    X, y: samples (n, m) and labels -1 and +1.
+    costs (n,) or (n, K): cost of a sample's slack, on every face or on each.
+    n_faces: K.
+    assignment (n,): the face that answers for each positive; entries of negatives are ignored.
+    primal_value: an upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
+    Returns (n, K): feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the
+        optimum.
+    """
+    given = np.asarray(costs, dtype=float)
+    caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces))
+    ascent = FaceAscent(as_rows(X), y, caps, assignment)
+    ascent.sweep(times=2)
+    for _ in range(_ROUNDS):
+        ascent.scan()
+        least = min(float(ascent.primal.sum()), primal_value)
+        if relative_gap(least, float(ascent.dual.sum())) <= tol:
+            break
+        ascent.climb(tol)
+    return ascent.alpha

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.cpm_point import Margin
 
-__all__ = ["certify_cpm", "certify_cpm_search", "check_faces", "climbed_faces"]
+__all__ = ["certify_cpm", "certify_cpm_held", "certify_cpm_search", "check_faces"]
 
 _NAME = "the Convex Polytope Machine"
 _LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
@@ -75,6 +75,9 @@ _PRICED = (
 _BY_SCIP = (
     "The bound on all assignments is the word of SCIP, for the mixed-integer program; 0 alone is proven."
 )
+_HELD = "the Convex Polytope Machine for the assignment that is held"
+_MOVES = "At these faces a sample outside would pay less at another face, so another assignment costs less."
+_STAYS = "No sample outside would pay less at another face, yet another assignment may have a lower optimum."
 
 
 def certify_cpm(
@@ -195,6 +198,26 @@ def certify_cpm_search(
     return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[note])
 
 
+def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **given: Any) -> Certificate:
+    """Certify faces for an assignment that somebody holds.
+
+    The program of :mod:`formulations.cpm` for this assignment is convex, so its optimum can be attained,
+    whether samples would gain by another face or not: a note says whether any would.
+
+    Returns: ``optimal`` for this assignment where its bound is attained, else ``suboptimal_by``.
+    """
+    whole = certify_cpm(X, y, C, **given)
+    moving = [one for one in whole.residuals if one.row == "assignment"]
+    if not moving:  # one face has one assignment
+        return whole
+    others = [one for one in whole.residuals if one.row != "assignment"]
+    held = conclude(
+        _HELD, whole.primal_value, whole.dual_value, others, whole.tol,
+        notes=[_MOVES if moving[0].relative > whole.tol else _STAYS],
+    )  # fmt: skip
+    return replace(held, rounding=whole.rounding, evidence=whole.evidence)
+
+
 @np.errstate(over="ignore", invalid="ignore")
 def _certified(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, *, W: ArrayLike | None = None,
@@ -288,7 +311,7 @@ def _multipliers_by_ascent(point: CpmPoint, loss: Loss, tol: float, max_iter: in
         ascent.reach(tol if X.shape[0] * X.shape[1] <= _LARGE else max(tol, _COARSE))
         return ascent.alpha
     if X.shape[0] * X.shape[1] > _LARGE:
-        from polyopt.certificates.coordinate_climb import climb
+        from polyopt.certificates.coordinate import climb
 
         return climb(
             X[:, :-1],
@@ -299,10 +322,10 @@ def _multipliers_by_ascent(point: CpmPoint, loss: Loss, tol: float, max_iter: in
             float(point.value(loss).mid),
             tol,
         )
-    return climbed_faces(point, costs, tol, max_iter)
+    return _climbed_faces(point, costs, tol, max_iter)
 
 
-def climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
+def _climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
     """Multipliers (n, K) that ascent on the dual of each face finds, for costs (n, K)."""
     X, alpha = point.geometry.X, np.zeros_like(costs)
     # Half of a face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.

@@ -39,7 +39,7 @@ from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.cpm_point import check_margin
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces
-from polyopt.certificates.hinge import is_ray
+from polyopt.certificates.hinge import find_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import ABOVE, Ball, product, transposed_product
 
@@ -227,7 +227,7 @@ def _margins(point: _Point, margin: Margin) -> tuple[Vector, Vector]:
 
 
 def _most(point: _Point, margin: Margin) -> tuple[Vector, Vector]:
-    """What the multipliers let the margins be, as computed and at most."""
+    """Upper bounds on the margins that the multipliers prove, as computed and at most."""
     v, a = point.pull_lengths, point.weights
     if margin == "worst":
         v, a = Ball([v.sum().mid], [v.sum().rad]), Ball([a.sum().mid], [a.sum().rad])
@@ -241,7 +241,7 @@ def _ratio(above: Vector, below: Vector) -> Vector:
 
 
 def _stated(margins: Vector, surely: Vector, measure: Measure) -> Ball:
-    """What is minimised, with a radius that holds the value at `surely`."""
+    """The minimised value, with a radius that holds the value at `surely`."""
     with np.errstate(divide="ignore"):
         value, safe = (
             float(np.sum(-each if measure == "margins" else 1.0 / np.square(np.maximum(each, 0.0))))
@@ -253,7 +253,7 @@ def _stated(margins: Vector, surely: Vector, measure: Measure) -> Ball:
 
 
 def _separation(point: _Point) -> Residual:
-    """How far a sample is on the wrong side of a face that answers for it, in the units of the faces."""
+    """Distance of a sample on the wrong side of a face that answers for it, in the units of the faces."""
     return residual("primal", "margin", -_ratio(point.least.mid, point.lengths.mid), 1.0)
 
 
@@ -282,9 +282,9 @@ def _conditions(point: _Point, margin: Margin) -> list[Residual]:
 
 
 def _is_ray(point: _Point, k: int) -> bool:
-    """Whether the multipliers of face k prove that it separates nothing."""
+    """True if the multipliers of face k prove that it separates nothing."""
     own = point.Z[:, k] > 0
     alpha = np.where(own, np.maximum(point.alpha[:, k], 0.0), 0.0)
     rows = Families(margin_family(point.y, np.where(own, np.inf, 0.0)))
     program = HingeProgram("a face", LinearGeometry(point.X), rows, intercept=False)
-    return is_ray(program, alpha[None, :])
+    return find_ray(program, alpha[None, :]) is not None

@@ -59,9 +59,6 @@ def certify_cpm_integer(
 ) -> Certificate:
     """Certify faces δ_k (p_k·x − θ_k) of whole p_k against the real ones of the same assignment; loss="sum".
 
-    X (n, m): the training data.
-    y (n,): labels: -1 inside, +1 outside.
-    C (n,): cost of slack, per sample.
     integers (K, m): the numbers p.
     scales, thresholds (K,): δ, positive, and θ.
     largest: M: a number beyond −M to M, or one that is not whole, is not feasible.
@@ -69,10 +66,8 @@ def certify_cpm_integer(
     assignment (n,): the face of each positive. By default the best for the faces.
     max_features: features of each face at most.
     trees: with `max_features`, as of :func:`polyopt.certificates.cpm_subset.certify_cpm_subset`.
-    tol: relative tolerance.
     Returns: ``suboptimal_by`` what whole numbers can have cost at most, for this assignment; where that is
         within `tol`, ``stationary``, or with one face ``optimal``. ``none`` for numbers that are not allowed.
-    ValueError: anything given that is not finite, real and of its shape.
     """
     X, y = as_data(X, y)
     tol, M, s = tolerance(tol), whole("largest", largest), whole_or_none("max_features", max_features)
@@ -119,6 +114,6 @@ def certify_cpm_integer(
 
 
 def _reach(point: CpmPoint, W: Vector) -> float:
-    """What all losses can change by, for a relative change of the faces' entries, over that change."""
+    """The largest change of all losses, relative to a relative change of the faces' entries."""
     sizes = np.asarray(abs(point.geometry.X) @ np.abs(W).T)
     return float((point.costs * sizes).sum())

@@ -104,7 +104,7 @@ class CpmPoint:
         return size if self.penalty is None else size + price_of(self.penalty, self.W)
 
     def left_of(self, v: Vector, margin: Margin) -> Vector:
-        """What the price leaves of some pulls (K, m+1), for the faces at hand; all of them without one."""
+        """Some pulls (K, m+1) less what the price takes, for the faces at hand; unchanged without a price."""
         if self.penalty is None:
             return v
         if margin == "total":
@@ -114,10 +114,7 @@ class CpmPoint:
 
 
 def assignment_residual(point: CpmPoint) -> Residual:
-    """By how much a positive's hinge would fall on its best face.
-
-    point: the point.
-    """
+    """By how much a positive's hinge would fall on its best face."""
     hinge, positive = point.hinge, point.y > 0
     gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
     return residual("stationarity", "assignment", gain, 1.0)

@@ -1,4 +1,4 @@
-"""What the certificates of sparse expansions share: multipliers feasible over the reals, and their bounds.
+"""Common parts of the certificates of sparse expansions: multipliers feasible over the reals, and bounds.
 
 For f(x_i) = Σ_j K_ij t_j α_j + b every bound is built from multipliers u of the margin rows, 0 ≤ u ≤ caps
 and Σ y_i u_i = 0, and from the rates r_j = t_j Σ_i K_ij y_i u_i. No floating-point numbers need add up to
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Vector
 
-__all__ = ["balanced", "loss", "outputs", "rates"]
+__all__ = ["UNDERFLOW", "balanced", "loss", "outputs", "rates"]
 
-_TINY = 2.0**-1000  # more than all the underflows of an inner product lose
+UNDERFLOW = 2.0**-1000
+"""More than all the underflows of an inner product lose."""
 
 
 def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
     """Multipliers of the margin rows near `u` that are feasible over the real numbers.
 
     u (n,): any numbers; they are clipped to their caps, and those of the heavier class shrunk.
-    y (n,): labels -1 and +1.
     caps (n,): largest multipliers, not negative.
     Returns (n,): around real numbers with 0 ≤ u ≤ caps and Σ y_i u_i = 0, exactly. Its numbers are never
         negative.
@@ -55,20 +55,17 @@ def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
 
     computed (p,): the inner products with ``u.mid``, in whatever order they were added up.
     sizes, errors (p,): of the columns of A, as of :func:`formulations.l0_data.column_sizes`.
-    u (n,): multipliers.
     """
     n = len(u.mid)
     total, carried = float(np.abs(u.mid).sum()), float(u.rad.sum())
     rad = sizes * (gamma(n + 4) * total + carried) + errors * (total + carried)
-    return Ball(computed, rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * _TINY)
+    return Ball(computed, rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
 
 
 def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:
     """The outputs K c + b.
 
-    K (n, p): the kernel matrix.
     coefficients (p,): c, with its signs.
-    b: intercept.
     entry_error (n, p): how far the entries of K may be from those that are meant.
     """
     used = np.flatnonzero(coefficients)
@@ -86,7 +83,6 @@ def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 
 def loss(f: Ball, y: Vector, costs: Vector) -> Ball:
     """The loss Σ_i c_i [1 − y_i f_i]_+ .
 
-    f (n,): outputs.
     y, costs (n,): labels -1 and +1, and what a unit of slack costs.
     """
     margins = Ball(y * f.mid, f.rad)

@@ -1,4 +1,4 @@
-"""What a price on the weights of faces makes of a certificate: values and bounds as balls.
+"""The price on the weights of faces in a certificate: values and bounds as balls.
 
 The price, its letters and the map from pulls to faces are in :mod:`formulations.face_penalty`. For
 margin="worst" the bound Σ α − ¼ (Σ_k ‖N_k‖)² holds at whatever the rows hold against the pulls; the best r
@@ -39,7 +39,7 @@ def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty
 
 
 def sign_residuals(penalty: FacePenalty, asked: Vector, W: Vector) -> list[Residual]:
-    """How far the faces given are from those that keep their signs; none where no sign is asked."""
+    """The violation of the signs by the faces given; no residual if no sign is asked."""
     if not penalty.signs.any():
         return []
     return [residual("primal", "sign", np.abs(asked - W), float(np.abs(asked).max()))]
@@ -57,7 +57,6 @@ def price_of(penalty: FacePenalty, W: Vector) -> Ball:
 def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None) -> Ball:
     """Squares of what is left of some pulls.
 
-    penalty: the price.
     pulled (m+1, K): the pulls, a column for each face.
     held (K, m): q, of length τ at most in each group, in place of the best one for the sum of all squares.
     Returns: the sum of all squares, a number; with `held`, that of each face, shape (K,).
@@ -81,7 +80,7 @@ def cut_sizes(penalty: FacePenalty, pulled: Ball) -> Ball:
 
 
 def held_by_groups(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:
-    """What the price of groups holds against the pulls V (K, m+1) at the faces W, q (K, m); 0 without one.
+    """The multipliers q (K, m) of the groups against the pulls V (K, m+1) at the faces W; 0 without groups.
 
     Where a group is in use, τ times its direction; elsewhere what of the pulls it can hold.
     """

@@ -1,4 +1,4 @@
-"""What a certificate is given, checked: the one place for every family.
+"""Checks of a certificate's arguments: the one place for every family.
 
 A certificate trusts nobody, not even its caller: a vector with NaN, an intercept that is one number per
 sample, a complex weight or an infinite tolerance would each make something "optimal" that is not.

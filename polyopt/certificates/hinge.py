@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.certificates.hinge_program import HingeProgram
 
-__all__ = ["BROKEN", "NO_RAY", "certify_hinge", "find_ray", "is_ray"]
+__all__ = ["BROKEN", "NO_RAY", "certify_hinge", "find_ray"]
 
 BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
 NO_RAY = "No multiple of the point keeps every hard row for certain."
@@ -173,17 +173,6 @@ def _complementarity(program: HingeProgram, f: Vector, Z: Vector) -> list[Residu
         residual("complementarity", row, product, largest * unit)
         for row, product, unit in complementarity_violations(program, f, Z)
     ]
-
-
-def is_ray(program: HingeProgram, Z: Vector) -> bool:
-    """Whether the multipliers are a ray of the dual, see :func:`find_ray`.
-
-    Parameters
-    ----------
-    program, Z
-        As there.
-    """
-    return find_ray(program, Z) is not None
 
 
 def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:

@@ -28,7 +28,7 @@ _TOO_LONG = 1e150  # to be squared
 
 
 class Balance(NamedTuple):
-    """What the balance Σ β_i = 0 needs, summed over the samples.
+    """Sums over the samples for the balance Σ β_i = 0.
 
     What is left of it; multipliers of rows that hold outputs up, and down; the norms of the samples, each
     times the rounding of its β, and times its multipliers.
@@ -65,7 +65,7 @@ class HingeProgram:
         return energy + (Ball(np.inf) if broken and not soft_only else paid)
 
     def paid(self, f: Ball, scale: float) -> tuple[Ball, bool, Vector]:
-        """What slack costs at outputs ``scale * f``; whether a hard margin breaks; costs of slack in use.
+        """Cost of slack at outputs ``scale * f``; whether a hard margin breaks; costs of slack in use.
 
         The last only where the geometry is short of convex.
         """
@@ -96,7 +96,7 @@ class HingeProgram:
         return self.bound_by(gain, self.geometry.price(beta.mid), sums)
 
     def earned(self, Z: Vector) -> tuple[Ball, Ball, Balance]:
-        """What multipliers earn, the β_i, and what :meth:`bound_by` needs of their balance."""
+        """Linear dual gain of multipliers, the β_i, and the sums that :meth:`bound_by` needs."""
         pulls = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
         gains = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
         beta, gain = sum(pulls[1:], start=pulls[0]), sum(gains[1:], start=gains[0])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.certificates.residual import Residual, residual
+from polyopt.certificates.certificate import Residual, residual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

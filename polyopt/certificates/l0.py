@@ -22,7 +22,7 @@ from formulations.recovery import slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.given import checked_number, checked_vector
-from polyopt.certificates.rounding import Ball, largest_bound
+from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -40,7 +40,6 @@ _LEAVES = "The bound is the least of the branch-and-bound leaves', each evaluate
 def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     """The cut that multipliers prove: L(σ) ≥ constant − slopes·σ for every pattern σ.
 
-    data: the problem.
     u (n,): multipliers of the margin rows, of any pattern's program; repaired where they are not feasible.
     Returns constant: σ u.
     Returns slopes (p,): the q_j above, never negative. The cut holds with the constant's lower end and the
@@ -118,7 +117,6 @@ def certify_l0_data(
 ) -> Certificate:  # fmt: skip
     """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
 
-    data: the problem.
     searched: the bound on every score that :func:`polyopt.solvers.l0.tree.solve_l0_tree` proved. No caller's
         number: each leaf of it was evaluated as the bounds here are.
     stated: A bound that an integer solver states.
@@ -152,11 +150,14 @@ def certify_l0_data(
     if of_pattern is not None:
         residuals += _conditions(data, at, f.mid, of_pattern, pattern, size / data.C)
 
-    bounds = [] if of_relaxation is None else [_score_bound(data, of_relaxation / data.C)]
-    best, is_searched = largest_bound(bounds, searched)
-    every = bool(bounds) or searched is not None or stated is not None
-    if is_searched:
+    best = Ball(0.0)  # no score is below 0
+    if of_relaxation is not None:
+        relaxed = _score_bound(data, of_relaxation / data.C)
+        best = relaxed if relaxed.lower >= best.lower else best
+    if searched is not None and Ball(searched).lower > best.lower:
+        best = Ball(searched)
         notes.append(_LEAVES)
+    every = of_relaxation is not None or searched is not None or stated is not None
     return conclude(
         "the L0 support vector machine",
         value,

@@ -52,7 +52,7 @@ _SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the maxima by which ties share 
 
 
 class _Prices(NamedTuple):
-    """What weights cost, and which may be what.
+    """Prices of weights, and which weights may differ from 0.
 
     rho, eta: the ridges.
     penalty: prices, and the signs of faces of class +1.
@@ -217,7 +217,7 @@ def _entropy(total: Ball, costs: Vector) -> Ball:
 
 
 def _stationarity(W: Vector, pulls: tuple[Ball, Ball], prices: _Prices, scale: float) -> Residual:
-    """How far the faces are from those that the multipliers imply, against the size of what pulls."""
+    """Distance of the faces from those that the multipliers imply, relative to the size of the pulls."""
     implied = prices.penalty.shrunk(prices.turned(pulls[0]).mid.T)[:, :-1] * prices.classes[:, None]
     off = np.column_stack([prices.rho * W[:, :-1] - implied, prices.eta * W[:, -1] - pulls[1].mid])
     return residual("stationarity", "W", np.abs(off * prices.free).max(axis=1), scale)

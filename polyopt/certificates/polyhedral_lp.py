@@ -15,30 +15,28 @@ One that an integer solver states is shown as stated.
 
 Values and bounds are balls (:mod:`polyopt.certificates.rounding`), and the multipliers keep within their
 caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
-:mod:`polyopt.certificates.face_multipliers` has the bound.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import tolerance
-from formulations.polyhedral import belonging, scores
+from formulations.arguments import positive, tolerance
+from formulations.matrices import dense
+from formulations.polyhedral import belonging, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.faces import state_faces
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
-from polyopt.certificates.face_box import FaceBox
-from polyopt.certificates.face_multipliers import bound_of, conditions
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_number, checked_vector
-from polyopt.certificates.rounding import UNIT, Ball, gamma, product
+from polyopt.certificates.rounding import UNIT, Ball, careful_transposed_product, gamma, product
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,9 +48,20 @@ if TYPE_CHECKING:
     Assignment = NDArray[np.int64]
 
 __all__ = [
-    "LARGE", "OTHERS", "STATED", "TRIVIAL", "ZERO", "certify_pc_slp", "certify_polyceptron",
-    "gains_elsewhere", "hinges_of",
-]  # fmt: skip
+    "LARGE",
+    "OTHERS",
+    "STATED",
+    "TRIVIAL",
+    "ZERO",
+    "FaceBox",
+    "balanced",
+    "bound_of",
+    "certify_pc_slp",
+    "certify_polyceptron",
+    "conditions",
+    "gains_elsewhere",
+    "hinges_of",
+]
 
 OTHERS = "Another assignment may have a lower optimum."
 ZERO = "The value is 0, which bounds every assignment."
@@ -60,6 +69,9 @@ STATED = "The bound on all assignments is an integer solver's word; 0 alone is p
 TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
 LARGE = 2_000_000
 """Entries of X, times faces, beyond which no program is solved for a bound."""
+_ROUNDING = 1e-9  # relative to R, within which an entry of W is at the box
+_BOX_HOLDS = "The box holds a face: raise radius or scale the features."
+_BROKEN = "The faces break their box; the value is of the faces clipped to it."
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -268,7 +280,7 @@ def _class_shares(y: Vector, costs: Vector) -> Ball:
 
 
 def _any(misses: Ball) -> bool:
-    """Whether any of these numbers, none of them below 0, may be above."""
+    """True if any of these numbers, none of them below 0, may be above 0."""
     return bool(misses.mid.any() or misses.rad.any())
 
 
@@ -285,7 +297,6 @@ def _assignment(
 def gains_elsewhere(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
     """By how much a negative's hinge would fall at its best face; nothing to choose with one face.
 
-    y (n,): labels.
     hinge (n, K): the hinges.
     chosen (n,): the face of each negative.
     """
@@ -323,3 +334,111 @@ def _certificate(
         notes=[ZERO] if zero else ["" if single else OTHERS, *box.notes, *notes],
     )
     return replace(certificate, evidence=(Evidence(made),))
+
+
+@dataclass(frozen=True)
+class FaceBox:
+    """Faces W (K, m+1), clipped to the box that a bound is for, and how they stand to the one asked for."""
+
+    W: Vector
+    radius: float  # finite
+    beyond: Vector | None  # by how much the faces given break the box; None without one
+    broken: bool
+
+    @classmethod
+    def around(cls, W: Vector, radius: float, tol: float) -> FaceBox:
+        """A box of a radius that may be infinite; broken if a face is beyond it by more than tol."""
+        radius = positive("radius", radius, infinite=True)
+        if np.isinf(radius):
+            wider = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))
+            return cls(W, wider or 1.0, None, False)
+        beyond = np.abs(W) - radius
+        return cls(np.clip(W, -radius, radius), float(radius), beyond, bool(beyond.max() > tol * radius))
+
+    def residuals(self) -> list[Residual]:
+        """The violation of the box by each face."""
+        if self.beyond is None:
+            return []
+        return [residual("primal", "box", self.beyond.max(axis=1), self.radius)]
+
+    @property
+    def side(self) -> Vector:
+        """1 where an entry is at R, -1 where it is at -R, else 0."""
+        at = np.abs(self.W) >= self.radius * (1.0 - _ROUNDING)
+        return np.where(at, np.sign(self.W), 0.0)
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences of a certificate about the box."""
+        if self.broken:
+            return [_BROKEN]
+        if self.beyond is None:
+            return [f"The bound is on faces with entries of up to {self.radius:.4g}."]
+        return [_BOX_HOLDS] if self.side.any() else []
+
+
+def bound_of(
+    X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: Callable[[Vector], Vector], box: FaceBox
+) -> Ball:
+    """The best dual value at the multipliers made feasible: as they are, balanced, or 0.
+
+    X, y: samples (n, m) and labels (n,).
+    M (n, K): multipliers.
+    free (n, K): which of them have room to move.
+    clip: makes multipliers keep within their caps.
+    box: faces and their box.
+    """
+    best, feasible, lifted = Ball(0.0), clip(M), lift(X)
+    for candidate in (feasible, clip(balanced(X, y, feasible, free, box))):
+        off = careful_transposed_product(lifted, y[:, None] * candidate)
+        found = Ball(candidate).sum() - box.radius * off.absolute().sum()
+        if float(found.lower) > max(float(best.lower), 0.0):
+            best = found
+    return best
+
+
+def balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
+    """The multipliers nearest to M, balanced in every entry that is not at the box, if the free ones allow.
+
+    A solver leaves an imbalance within its tolerance, which costs R per unit: much, with large features.
+    Arguments as of :func:`bound_of`.
+    """
+    off, M = pull(X, y[:, None] * M), M.copy()
+    for k, rows in enumerate(box.side == 0):
+        at = np.flatnonzero(free[:, k])
+        if at.size and rows.any():
+            chosen = lift(X[at])
+            terms = (dense(chosen) * y[at, None]).T[rows]
+            size = np.abs(terms).max(axis=1)
+            size[size == 0] = 1.0
+            M[at, k] -= np.linalg.lstsq(terms / size[:, None], off[k, rows] / size, rcond=None)[0]
+    return M
+
+
+def conditions(
+    X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float
+) -> list[Residual]:
+    """Signs of the multipliers, balance beyond what the box explains, and complementarity.
+
+    X, y, M, box: as of :func:`bound_of`.
+    unused (n, K) or (n, 1): what the caps leave.
+    xi (of that shape): the slacks.
+    scale: what complementarity is measured in.
+    """
+    largest = float(np.abs(M).max()) or float(unused.max())
+    surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
+    off, side = pull(X, y[:, None] * M), box.side
+    # At R a face may be held by off > 0, at -R by off < 0; between them by nothing.
+    unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
+    cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them
+    found = [
+        residual("sign", "margin", -M.min(axis=1), largest),
+        residual("sign", "slack", -unused.min(axis=1), largest),
+        residual("stationarity", "balance", unexplained.max(axis=1), cancelled),
+        residual("complementarity", "margin", np.abs(M * surplus).max(axis=1), scale),
+        residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), scale),
+    ]
+    if box.beyond is not None:
+        lost = np.where(side == 0, 0.0, np.abs(off) * (box.radius - np.abs(box.W)))
+        found.append(residual("complementarity", "box", lost.max(axis=1), scale))
+    return found

@@ -46,7 +46,6 @@ def certify_projection(
 
     z (m,): the point; None where there is said to be none.
     face (K,): multipliers of the faces; negative ones count as 0. Without a point, a ray of them.
-    tol: relative tolerance, between 0 and 1.
     Returns: in halves of squared distances. ``infeasible`` only where the ray excludes every point whatever;
         where it excludes those within some distance, the bound is that, and nothing else is claimed.
     ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
@@ -91,7 +90,6 @@ def certify_nearest(found: Nearest, tol: float = 1e-9) -> Certificate:
 
     found: what :func:`polyopt.polytope.nearest.nearest` gave: its point, and for every part of the region
         that its search left open, solved or found empty the multipliers that bound it.
-    tol: relative tolerance, between 0 and 1.
     Returns: of the projection on the rows that the point answers, its bound the least of all parts.
     """
     bounds = []
@@ -145,7 +143,7 @@ def _least(pull: Ball, room: list[Ball], unit: Vector) -> Ball:
 def _no_point(
     level: Ball, pull: Ball, room: list[Ball], unit: Vector, lam: Vector, tol: float
 ) -> Certificate:
-    """What a ray proves: that no point is feasible, or that none is within some distance."""
+    """The certificate of a ray: no point is feasible, or none within some distance."""
     gain, left = level, np.zeros(len(unit))
     for j in range(len(unit)):
         slopes = (float(pull.lower[j]), float(pull.upper[j]))

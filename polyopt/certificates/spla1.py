@@ -51,7 +51,7 @@ _MOVED = (
 
 
 class _Cells(NamedTuple):
-    """Which samples are in the programs of which faces, and what a certificate says of that."""
+    """The samples in the program of each face, and a certificate's sentences about that."""
 
     members: Vector  # (n, K), 1 or 0
     residuals: list[Residual]
@@ -148,7 +148,7 @@ def certify_spla1(
 
 
 def _statement(X: Matrix, y: Vector, W: Vector, costs: Vector, members: Vector, rho: float) -> Statement:
-    """What is claimed of the faces, for whoever checks it."""
+    """The claim about the faces, for the checker."""
     pulls = costs[:, None] * members * expit(-y[:, None] * scores(X, W))
     size = {"kind": "square", "factor": numeral(0.5 * rho)}
     title = "SPLA1 for the cells that are listed"

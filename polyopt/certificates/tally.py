@@ -1,4 +1,4 @@
-"""What is found of samples in slices, put together in the order of the slices."""
+"""Sums and worst violations over slices of samples, merged in the order of the slices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.certificates.residual import Residual
+from polyopt.certificates.certificate import Residual
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class Tally:
         self.n += other.n
 
     def residual(self, condition: str, row: str, scale: float) -> Residual:
-        """The worst violation, as :func:`polyopt.certificates.residual.residual` has it."""
+        """The worst violation, as :func:`polyopt.certificates.certificate.residual` has it."""
         value, at = self.worst[condition, row]
         value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
         worst = at if not value <= 0 and self.n > 1 else None

@@ -136,13 +136,7 @@ class _Kernel:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status, as that of ``check.py``.
-
-    Parameters
-    ----------
-    arguments : list of str
-        The claim and the data.
-    """
+    """Return the exit status, as ``check.py`` does; the arguments are the claim and the data."""
     try:
         found: int = checker().main(arguments)
     except ModuleNotFoundError as missing:

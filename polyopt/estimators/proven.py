@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from polyopt.certificates.combine import combine
+from polyopt.certificates.certificate import combine
 from polyopt.text import visible
 
 if TYPE_CHECKING:
@@ -172,6 +172,6 @@ def _named(numbers: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Whether two parameters are one object, or equal numbers or strings, which a saved model holds twice."""
+    """True if two parameters are one object, or equal numbers or strings, which a saved model holds twice."""
     plain = type(value) is type(other) and isinstance(value, (int, float, str))
     return value is other or (plain and value == other)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from formulations.clock import Clock
-from polyopt.certificates.combine import combine
+from polyopt.certificates.certificate import combine
 from polyopt.estimators.interruption import Part
 from polyopt.estimators.stream import StreamedClassifier
 from polyopt.jobs import deal

@@ -1,4 +1,4 @@
-"""What another package answered, in our terms: arrays, and objects of scikit-learn, LIBSVM and LIBLINEAR."""
+"""Solutions of other packages in our terms: arrays, and objects of scikit-learn, LIBSVM and LIBLINEAR."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class Answer:
     faces (K, m+1): faces of a polytope, the bias last.
     multipliers: by the names of the rows, (n,), or (n, K) of a polytope; not negative.
     labels: the labels on the sides -1 and +1.
-    kernel: the kernel of the fit.
     intercept: whether the intercept is free of cost, or costs ½b² as one more weight, or is 0; None if
         unknown.
     costs: settings of the program that the package tells, such as C.
@@ -143,8 +142,6 @@ def label_among(label: object, classes: NDArray[Any]) -> Any:
 def answers_of(solution: Any, samples: Samples, names: Sequence[str] | None = None) -> list[Answer]:
     """Read a solution, as :func:`polyopt.certify_solution` takes it: one answer for each pair of classes.
 
-    solution: as there.
-    samples: the samples of the solution.
     names: names of the features, for the columns of a table.
     ValueError: A solution of an unknown kind, a broken one, or one of other samples.
     OSError: A file that cannot be read.

@@ -1,4 +1,4 @@
-"""How far another package's solution is from the optimum, proven."""
+"""Certificates of other packages' solutions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from formulations import soft_rmm
 from formulations.arguments import at_least, one_of, positive, real_number, seconds, tolerance, whole, within
 from formulations.families import hinge_families
 from formulations.polytope import lift
-from polyopt.certificates.certificate import Certificate, Claim
+from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.certificates.classifiers import certify_families
-from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge import certify_hinge
@@ -90,32 +89,56 @@ def certify_solution(
 ) -> Certificate:  # fmt: skip
     """Certify what another package found: how far it is from the optimum, proven.
 
-    solution: an array of weights, the intercept last, or of faces (K, m+1), the bias last; a mapping with
-        ``w`` and ``b``, or ``W`` (such faces), and ``alpha``, ``lam`` and ``lam_star``, or ``multipliers`` by
-        the names of the rows, if there are any; the path of a file of these: CSV or ``.npy`` for an array,
-        ``.npz`` for a mapping; a fitted ``SVC`` or ``LinearSVC`` of scikit-learn; or a model that
-        ``svm_train`` of LIBSVM's Python package, or ``train`` of LIBLINEAR's, has returned.
-    X (n, m): the samples, as the package saw them.
-    y (n,): their labels.
-    program: the program whose optimum is meant.
-    C, B, D: its numbers. C is by default what the solution tells, or else 1; the others are needed where the
+    Parameters
+    ----------
+    solution : object
+        An array of weights, the intercept last, or of faces (K, m+1), the bias last; a mapping with ``w`` and
+        ``b``, or ``W`` (such faces), and ``alpha``, ``lam`` and ``lam_star``, or ``multipliers`` by the names
+        of the rows, if there are any; the path of a file of these: CSV or ``.npy`` for an array, ``.npz`` for
+        a mapping; a fitted ``SVC`` or ``LinearSVC`` of scikit-learn; or a model that ``svm_train`` of
+        LIBSVM's Python package, or ``train`` of LIBLINEAR's, has returned.
+    X : array_like or CSR of shape (n, m)
+        The samples, as the package saw them.
+    y : array_like of shape (n,)
+        Their labels.
+    program : {"svm", "rmm", "soft-rmm", "sigma-svm", "cpm"}
+        The program whose optimum is meant.
+    C, B, D : float, optional
+        Its numbers. C is by default what the solution tells, or else 1; the others are needed where the
         program has them.
-    kernel: the kernel, where the solution does not tell; w are then the signed coefficients of the n samples.
-    gamma, degree, coef0: the kernel's numbers, as in scikit-learn.
-    intercept: whether the SVM's intercept is free of cost, or is one more weight that costs ½b², as in
-        LIBLINEAR, or is 0. By default what the solution tells, or else free.
-    loss: of the polytope, as in :func:`polyopt.certify_cpm`.
-    margin: of the polytope, as there.
-    sample_weight (n,): what multiplies the cost of each sample, beside the weights of classes that the
-        solution tells.
-    positive: the label on the side where w'x + b is positive, where the solution does not tell; by default
-        the second in sorted order.
-    tol: relative tolerance. Where the multipliers that came along prove less, we find our own.
-    time_limit: seconds that our own may take, for each pair of classes.
-    Returns: value, bound and gap; its note says whose multipliers prove it. :meth:`Certificate.save` writes
-        the claim as a file. Of several classes it is of all pairs together.
-    ValueError: A solution that is broken, of other samples or of a program that we do not have.
-    OSError: A file that cannot be read.
+    kernel : {"linear", "poly", "rbf"}, optional
+        The kernel, where the solution does not tell; w are then the signed coefficients of the n samples.
+    gamma, degree, coef0 : optional
+        The kernel's numbers, as in scikit-learn.
+    intercept : {"free", "penalised", "none"}, optional
+        Whether the SVM's intercept is free of cost, or is one more weight that costs ½b², as in LIBLINEAR,
+        or is 0. By default what the solution tells, or else free.
+    loss : {"sum", "max"}, optional
+        Of the polytope, as in :func:`polyopt.certify_cpm`.
+    margin : {"total", "worst"}, optional
+        Of the polytope, as there.
+    sample_weight : array_like of shape (n,), optional
+        What multiplies the cost of each sample, beside the weights of classes that the solution tells.
+    positive : object, optional
+        The label on the side where w'x + b is positive, where the solution does not tell; by default the
+        second in sorted order.
+    tol : float
+        Relative tolerance. Where the multipliers that came along prove less, we find our own.
+    time_limit : float, optional
+        Seconds that our own may take, for each pair of classes.
+
+    Returns
+    -------
+    Certificate
+        Value, bound and gap; its note says whose multipliers prove it. :meth:`Certificate.save` writes the
+        claim as a file. Of several classes it is of all pairs together.
+
+    Raises
+    ------
+    ValueError
+        A solution that is broken, of other samples or of a program that we do not have.
+    OSError
+        A file that cannot be read.
     """
     names = getattr(X, "columns", None)
     samples = Samples.of(X, y, sample_weight)

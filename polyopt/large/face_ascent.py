@@ -26,7 +26,7 @@ import numpy as np
 
 from formulations.solution import Status
 from polyopt.certificates.certificate import relative_gap
-from polyopt.certificates.cpm_face_blocks import Multipliers, faces_of, halves_of
+from polyopt.certificates.cpm_blocks import Multipliers, faces_of, halves_of
 from polyopt.certificates.tally import together
 from polyopt.large.face_gathering import are_few, awake_rows, climbed_here
 from polyopt.large.face_pairs import by_groups, gains, of_all_faces

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from formulations.matrices import is_sparse
-from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, pull, weigh
+from polyopt.certificates.cpm_blocks import Multipliers, Weighed, pull, weigh
 from polyopt.large.parts import Recipe, sides_of
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.block_ascent import BlockAscent, Pairs, climb, release

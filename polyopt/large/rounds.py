@@ -16,10 +16,9 @@ import numpy as np
 from formulations.clock import interrupted
 from formulations.families import Families, margin_family
 from formulations.solution import Solution, Status
-from polyopt.certificates.certificate import Certificate, Claim
+from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.certificates.cpm_blocks import certify_faces
 from polyopt.certificates.hinge_blocks import certify_blocks
-from polyopt.certificates.residual import Residual
 from polyopt.certificates.tally import Tally, together
 from polyopt.large.faces import GAIN, FaceRecipe, FacesRecipe, scaled
 from polyopt.solvers.clock import Clock

@@ -38,7 +38,6 @@ def solve_one_norm(
     caps (p,): d, the largest coefficients; positive.
     price: π, what a unit of a coefficient costs; positive.
     centres (p,): t, labels -1 and +1 of the centres; by default they are the samples.
-    time_limit: seconds.
     Returns: ``alpha`` (p,), ``b``, ``xi`` (n,) and the multipliers ``margin`` (n,) and ``cap`` (p,). Where
         HiGHS leaves no point it is α = 0, with a status that says so.
     """
@@ -79,8 +78,6 @@ def solve_one_norm(
 def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
     """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0`.
 
-    data: the problem.
-    time_limit: seconds.
     Returns: as of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers prove, and
         the best ``sigma`` (p,) from 0 to 1, α/C.
     """

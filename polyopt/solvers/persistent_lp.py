@@ -34,7 +34,7 @@ _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_t
 
 @dataclass(frozen=True)
 class LinearSolution:
-    """What one solve found.
+    """The answer of one solve.
 
     status: how it ended. SOLVED, or a limit or STALLED with a point that need be neither feasible nor
         optimal; CUT_OFF without a point, but with multipliers; INFEASIBLE, UNBOUNDED or FAILED without
@@ -44,7 +44,6 @@ class LinearSolution:
         a row holds its upper bound, at most 0 where its lower one. Those of CUT_OFF prove a minimum above the
         cutoff, to HiGHS's tolerance; nan where there are none.
     objective: c·x; nan where there is no point.
-    iterations: simplex iterations.
     warm: whether the answer comes from the basis of the last solve.
     restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
     """
@@ -66,7 +65,7 @@ class PersistentLP:
     row_lower, row_upper (q,): bounds of the rows; -inf and inf for none.
     lower, upper (p,): bounds of the columns; :meth:`solve` changes them.
 
-    solves, restarts: solves asked for, and those among them that HiGHS failed in and that were begun anew.
+    restarts: solves that HiGHS failed in and that were begun anew.
     ValueError: shapes that do not fit, numbers that are not finite, or too large for HiGHS (1e15 in A).
 
     Notes
@@ -91,7 +90,7 @@ class PersistentLP:
             raise ValueError("cost and A must be finite; infinite numbers are for bounds")
         self._rows = _vector("row_lower", row_lower, q), _vector("row_upper", row_upper, q)
         self._lower, self._upper = _vector("lower", lower, p), _vector("upper", upper, p)
-        self.solves = self.restarts = 0
+        self.restarts = 0
         self._build()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -141,7 +140,6 @@ class PersistentLP:
         """Solve with the given column bounds, from the last basis if there is one.
 
         lower, upper (p,): new bounds of the columns, which stay; those not given are as they were.
-        time_limit: seconds.
         cutoff: end with CUT_OFF once the minimum is found to be above it, or that there is none. HiGHS looks
             every few pivots (the denser the rows, the more often), so that an optimum above the cutoff may be
             reached all the same. For this solve alone; one begun anew after a failure has none.
@@ -156,7 +154,6 @@ class PersistentLP:
                 self._lower = _vector("lower", lower, p)
             if upper is not None:
                 self._upper = _vector("upper", upper, p)
-            self.solves += 1
             if (self._lower > self._upper).any():
                 return self._nothing(Status.INFEASIBLE)
             self._highs.changeColsBounds(p, self._columns, self._lower, self._upper)
@@ -219,7 +216,6 @@ def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
     """The rows ``signed a + y b + ξ`` of a sparse expansion: columns a, then b, then ξ.
 
     signed (n, p): ``y_i K_ij t_j``, times the unit of the coefficients.
-    y (n,): labels -1 and +1.
     """
     n, p = signed.shape
     if signed.all():  # nothing to look for

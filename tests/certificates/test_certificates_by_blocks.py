@@ -20,7 +20,7 @@ from polyopt.certificates import (
     certify_sigma_svm,
     certify_svm,
     classifiers,
-    products,
+    geometry,
 )
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge import certify_hinge
@@ -51,7 +51,7 @@ def kernel(request):
 
 @pytest.fixture(params=[2**29, 0], ids=["kept", "streamed"])
 def budget(request, monkeypatch):
-    monkeypatch.setattr(products, "_KEPT_BYTES", request.param)
+    monkeypatch.setattr(geometry, "_KEPT_BYTES", request.param)
 
 
 class Counted:
@@ -234,7 +234,7 @@ def test_no_square_array_is_made(store, n, rng):
 
 
 def test_beyond_the_budget_no_more_is_held_than_a_few_rows(monkeypatch, rng):
-    monkeypatch.setattr(products, "_KEPT_BYTES", 2**20)
+    monkeypatch.setattr(geometry, "_KEPT_BYTES", 2**20)
     n = 4000
     X, y = rng.normal(size=(n, 5)), np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     tracemalloc.start()

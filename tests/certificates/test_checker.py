@@ -340,15 +340,6 @@ def test_work_that_would_not_end_is_refused(name, claim, tmp_path):
         checker.check(claim, str(tmp_path / "d.svm"), lambda step: None, checker.Clock(1.0))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 200_000, '{"a":' * 200_000, "9" * 100_000, '{"format": NaN}', '{"format": -1e5}', "\ufeff{}"],
-)
-def test_a_file_that_is_no_claim_is_refused_in_a_line(text, tmp_path, capsys):
-    """Depth, digits, and what JSON readers take besides JSON."""
-    refusal(text, TWO_ROWS, tmp_path, capsys)
-
-
 @pytest.mark.parametrize("name", [
     "x: yes\nEvery step holds.\n", "\x1b[2K\rEvery step holds.", "\u2028Every step holds.",
     "\ud800", "na\u00efve \u6f22",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from polyopt.certificates.claims.exact import exactly, optimum, to_digits
 from polyopt.certificates.claims.statement import numeral, numerals
-from polyopt.certificates.claims.vertex import _corner, _Corners, optimal_vertex
+from polyopt.certificates.claims.vertex import optimal_vertex
 from polyopt.check.check import Program
 
 C = Fraction(1, 2)
@@ -188,59 +187,6 @@ def test_numbers_of_a_file_are_one_where_several_are_the_same():
     assert numerals([half, half]) == numeral(half)
     assert numerals([half, 0, 0]) == {"at": [0], "is": [numeral(half)]}
     assert numerals(np.zeros(1)) == {"at": [], "is": []}
-
-
-@pytest.mark.parametrize("price", [Fraction(0), Fraction(3)])
-def test_a_weight_at_a_corner_stays_unless_what_pulls_is_more_than_holds_it(price):
-    """Pulled as hard, it stays and its equation is solved; harder, it is free, on that side."""
-    near, h = Fraction(1, 10**9) * (price + 1), Fraction(1, 2)
-    for corner, low, high in ((0, -2, 2), (-2, -2, 2), (2, -2, 2)):
-        w = Fraction(corner)
-        up, down = (price if w >= 0 else -price), (price if w > 0 else -price)
-        for left in (
-            up + 2 * near,
-            up + near / 2,
-            up,
-            (up + down) / 2,
-            down,
-            down - near / 2,
-            down - 2 * near,
-        ):
-            state = SimpleNamespace(
-                prices=[[(h, price, 0, low, high)]], W=[[w]], at=[[w]], touch={}
-            )  # fmt: skip
-            moves = _Corners._wrong_weight(state, 0, 0, left + 2 * h * w)
-            is_up, is_down = w < high and left > up, w > low and left < down
-            assert len(moves) == (is_up or is_down)
-            for move in moves:
-                move()
-            is_near = (left - up if is_up else down - left) <= near
-            assert state.touch == ({(0, 0): up if is_up else down} if moves and is_near else {})
-            is_free = bool(moves) and not is_near
-            assert state.at == [[None if is_free else w]]
-            assert state.W == [[w or (Fraction(1) if is_up else Fraction(-1)) if is_free else w]]
-
-
-def test_a_free_weight_goes_to_the_end_that_it_passed_or_to_the_kink_that_it_crossed():
-    price, h = Fraction(3), Fraction(1, 2)
-    for w, pull, end in ((-5, 0, -2), (5, 0, 2), (1, 0, 0), (-1, 0, 0), (1, 4, None), (-1, -4, None)):
-        state = SimpleNamespace(
-            prices=[[(h, price, 0, -2, 2)]], W=[[Fraction(w)]], at=[[None]], touch={}
-        )  # fmt: skip
-        moves = _Corners._wrong_weight(state, 0, 0, Fraction(pull))
-        assert len(moves) == (end is not None)
-        for move in moves:
-            move()
-        assert (state.at, state.W) == ([[end]], [[w if end is None else end]])
-
-
-@pytest.mark.parametrize(("l1", "low", "high", "v", "corner"), [
-    (0, -2, 2, 0, None), (1, -2, 2, 0, 0), (1, 1, 2, 0, None), (1, -2, -1, 0, None), (1, 0, 2, 0, 0),
-    (0, 0, 2, 0, 0), (0, -2, 2, -2, -2), (0, -2, 2, 2, 2), (1, -np.inf, np.inf, 0, 0), (0, -np.inf, 3, 3, 3),
-    (0, -2, 2, Fraction(19, 10), 2), (0, -2, 2, Fraction(17, 10), None), (1, -2, 2, Fraction(-1, 8), 0),
-])  # fmt: skip
-def test_corners_are_the_ends_that_there_are_and_0_where_it_has_a_kink_within_them(l1, low, high, v, corner):
-    assert _corner(Fraction(v), (1, l1, 0, low, high), Fraction(1, 8)) == corner
 
 
 @pytest.mark.parametrize("size", [Fraction(1), Fraction(2) ** 40, Fraction(1, 2**40)])

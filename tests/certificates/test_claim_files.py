@@ -24,7 +24,7 @@ from formulations import svm
 from formulations.families import hinge_families
 from polyopt.certificates.claims.file import claim_of, save_claims
 from polyopt.certificates.claims.hinge import state_hinge
-from polyopt.certificates.claims.statement import numeral, numerals
+from polyopt.certificates.claims.statement import numeral
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.check import check as checker
@@ -46,24 +46,13 @@ MACHINES = {
     "one-norm": polyopt.OneNormSVM(C=1.0, kernel="linear"),
     "one-norm-rbf": polyopt.OneNormSVM(C=1.0, kernel="rbf"),
     "polyceptron": polyopt.Polyceptron(n_faces=2, solver="highs", n_init=1, random_state=0),
-    "polyceptron-group": polyopt.Polyceptron(
-        n_faces=2, group=2.0, l1=0.2, feature_groups=[[0, 1]], n_init=1, random_state=0
-    ),
-    "polyceptron-box": polyopt.Polyceptron(
-        n_faces=2, group=0.5, radius=0.3, feature_groups=[[0, 1]], n_init=1, random_state=0
-    ),
-    "polyceptron-l1": polyopt.Polyceptron(
-        n_faces=2, solver="highs", l1=0.3, signs=[1, 0, 0], n_init=1, random_state=0
-    ),
     "pc-slp": polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
     "spla1": polyopt.SPLA1(n_faces=2, positives="all", n_init=1, random_state=0),
     "sigma-rbf": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="rbf"),
     "signs": polyopt.ConvexPolytopeMachine(l1=0.3, signs=[1, 0, 0], loss="max", **FEW),
     "groups": polyopt.ConvexPolytopeMachine(group=0.5, feature_groups=[0, 0, 1], margin="worst", **FEW),
     "integers": polyopt.ConvexPolytopeMachine(integers=4, n_faces=2, n_init=1, random_state=0),
-    "spla1-l1": polyopt.SPLA1(n_faces=2, l1=0.1, n_init=1, random_state=0),  # no fixed point
     "plume": polyopt.PLUME(n_faces=2, gamma=0.7, n_init=1, random_state=0),
-    "plume-group": polyopt.PLUME(n_faces=2, group=0.3, n_init=1, random_state=0),
     "logistic": polyopt.LogisticPolytopes(n_faces=(1, 2), n_init=1, random_state=0),
     "logistic-signs": polyopt.LogisticPolytopes(
         n_faces=(1, 2), l1=0.3, signs={0: 1, 1: -1}, n_init=1, random_state=0
@@ -149,51 +138,6 @@ def test_a_claim_that_says_a_little_more_is_refused(name, saved, tmp_path):
         assert verdict(changed, cells) == 1, field
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_other_data_other_parameters_and_broken_multipliers_are_refused(name, saved, tmp_path):
-    claim, cells, _ = saved[name]
-    lines = cells.read_text().splitlines()
-    last = next(k for k in range(len(lines[3]) - 1, 0, -1) if lines[3][k].isdigit() and lines[3][k] != "0")
-    digit = str((int(lines[3][last]) + 4) % 10)
-    moved = [*lines[:3], lines[3][:last] + digit + lines[3][last + 1 :], *lines[4:]]
-    flipped = [("-" if lines[0][0] == "+" else "+") + lines[0][1:], *lines[1:]]
-    for wrong in (moved, flipped, lines[1:], [*lines[1:], lines[0]]):
-        (tmp_path / "other.svm").write_text("\n".join(wrong))
-        assert verdict(claim, tmp_path / "other.svm") == 1
-
-    def size_cheaper(c):
-        size = c["program"]["size"]
-        key = next((k for k in ("factor", "share", "cost", "high") if k in size), None)
-        size[key or "factor"] = numeral(Fraction(1, 2**20)) if key != "high" else numeral(Fraction(1, 2**30))
-
-    def caps_lower(c):
-        for rows in c["program"]["rows"]:
-            if rows["cap"] != "inf":
-                rows["cap"] = numeral(Fraction(1, 2**30))
-
-    def unbalanced(c):
-        for parts in c["multipliers"]["rows"].values():
-            parts[0] = numerals([Fraction(1, 2**40), *[Fraction(0)] * 25])
-
-    def negative(c):
-        for parts in c["multipliers"]["rows"].values():
-            parts[0] = [numeral(Fraction(-1, 2**60))] * 26
-
-    def too_large(c):
-        for rows in c["program"]["rows"]:
-            c["multipliers"]["rows"][rows["name"]][0] = 10**9
-
-    for change in (caps_lower, unbalanced, negative, too_large, size_cheaper):
-        found = json.loads(claim.read_text())
-        stated = found["claims"][0]["claim"]
-        free = change is size_cheaper and name in ("polyceptron", "pc-slp")
-        if free or number(stated["bound"]) == 0:
-            continue  # their faces cost nothing, and a bound of 0 needs no multipliers
-        change(found["claims"][0])
-        (tmp_path / "changed.json").write_text(json.dumps(found))
-        assert verdict(tmp_path / "changed.json", cells) == 1, change.__name__
-
-
 def test_a_table_with_scaled_features_is_read_as_it_stands(data, tmp_path, capsys):
     X, y = data
     table = tmp_path / "data.csv"
@@ -265,10 +209,9 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
     found = program.solve()
     with pytest.raises(ValueError, match="no bound"):
         polyopt.certify_program(program, found.primal, found.duals).save(tmp_path / "c.json")
-    for machine in (polyopt.ConvexPolytopeMachine, polyopt.Polyceptron):
-        few = machine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
-        with pytest.raises(ValueError, match="searches over their features"):
-            few.certificate().save(tmp_path / "c.json")
+    few = polyopt.ConvexPolytopeMachine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="searches over their features"):
+        few.certificate().save(tmp_path / "c.json")
     separate = polyopt.certify_cpm_hard(X, np.where(X[:, 0] > 0, 1, -1), W=[[1.0, 0.0, 0.0, 0.0]])
     with pytest.raises(ValueError, match="directions"):
         separate.save(tmp_path / "c.json")
@@ -277,7 +220,8 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
 
 
 @pytest.mark.parametrize(("parts", "scaler"), [(2, None), (1, object()), (2, object())])
-def test_data_are_written_of_two_classes_as_the_machine_saw_them_alone(parts, scaler, tmp_path):
+def test_only_data_of_two_unscaled_classes_are_written(parts, scaler, tmp_path):
+    """Data are written of two classes as the machine saw them alone."""
     with pytest.raises(ValueError, match="two classes"):
         save_claims(tmp_path / "c.json", [object()] * parts, scaler=scaler, data=tmp_path / "c.svm")
     assert not list(tmp_path.iterdir())
@@ -330,17 +274,6 @@ def test_a_hostile_field_ends_in_a_sentence(place, new, saved, tmp_path, capsys)
     assert said.splitlines()[-1].startswith("Refused: ")
 
 
-@pytest.mark.parametrize("name", ["absent", "empty", "words", "short.npy", "nan", "ragged"])
-def test_hostile_data_end_in_a_sentence(name, saved, tmp_path, capsys):
-    text = {"empty": "", "words": "a b c\nd e f\n", "short.npy": "\x93NUMPY", "nan": "1 1:nan\n-1 1:inf\n",
-            "ragged": "1,2,a\n3,b\n"}  # fmt: skip
-    if name in text:
-        (tmp_path / name).write_text(text[name])
-    status, said = verdict(saved["svm"][0], tmp_path / name, capsys)
-    assert status == 1
-    assert said.splitlines()[-1].startswith("Refused: ")
-
-
 def test_the_checker_shares_nothing_with_polyopt():
     nodes = ast.walk(ast.parse(CHECKER.read_text(encoding="utf-8")))
     names = {n.module if isinstance(n, ast.ImportFrom) else a.name for n in nodes
@@ -380,18 +313,6 @@ def test_a_point_that_breaks_hard_rows_is_scaled_to_them(data, tmp_path, capsys)
     certificate.save(tmp_path / "c.json", data=tmp_path / "c.svm")
     status, said = verdict(tmp_path / "c.json", tmp_path / "c.svm", capsys)
     assert status == 0, said
-
-
-def test_multipliers_far_out_of_balance_are_repaired(data):
-    X, y = data
-    signs = np.where(y == "in", 1.0, -1.0)
-    program = HingeProgram("it", LinearGeometry(X, centred=True), hinge_families(signs, 0.1))
-    for Z in (np.full((1, 26), 0.1), np.where(signs > 0, 0.07, 1e-17)[None], np.full((1, 26), -1.0)):
-        found = claim_of(state_hinge(program, np.zeros(3), 0.0, Z))
-        parts = [checker.vector(part, 26, "") for part in found["multipliers"]["rows"]["margin"]]
-        assert sum(int(s) * v for s, v in zip(signs, parts[0], strict=True)) == 0
-        assert all(0 <= v <= Fraction(0.1) for v in parts[0])
-        assert number(found["claim"]["bound"]) >= 0
 
 
 def test_multipliers_that_prove_less_than_none_are_left_out(data):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -44,88 +43,6 @@ def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
     assert set(repair.feasible_multipliers(program(rows(), rows("other")), {"r": [third]})) == {"r"}
 
 
-def test_multipliers_are_clipped_to_their_caps_where_there_is_a_row():
-    both, one = [(0, 1), (0,), (1,), ()], rows(cap=(2, 2, 2, None), at=[(0, 1), (0,), (1,), (0, 1)])
-    given = [[3, -1, 5, 7], [1, 5, 3, -2]]
-    assert repair._clipped(one, given, F(1)) == [[2, 0, 0, 7], [1, 0, 2, 0]]
-    # Where a sample pays once, what all its rows have beyond the cap is taken from the largest first.
-    worst = rows(cap=(4, 4, 4, 4), at=both, pays="worst")
-    assert repair._clipped(worst, [[3, -1, 5, 7], [3, 5, 6, 7]], F(1)) == [[1, 0, 0, 0], [3, 0, 4, 0]]
-    three = rows(side=(1,), cap=(4,), at=[(0, 1, 2)], pays="worst")
-    assert repair._clipped(three, [[2], [9], [3]], F(1)) == [[2], [0], [2]]
-    assert repair._clipped(three, [[1], [9], [2]], F(1)) == [[1], [1], [2]]
-    assert repair._clipped(three, [[1], [1], [2]], F(1)) == [[1], [1], [2]]
-    free = rows(side=(1,), cap=(None,), at=[(0, 1)], pays="worst")
-    assert repair._clipped(free, [[9], [7]], F(1)) == [[9], [7]]
-    assert repair._clipped(rows(cap=(F(5, 2),) * 4), [[9, 2, 1, 0]], F(2)) == [[5, 2, 1, 0]]
-
-
-def test_linear_losses_are_at_their_caps():
-    sums = rows(side=(1, 1), cap=(2, 3), at=[(0, 1), (1,)], loss="linear")
-    m = [[F(1), F(0)], [F(0), F(1)]]
-    repair._fill(sums, m)
-    assert m == [[2, 0], [2, 3]]
-    worst = rows(side=(1, 1), cap=(2, 3), at=[(0, 1), ()], pays="worst", loss="linear")
-    m = [[F(1, 2), F(0)], [F(1), F(0)]]
-    repair._fill(worst, m)
-    assert m == [[F(1, 2), 0], [F(3, 2), 0]]
-    made = repair.feasible_multipliers(program(sums, faces=2, intercept=False), {"r": [[1, 0], [0, 1]]})
-    assert made["r"] == [[2, 0], [2, 3]]
-
-
-def balanced(m, row):
-    m = list(m)
-    repair._balance([(row, m)], F(1))
-    return m
-
-
-def test_the_heavier_side_gives_what_it_has_too_much_first_where_it_is_between_its_ends():
-    for m, side, expected in (
-        (
-            [3, 1, 4, 6],
-            (1, 1, 1, -1),
-            [1, 1, 4, 6],
-        ),  # 2 of 4: 3/2 and 1/2 rounded down, and what is left over
-        ([4, 4, 2, 0], (1, 1, -1, -1), [1, 1, 2, 0]),  # none is between its ends: of all
-        ([3, 4, 0, 0], (1, 1, -1, -1), [0, 0, 0, 0]),
-        ([1, 4, 2, 0], (1, 1, -1, -1), [0, 2, 2, 0]),  # what is between is used up, and then the others
-        ([2, 0, 3, 4], (1, 1, -1, -1), [2, 0, 0, 2]),
-        ([2, 1, 2, 1], (1, 1, -1, -1), [2, 1, 2, 1]),
-    ):
-        assert balanced(m, rows(side=side)) == expected
-    # A row without a cap is between its ends always.
-    assert balanced([5, 4, 2, 0], rows(cap=(None, 4, 4, 4))) == [0, 2, 2, 0]
-    draw = random.Random(0)
-    for _ in range(200):
-        side = [draw.choice((-1, 1)) for _ in range(6)]
-        row = rows(side=side, cap=[draw.choice((None, 5, 8)) for _ in range(6)])
-        m = [draw.randint(0, 5) for _ in range(6)]
-        found, off = balanced(m, row), sum(s * v for s, v in zip(side, m, strict=True))
-        assert sum(s * v for s, v in zip(side, found, strict=True)) == 0
-        assert all(0 <= new <= old for new, old in zip(found, m, strict=True))
-        heavy = 1 if off > 0 else -1
-        assert all(new == old for new, old, s in zip(found, m, side, strict=True) if s != heavy)
-        is_free = [cap is None or v < cap for v, cap in zip(m, row.cap, strict=True)]
-        free = sum(v for v, f, s in zip(m, is_free, side, strict=True) if f and s == heavy)
-        if free >= abs(off):  # then those at their caps stay there, and each gives its share
-            assert all(new == old for new, old, f in zip(found, m, is_free, strict=True) if not f)
-            given = [
-                (old - new, F(old * abs(off), free))
-                for new, old, f, s in zip(found, m, is_free, side, strict=True)
-                if f and s == heavy and free
-            ]
-            assert all(g >= share // 1 for g, share in given)
-
-
-def test_each_face_is_balanced_by_itself_and_only_with_an_intercept():
-    given = {"r": [[3, 0, 1, 0], [0, 1, 0, 2]]}
-    row = rows(at=[(0, 1)] * 4)
-    made = repair.feasible_multipliers(program(row, faces=2), given)
-    assert made["r"] == [[1, 0, 1, 0], [0, 1, 0, 1]]
-    made = repair.feasible_multipliers(program(row, faces=2, intercept=False), given)
-    assert made["r"] == given["r"]
-
-
 # -- points --------------------------------------------------------------------------------
 
 
@@ -144,45 +61,38 @@ def test_a_point_is_clipped_to_its_box_unless_it_has_a_kernel():
     assert point(2, W, [0.5, 1], hard=[rows(side=(1, 1), cap=(2, 2))])[0][0] == [-2, F(1, 4)]
 
 
-def scale(f, b, *hard, grid=128, off=0):
-    told = SimpleNamespace(through=lambda w, _: ([F(v) for v in f], F(off)))
-    return repair._scale(told, list(hard), [[]], [F(b)], grid)
+MARGIN = rows(side=(1, -1), cap=(None, None))  # s f >= 1
+BOUND = rows("bound", side=(-1, -1), cap=(None, None), kink=-3)  # f <= 3
+FIRST = rows(side=(1, 1), cap=(None, 5))  # the second has slack
+SIGN = rows(side=(1, 1), cap=(None, None), kink=0)
 
 
-def test_a_point_is_scaled_to_keep_the_rows_without_slack():
-    margin = rows(side=(1, -1), cap=(None, None))  # s f >= 1
-    assert scale([2, -2], 0, margin) == 1
-    assert scale([F(1, 2), -1], 0, margin) == 2
-    assert scale([3, F(-3, 4)], 0, margin) == F(-((-4 * 128) // 3), 128)  # up to the grid
-    assert scale([0, -2], 1, margin) == 1
-    assert scale([F(1, 2), -2], 0, margin, off=F(1, 4)) == 4  # what scores may be off
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([1, 1], 0, margin)
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([1, 0], 0, margin)
-    bound = rows("bound", side=(-1, -1), cap=(None, None), kink=-3)  # f <= 3
-    assert scale([2, -9], 0, bound) == 1
-    assert scale([3, -9], 0, bound) == 1
-    assert scale([4, 6], 0, bound) == F(1, 2)
-    assert scale([7, 0], 0, bound) == F(3 * 128 // 7, 128)  # down to the grid
-    # Both: between the two, where there is room, and on the grid.
-    assert scale([F(1, 2), -1], 0, margin, bound) == 2
-    assert scale([F(1, 2), F(-7, 2)], 0, rows(side=(1, 1), cap=(None, 5)), bound) == 2
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([F(1, 2), 2], 0, rows(side=(1, 1), cap=(None, 5)), bound)
-    with pytest.raises(ValueError, match="no multiple"):  # there is room, but not on the grid
-        scale([F(3, 4), F(9, 4) + F(1, 1000)], 0, rows(side=(1, 1), cap=(None, 5)), bound, grid=1)
-    # Rows with slack do not count; a kink of 0 asks for a sign alone.
-    assert scale([1, 1], 0, rows(side=(1, -1), cap=(None, 5))) == 1
-    assert scale([1, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0)) == 1
-    assert scale([0, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0)) == 1
-    with pytest.raises(ValueError, match="no multiple"):
-        scale([-1, 2], 0, rows(side=(1, 1), cap=(None, None), kink=0))
-    # The whole point is scaled, b as well, on a grid of three bits fewer than the claim.
-    assert point(1, [[F(1, 2), F(0)]], [F(1, 10)], [rows(side=(1, 1), cap=(None, None))], bits=10) == (
-        [[F(-((-5 * 128) // 3), 128) / 2, 0]],
-        [F(-((-5 * 128) // 3), 1280)],
-    )
+@pytest.mark.parametrize(
+    ("f", "hard", "factor"),
+    [
+        ((2, -2), [MARGIN], 1),
+        ((F(1, 2), -1), [MARGIN], 2),
+        ((3, F(-3, 4)), [MARGIN], F(171, 128)),  # 4/3, up to the grid
+        ((1, 1), [MARGIN], None),
+        ((3, -9), [BOUND], 1),
+        ((4, 6), [BOUND], F(1, 2)),
+        ((7, 0), [BOUND], F(54, 128)),  # 3/7, down to the grid
+        ((F(1, 2), -1), [MARGIN, BOUND], 2),
+        ((F(1, 2), F(-7, 2)), [FIRST, BOUND], 2),
+        ((F(1, 2), 2), [FIRST, BOUND], None),
+        ((1, 1), [FIRST], 1),
+        ((1, 2), [SIGN], 1),
+        ((-1, 2), [SIGN], None),
+    ],
+)
+def test_a_point_is_scaled_to_keep_the_rows_without_slack(f, hard, factor):
+    """By a factor on a grid of three bits fewer than the claim; None: by no factor."""
+    W, prices = [[F(f[0] + f[1]) / 2, F(f[0] - f[1]) / 2]], [[(0, 0, 0, F(-99), F(99))] * 2]
+    if factor is None:
+        with pytest.raises(ValueError, match="no multiple"):
+            point(1, W, [0], hard, prices)
+    else:
+        assert point(1, W, [0], hard, prices) == ([[factor * w for w in W[0]]], [0])
 
 
 # -- groups and shares ---------------------------------------------------------------------
@@ -201,7 +111,8 @@ def held(told, V, W):
     return np.array([[float(v) for v in part] for part in made])
 
 
-def test_a_group_holds_what_is_beyond_the_price_of_single_weights_up_to_its_own():
+def test_a_group_holds_at_most_its_price():
+    """A group holds what is beyond the price of single weights up to its own."""
     W = [[0, 0, 0, 0], [0, 0, 0, 0]]
     V = [[3.5, -4.5, 0.25, 9.0], [0.25, 0.5, -1.5, 9.0]]
     made = held(group_program(), V, W)
@@ -217,7 +128,8 @@ def test_a_group_holds_what_is_beyond_the_price_of_single_weights_up_to_its_own(
     assert other == pytest.approx(np.array([[0, -2.0, 0, 0], [0, 0, -1.0, 0]]), abs=1e-12)
 
 
-def test_where_the_longest_face_is_paid_for_a_group_holds_along_the_faces_that_use_it():
+def test_a_group_holds_along_faces_for_the_worst_margin():
+    """Where the longest face is paid for a group holds along the faces that use it."""
     V = [[3.5, -4.5, 1.5, 0.0], [1.0, 0.5, -1.5, 9.0]]
     made = held(group_program("worst"), V, [[3, 0, 0, 1], [0, 4, 0, 1]])
     assert made[:, :2] == pytest.approx(np.array([[1.2, 0], [0, 1.6]]), abs=1e-12)
@@ -244,17 +156,3 @@ def test_shares_add_up_and_none_is_lost():
     assert tiny[2] == F(round((1 << 50) / 3), 1 << 50)
     assert float(tiny[1]) == pytest.approx(2 / 3, rel=1e-12)  # the largest gives what is missing
     assert repair.shares_of([0.0, 2.0, 0.0]) == [0, 1, 0]
-
-
-def test_a_price_is_the_most_that_a_weight_within_its_range_is_worth():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        v, curve, l1 = 3.0 * rng.normal(size=4), rng.choice([0.0, 0.3, 2.0], 4), rng.uniform(0.0, 1.0, 4)
-        low, high = -rng.choice([0.0, 0.5, 4.0], 4), rng.choice([0.0, 0.7, 5.0], 4)
-        found = repair._price(v, [curve, l1, l1, low, high])
-        best = 0.0
-        for value, h, size, *ends in zip(v, curve, l1, low, high, strict=True):
-            tops = [(value - side * size) / (2.0 * h) for side in (1, -1)] if h else []
-            at = [0.0, *ends, *np.clip(tops, *ends)]
-            best += max(value * w - h * w * w - size * abs(w) for w in at)
-        assert found == pytest.approx(best, abs=1e-12)

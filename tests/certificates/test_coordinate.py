@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.cpm import clusters
-from helpers.interpreted import interpreted
 
-from polyopt.certificates import coordinate
 from polyopt.certificates.coordinate import FaceAscent
 from polyopt.certificates.coordinate_kernels import climb_face, scan_kernel, sweep_kernel
 from polyopt.rows import as_rows
@@ -37,7 +35,8 @@ def parts(rows):
 
 @pytest.mark.parametrize("form", ["full", "sparse", "bytes"])
 @pytest.mark.parametrize("K", [1, 3])
-def test_a_scan_scores_positives_prices_negatives_and_lists_those_that_are_near(K, form):
+def test_a_scan_agrees_with_plain_loops(K, form):
+    """A scan scores positives prices negatives and lists those that are near."""
     X, rows, y, caps, _ = problem(K, form)
     n, faces = len(y), np.arange(K + 1)[-K:]  # all of more faces but the first
     W = np.random.default_rng(1).normal(size=(K + 1, X.shape[1] + 1))
@@ -165,7 +164,8 @@ def test_a_face_whose_gap_is_closed_is_left_alone(ascent):
     assert set(changed.tolist()) <= {k}
 
 
-def test_a_positive_that_changes_its_face_takes_its_multiplier_off_the_old_one(ascent):
+def test_a_reassigned_positive_loses_its_multiplier(ascent):
+    """A positive that changes its face takes its multiplier off the old one."""
     of, A, y, C, z = ascent
     run(of, 1e-3)
     moved = np.flatnonzero((z == 0) & (of.alpha[:, 0] > 0))[:3]
@@ -198,47 +198,3 @@ def test_multipliers_to_begin_from_are_made_feasible(ascent):
     for wrong in (np.ones((1, 60, 5)), np.where(given > 0, np.nan, given)):
         with pytest.raises(ValueError, match="alpha must be finite, of shape"):
             of.begin_from(wrong)
-
-
-@pytest.mark.parametrize(("crowded", "swept"), [(0, True), (10**6, False)])
-def test_where_the_active_pairs_crowd_samples_are_walked_and_else_faces(ascent, crowded, swept, monkeypatch):
-    of, *_ = ascent
-    of.scan()
-    walked, climbed = [], []
-    monkeypatch.setattr(coordinate, "_CROWDED", crowded)
-    monkeypatch.setattr(of, "sweep", lambda rows, times: walked.append(rows))
-    monkeypatch.setattr(of, "_climb", lambda k, pool, *_: climbed.append(k))
-    of.climb(1e-6)
-    assert (len(walked), len(climbed)) == ((1, 0) if swept else (0, 4))  # of two faces alike, one
-    if swept:
-        assert (np.diff(walked[0]) > 0).all()
-        assert len(walked[0]) < of.active  # each sample once, whatever the faces that it is active on
-
-
-def test_work_is_counted_in_passes_over_all_samples_and_faces():
-    """A sweep over a third of them is a third of a pass; a scan is one for the faces that it scores."""
-    _, rows, y, caps, z = problem(3, "full")
-    of = FaceAscent(rows, y, caps, z)
-    assert of.passes == 0.0
-    of.sweep(np.arange(12), times=2)
-    assert of.passes == pytest.approx(2.0 / 3.0)
-    before = of.passes
-    of.scan()
-    scored = of._scanned.sum() / len(of.W)
-    assert 0.0 < of.passes - before <= scored <= 1.0
-    before = of.passes
-    of.scan()  # nothing has changed
-    assert of.passes == before
-
-
-def test_products_of_rows_of_every_length_are_those_of_their_entries(rng):
-    """Four at a time, and what is left one by one; with columns of their own or shared."""
-    (kernels,) = interpreted("polyopt.certificates.coordinate_kernels")
-    values, w = rng.normal(size=30), rng.normal(size=40)
-    columns = rng.permutation(40)[:30]
-    for begin, length in ((0, 0), (3, 1), (2, 3), (5, 4), (1, 7), (4, 8), (7, 11)):
-        end = begin + length
-        for offset in (0, begin):
-            at = columns[begin - offset : end - offset]
-            found = kernels.row_times(values, columns, begin, end, offset, w)
-            assert found == pytest.approx(values[begin:end] @ w[at])

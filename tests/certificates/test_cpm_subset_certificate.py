@@ -7,8 +7,7 @@ import pytest
 
 from formulations.samples import two_blobs
 from polyopt.certificates import Claim
-from polyopt.certificates.cpm_subset import certify_cpm_subset
-from polyopt.certificates.subset_tree import SubsetTree
+from polyopt.certificates.cpm_subset import SubsetTree, certify_cpm_subset
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.solvers.cpm.subset import SubsetFace
 

@@ -71,7 +71,8 @@ def test_weights_at_corners_and_shared_slacks_are_found_too(name):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel["kernel"])
-def test_the_rational_optimum_of_a_pattern_is_that_of_its_linear_program(kernel):
+def test_the_rational_optimum_of_a_pattern(kernel):
+    """The rational optimum of a pattern is that of its linear program."""
     for seed in (0, 1, 11):  # 11: the solver's own point is 4e-11 off
         X, y = drawn(seed, coarse=seed % 2 == 1)
         C = [0.125, 1.0, 8.0, 64.0][seed % 4]
@@ -102,7 +103,8 @@ def test_two_points_by_hand():
     assert found.multipliers == {"margin": [[Fraction(1, 2), Fraction(1, 2)]]}
 
 
-def test_no_multiplier_between_its_ends_leaves_the_middle_of_the_intercepts():
+def test_without_free_multipliers_b_is_the_middle():
+    """No multiplier between its ends leaves the middle of the intercepts."""
     machine = polyopt.SVM(0.125, kernel="linear").fit([[-1.0], [1.0]], [-1, 1])
     found = exact_solution(machine.certificate())
     assert (found.W, found.b) == ([[Fraction(1, 4)]], [0])

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from formulations.l0_data import column_sizes
-from polyopt.certificates.expansion import balanced, loss, outputs, rates
-from polyopt.certificates.rounding import UNIT, Ball, gamma
+from polyopt.certificates.expansion import loss, outputs, rates
+from polyopt.certificates.rounding import Ball, gamma
 
 
 def exact(values):
     return [Fraction(float(value)) for value in np.ravel(values)]
 
 
-@pytest.mark.parametrize("heavy", [1.0, -1.0])
-def test_multipliers_of_the_lighter_class_stay_and_those_of_the_heavier_shrink(heavy):
-    rng = np.random.default_rng(0)
-    y, caps = np.where(np.arange(9) < 4, 1.0, -1.0), rng.uniform(0.5, 1.0, 9)
-    u = np.where(y == heavy, 2.0, 0.1) * caps - 1e-3 * (np.arange(9) == 8)
-    u[0] = -0.5
-    found, clipped = balanced(u, y, caps), np.clip(u, 0.0, caps)
-    light, shrunk = y != heavy, y == heavy
-    assert (found.mid[light] == clipped[light]).all()
-    assert (found.rad[light] <= 1.01 * UNIT * clipped[light] + 1e-300).all()
-    share = clipped[light].sum() / clipped[shrunk].sum()
-    assert found.mid[shrunk] == pytest.approx(share * clipped[shrunk])
-    off = 4.0 * gamma(11) * found.mid[shrunk]
-    assert (found.rad[shrunk] >= off).all()
-    assert (found.rad[shrunk] <= 1.01 * off + 2 * UNIT * found.mid[shrunk] + 1e-300).all()
-    # As heavy as each other but for rounding: which is the lighter is not known, and both have a radius.
-    even = balanced(np.array([1.0, 1.0 + 2 * UNIT]), np.array([1.0, -1.0]), np.full(2, 2.0))
-    assert (even.rad >= 4.0 * gamma(4)).all()
-    # One class without multipliers leaves none.
-    assert (balanced(np.array([1.0, 0.0]), np.array([1.0, -1.0]), np.ones(2)).upper <= 1e-300).all()
-
-
-def test_rates_are_off_by_the_roundings_of_their_sums_and_by_what_is_given():
+def test_radius_of_rates():
+    """Rates are off by the roundings of their sums and by what is given."""
     u = Ball([1.0, -2.0, 0.5], [1e-9, 0.0, 2e-9])
     sizes, errors = np.array([3.0, 0.0, 1e-3]), np.array([0.0, 1e-6, 1e-7])
     found = rates(np.array([7.0, 8.0, 9.0]), sizes, errors, u)
@@ -53,7 +31,8 @@ def test_rates_are_off_by_the_roundings_of_their_sums_and_by_what_is_given():
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (5, 4), (5, 1)])
-def test_outputs_hold_those_of_every_kernel_within_the_error_of_its_entries(shape):
+def test_outputs_enclose_kernels_within_the_entry_error(shape):
+    """Outputs hold those of every kernel within the error of its entries."""
     rng = np.random.default_rng(1)
     K, c = rng.normal(size=(5, 4)), np.array([0.5, 0.0, -2.0, 1.0])
     error = 1e-3 * rng.random(shape)
@@ -72,14 +51,6 @@ def test_outputs_hold_those_of_every_kernel_within_the_error_of_its_entries(shap
     none = outputs(K, np.zeros(4), 0.1, error)
     assert (none.mid == 0.1).all()
     assert not none.rad.any()
-
-
-def test_the_error_of_many_entries_grows_by_the_roundings_of_its_sum_and_no_more():
-    c = np.random.default_rng(2).uniform(0.5, 1.0, 10_000)
-    found, plain = outputs(np.zeros((1, c.size)), c, 0.0, 1.0).rad, outputs(np.zeros((1, c.size)), c, 0.0).rad
-    total = math.fsum(c)
-    assert (found >= total).all()
-    assert (found <= plain + total * (1.0 + gamma(5 * c.size))).all()
 
 
 def test_a_loss_of_zero_is_exact_and_one_that_may_be_more_is_not():
@@ -106,12 +77,3 @@ def test_sizes_of_columns_are_of_their_largest_entries_of_either_sign(error):
         == column_sizes(-np.abs(K), error)[0].tolist()
         == [3.0, 7.0, 3.0]
     )
-
-
-def test_outputs_of_entries_that_are_exact_are_off_by_the_rounding_of_their_sums_alone():
-    rng = np.random.default_rng(3)
-    K, c = rng.normal(size=(5, 4)), np.array([0.5, 0.0, -2.0, 1.0])
-    found = outputs(K, c, 0.25)
-    assert found.mid == pytest.approx(K @ c + 0.25)
-    assert (found.rad <= 2.0 * gamma(8) * (np.abs(K) @ np.abs(c) + 0.25)).all()
-    assert outputs(K, 0.0 * c, 0.25).rad.tolist() == [0.0] * 5

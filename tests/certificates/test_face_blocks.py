@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt.certificates import cpm_face_blocks
-from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, pull, weigh
+from polyopt.certificates import cpm_blocks
+from polyopt.certificates.cpm_blocks import Multipliers, Weighed, pull, weigh
 
 K, N, SCALE, LEAST = 3, 50, 0.25, 0.4
 
@@ -28,7 +28,7 @@ def drawn(seed):
 
 @pytest.mark.parametrize("at_once", [1 << 14, 7])
 def test_every_pair_is_weighed_once(at_once, monkeypatch):
-    monkeypatch.setattr(cpm_face_blocks, "_ROWS", at_once)
+    monkeypatch.setattr(cpm_blocks, "_ROWS", at_once)
     block, given, W = drawn(at_once)
     A = np.zeros((N, K))
     A[given.rows, given.faces] = given.alpha
@@ -69,7 +69,7 @@ def test_every_pair_is_weighed_once(at_once, monkeypatch):
 
 @pytest.mark.parametrize("at_once", [1 << 14, 7])
 def test_multipliers_gain_and_pull_what_is_within_their_caps(at_once, monkeypatch):
-    monkeypatch.setattr(cpm_face_blocks, "_ROWS", at_once)
+    monkeypatch.setattr(cpm_blocks, "_ROWS", at_once)
     block, given, _ = drawn(at_once)
     gain, pulled = np.zeros(K), np.zeros((3, K))
     for i, k, alpha in zip(*given, strict=True):

@@ -9,7 +9,6 @@ from polyopt.certificates.face_price import (
     held_by_groups,
     left_squares,
     price_of,
-    root,
     sign_residuals,
 )
 from polyopt.certificates.rounding import Ball
@@ -34,7 +33,8 @@ def drawn(seed, rad):
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_left_of_pulls_encloses_that_of_each_of_them_and_not_much_more(penalty, seed):
+def test_left_squares_enclose_every_member(penalty, seed):
+    """What is left of pulls encloses that of each of them and not much more."""
     for rad in (0.0, 0.05):
         pulls, members = drawn(seed, rad)
         found, sizes = left_squares(penalty, pulls), cut_sizes(penalty, pulls[:-1])
@@ -50,7 +50,8 @@ def test_what_is_left_of_pulls_encloses_that_of_each_of_them_and_not_much_more(p
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_what_groups_hold_is_within_their_price_and_the_best_for_pulls_at_0(penalty, rng):
+def test_groups_hold_within_their_price(penalty, rng):
+    """What groups hold is within their price and the best for pulls at 0."""
     V = rng.normal(size=(K, M + 1))
     for W in (np.zeros((K, M + 1)), penalty.allowed(rng.normal(size=(K, M + 1)))):
         held = held_by_groups(penalty, V, W)
@@ -75,23 +76,16 @@ def test_the_price_is_enclosed(penalty, rng):
     assert found.rad <= 1e-12
 
 
-def test_signs_that_are_not_kept_are_a_residual_relative_to_the_largest_weight():
+def test_broken_signs_are_a_residual():
+    """Signs that are not kept are a residual relative to the largest weight."""
     penalty, asked = FacePenalty.of(2, signs={0: 1}), np.array([[-3.0, 2.0, 6.0]])
     (one,) = sign_residuals(penalty, asked, penalty.allowed(asked))
     assert (one.value, one.relative, one.worst) == (3.0, 0.5, 0)
     assert sign_residuals(FacePenalty.of(2, l1=1.0), asked, asked) == []
 
 
-@pytest.mark.parametrize("rad", [0.0, 0.1])
-def test_roots_are_between_those_of_the_ends(rad):
-    squares = Ball(np.array([0.0, 0.05, 2.0, 1e300]), np.array([rad, rad, rad, 0.0]))
-    found = root(squares)
-    assert (found.lower <= np.sqrt(np.maximum(squares.lower, 0.0))).all()
-    assert (found.upper >= np.sqrt(squares.upper)).all()
-    assert (found.rad <= np.sqrt(2.0 * rad) / 2.0 * (1.0 + 1e-9) + 1e-15 * (1.0 + found.mid)).all()
-
-
-def test_groups_hold_their_price_along_faces_in_use_all_of_small_pulls_and_nothing_of_none():
+def test_groups_hold_along_faces_in_use():
+    """Groups hold their price along faces in use all of small pulls and nothing of none."""
     penalty = FacePenalty.of(4, group=0.5, groups=[[0, 1], [2], [3]])
     V, W = np.array([[9.0, 9.0, 0.3, 0.0, 7.0]]), np.array([[0.03, -0.04, 0.0, 0.0, 1.0]])
     assert held_by_groups(penalty, V, W) == pytest.approx(np.array([[0.3, -0.4, 0.3, 0.0]]), rel=1e-11)

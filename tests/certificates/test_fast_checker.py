@@ -80,19 +80,6 @@ def test_what_both_say_of_corruptions_is_the_same(name, saved, capsys):
     )
 
 
-WRONG = ({"kernel": "tanh"}, {"gamma": "-1"}, {"gamma": 0}, {"degree": 21}, {"coef0": "x"}, {"kernel": 3})
-
-
-def test_a_kernel_that_is_none_is_refused_alike(saved, capsys):
-    for name in ("poly", "rbf"):
-        data, bad = saved / f"{name}.svm", saved / "bad.json"
-        for change in WRONG:
-            claim = json.loads((saved / f"{name}.json").read_text())
-            claim["claims"][0]["program"]["features"] |= change
-            bad.write_text(json.dumps(claim))
-            assert said(plain, bad, data, capsys) == said(quick, bad, data, capsys)
-
-
 def test_exp_has_the_same_whole_number_also_where_its_floor_is_near(monkeypatch):
     """Next to a multiple of 2^-128, as of exp(0), the slow way is asked; elsewhere the ball has one floor."""
     module, told = quick.checker(), {"kind": "kernel", "kernel": "rbf", "gamma": "1/3"}

@@ -11,7 +11,7 @@ from formulations.samples import two_blobs
 from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
 from polyopt.certificates.classifiers import certify_families
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.hinge import _complementarity, certify_hinge, is_ray
+from polyopt.certificates.hinge import certify_hinge, find_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
@@ -58,31 +58,6 @@ def test_what_the_balance_takes_costs_what_it_earned():
     assert program([[0.0], [0.0]], costly).dual_value(both) == pytest.approx(2.0, rel=1e-6)
 
 
-def test_what_multipliers_earn_and_the_sums_of_their_balance():
-    rows = hinge_families(Y, 9.0, 2.0)
-    machine = program([[3.0], [4.0]], rows)
-    Z = np.array([[1.0, 0.5], [0.25, 2.0], [4.0, 0.125]])
-    gain, beta, sums = machine.earned(Z)
-    assert gain.mid == pytest.approx(1.5 - 2.0 * 6.375)
-    assert beta.mid.tolist() == [1.0 - 0.25 + 4.0, -0.5 - 2.0 + 0.125]
-    # Of margins +1 and -1, of upper bounds -1, of lower ones +1.
-    assert (sums.up, sums.down) == (1.0 + 4.0 + 0.125, 0.5 + 0.25 + 2.0)
-    assert sums.left.mid == pytest.approx(2.375)
-    assert sums.length == pytest.approx(5.25 * 3.0 + 2.625 * 4.0, rel=1e-9)
-    assert sums.error == pytest.approx(beta.rad @ [3.0, 4.0], rel=1e-9)
-    # What is off is shrunk away from the heavier side: of its multipliers, and of what these earned.
-    off, heavy, pays = 0.5, 2.0, Ball(4.0)
-    few = sums._replace(left=Ball(off), up=heavy, down=1.0, error=0.125, length=3.0)
-    more = 0.125 + off / heavy * 3.0
-    bound = machine.bound_by(Ball(30.0), pays, few)
-    assert bound.mid == pytest.approx(28.0)
-    assert bound.rad == pytest.approx(off * 1.0 + 0.5 * (2.0 * 2.0 * more + more**2), rel=1e-7)
-    other = machine.bound_by(Ball(30.0), pays, few._replace(up=1.0, down=2.0))
-    assert (other.mid, other.rad) == (bound.mid, bound.rad)
-    none = machine.bound_by(Ball(30.0), pays, few._replace(up=off, down=off))
-    assert (none.mid, none.rad) == (0.0, 0.0)
-
-
 @pytest.mark.parametrize("off", [1e-6, 1e-3, 0.05])
 def test_what_the_balance_takes_may_make_the_weights_longer(off):
     """Samples at 0.01 and 0.03 pull against each other; without its surplus the nearer pulls back less."""
@@ -97,18 +72,18 @@ def test_what_the_balance_takes_may_make_the_weights_longer(off):
 def test_a_ray_is_one_at_any_length(size):
     """Two like samples of both classes; what a solver leaves of the third is no part of it."""
     machine = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), np.inf, hard=True))
-    assert is_ray(machine, size * np.array([[1.0, 1.0, 1e-12]]))
-    assert not is_ray(machine, size * np.array([[1.0, 1.0, 1e-3]]))
+    assert find_ray(machine, size * np.array([[1.0, 1.0, 1e-12]])) is not None
+    assert find_ray(machine, size * np.array([[1.0, 1.0, 1e-3]])) is None
     capped = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), 2.0 * size))
-    assert not is_ray(capped, size * np.array([[1.0, 1.0, 0.0]]))
+    assert find_ray(capped, size * np.array([[1.0, 1.0, 0.0]])) is None
 
 
 def test_a_ray_is_in_balance_where_there_is_an_intercept():
     """Multipliers of one class at the origin cancel in w; alone they only say where the intercept is."""
     rows = hinge_families(np.array([1.0, 1.0, -1.0]), np.inf, hard=True)
     X = [[0.0], [0.0], [3.0]]
-    assert not is_ray(program(X, rows), np.array([[1.0, 2.0, 0.0]]))
-    assert is_ray(program(X, rows, intercept=False), np.array([[1.0, 2.0, 0.0]]))
+    assert find_ray(program(X, rows), np.array([[1.0, 2.0, 0.0]])) is None
+    assert find_ray(program(X, rows, intercept=False), np.array([[1.0, 2.0, 0.0]])) is not None
 
 
 # -- residuals ---------------------------------------------------------------------------------
@@ -127,7 +102,7 @@ def test_residuals_are_relative_to_what_they_are_made_of():
     assert residual(short, "stationarity", "w").relative == pytest.approx(1.0)
 
 
-def test_of_a_matrix_that_is_merely_near_slacks_are_known_as_far_as_they_cost():
+def test_slacks_of_a_nearby_matrix_have_a_radius():
     """Outputs off by 0.1 |v| in all: what rows with slack cost, times that, and rows without it nothing."""
     near = SimpleNamespace(short=0.1, energy=lambda v: Ball(0.0))
     machine = HingeProgram("a machine", near, hinge_families(np.ones(3), np.array([7.0, 3.0, 4.0])))
@@ -154,7 +129,7 @@ def test_the_value_between_two_factors_is_that_of_the_dearer_end():
     assert value_between(machine, v, f, np.inf, np.inf).upper == np.inf
 
 
-def test_of_a_matrix_that_is_merely_near_a_point_is_brought_within_its_bounds_by_as_much_as_that():
+def test_a_nearby_matrix_shrinks_a_point_further():
     """An output of 4 that may be off by 0.1 |v|, to be brought within 2."""
     v = np.array([2.0])
     near = SimpleNamespace(
@@ -171,26 +146,6 @@ def test_of_a_matrix_that_is_merely_near_a_point_is_brought_within_its_bounds_by
 
 
 # -- the ascent --------------------------------------------------------------------------------
-
-
-def test_the_first_guess_is_half_the_cost_at_a_kink_and_all_or_nothing_away_from_it():
-    """By the outputs alone: the band on either side of the kink is the widest one."""
-    wide = ascent._BANDS[-1]
-    rooms = np.array([-2.0, -wide, -wide / 2, 0.0, wide / 2, wide, 2.0])
-    rows = hinge_families(np.ones(7), 2.0)
-    dual = ascent._Dual(program(np.zeros((7, 1)), rows, intercept=False))
-    first = next(dual.guesses(np.zeros(1), 1.0 + rooms))
-    assert first == pytest.approx([2.0, 2.0, 1.5, 1.0, 0.5, 0.0, 0.0])
-
-
-@pytest.mark.parametrize(("z", "nearest"), [
-    ([500.0, 0.0], [250.0, 250.0]), ([0.0, 500.0], [250.0, 250.0]), ([3.0, 1.0], [2.0, 2.0]),
-    ([-5.0, 2.0], [0.0, 0.0]), ([3000.0, 0.0], [1000.0, 1000.0]),
-])  # fmt: skip
-def test_the_projection_is_the_nearest_balanced_point(z, nearest):
-    """Also where the shift is far from 0, up or down."""
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 1000.0)))
-    assert dual.project(np.array(z)) == pytest.approx(nearest, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["both", "up", "down"])
@@ -213,55 +168,6 @@ def test_one_shift_accounts_for_every_entry_of_a_projection(kind, rng):
         within = (found > 0.0) & (found < upper)
         least, most = np.where(within, moved, least), np.where(within, moved, most)
         assert least.max() <= most.min() + 1e-13 * size
-
-
-def test_where_no_multiplier_is_free_the_guess_is_all_at_their_ends():
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
-    assert dual.fitted(np.zeros(1), np.array([-1.0, -1.0]), 0.1) == pytest.approx([2.0, 2.0])
-    assert dual.fitted(np.ones(1), np.array([1.0, -1.0]), 0.1) == pytest.approx([0.0, 2.0])
-
-
-def test_a_fit_makes_up_for_the_multipliers_that_are_held():
-    """One sample short of its margin has its cost of 0.3; the two on theirs have the 0.4 and 0.7 left."""
-    X, y, alpha = np.array([[1.0], [-2.0], [3.0]]), np.array([1.0, -1.0, 1.0]), np.array([0.4, 0.7, 0.3])
-    dual = ascent._Dual(program(X, hinge_families(y, np.array([2.0, 2.0, 0.3]))))
-    assert dual.fitted(X.T @ (alpha * y), np.array([0.0, 0.0, -1.0]), 0.1) == pytest.approx(alpha)
-
-
-def test_a_margin_without_slack_stands_at_one_and_a_bound_at_none():
-    """The bound at B = 0 too, whose rows begin where outputs are 0."""
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, np.array([3.0, np.inf]), 0.0, hard=True)))
-    assert dual.costs.tolist() == [3.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("limit", ["_FREE_LIMIT", "_FIT_WORK"])
-def test_no_least_squares_beyond_either_limit(limit, monkeypatch):
-    """At two samples on the margin, where the fit would find the multipliers 1/2 and 1/2."""
-    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
-    assert dual.fitted(np.ones(1), np.zeros(2), 0.1) == pytest.approx([0.5, 0.5])
-    monkeypatch.setattr(ascent, limit, 1)
-    assert np.array_equal(dual.fitted(np.ones(1), np.zeros(2), 0.1), np.zeros(2))
-
-
-@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-def test_the_fit_weighs_the_balance_as_the_largest_feature_at_any_size(size):
-    """w asks for 1/2 of the first multiplier, the balance for the 1/5 at which the second is capped."""
-    rows = hinge_families(Y, np.array([2.0, 0.2]))
-    dual = ascent._Dual(program([[size], [1e-8 * size]], rows))
-    found = dual.fitted(np.array([0.5 * size]), np.zeros(2), 0.1)
-    assert found == pytest.approx([0.35, 0.2], rel=1e-6)
-
-
-@pytest.mark.parametrize(("values", "asked", "steps"), [(4, 9, 4), (40, 9, 9), (0, 9, 0)])
-def test_an_ascent_asks_a_kernel_for_so_many_values_and_no_more(values, asked, steps, monkeypatch):
-    X, y = two_blobs(n=20, separation=0.5, seed=0)
-    machine = HingeProgram("a machine", KernelGeometry(X @ X.T), hinge_families(y, 1.0))
-    taken, gradient = [], ascent._Dual.gradient
-    monkeypatch.setattr(ascent._Dual, "gradient", lambda dual, z: taken.append(1) or gradient(dual, z))
-    monkeypatch.setattr(ascent, "_VALUES", float(values * 20**2))
-    v = np.full(20, 0.01) * y
-    ascent.ascend(machine, v, X @ (X.T @ v), 1e9, 1e-9, asked)
-    assert len(taken) == steps
 
 
 # -- any machine -------------------------------------------------------------------------------
@@ -290,20 +196,8 @@ def test_bounds_below_the_margin_are_certified_too():
         certify_soft_rmm(X, y, 1.0, -0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
 
 
-@pytest.mark.parametrize("largest", [0.0, 0.5, 4.0])
-def test_complementarity_is_relative_to_the_largest_multiplier_and_to_one_where_there_is_none(largest):
-    """At outputs of 0 each sample has a slack of 1: what its multiplier is short of its cap is left over."""
-    rows = hinge_families(Y, 6.0)
-    machine = program([[0.0], [0.0]], rows)
-    found = {r.row: r for r in _complementarity(machine, np.zeros(2), np.array([[largest, 0.0]]))}
-    (family,) = rows
-    of_one, of_other = found[family.name], found[family.slack[0]]
-    assert of_one.relative == 0.0
-    assert of_other.relative == pytest.approx(6.0 / (largest or 1.0) / family.unit)
-
-
 @pytest.mark.parametrize("short", [0.0, 1e-3, 0.1])
-def test_hard_margins_are_met_with_a_matrix_that_is_short_of_the_kernel_s_by_what_it_may_be(short):
+def test_a_nearby_matrix_stretches_a_hard_margin_further(short):
     """Outputs ±1 of w with ‖v‖ = √2 may be 1 − short·√2: the point is made longer by so much."""
     geometry = KernelGeometry(MatrixGram(np.eye(2)), short)
     machine = HingeProgram("a machine", geometry, hinge_families(Y, np.inf, hard=True))
@@ -311,12 +205,3 @@ def test_hard_margins_are_met_with_a_matrix_that_is_short_of_the_kernel_s_by_wha
     longer = 1.0 / (1.0 - short * np.sqrt(2.0))
     assert found.primal_value == pytest.approx(longer**2 * (1.0 + short), rel=1e-8)  # ‖v‖² may be more too
     assert to_feasible(machine, Ball(np.array([1.0, -1.0]), short * np.sqrt(2.0)))[0] == pytest.approx(longer)
-
-
-def test_a_bound_without_slack_is_free_however_far_the_point_is_beyond_it():
-    rows = hinge_families(Y, 1.0, 2.0, hard=True)
-    dual = ascent._Dual(program([[1.0], [-1.0]], rows, intercept=False))
-    assert dual.costs.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-    room = np.array([1.0, 1.0, -5.0, 1.0, 1.0, 1.0])
-    assert dual.fitted(np.array([-3.0]), room, 0.1) == pytest.approx([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
-    assert dual.fitted(np.array([-3.0]), np.abs(room), 0.1).tolist() == [0.0] * 6

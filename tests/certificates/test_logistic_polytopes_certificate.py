@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
-from polyopt.certificates import logistic_polytopes as module
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
-from polyopt.certificates.rounding import Ball
 
 N, M, K = 12, 3, 3
 RHO, ETA, L1, GROUP = 0.7, 0.2, 0.3, 0.25
@@ -79,63 +76,6 @@ def test_another_assignment_is_told_how_much_it_misses(data):
     miss = np.where(y < 0, 0.0, np.abs(s[:, 1] - s[:, 2]))
     assert (found.value, found.worst) == (pytest.approx(miss.max()), miss.argmax())
     assert found.relative == pytest.approx(miss.max() / np.abs(s).max())
-
-
-def test_suggested_multipliers_are_the_slope_shared_by_a_soft_maximum(data):
-    _, X, y, C, W = data
-    s, others = np.column_stack([X, np.ones(N)]) @ W.T, CLASSES != y[:, None]
-    xi = np.linspace(-40.0, 40.0, N)
-    for t in (0.5, 1e-6):
-        found = module._suggested(s, xi, C, others, t)
-        assert found.sum(axis=1) == pytest.approx(C / (1.0 + np.exp(-xi)), rel=1e-12, abs=0.0)
-        assert not found[~others].any()
-        share = expit((s[:, 1] - s[:, 2]) / t)[y < 0]
-        assert found[y < 0, 1] / found[y < 0].sum(axis=1) == pytest.approx(share, abs=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_roundings_make_the_bound_less_by_what_they_may_be(data, monkeypatch):
-    """With a unit of a thousandth they can be seen: the entropy at the worse end, and of each a few units."""
-    costs, total = np.array([2.0, 0.5, 0.0]), Ball(np.array([0.5, 0.4, 0.0]), np.array([0.1, 0.02, 0.0]))
-
-    def entropy(p):
-        return -(p * np.log(p) + (1 - p) * np.log1p(-p)) if 0 < p < 1 else 0.0
-
-    for unit in (0.0, 1e-3):
-        monkeypatch.setattr(module, "UNIT", unit)
-        found = module._entropy(total, costs)
-        ends = [
-            (0.4 / 2 * (1 - 4 * unit), 0.6 / 2 * (1 + 4 * unit)),
-            (0.38 / 0.5 * (1 - 4 * unit), 0.42 / 0.5 * (1 + 4 * unit)),
-        ]
-        least = np.array([min(map(entropy, pair)) for pair in ends])
-        assert found.mid == pytest.approx(costs[:2] @ least, rel=1e-9)
-        # At a cost of 0 nothing counts.
-        assert found.rad == pytest.approx(costs[:2] @ (8 * unit * (least + 1.0)), rel=1e-6, abs=1e-12)
-    monkeypatch.undo()
-    _, _, y, C, _ = data
-    alpha = 0.3 * C[:, None] * np.where(y[:, None] > 0, [1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
-    exact = certified(data, alpha=alpha).dual_value
-    assert exact > 0.0
-    monkeypatch.setattr(module, "UNIT", 1e-5)
-    assert exact - 1e-2 < certified(data, alpha=alpha).dual_value < exact - 1e-4
-
-
-@pytest.mark.parametrize(
-    ("n_faces", "held", "notes"),
-    [
-        ((1, 1), False, []), ((1, 1), True, [module._FEW]), ((1, 2), False, [module._OTHERS]),
-        ((2, 1), True, [module._OTHERS, module._FEW]), ((0, 1), False, []),
-    ],
-)  # fmt: skip
-def test_what_a_claim_leaves_open_is_said(data, n_faces, held, notes):
-    _, X, y, C, W = data
-    W = W[: max(n_faces[0], 1) + n_faces[1]]
-    W = np.where((np.arange(len(W)) < max(n_faces[0], 1) - n_faces[0])[:, None], 0.0, W)
-    support = np.ones((len(W), M), bool) if held else None
-    found = certify_logistic_polytopes(X, y, W, n_faces=n_faces, ridge=RHO, C=C, support=support)
-    assert found.note == " ".join(notes)
-    assert (found.scope == found.program) == (max(n_faces) == 1)
 
 
 def test_a_weight_of_the_wrong_sign_is_refused_however_small_it_is(data):

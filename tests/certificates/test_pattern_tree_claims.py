@@ -141,7 +141,8 @@ def test_what_is_not_so_is_never_proven(saved, scores, tmp_path):
     assert refused >= 75
 
 
-def test_a_case_decided_twice_or_a_weight_that_is_none_proves_nothing_new(saved, tmp_path):
+def test_a_case_decided_twice_proves_nothing_new(saved, tmp_path):
+    """A case decided twice or a weight that is none proves nothing new."""
     claim = saved[0]["global"][0]
     for node in ({"weight": SIZE}, {"weight": -1}, {"weight": True}, {"sample": 0}, {}):
         found = copy.deepcopy(claim)

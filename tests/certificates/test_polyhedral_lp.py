@@ -10,12 +10,18 @@ import scipy.sparse as sp
 
 from formulations import pc_slp, polyceptron
 from formulations.samples import two_blobs
-from polyopt.certificates import certify_pc_slp, certify_polyceptron, polyhedral_lp
-from polyopt.certificates.face_box import FaceBox
-from polyopt.certificates.face_multipliers import balanced, bound_of, conditions
+from polyopt.certificates import certify_pc_slp, certify_polyceptron
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.polyhedral_lp import _any, _assignment, _class_shares
-from polyopt.certificates.rounding import UNIT, Ball, gamma
+from polyopt.certificates.polyhedral_lp import (
+    FaceBox,
+    _class_shares,
+    balanced,
+    bound_of,
+    conditions,
+)
+from polyopt.certificates.rounding import UNIT, gamma
+
+N, M, K, R = 12, 3, 2, 2.0
 
 
 def exact(array):
@@ -27,7 +33,8 @@ def lifted(X):
 
 
 @pytest.mark.parametrize("size", [1e-290, 1.0, 1e308])
-def test_a_class_s_shares_add_up_to_one_and_hold_the_rational_ones(size):
+def test_class_shares_enclose_the_rational_ones(size):
+    """A class's shares add up to one and hold the rational ones."""
     rng = np.random.default_rng(0)
     y, costs = np.where(np.arange(9) % 3 > 0, -1.0, 1.0), size * rng.uniform(0.1, 1.0, 9)
     costs[4] = 0.0
@@ -43,15 +50,9 @@ def test_a_class_s_shares_add_up_to_one_and_hold_the_rational_ones(size):
     assert found.rad[4] == 2.0**-1000  # of nothing, too
 
 
-def test_misses_are_none_only_where_they_are_certainly_none():
-    assert not _any(Ball(np.zeros(2)))
-    assert _any(Ball(np.zeros(2), [0.0, 1e-300]))
-    assert _any(Ball([0.0, 1e-300]))
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("seed", range(3))
-def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form, seed):
+def test_balanced_multipliers_are_the_nearest(form, seed):
     """Of free rows only, and only in the entries inside the box; the others' imbalance the box pays for."""
     rng = np.random.default_rng(seed)
     # A feature of tiny units is balanced as well as the others; one that is zero asks for nothing.
@@ -80,7 +81,7 @@ def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.2, 2.0, 10.0])
-def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
+def test_the_bound_is_the_better_of_two_dual_values(scale):
     """Σ M − R Σ|r| in rational numbers, of the multipliers as they are and balanced; or 0."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(10, 2)), rng.choice([-1.0, 1.0], 10)
@@ -102,62 +103,8 @@ def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
         assert float(found.mid) == pytest.approx(float(max(values)), rel=1e-9, abs=1e-12)
 
 
-def test_the_face_of_a_negative_is_the_given_one_or_its_multiplier_s_or_that_of_least_score():
-    y = np.array([1.0, -1.0, -1.0, -1.0])
-    s = np.array([[3.0, 1.0, 2.0], [3.0, 1.0, 2.0], [0.0, 1.0, 2.0], [3.0, 2.0, 1.0]])
-    u = np.array([[9.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.1, 0.3, 0.2], [0.0, 0.3001, 0.0]])
-    least = np.full(4, 0.3)
-    assert _assignment(y, s, None, None, least)[1:].tolist() == [1, 0, 2]
-    assert _assignment(y, s, None, u, least)[1:].tolist() == [
-        2,
-        0,
-        1,
-    ]  # 0.3 is within the tolerance, 0.3001 not
-    assert _assignment(y, s, [-1, 0, 2, 1], u, least)[1:].tolist() == [0, 2, 1]
-    with pytest.raises(ValueError, match="assignment"):
-        _assignment(y, s, [-1, 0, 3, 1], u, least)
-
-
-def test_residuals_of_multipliers_that_are_all_zero_are_told_beside_the_largest_cap():
-    """Zero is feasible and proves 0: nothing is divided by nothing."""
-    X, y = two_blobs(n=12, m=2)
-    W = np.full((2, 3), 0.1)
-    found = certify_polyceptron(X, y, W, u=np.zeros((12, 2)), radius=1.0)
-    assert found.dual_value == 0.0
-    assert {r.row: r.relative for r in found.residuals if r.condition == "sign"} == {
-        "margin": 0.0,
-        "slack": 0.0,
-    }
-    assert all(np.isfinite(r.relative) for r in found.residuals)
-    unused = np.array([[-1.0], [4.0], [0.5]])
-    box = FaceBox.around(W, 1.0, 1e-9)
-    rows = {
-        (r.condition, r.row): r for r in conditions(X[:3], y[:3], np.zeros((3, 2)), unused, unused, box, 2.0)
-    }
-    assert rows["sign", "slack"].relative == 0.25
-    assert rows["stationarity", "balance"].relative == 0.0
-    assert rows["complementarity", "slack"].relative == 8.0
-
-
-@pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
-def test_data_too_large_for_the_programs_have_no_bound_but_zero(certify, monkeypatch):
-    """Entries of the data times faces are counted; multipliers that are given are evaluated at any size."""
-    X, y = two_blobs(n=12, m=2)
-    W = np.full((2, 3), 0.1)
-    monkeypatch.setattr(polyhedral_lp, "LARGE", 12 * 2 * 2)
-    small = certify(X, y, W, radius=1.0)
-    assert small.dual_value > 0
-    assert "too large" not in small.note
-    monkeypatch.setattr(polyhedral_lp, "LARGE", 12 * 2 * 2 - 1)
-    large = certify(X, y, W, radius=1.0)
-    assert large.dual_value == 0.0
-    assert "too large" in large.note
-    assert large.primal_value == small.primal_value
-    given = {"u": np.full((12, 2), 0.01)} | ({"q": np.full(12, 0.01)} if certify is certify_pc_slp else {})
-    assert "too large" not in certify(X, y, W, radius=1.0, **given).note
-
-
-def test_pc_slp_needs_both_classes_at_a_cost_and_both_kinds_of_multipliers():
+def test_pc_slp_needs_both_classes_and_both_multipliers():
+    """Pc slp needs both classes at a cost and both kinds of multipliers."""
     X, y = two_blobs(n=8, m=2)
     W = np.ones((1, 3))
     for free in (y > 0, y < 0):
@@ -173,7 +120,7 @@ def test_pc_slp_needs_both_classes_at_a_cost_and_both_kinds_of_multipliers():
 
 
 @pytest.mark.parametrize("K", [1, 2, 5])
-def test_rows_that_rounding_alone_takes_over_their_caps_are_shrunk(K):
+def test_rows_over_their_caps_by_rounding_are_shrunk(K):
     """Sums a unit over, at or under the cap: within it as real numbers, and lower by roundings alone."""
     rng = np.random.default_rng(K)
     M = rng.random((300, K))
@@ -225,7 +172,7 @@ def test_a_box_around_faces_says_which_entries_it_holds():
 
 
 @pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
-def test_what_a_solver_leaves_of_the_balance_is_removed_by_the_multipliers_that_have_room(certify):
+def test_free_multipliers_restore_the_balance(certify):
     """Times R = 1e4 an imbalance of 1e-3 would leave no bound; those at an end of their range stay there."""
     X, y = two_blobs(n=24, m=2)
     K, R, chosen = 2, 1e4, np.where(y < 0, np.arange(24) % 2, -1)
@@ -248,3 +195,59 @@ def test_what_a_solver_leaves_of_the_balance_is_removed_by_the_multipliers_that_
     assert (given["u"] != u).any()
     certificate = certify(X, y, np.ones((K, 3)), assignment=chosen, radius=R, **given)
     assert best * (1 - 1e-2) <= certificate.dual_value <= best * (1 + 1e-6)
+
+
+def drawn(seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(N, M)), np.where(np.arange(N) % 2, 1.0, -1.0)
+    return rng, X, y, rng.uniform(0.2, 0.8, (N, K))
+
+
+def pulls(X, y, mult):
+    """r (K, m+1), the bias last."""
+    return (np.column_stack([X, np.ones(N)]).T @ (y[:, None] * mult)).T
+
+
+def test_conditions_by_hand():
+    rng, X, y, mult = drawn(5)
+    mult[2, 0], mult[5, 1] = -0.25, -0.125
+    W = rng.uniform(-1.5, 1.5, (K, M + 1))
+    W[0, 1], W[1, 0], W[1, 3] = 3.0, -R, R
+    box, unused, xi = FaceBox.around(W, R, 1e-9), rng.normal(size=(N, K)), rng.random((N, K))
+    found = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, box, 4.0)}
+    W, r = box.W, pulls(X, y, mult)
+    outputs = X @ W[:, :M].T + W[:, M]
+    largest = np.abs(mult).max()
+    assert found["sign", "margin"].relative == pytest.approx(0.25 / largest)
+    assert found["sign", "margin"].worst == 2
+    assert found["sign", "slack"].relative == pytest.approx(-unused.min() / largest)
+    margins = np.abs(mult * (y[:, None] * outputs - 1.0 + xi))
+    assert found["complementarity", "margin"].relative == pytest.approx(margins.max() / 4.0)
+    assert found["complementarity", "slack"].relative == pytest.approx(np.abs(unused * xi).max() / 4.0)
+    side = np.where(np.abs(W) >= R * (1.0 - 1e-9), np.sign(W), 0.0)
+    assert (side != 0).sum() == 3
+    unexplained = np.where(side == 0, np.abs(r), np.maximum(-side * r, 0.0))
+    terms = np.abs(np.column_stack([X, np.ones(N)])).T @ np.abs(mult)
+    balance = found["stationarity", "balance"]
+    assert balance.relative == pytest.approx(unexplained.max() / terms.max())
+    assert balance.worst == unexplained.max(axis=1).argmax()
+    assert found["complementarity", "box"].relative == pytest.approx(0.0, abs=1e-9)
+    nearly = FaceBox.around(np.where(side != 0, W * (1.0 - 5e-10), W), R, 1e-9)
+    again = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, nearly, 4.0)}
+    gap = np.where(side == 0, 0.0, np.abs(r) * (R - np.abs(nearly.W)))
+    assert again["complementarity", "box"].relative == pytest.approx(gap.max() / 4.0, rel=1e-5)
+    wide = conditions(X, y, mult, unused, xi, FaceBox.around(W, np.inf, 1e-9), 4.0)
+    assert not any(r.row == "box" for r in wide)
+
+
+def test_signs_without_multipliers_are_relative_to_caps():
+    """Without multipliers signs are relative to what caps leave."""
+    _, X, y, mult = drawn()
+    box = FaceBox.around(np.zeros((K, M + 1)), R, 1e-9)
+    unused = np.full((N, 1), 4.0)
+    unused[3] = -1.0
+    found = {
+        (r.condition, r.row): r for r in conditions(X, y, 0.0 * mult, unused, np.zeros((N, 1)), box, 1.0)
+    }
+    assert found["sign", "slack"].relative == 0.25
+    assert found["stationarity", "balance"].relative == 0.0

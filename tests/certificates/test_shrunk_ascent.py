@@ -62,7 +62,8 @@ def test_the_system_is_that_of_the_slope_of_what_is_left_of_pulls(prices, form):
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 @pytest.mark.parametrize("prices", PRICES)
-def test_values_are_those_of_the_two_programs_and_slopes_those_of_the_dual(prices, form):
+def test_values_and_slopes_of_the_two_programs(prices, form):
+    """Values are those of the two programs and slopes those of the dual."""
     _, X, y, caps, penalty, ascent = drawn(prices, form)
     lifted = np.column_stack([X, np.ones(N)])
     V = (y[:, None] * ascent.alpha).T @ lifted
@@ -86,7 +87,8 @@ def test_values_are_those_of_the_two_programs_and_slopes_those_of_the_dual(price
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_every_step_gains_stays_within_the_caps_and_ends_at_the_optimum(prices):
+def test_steps_gain_and_end_at_the_optimum(prices):
+    """Every step gains stays within the caps and ends at the optimum."""
     *_, caps, penalty, ascent = drawn(prices)
     last = ascent.dual
     for turn in range(200):
@@ -105,23 +107,16 @@ def test_every_step_gains_stays_within_the_caps_and_ends_at_the_optimum(prices):
     assert (penalty.signs * ascent.faces[:, :-1] >= 0.0).all()
 
 
-def test_without_small_systems_conjugate_gradients_come_to_the_same(monkeypatch):
+def test_conjugate_gradients_come_to_the_same(monkeypatch):
+    """Without small systems conjugate gradients come to the same."""
     *_, ascent = drawn("all")
     assert ascent.reach(1e-10)
-    monkeypatch.setattr(shrunk_ascent, "_DIRECT", 3)
+    monkeypatch.setattr(shrunk_ascent, "_MAX_FACTORED", 3)
     monkeypatch.setattr(shrunk_ascent, "LARGEST", 3)
     *_, other = drawn("all")
     assert not other._has_small_systems
     assert other.reach(1e-10)
     assert other.dual == pytest.approx(ascent.dual, rel=1e-9)
-
-
-def test_a_system_is_small_by_the_rows_of_a_face_or_of_all_faces_tied_by_groups(monkeypatch):
-    for prices, rows in (("l1", M + 1), ("group", K * (M + 1))):
-        *_, ascent = drawn(prices)
-        for largest in (rows - 1, rows):
-            monkeypatch.setattr(shrunk_ascent, "LARGEST", largest)
-            assert ascent._has_small_systems == (largest == rows)
 
 
 def test_faces_ask_for_all_of_the_multipliers_inside_the_margin():
@@ -143,15 +138,3 @@ def test_weights_of_rounding_are_zeros_in_the_faces():
     ascent.begin_from(np.ones((3, 1)))  # 0.1 + 0.2 − 0.3 is not 0 in doubles
     assert ascent.W[0, 1] != 0.0
     assert ascent.faces.tolist() == [[1.5, 0.0, 1.5]]
-
-
-def test_some_steps_say_whether_they_came_as_near_as_asked():
-    *_, ascent = drawn("l1")
-    assert not ascent._steps(1e-300, 0, lambda: False)
-    assert not ascent._steps(1e-300, 1, lambda: False)
-    assert not ascent._steps(1e-300, 50, lambda: True)
-    assert ascent._steps(2.0 * ascent.gap, 0, lambda: False)
-    assert ascent.steps == 1
-    assert ascent._steps(1e-9, 200, lambda: False)
-    ascent.refresh()
-    assert ascent.gap <= 1e-9

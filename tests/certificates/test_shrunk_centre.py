@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 from formulations.face_penalty import FacePenalty
 from formulations.samples import two_blobs
-from polyopt.certificates import shrunk_centre
-from polyopt.certificates.shrunk_centre import CentralPath
+from polyopt.certificates.shrunk_ascent import CentralPath
 
 K, M = 2, 4
 PRICES = {
@@ -89,31 +88,8 @@ def test_a_newton_step_solves_the_equations_to_first_order(prices):
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_a_step_ends_within_all_bounds_and_the_longest_one_at_one_of_them(prices):
-    path = drawn(PRICES[prices], seed=3)
-    way = path._way(path._factor(), 0.0, {})
-    way = {name: 50.0 * part for name, part in way.items()}  # certainly beyond a bound
-    length = path._longest(way)
-
-    def least(share):
-        for name, part in way.items():
-            setattr(path, name, getattr(path, name) + share * length * part)
-        rooms = [path.alpha[path.live], (path.caps - path.alpha)[path.live], path.s, path.t]
-        for one, room in ((path.over, path.up - path.r), (path.under, path.down + path.r)):
-            rooms += [one[room < np.inf], room[room < np.inf]]
-        rooms += [path.z, path._room()] if path.grouped else []
-        for name, part in way.items():
-            setattr(path, name, getattr(path, name) - share * length * part)
-        return min(part.min(initial=np.inf) for part in rooms)
-
-    assert 0.0 < length < 1.0
-    assert least(0.999) > 0.0
-    assert least(1.001) < 0.0
-    assert least(1.0) == pytest.approx(0.0, abs=1e-9)
-
-
-@pytest.mark.parametrize("prices", PRICES)
-def test_a_path_near_some_faces_begins_with_like_products_and_only_the_faces_equation_open(prices):
+def test_a_path_near_faces_begins_on_its_centre(prices):
+    """A path near some faces begins with like products and only the faces equation open."""
     before = drawn(PRICES[prices], seed=3)
     caps = np.where(before.live, before.caps, 0.0)
     near = np.random.default_rng(4).normal(size=before.W.shape)
@@ -131,7 +107,8 @@ def test_a_path_near_some_faces_begins_with_like_products_and_only_the_faces_equ
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_the_path_ends_with_multipliers_within_their_caps_and_a_closed_gap(prices):
+def test_the_path_closes_the_gap_within_the_caps(prices):
+    """The path ends with multipliers within their caps and a closed gap."""
     X, y = two_blobs(n=30, m=M, seed=1)
     caps = np.where(y[:, None] > 0, np.eye(K)[np.arange(30) % K], 1.0)
     penalty = FacePenalty.of(M, **PRICES[prices])
@@ -154,138 +131,3 @@ def test_the_path_ends_with_multipliers_within_their_caps_and_a_closed_gap(price
         best.gap()
         assert path.bound == pytest.approx(best.bound, rel=1e-6)
     assert ends[0] == pytest.approx(ends[1], abs=1e-5)
-
-
-@pytest.mark.parametrize("prices", PRICES)
-def test_the_number_of_products_is_that_of_all_that_are_not_0(prices):
-    path = drawn(PRICES[prices])
-    _, products = equations(path, {name: getattr(path, name) for name in ("W", "alpha", "s", "t", "r", "over",
-                                                                         "under", "q", "z")})  # fmt: skip
-    every = np.concatenate([part[~np.isnan(part)] for part in products.values()])
-    assert path.pairs == len(every)
-    assert path._products() == pytest.approx(every.sum())
-
-
-def test_the_weighted_gram_has_the_bias_last_and_leaves_out_weights_of_0(rng):
-    X, weights = rng.normal(size=(9, 3)), np.where(np.arange(9) % 3, rng.uniform(0.5, 2.0, 9), 0.0)
-    lifted = np.column_stack([X, np.ones(9)])
-    for given in (X, sp.csr_array(X)):
-        for these in (weights, weights + 1.0):
-            found = shrunk_centre._gram(given, these)
-            assert found == pytest.approx(lifted.T @ (these[:, None] * lifted))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_group_reaches_its_cone_after_the_length_that_is_said(seed):
-    path = drawn(PRICES["group"], seed)
-    way = np.random.default_rng(seed).normal(size=path.q.shape)
-    length = path._to_the_cone(way)
-    path.q = path.q + length * way
-    assert path._room().min() == pytest.approx(0.0, abs=1e-12)
-    assert path._to_the_cone(0.0 * way) == np.inf
-
-
-@pytest.mark.parametrize("prices", PRICES)
-def test_a_gap_is_that_of_the_best_bound_and_the_best_faces_that_keep_their_signs(prices):
-    path = drawn(PRICES[prices], seed=1)
-    signs, best = path.penalty.signs, []
-    for turn in range(4):
-        path.W = 0.1 * np.random.default_rng(turn).normal(size=path.W.shape)
-        if turn % 2:
-            path.W[:, :-1] = np.where(signs != 0, signs * np.abs(path.W[:, :-1]), path.W[:, :-1])
-        path.alpha *= 0.9
-        pulls = path.y * path.alpha
-        V = np.column_stack([(path.X.T @ pulls).T, pulls.sum(axis=0)])
-        bound = path.alpha.sum() - 0.25 * (path.penalty.shrunk(V) ** 2).sum()
-        scores = path.X @ path.W[:, :-1].T + path.W[:, -1]
-        paid = (path.caps * np.maximum(0.0, 1.0 - path.y * scores))[path.live].sum()
-        value = (path.W**2).sum() + path.penalty.value(path.W) + paid
-        kept = (signs * path.W[:, :-1] >= 0.0).all()
-        best.append((bound, value if kept else np.inf, path.alpha.copy()))
-        path.value = np.inf if turn == 0 else path.value
-        path.bound = -np.inf if turn == 0 else path.bound
-        gap = path.gap()
-        bounds, values = [each[0] for each in best], [each[1] for each in best]
-        assert path.bound == pytest.approx(max(bounds))
-        assert path.value == pytest.approx(min(values))
-        assert (path.best == best[int(np.argmax(bounds))][2]).all()
-        scale = max(abs(max(bounds)), abs(min(values)))
-        assert gap == (pytest.approx((min(values) - max(bounds)) / scale) if scale < np.inf else np.inf)
-    assert np.isfinite(path.value)
-
-
-def test_it_ends_early_where_it_is_told_to_or_where_the_gap_is_enough():
-    X, y = two_blobs(n=14, m=M, seed=0)
-    caps, penalty, asked = np.ones((14, K)), FacePenalty.of(M, l1=0.3), []
-
-    def over():
-        asked.append(1)
-        return len(asked) == 3
-
-    def bound(alpha):
-        path = CentralPath(X, y, caps, penalty)
-        path.alpha = alpha
-        path.gap()
-        return path.bound
-
-    def followed(enough, most=60, **ends):
-        path = CentralPath(X, y, caps, penalty)
-        return path.follow(enough, most, **ends), path.best
-
-    is_enough, first = followed(1e-9, is_over=lambda: True)
-    assert not is_enough
-    assert (first == 0.5).all()
-    is_enough, middle = followed(np.inf)
-    assert is_enough
-    assert (middle == 0.5).all()
-    assert (followed(1e-9, most=1)[1] == 0.5).all()  # and then one step unseen
-    third = bound(followed(1e-9, is_over=over)[1])
-    assert len(asked) == 3
-    is_enough, last = followed(1e-9)
-    assert is_enough
-    assert bound(first) < third < bound(last)
-
-
-@pytest.mark.parametrize("prices", PRICES)
-def test_a_step_aims_at_the_centre_that_the_step_ahead_allows_and_corrects_what_that_bends(prices):
-    """The cube of what is left of the products, between a thousandth and nine tenths (Mehrotra)."""
-    path = drawn(PRICES[prices], seed=2)
-    before = {name: getattr(path, name).copy() for name in path._way(path._factor(), 0.0, {})}
-    _, products = equations(path, before)
-    groups = products.pop("z", np.zeros(1))
-    mean = (sum(np.nansum(part) for part in products.values()) + groups.sum()) / path.pairs
-    ways, way_of = [], path._way
-
-    def way(factor, centre, bent):
-        ways.append((centre, bent, way_of(factor, centre, bent)))
-        return ways[-1][2]
-
-    path._way = way
-    moved = path.step()
-    (none, nothing, ahead), (centre, bent, last) = ways
-    assert (none, nothing) == (0.0, {})
-    left = 1.0 - min(path_room(before, path, ahead), 1.0)
-    assert centre == pytest.approx(np.clip(left**3, 1e-3, 0.9) * mean)
-    # (s + ds) (α + dα) is s α + s dα + α ds and this, which is to be taken off; caps − α falls as α rises.
-    second = {
-        "s": ahead["s"] * ahead["alpha"], "t": -ahead["t"] * ahead["alpha"],
-        "over": -ahead["over"] * ahead["r"], "under": ahead["under"] * ahead["r"],
-    }  # fmt: skip
-    assert bent.keys() == second.keys()
-    for name, part in second.items():
-        assert bent[name] == pytest.approx(-part), name
-    length = min(1.0, 0.995 * path_room(before, path, last))
-    for name, part in before.items():
-        assert getattr(path, name) == pytest.approx(part + length * last[name]), name
-    assert moved == (length > 1e-6)
-
-
-def path_room(at, path, way):
-    """How far a way stays within all bounds from the point `at`, as the path itself has it."""
-    now = {name: getattr(path, name) for name in at}
-    for name, part in at.items():
-        setattr(path, name, part)
-    found = path._longest(way)
-    for name, part in now.items():
-        setattr(path, name, part)
-    return found

@@ -76,7 +76,8 @@ def holds(ball, true):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_multipliers_are_balanced_over_the_reals_and_the_cut_knows_it(seed):
+def test_multipliers_are_balanced_over_the_reals(seed):
+    """Multipliers are balanced over the reals and the cut knows it."""
     K, y, C, weights, rng = problem(seed)
     u = rng.normal(size=len(y)) * 10.0 ** rng.uniform(-3, 3, len(y))
     if seed % 2:  # where the two sums are equal to the last bits, neither is surely the lighter one
@@ -172,7 +173,8 @@ def test_both_values_of_a_certificate_lie_on_the_safe_side(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_entry_error_makes_the_certificate_one_for_every_kernel_within_it(seed):
+def test_a_certificate_holds_within_the_entry_error(seed):
+    """An entry error makes the certificate one for every kernel within it."""
     K, y, C, weights, rng = problem(seed, spread=0.5)
     error = 1e-3 * np.abs(K).max() * rng.uniform(0.0, 1.0, K.shape)
     data = replace(as_l0_data(K, y, C, weights), entry_error=error)

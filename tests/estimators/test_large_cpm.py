@@ -15,9 +15,9 @@ import polyopt
 from formulations.families import Families, margin_family
 from formulations.solution import Status
 from polyopt import Claim, large
+from polyopt.certificates.certificate import Residual
 from polyopt.certificates.cpm_blocks import certify_faces
 from polyopt.certificates.hinge_blocks import certify_blocks
-from polyopt.certificates.residual import Residual
 from polyopt.large.faces import FaceRecipe, FacesRecipe
 from polyopt.large.held import Here
 from polyopt.solvers.clock import Clock

@@ -13,9 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 import polyopt
 from formulations.solution import Status
 from polyopt import Claim, large
-from polyopt.certificates.cpm_blocks import certify_faces
-from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
-from polyopt.certificates.residual import Residual
+from polyopt.certificates.certificate import Residual
+from polyopt.certificates.cpm_blocks import (
+    Multipliers,
+    Weighed,
+    certify_faces,
+    faces_of,
+    halves_of,
+    pull,
+    weigh,
+)
 from polyopt.certificates.tally import together
 from polyopt.large import face_ascent, face_gathering, polytopes
 

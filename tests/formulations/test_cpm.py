@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from formulations import cpm
 from formulations.samples import two_blobs
 from polyopt.certificates import Claim
-from polyopt.certificates.coordinate_climb import climb
+from polyopt.certificates.coordinate import climb
 from polyopt.certificates.cpm import certify_cpm
 
 

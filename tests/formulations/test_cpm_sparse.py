@@ -13,8 +13,7 @@ from formulations import cpm, cpm_sparse
 from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, lift
 from polyopt.certificates import Claim, certify_cpm
-from polyopt.certificates.shrunk_ascent import ShrunkAscent
-from polyopt.certificates.shrunk_centre import LARGEST
+from polyopt.certificates.shrunk_ascent import LARGEST, ShrunkAscent
 
 LOSSES, MARGINS = ("sum", "max"), ("total", "worst")
 K, M = 2, 4

@@ -13,7 +13,7 @@ from formulations import cpm
 from formulations.polytope import natural_assignment
 from formulations.samples import two_blobs
 from formulations.solution import Status
-from polyopt.certificates.subset_tree import bound_of_tree
+from polyopt.certificates.cpm_subset import bound_of_tree
 from polyopt.outer.cpm import subset
 from polyopt.outer.cpm.subset import SubsetProblem, search_subset, solve_cpm_subset
 from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib import parallel_config
-from sklearn.linear_model import LinearRegression
 
 from formulations import clock
 from formulations.solution import Status
@@ -117,33 +116,6 @@ def test_small_problems_are_solved_as_by_enumeration(problem):
         found = cross_entropy_minimize(score, 12, restarts=3, random_state=seed)
         assert found.value == least(score, 12)
         assert found.value == score(found.pattern)
-
-
-def test_the_printed_quantile_does_not_concentrate():
-    score = rugged(60, 0)
-    settings = {"n_samples": 100, "max_iter": 22, "patience": 22}
-    ours = cross_entropy_minimize(score, 60, rho=0.1, **settings)
-    printed = cross_entropy_minimize(score, 60, rho=0.9, **settings)
-    assert printed.history[-1]["entropy"] > 0.6
-    assert ours.history[-1]["entropy"] < 0.1
-    assert ours.value < printed.value
-
-
-def test_features_of_a_regression_are_selected():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 15))
-    support = np.isin(np.arange(15), [2, 3, 7, 12])
-    X[:, 4] = X[:, 3] + 0.3 * rng.normal(size=80)  # and one that looks like another
-    y = X[:, support] @ [1.0, -0.8, 0.6, 0.9] + 0.3 * rng.normal(size=80)
-
-    def extended_bic(features):
-        residual = y - y.mean()
-        if features.any():
-            residual = y - LinearRegression().fit(X[:, features], y).predict(X[:, features])
-        return len(y) * np.log(np.mean(residual**2)) + (np.log(len(y)) + 2 * np.log(15)) * features.sum()
-
-    found = cross_entropy_minimize(extended_bic, 15, n_samples=60)
-    assert (found.pattern == support).all()
 
 
 # -- what it does in an iteration ------------------------------------------------------------
@@ -280,14 +252,6 @@ def test_one_worker_is_as_good_as_two(backend):
     assert sum(one.failures.values()) > 5
 
 
-def test_the_seed_decides():
-    score = rugged(30, 0)
-    same = [cross_entropy_minimize(score, 30, random_state=1) for _ in range(2)]
-    other = cross_entropy_minimize(score, 30, random_state=2)
-    assert course(same[0]) == course(same[1])
-    assert course(same[0]) != course(other)
-
-
 # -- the cache -------------------------------------------------------------------------------
 
 
@@ -309,37 +273,6 @@ def test_a_small_cache_costs_evaluations_and_nothing_else(cache_size):
     assert course(small) == course(large)
     assert small.evaluations > large.evaluations
     assert small.evaluations + small.cache_hits == large.evaluations + large.cache_hits
-
-
-class Dictated(np.random.Generator):
-    """Draws, where p is about a half, the patterns it was made with: one array of patterns at a time."""
-
-    def __init__(self, *drawn):
-        super().__init__(np.random.PCG64(0))
-        self.drawn = iter(drawn)
-
-    def __new__(cls, *drawn):
-        return super().__new__(cls, np.random.PCG64(0))
-
-    def random(self, size):
-        return np.where(next(self.drawn), 0.0, 0.9).reshape(size)
-
-
-def test_the_cache_forgets_the_longest_unused():
-    a, b, c, d, e = np.array(list(product((0, 1), repeat=3)))[:5]
-    seen = Recorder(lambda pattern: float(pattern.sum()))
-    draws = Dictated([a, b], [a, c], [a, d], [b, a], [e, a])
-    cross_entropy_minimize(seen, 3, n_samples=2, cache_size=3, max_iter=5, beta=0.9, random_state=draws)
-    assert seen.asked == [tuple(map(bool, p)) for p in (a, b, c, d, b, e)]
-
-
-def test_patterns_are_safe_from_the_score():
-    def vandal(pattern):
-        pattern[:] = True
-        return 0.0
-
-    with pytest.raises(ValueError, match="read-only"):
-        cross_entropy_minimize(vandal, 5)
 
 
 # -- failures --------------------------------------------------------------------------------
@@ -391,7 +324,8 @@ def test_where_nothing_has_a_score_that_is_said():
     assert (found.p == 0.4).all()
 
 
-def test_with_fewer_scores_than_elite_places_those_that_have_one_are_the_elite():
+def test_fewer_scores_than_elite_places():
+    """With fewer scores than elite places those that have one are the elite."""
     values = np.full((1, 40), nan)
     values[0, [3, 30]] = 5.0, 7.0
     found = cross_entropy_minimize(scripted(values), 20, n_samples=40, batch=True, max_iter=1, beta=0.0)
@@ -412,7 +346,8 @@ def test_incumbents_come_first_and_are_never_lost():
     assert found.value == score(optimum)
 
 
-def test_an_incumbent_below_the_threshold_is_elite_and_one_above_is_not():
+def test_incumbents_below_the_threshold_are_elite():
+    """An incumbent below the threshold is elite and one above is not."""
     score, optimum = separable(50, 1)
     settings = {"n_samples": 20, "max_iter": 1, "beta": 0.0}
     alone = cross_entropy_minimize(score, 50, **settings)
@@ -469,19 +404,6 @@ def test_an_improved_pattern_takes_the_place_of_the_first():
     assert found.evaluations == len(seen.asked) == len(set(seen.asked))
 
 
-def test_improved_incumbents_stand_in_their_better_form():
-    score, optimum = separable(50, 1)
-    settings = {"n_samples": 20, "max_iter": 1, "beta": 0.0}
-
-    def improve(pattern, value):
-        return (optimum, score(optimum)) if not pattern.any() else None
-
-    alone = cross_entropy_minimize(score, 50, **settings)
-    found = cross_entropy_minimize(score, 50, incumbents=[np.zeros(50)], improve=improve, **settings)
-    assert found.p == pytest.approx((2 * alone.p + optimum) / 3, abs=1e-15)
-    assert (found.pattern == optimum).all()
-
-
 def test_ranked_as_drawn_the_elite_alone_are_improved():
     n, keep = 12, np.arange(12) < 6
     improved = []
@@ -501,35 +423,6 @@ def test_ranked_as_drawn_the_elite_alone_are_improved():
     # p is the mean of what the elite became, and the best of that is the answer.
     assert found.p[~keep].max() == 0
     assert found.value == min(score(np.array(pattern) & keep) for pattern, _ in improved)
-
-
-def test_ranked_as_drawn_incumbents_stand_in_their_better_form():
-    n, keep = 12, np.arange(12) < 6
-
-    def score(pattern):
-        return 1.0 + pattern[~keep].sum() + np.abs(pattern[keep] - 1.0).sum()
-
-    found = cross_entropy_minimize(
-        score,
-        n,
-        improve=pruning(keep, score),
-        rank="drawn",
-        incumbents=np.ones((1, n)),
-        p0=0.02,
-        max_iter=1,
-        beta=0.0,
-    )
-    assert found.value == 1.0
-    assert (found.pattern == keep).all()
-    assert found.p[keep].min() > 0.05  # the incumbent is among the elite
-
-
-@pytest.mark.parametrize("worse", [lambda v: v + 1.0, lambda v: nan, lambda v: -inf])
-def test_what_is_no_improvement_is_left_alone(worse):
-    score = rugged(15, 0)
-    plain = cross_entropy_minimize(score, 15)
-    found = cross_entropy_minimize(score, 15, improve=lambda b, v: (~b, worse(v)))
-    assert course(found, *COURSE, *COUNTS) == course(plain, *COURSE, *COUNTS)
 
 
 def test_a_failed_improvement_leaves_the_score():
@@ -589,37 +482,6 @@ def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
     assert spared.failures == {}
 
 
-def test_the_threshold_is_the_last_iteration_s_until_it_proves_too_low():
-    values = [[9, 8, 7, 6], [1, 1, inf, inf], [inf, inf, inf, 5], [2, 3, nan], [inf, 5, 6, inf], [inf, 6]]
-    asked = []
-    rows = iter(values)
-
-    def score(patterns, threshold, wanted):
-        asked.append((len(patterns), threshold))
-        return np.array(next(rows), dtype=float)
-
-    found = cross_entropy_minimize(score, 60, n_samples=4, rho=0.5, batch=True, max_iter=4)
-    # The third iteration hoped for two scores up to 1, and has one score in all, 5: anything may be elite.
-    # The fourth hoped for two up to 3, and has two up to 6.
-    assert [number for number, _ in asked] == [4, 4, 4, 3, 4, 2]
-    thresholds = [threshold for _, threshold in asked]
-    assert thresholds == pytest.approx([inf, 7.0, 1.0, inf, 3.0, 6.0], rel=2e-9)
-    assert thresholds[1] > 7.0  # what ties with it is not to be screened
-    assert thresholds[5] > 6.0
-    assert course(found, "elite_threshold") == [(7.0,), (1.0,), (3.0,), (6.0,)]
-    counts = course(found, "evaluations", "screened", "failures")
-    assert counts == [(4, 0, 0), (2, 2, 0), (4, 0, 1), (3, 1, 0)]
-
-
-def test_scores_known_from_an_earlier_run_lower_the_threshold():
-    score = AsBatch(rugged(9, 0))
-    found = cross_entropy_minimize(score, 9, batch=True, restarts=1)
-    again = next(record for record in found.history if record["restart"] == 1)
-    assert again["evaluations"] + again["screened"] > 10
-    assert [number for number, threshold in enumerate(score.thresholds) if threshold == inf] == [0]
-    assert course(found) == course(cross_entropy_minimize(score.score, 9, restarts=1))
-
-
 def test_a_batch_that_fails_is_a_failure_of_each_of_its_patterns():
     score = AsBatch(rugged(30, 0))
 
@@ -663,18 +525,6 @@ def test_an_iteration_that_draws_nothing_new_is_the_last():
     assert found.reason == "an iteration drew no new pattern"
     assert found.evaluations == 8
     assert found.iterations == 2
-    # A pattern that was met as the improvement of another is new when it is drawn itself, and only then.
-    draws = Dictated([[1, 1, 1]], [[0, 1, 1]], [[0, 1, 1]], [[0, 0, 0]])
-    found = cross_entropy_minimize(
-        lambda pattern: float(pattern.sum()),
-        3,
-        n_samples=1,
-        beta=0.9,
-        improve=lambda pattern, value: ([0, 1, 1], 2.0) if value == 3 else None,
-        random_state=draws,
-    )
-    assert found.reason == "an iteration drew no new pattern"
-    assert (found.iterations, found.evaluations, found.cache_hits) == (3, 1, 2)
 
 
 def test_probabilities_at_their_ends_are_the_end():

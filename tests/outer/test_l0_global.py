@@ -9,8 +9,6 @@ from helpers.l0 import degenerate, patterns, problem
 
 from formulations.l0_data import as_l0_data
 from formulations.solution import Status
-from polyopt import CrossEntropySVM
-from polyopt.certificates import Claim
 from polyopt.certificates.l0 import score_bound
 from polyopt.outer.l0 import proof
 from polyopt.outer.l0.search import solve_l0
@@ -46,7 +44,8 @@ def settled(data, limit=None):
 
 
 @pytest.mark.parametrize("kind", [*KERNELS, *DEGENERATE])
-def test_with_and_without_a_point_it_is_the_optimum_of_another_solver(monkeypatch, kind):
+def test_the_optimum_with_and_without_a_point(monkeypatch, kind):
+    """With and without a point it is the optimum of another solver."""
     data = data_of(kind)
     other = solve_l0_milp(data)
     for steps, times in ((proof._ALONE, 0), (0, 1)):
@@ -73,7 +72,8 @@ def test_short_of_time_it_is_never_above_the_point_asked_for(limit):
     assert bound <= settled(data)[0].objective * (1 + 1e-9)
 
 
-def test_a_search_that_is_interrupted_ends_it_with_what_the_tree_had_proven(monkeypatch):
+def test_an_interrupted_search_keeps_the_bound(monkeypatch):
+    """A search that is interrupted ends it with what the tree had proven."""
     data = data_of("rbf", 40)
     optimum = settled(data)[0].objective
     monkeypatch.setattr(proof, "_ALONE", 0)
@@ -85,21 +85,6 @@ def test_a_search_that_is_interrupted_ends_it_with_what_the_tree_had_proven(monk
     assert found.status is Status.INTERRUPTED
     assert 0.0 < bound <= optimum * (1 + 1e-9)
     assert optimum * (1 - 1e-9) <= found.objective <= solve_l0(data, seed=0)[0].objective * (1 + 1e-12)
-
-
-def test_the_estimator_tells_whether_it_asked(monkeypatch):
-    K, y, C, weights, _ = problem("rbf", n=18)
-    alone = CrossEntropySVM(C, kernel="precomputed", solver="global", random_state=0).fit(K, y, weights)
-    assert alone.search_.runs == ()
-    assert alone.search_.is_local_optimum
-    assert "before" in str(alone.search_)
-    monkeypatch.setattr(proof, "_ALONE", 0)
-    asked = CrossEntropySVM(C, kernel="precomputed", solver="global", random_state=0).fit(K, y, weights)
-    assert len(asked.search_.runs) == 1
-    assert asked.score_ == pytest.approx(alone.score_, rel=1e-6)
-    assert asked.search_.relaxed == pytest.approx(alone.search_.relaxed, rel=1e-6)
-    for machine in (alone, asked):
-        assert machine.certificate().claim is Claim.OPTIMAL
 
 
 @pytest.mark.parametrize("kind", [*KERNELS, "duplicates", "zero kernel", "weightless"])

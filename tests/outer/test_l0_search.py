@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import cache
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,23 +14,18 @@ from formulations import l0, one_norm
 from formulations.families import best_intercept
 from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
-from formulations.solution import Solution, Status
+from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.datasets import load
 from polyopt.outer.cross_entropy.patterns import with_ties
-from polyopt.outer.l0 import proof
-from polyopt.outer.l0 import search as search_module
-from polyopt.outer.l0.flips import _Descent, descend_by_flips
 from polyopt.outer.l0.scores import PatternScorer, Work
-from polyopt.outer.l0.search import round_relaxation, solve_l0
+from polyopt.outer.l0.search import descend_by_flips, round_relaxation, solve_l0
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.cuts import CutPool
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.lp import CutPool, PatternLP
 from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
-from polyopt.solvers.persistent_lp import PersistentLP
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
 P = 7  # centres of a problem of which all patterns are tried
@@ -56,14 +50,10 @@ def searched(data, *, time_limit=None, seed=0, n_jobs=None, progress=None, **set
     return solve_l0(data, how, time_limit=time_limit, seed=seed, n_jobs=n_jobs, progress=progress)
 
 
-def model_of(data):
-    return PatternLP(data)
-
-
 @cache
 def all_losses(kind, seed, C):
     """L(σ) of every pattern σ, as a dictionary."""
-    model = model_of(replace(small(kind, seed), C=C))
+    model = PatternLP(replace(small(kind, seed), C=C))
     return {sigma: model.solve(sigma).value for sigma in product((False, True), repeat=P)}
 
 
@@ -131,13 +121,6 @@ def least_class(data):
     return min(data.weights[data.y > 0].sum(), data.weights[data.y < 0].sum())
 
 
-def test_the_integer_program_of_the_formulations_agrees_with_the_patterns():
-    data = small("rectangular", 1)
-    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-    stated = program.solve(mip_rel_gap=1e-9).objective
-    assert min(all_scores("rectangular", 1, 2.0).values()) == pytest.approx(stated)
-
-
 # -- screening changes nothing -------------------------------------------------------------
 
 
@@ -190,14 +173,6 @@ def test_the_search_with_screening_is_the_search_without(name, seed, C):
     assert is_sound(data, screened[0])
 
 
-def test_most_programs_of_a_real_search_are_spared():
-    K, y, _, _, _ = of_ionosphere(0, n=80)
-    data = as_l0_data(K, y, 1.0)
-    with_it, without = (searched(data, screening=screening)[1].work for screening in (True, False))
-    assert with_it.programs < 0.5 * without.programs
-    assert with_it.screened > without.programs / 2
-
-
 @pytest.mark.parametrize(
     ("name", "seed", "screening"),
     [
@@ -211,23 +186,6 @@ def test_the_search_is_the_same_on_one_worker_and_on_two(name, seed, screening):
     one, two = searched(data, n_jobs=1, **settings), searched(data, n_jobs=2, **settings)
     assert_same(one, two)
     assert one[1].work == two[1].work
-
-
-def test_another_seed_draws_other_patterns_and_the_same_seed_the_same():
-    K, y, _, weights, _ = problem("indefinite", 0, n=30)
-    data = as_l0_data(K, y, 3.0, weights)
-    courses = [course(searched(data, seed=seed, max_iter=3)[0]) for seed in (0, 0, 1)]
-    assert courses[0] == courses[1] != courses[2]
-
-
-def test_runs_are_the_runs_of_a_longer_search():
-    K, y, _, weights, _ = problem("indefinite", 1, n=30)
-    data = as_l0_data(K, y, 3.0, weights)
-    settings = {"n_samples": 30, "seed": 5}
-    short, long = searched(data, n_init=1, **settings), searched(data, n_init=3, **settings)
-    assert course(short[0]) == [record for record in course(long[0]) if record[0] == 0.0]
-    assert long[1].scores[0] == short[1].scores[0]
-    assert long[0].objective <= short[0].objective
 
 
 @pytest.mark.parametrize("rank", ["drawn", "improved"])
@@ -275,18 +233,6 @@ def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
     assert scorer.improve(~np.zeros(p, dtype=bool), np.inf) is None
 
 
-def test_a_ruled_out_pattern_gets_its_score_when_it_is_asked_for_again():
-    K, y, _, weights, centres = problem("indefinite", n=30)
-    data = as_l0_data(K, y, 3.0, weights, centres)
-    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock())
-    drawn = np.unique(late(30, 40).astype(bool), axis=0)
-    first = scorer(drawn, np.inf, 4)
-    again = scorer(drawn[~np.isfinite(first)], np.inf, len(drawn))
-    plain = PatternScorer(data, screening=False, n_jobs=None, clock=Clock())(drawn, np.inf, 4)
-    assert (first[np.isfinite(first)] == plain[np.isfinite(first)]).all()
-    assert (again == plain[~np.isfinite(first)]).all()
-
-
 # -- flips ---------------------------------------------------------------------------------
 
 
@@ -311,7 +257,7 @@ def test_flips_end_at_a_local_optimum_and_never_rise(kind, C):
         scores = all_scores(kind, seed, C)
         rng = np.random.default_rng(seed)
         for start in (np.zeros(P, bool), np.ones(P, bool), rng.random(P) < 0.5):
-            end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+            end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
             assert end.is_local_optimum
             assert not end.interrupted
             assert end.score == pytest.approx(scores[tuple(end.pattern.tolist())], rel=1e-9)
@@ -321,44 +267,15 @@ def test_flips_end_at_a_local_optimum_and_never_rise(kind, C):
     assert moves > 0 or C < 1
 
 
-def test_flips_do_not_depend_on_what_is_known():
-    K, y, _, weights, _ = problem("indefinite", 4, n=30)
-    data = as_l0_data(K, y, 3.0, weights)
-    start = late(30, 1)[0].astype(bool)
-    ends = []
-    for known in (0, 60):
-        model, pool = model_of(data), CutPool(data)
-        for sigma in late(30, 60, seed=9)[:known]:
-            pool.add(*model.solve(sigma).cut)
-        ends.append(descend_by_flips(model, pool, start, clock=Clock(), work=Work()))
-    fresh, warm = ends
-    assert fresh.moves == warm.moves > 0
-    assert (fresh.pattern == warm.pattern).all()
-    assert fresh.score == warm.score
-    assert (fresh.solution.alpha == warm.solution.alpha).all()
-
-
 def of_thirty():
     K, y, _, weights, _ = problem("indefinite", 4, n=30)
     return as_l0_data(K, y, 3.0, weights)
 
 
-def test_a_better_solution_that_another_basis_led_to_is_kept():
-    data = of_thirty()
-    descent, pattern = _Descent(model_of(data), CutPool(data), Clock(), Work()), late(30, 1)[0].astype(bool)
-    plain = descent.settle(pattern, 0)
-    better = descend_by_flips(descent.model, CutPool(data), pattern, clock=Clock(), work=Work()).solution
-    kept = descent.settle(pattern, 3, better)
-    assert kept.solution is better
-    assert kept.score < plain.score
-    assert (kept.moves, kept.is_local_optimum) == (3, False)
-    assert descent.settle(pattern, 3, replace(better, value=np.inf)).score == plain.score
-
-
 def test_flips_that_run_out_of_time_prove_nothing():
     data = of_thirty()
     start = np.zeros(30, dtype=bool)
-    end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(1e-9), work=Work())
+    end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(1e-9), work=Work())
     assert not end.is_local_optimum
     assert end.score <= data.C * 2 * least_class(data) * (1 + 1e-9)
 
@@ -367,11 +284,11 @@ def test_flips_that_run_out_of_time_prove_nothing():
 def test_a_neighbour_without_an_answer_is_no_proof(status, monkeypatch):
     data, solve = of_thirty(), PatternLP.solve
     start = np.zeros(30, dtype=bool)
-    best = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+    best = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
     assert best.is_local_optimum
     monkeypatch.setattr(PatternLP, "solve", lambda self, *a, **k: broken(solve(self, *a, **k), status))
     work = Work()
-    stuck = descend_by_flips(model_of(data), CutPool(data), best.pattern, clock=Clock(), work=work)
+    stuck = descend_by_flips(PatternLP(data), CutPool(data), best.pattern, clock=Clock(), work=work)
     assert (work.failed if status is Status.FAILED else work.timed_out) > 0
     assert not stuck.is_local_optimum
     assert stuck.score == best.score
@@ -380,7 +297,7 @@ def test_a_neighbour_without_an_answer_is_no_proof(status, monkeypatch):
 def test_ctrl_c_in_the_flips_keeps_their_best(monkeypatch):
     data, solve = of_thirty(), PatternLP.solve
     start = np.zeros(30, dtype=bool)
-    whole = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+    whole = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
     assert whole.moves >= 3
     reached = []
     for stop in (1, 3, 6, 12):
@@ -392,7 +309,7 @@ def test_ctrl_c_in_the_flips_keeps_their_best(monkeypatch):
             return solve(self, *arguments, **settings)
 
         monkeypatch.setattr(PatternLP, "solve", stopped)
-        end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+        end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
         assert end.interrupted
         assert not end.is_local_optimum
         reached.append((end.moves, end.score))
@@ -450,38 +367,6 @@ def test_failures_kill_no_search_and_are_counted(troubled, share, screening):
     assert share > 0.5 or solution.objective <= 1.1 * sound.objective
 
 
-def test_a_failure_is_scored_as_infinite_and_never_again(troubled):
-    data = of_thirty()
-    told = troubled(1.0)
-    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock(1e3))
-    values = scorer(late(30, 20).astype(bool), np.inf, 5)
-    assert np.isnan(values).all()  # which the method takes for a failure: infinite
-    assert scorer.work.failed + scorer.work.timed_out == sum(told.values()) == 20
-
-
-def test_where_every_program_fails_the_relaxation_is_left(troubled):
-    data = of_thirty()
-    rounded = round_relaxation(data)
-    troubled(1.0, (Status.FAILED,))
-    solution, search = searched(data, n_init=2, time_limit=1e3, flips=False)
-    assert search.runs[0].pattern is None
-    assert search.scores == ()
-    assert np.isnan(search.rounded)
-    assert solution.objective == pytest.approx(rounded.objective)
-    assert solution.status is Status.FAILED
-    assert is_sound(data, solution)
-
-
-def test_programs_of_the_mean_may_fail(troubled):
-    data = of_thirty()
-    sound = searched(data)[0]
-    troubled(0.5, method="prepare")
-    solution, search = searched(data, time_limit=1e3)
-    assert is_sound(data, solution)
-    assert solution.objective <= 1.1 * sound.objective
-    assert search.runs[0].status is Status.CONVERGED
-
-
 @pytest.mark.parametrize("limit", [1e-3, 0.2])
 def test_a_time_limit_keeps_the_best_point(limit):
     K, y, _, _, _ = of_ionosphere(0, n=150)
@@ -515,46 +400,6 @@ def test_ctrl_c_keeps_the_best_point(call, n_jobs, monkeypatch):
     assert is_sound(data, solution)
     assert not search.is_local_optimum
     assert solution.objective <= round_relaxation(data).objective * (1 + 1e-9)
-
-
-def test_ctrl_c_in_the_flips_keeps_the_search(monkeypatch):
-    data = of_thirty()
-    whole, of_whole = searched(data)
-
-    def stopped(model, pool, pattern, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(search_module, "descend_by_flips", stopped)
-    solution, search = searched(data, n_init=2)
-    assert solution.status is Status.INTERRUPTED
-    assert len(search.runs) == 1
-    assert solution.objective == pytest.approx(of_whole.runs[0].value)
-    assert course(solution) == course(whole)
-    assert is_sound(data, solution)
-
-
-def test_ctrl_c_within_a_descent_ends_the_search(monkeypatch):
-    data = of_thirty()
-    _, of_whole = searched(data)
-    flips = search_module.descend_by_flips
-
-    def interrupted(*arguments, **settings):
-        return replace(flips(*arguments, **settings), interrupted=True)
-
-    monkeypatch.setattr(search_module, "descend_by_flips", interrupted)
-    solution, search = searched(data, n_init=3)
-    assert solution.status is Status.INTERRUPTED
-    assert len(search.runs) == len(search.scores) == 1
-    assert solution.objective == pytest.approx(of_whole.scores[0])
-
-
-def test_ctrl_c_in_the_relaxation_has_nothing_to_keep(monkeypatch):
-    def stopped(*arguments, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(search_module, "solve_relaxation", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        searched(of_thirty())
 
 
 def test_an_error_in_progress_is_not_swallowed():
@@ -654,18 +499,6 @@ def test_a_limit_leaves_the_one_norm_machine_a_point():
 # -- what the search tells -----------------------------------------------------------------
 
 
-def test_the_work_in_words_and_in_numbers():
-    assert str(Work(programs=12, cut_off=3)) == "12 programs, 3 cut off"
-    data = of_thirty()
-    solution, search = searched(data, n_init=2)
-    assert str(search.work) in solution.solver
-    assert sum(astuple(search.work)) > 0
-    assert solution.iterations == sum(run.iterations for run in search.runs) == len(solution.history)
-    assert {record["restart"] for record in solution.history} == {0.0, 1.0}
-    seconds = [record["seconds"] for record in solution.history]
-    assert seconds == sorted(seconds)
-
-
 def test_a_search_that_meets_the_bound_is_optimal_and_ends():
     X = np.array([-3.0, -2.0, 2.0, 3.0])
     data = as_l0_data(np.zeros((4, 4)), np.sign(X), 1.0)
@@ -673,79 +506,3 @@ def test_a_search_that_meets_the_bound_is_optimal_and_ends():
     assert solution.status is Status.SOLVED
     assert len(search.runs) == 1
     assert certified(data, solution).claim is Claim.OPTIMAL
-
-
-def test_what_a_linear_program_leaves_beyond_its_bounds_is_cut_off(monkeypatch):
-    """Coefficients are from 0 to their caps, and multipliers from 0 to what slack costs, in any case."""
-    solve = PersistentLP.solve
-
-    def sloppy(self, **limits):
-        found = solve(self, **limits)
-        return replace(found, x=found.x + np.array([1e-7, -2.0, 2.0, 0, 0, 0]), duals=np.array([-9.0, 9.0]))
-
-    monkeypatch.setattr(PersistentLP, "solve", sloppy)
-    K, caps, costs = (
-        np.array([[2.0, 1.0, 0.5], [1.0, 3.0, 1.0]]),
-        np.array([1.0, 2.0, 4.0]),
-        np.array([0.5, 3.0]),
-    )
-    found = solve_one_norm(
-        K, np.array([1.0, -1.0]), costs, caps, price=0.1, centres=np.array([1.0, -1.0, 1.0])
-    )
-    assert ((found["alpha"] >= 0.0) & (found["alpha"] <= caps)).all()
-    assert found["alpha"][2] == 4.0
-    assert found.duals["margin"].tolist() == [0.5, 0.0]
-
-
-def test_a_pattern_whose_bound_is_the_threshold_itself_may_still_tie_and_is_kept():
-    """The most promising come first, those that promise the same in their order, and the rest are counted."""
-    scorer = object.__new__(PatternScorer)
-    cuts = {(1, 0): 1.0, (0, 1): 3.0, (1, 1): 0.5, (0, 0): 2.0}
-    scorer.data = SimpleNamespace(C=2.0)
-    scorer.pool = SimpleNamespace(bounds=lambda chosen: np.array([cuts[tuple(p)] for p in chosen.tolist()]))
-    scorer.work = Work()
-    patterns = np.array(list(cuts), dtype=np.int8)  # their bounds: 3, 7, 3 and 4
-    for ceiling, kept in (
-        (np.inf, [0, 1, 2, 3]),
-        (4.0, [0, 2, 3]),
-        (np.nextafter(4.0, 0.0), [0, 2]),
-        (2.9, []),
-    ):
-        before = scorer.work.screened
-        assert scorer._promising(patterns, np.arange(4), ceiling).tolist() == kept
-        assert scorer.work.screened - before == 4 - len(kept)
-
-
-@pytest.mark.parametrize(
-    ("factor", "is_better"), [(1.1, False), (1.0, False), (1.0 - 0.5e-9, False), (1.0 - 2e-9, True)]
-)
-def test_a_tree_s_point_takes_the_place_of_another_s_where_it_is_better_by_more_than_rounding(
-    factor, is_better, monkeypatch
-):
-    def point(value, solver):
-        return Solution(Status.SOLVED, {"alpha": np.zeros(30), "b": np.zeros(())}, {}, value, 0.5, solver)
-
-    monkeypatch.setattr(proof, "solve_l0_tree", lambda data, **_: point(8.0 * factor, "tree"))
-    kept, bound = proof._checked(of_thirty(), point(8.0, "other"), Clock())
-    assert bound == 0.5
-    assert (kept.objective, kept.solver) == (
-        (8.0 * factor, "other; then a better point by tree") if is_better else (8.0, "other")
-    )
-
-
-def test_the_best_pattern_is_a_local_optimum_only_where_the_flips_that_reached_it_say_so():
-    scorer = SimpleNamespace(
-        data=SimpleNamespace(support=lambda alpha: alpha > 0), improve=lambda *_: None, work=Work()
-    )
-    relaxation = Solution(Status.SOLVED, {"alpha": np.array([0.0, 1.0])}, {}, 1.0, 0.5, "relaxation")
-    search = search_module._Search(scorer, relaxation, Clock(), None)
-    assert search.pattern.tolist() == [False, True]
-    assert not search.told().is_local_optimum
-    for score, is_local, expected in (
-        (5.0, True, True),
-        (6.0, False, True),
-        (5.0, False, False),
-        (4.0, True, True),
-    ):
-        search._keep(np.array([True, False]), score, is_local)
-        assert search.told().is_local_optimum == expected

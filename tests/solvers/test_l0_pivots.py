@@ -116,7 +116,8 @@ def most_wrong(given, at, on):
     return max(found)[1:]
 
 
-def test_every_step_is_a_basis_with_its_point_and_as_far_as_the_dual_rises():
+def test_every_step_is_a_basis_that_raises_the_dual():
+    """Every step is a basis with its point and as far as the dual rises."""
     kinds, flips, grown = np.zeros(4, int), 0, set()
     for seed in range(5):
         given, on = program(seed, 12, 8)
@@ -219,124 +220,6 @@ def test_the_constant_classifier_is_where_the_lighter_class_pays():
     assert (at.rows == AT_CAP).sum() == 7
     assert (at.rows == INSIDE).nonzero()[0].tolist() == [7]
     check(even, at)
-
-
-def test_what_is_no_basis_is_told():
-    given, _ = program(0)
-    at = bases.empty_state(9, 6)
-    assert not bases.load(given, at)  # no row
-    at.rows[:2], at.cols[0] = INSIDE, INSIDE
-    at.rows[2] = AT_CAP
-    twice = given._replace(A=given.A.copy())
-    twice.A[0], twice.A[1] = 1.0, given.y[0] * given.y[1]
-    twice.A[:2] *= given.y[0]
-    assert not bases.load(twice, at)  # singular: the column is a multiple of y in both rows
-    at.cols[1] = INSIDE
-    assert not bases.load(given, at)  # more columns than rows
-    at.cols[:] = AT_ZERO
-    assert not bases.load(given, at)  # fewer
-    at.rows[:] = INSIDE
-    assert not bases.load(given, at)  # more rows than there is room for
-    # A multiplier beyond its cap is refused, one beyond by rounding is put there.
-    for beyond, well in ((1e-9, True), (1e-6, False)):
-        for end in (0.0, 1.0):
-            y, h = np.array([1.0, -1.0]), np.array([1.0, 1.0])
-            one = bases.Given(
-                np.zeros((2, 1)), np.zeros((1, 2)), y, h, np.ones(2), np.ones(1), np.ones(1), np.ones(1),
-                np.zeros(1), 1e-9,
-            )  # fmt: skip
-            one.h[1] = beyond + 1.0 if end else -beyond
-            at = bases.empty_state(2, 1)
-            at.rows[:] = INSIDE, AT_CAP
-            assert bases.load(one, at) is well
-            if well:
-                assert at.u[0] == end
-
-
-def test_an_inverse_that_has_strayed_is_made_anew_and_so_is_an_old_one(monkeypatch):
-    given, on = program(1, 14, 8)
-    at = begun(given)
-    pivots.pivot_to_optimum(given, at, on, 200, np.inf)
-    expected, k = at.rest.copy(), at.sizes[0]
-    assert k > 2
-    for size, strays in ((1e-6, True), (0.5e-7, False)):
-        at.s[at.R[k - 1]] = -size
-        assert bool(pivots._strays(at, given.near)) is strays
-    bases.place_all(given, at)
-    at.sizes[1] = 1
-    at.W[:k, :k] *= 1.0 + 1e-5
-    assert pivots.pivot_to_optimum(given, at, on, 5, np.inf) == pivots.OPTIMAL
-    assert at.sizes[1] == 0
-    assert at.rest == pytest.approx(expected, rel=1e-12)
-    made = []
-    monkeypatch.setattr(
-        pivots, "afresh", lambda given, at: made.append(int(at.sizes[1])) or bases.afresh(given, at)
-    )
-    monkeypatch.setattr(pivots, "_AFRESH", 2)
-    other = begun(given)
-    assert pivots.pivot_to_optimum(given, other, on, 200, np.inf) == pivots.OPTIMAL
-    assert set(made) == {2}
-    assert other.rest == pytest.approx(expected, rel=1e-9)
-    # One that does not help is given up after some times.
-    made.clear()
-    monkeypatch.setattr(pivots, "_strays", lambda at, near: True)
-    monkeypatch.setattr(pivots, "afresh", lambda given, at: made.append(1) or True)
-    assert at.sizes[1] == 0
-    at.sizes[1] = 1
-    assert pivots.pivot_to_optimum(given, at, on, 50, np.inf) == pivots.FAILED
-    assert len(made) == pivots._TRIES
-
-
-def test_a_pivot_that_is_too_small_changes_nothing():
-    given, _ = program(2)
-    at = begun(given)
-    pivots.pivot_to_optimum(given, at, np.zeros(6, np.int8), 200, np.inf)
-    k, W = at.sizes[0], at.W.copy()
-    assert k > 1
-    weights = np.ones(k)
-    weights[1] = 0.9e-9
-    assert not bases.replace_row(at, 1, 0, weights)
-    assert not bases.grow(given, at, 0, 0, weights, 0.9e-9)
-    at.W[1, 1] = 0.9e-9
-    assert not bases.shrink(at, 1, 1)
-    at.W[1, 1] = W[1, 1]
-    flat = given._replace(columns=np.zeros_like(given.columns))
-    assert not bases.replace_column(flat, at, 1, 0)
-    full = at._replace(R=at.R[:k])
-    assert not bases.grow(given, full, 0, 0, np.ones(k), 1.0)  # no room
-    assert (at.W == W).all()
-
-
-def test_sums_of_rows_four_at_a_time():
-    rng = np.random.default_rng(0)
-    vectors, factors = rng.normal(size=(9, 5)), rng.normal(size=9)
-    for which in (
-        np.arange(9),
-        np.array([3, -1, 2, 5, 8, 0, 1, 4, 7]),
-        np.array([8, 0, 1, 2, -1, 3, 4, 5, 6]),
-    ):
-        for k in range(10):
-            found = np.ones(5)
-            bases.combine(found, factors, vectors, which, k)
-            used = which[:k] >= 0
-            assert found == pytest.approx(1.0 + factors[:k][used] @ vectors[which[:k][used]])
-            assert bases.inner(factors, factors[::-1], np.arange(9), k) == pytest.approx(
-                factors[:k] @ factors[::-1][:k]
-            )
-            assert bases.squares(factors, k) == pytest.approx((factors[:k] ** 2).sum())
-
-
-@pytest.mark.parametrize("up", [True, False])
-def test_a_row_that_meets_nothing_on_its_way_goes_to_its_other_end_in_the_same_basis(up):
-    given, _ = program(1)
-    at = begun(given)
-    row = int(np.flatnonzero(at.rows != INSIDE)[0])
-    at.rows[row], at.u[row] = (AT_ZERO, 0.0) if up else (AT_CAP, given.h[row])
-    basis, made = at.Q[: at.sizes[0]].tolist(), int(at.sizes[1])
-    nothing = np.zeros(at.sizes[0]), np.zeros(len(given.cap))
-    assert pivots._exchange(given, at, 1, row, -1, 1.0 if up else -1.0, given.h[row], *nothing, -1, -1)
-    assert (at.rows[row], at.u[row]) == ((AT_CAP, given.h[row]) if up else (AT_ZERO, 0.0))
-    assert (at.Q[: at.sizes[0]].tolist(), at.sizes[1]) == (basis, made)
 
 
 def test_a_centre_that_is_on_and_later_off_pays_nothing():

@@ -230,5 +230,5 @@ def to_digits(bits: int) -> Solve:
 
 
 def _less(line: Vector, x: Vector, value: Fraction) -> Fraction:
-    """What is left of an equation, without rounding."""
+    """The residual of an equation, without rounding."""
     return value - sum((a * v for a, v in zip(line, x, strict=True)), Fraction(0))

@@ -1,4 +1,4 @@
-"""What is written: digests of the data, the program, both points repaired, and the claim in numbers."""
+"""The file of a claim: digests of the data, the program, both points repaired, and the claim in numbers."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
 
 
 def _sigma(D: float, weights: Vector) -> dict[str, Any]:
-    """What w costs the Sigma-SVM."""
+    """The regulariser of the Sigma-SVM, as in the file."""
     if D >= 1.0:
         raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
     plain = {"kind": "square", "factor": numeral((1 - Fraction(D)) / 2)}

@@ -53,7 +53,7 @@ class ExactSolution:
 
 
 class Evident(Protocol):
-    """What has evidence: a certificate."""
+    """An object with evidence: a certificate."""
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -63,12 +63,20 @@ class Evident(Protocol):
 def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = None) -> ExactSolution:
     """The rational optimum of a small program, from the states of its rows at a point close to it.
 
-    certificate: of a point close to the optimum of a program whose optimum is rational: hinge losses, and of
-        the weights squares, absolute values and ends. Of an L0 machine it is the linear program of the
-        centres that are used.
-    rows: other numbers in the place of the samples', such as the decimals that a table has instead of
-        doubles: by column, those that are 0 left out.
-    ValueError: another program, several (of more than two classes), or rows whose states do not settle.
+    Parameters
+    ----------
+    certificate : Certificate or Statement
+        Of a point close to the optimum of a program whose optimum is rational: hinge losses, and of the
+        weights squares, absolute values and ends. Of an L0 machine it is the linear program of the centres
+        that are used.
+    rows : list of dict, optional
+        Other numbers in the place of the samples', such as the decimals that a table has instead of doubles:
+        by column, those that are 0 left out.
+
+    Raises
+    ------
+    ValueError
+        Another program, several (of more than two classes), or rows whose states do not settle.
     """
     if isinstance(certificate, Statement):
         statement = certificate

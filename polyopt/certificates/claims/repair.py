@@ -127,7 +127,7 @@ def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fr
 def _scale(
     program: Program, hard: list[Rows], faces: list[list[Fraction]], b: list[Fraction], grid: int
 ) -> Fraction:
-    """What the point is to be multiplied by, in parts of the grid; 1 where it keeps the rows."""
+    """The factor of the point, a multiple of 1/grid; 1 if the point keeps the rows."""
     f, off = program.through(faces[0], True)
     most, least = None, Fraction(0)
     for row in hard:
@@ -152,7 +152,7 @@ def _scale(
 
 
 def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[list[Fraction]]) -> Any:
-    """What groups hold of some pulls (K, m), never more than their price.
+    """The multipliers of groups against some pulls (K, m), never longer than the groups' price.
 
     It is along the pulls or along the faces that use the group, whichever leaves the lower price: where an
     end of a weight's range holds it as well, the pulls point elsewhere. Where the longest face alone is paid
@@ -181,7 +181,7 @@ def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[li
 
 
 def _cut(v: Array, ends: list[Array]) -> Array:
-    """What the price of absolute values, and forbidden signs, leave of some pulls."""
+    """Pulls less the price of absolute values, 0 where the sign is forbidden."""
     _, l1, _, low, high = ends
     return np.asarray(np.maximum(v - l1, 0.0) * (high > 0) - np.maximum(-v - l1, 0.0) * (low < 0))
 

@@ -23,7 +23,7 @@ Number: TypeAlias = "float | Fraction"
 
 @dataclass(frozen=True)
 class Statement:
-    """What is claimed of which program; the numbers are exact, the multipliers not yet feasible.
+    """A claim and its program; the numbers are exact, the multipliers not yet feasible.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How a certificate's claim is stated, where somebody asks for it.
+    """The statement of a certificate's claim, made when it is asked for.
 
     Attributes
     ----------

@@ -253,7 +253,7 @@ class _Corners:
         return found
 
     def wrong(self) -> list[Any]:
-        """What is on the wrong side, each as what changes its state."""
+        """Changes of state, one for each weight or unit on the wrong side."""
         found: list[Any] = []
         f, made = self.scores(), self.multipliers()
         betas = [[_ZERO] * self.program.samples.n for _ in self.W]
@@ -330,17 +330,17 @@ class Unit:
         self.xi = top if self.pays else _ZERO
 
     def above(self, f: list[Vector], k: int) -> Fraction:
-        """How far the row at a face is from holding, with no slack."""
+        """The violation of the row at a face, with no slack."""
         less = sum((f[other][self.i] for other in self.row.less[self.i]), _ZERO)
         return self.row.kink - self.side * (f[k][self.i] - less)
 
     @property
     def is_full(self) -> bool:
-        """Whether its one multiplier is its cap."""
+        """True if the unit's one multiplier is at its cap."""
         return self.pays and len(self.holds) == 1
 
     def wrong(self, f: list[Vector]) -> list[Callable[[], None]]:
-        """What is on the wrong side at some scores, each as what changes its state."""
+        """Changes of state for what is on the wrong side at some scores."""
         found: list[Callable[[], None]] = []
         least = min(self.holds, key=self.m.__getitem__, default=None)
         if least is not None and self.m[least] < 0 and (len(self.holds) > 1 or not self.pays):

@@ -130,7 +130,7 @@ class SubsetProblem(AlternatingProblem):
         """The best faces found for an assignment: W (K, m+1), multipliers ``margin`` (n, K), trees, a bound.
 
         The tree of face k is among the multipliers as ``tree_k``, a table of
-        :class:`polyopt.certificates.subset_tree.SubsetTree`.
+        :class:`polyopt.certificates.cpm_subset.SubsetTree`.
         """
         clock, last = Clock(time_limit), self._last
         is_next = last is not None and np.array_equal(assignment, last.following)

@@ -6,7 +6,7 @@ the largest weight is put in and left out. Every node offers a face: what is in,
 A node with s features in, or with no more than s left, is that face alone.
 
 What is proven is kept as a tree, with the point whose multipliers bound each node: whoever has the data can
-check it without the search (:mod:`polyopt.certificates.subset_tree`).
+check it without the search (:mod:`polyopt.certificates.cpm_subset`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.solution import Status
-from polyopt.certificates.subset_tree import SubsetTree
+from polyopt.certificates.cpm_subset import SubsetTree
 from polyopt.watch import tell
 
 if TYPE_CHECKING:

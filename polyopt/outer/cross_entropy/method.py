@@ -262,7 +262,7 @@ class _Search:
         return self.scores.improved(Scored(scored.values[has_score], scored.patterns[has_score], True))
 
     def result(self, status: Status | None = None, reason: str = "") -> CrossEntropyResult:
-        """What was found; `status` and `reason` tell what ended the search, if the runs did not."""
+        """The result; `status` and `reason` tell what ended the search, if the runs did not."""
         scores, runs = self.scores, self.runs
         # The last run that began without the best value found it; no run, if an incumbent has it.
         finder = next((run for run, before in reversed(runs) if scores.best_value < before), None)

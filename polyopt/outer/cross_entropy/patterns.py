@@ -25,7 +25,7 @@ __all__ = ["PatternScores", "Scored", "kth_least", "with_ties"]
 
 
 class Scored(NamedTuple):
-    """What :meth:`PatternScores.of` tells of s patterns of n bits.
+    """The answer of :meth:`PatternScores.of` about s patterns of n bits.
 
     values (s,): scores; infinite where the scoring failed, or proved that the pattern is not among the elite.
     patterns (s, n): the patterns with those scores: the ones asked for, or what was made of them.
@@ -49,10 +49,7 @@ class _Known(NamedTuple):
 class PatternScores:
     """Scores of patterns, from a cache or from the scoring function.
 
-    evaluator: scores the patterns that are not known.
     n: coordinates of a pattern.
-    cache_size: patterns to remember.
-    clock: tells when time is up.
 
     evaluations: patterns scored, failures among them.
     cache_hits: patterns asked for and not passed to the scoring function, repetitions within a call among
@@ -80,7 +77,6 @@ class PatternScores:
         guess: threshold to screen by, ties with it apart (a batch scorer). Where fewer than `elite` scores
             turn out to be so low, the screened patterns are scored again under one that is certain: the
             result does not depend on the guess.
-        Returns: scores, and the patterns that have them.
         OutOfTimeError: if the limit passes between two evaluations; what has been scored is kept.
         """
         keys = [row.tobytes() for row in np.packbits(patterns, axis=1)]

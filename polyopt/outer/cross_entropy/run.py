@@ -23,7 +23,7 @@ __all__ = ["Rules", "Run", "meets"]
 
 @dataclass(frozen=True)
 class Rules:
-    """How patterns are drawn, which are elite, and when a run ends.
+    """The rules of a run: draws, elite and stopping.
 
     Attributes as the parameters of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize`.
     """
@@ -47,20 +47,18 @@ class Rules:
 
     @property
     def elite(self) -> int:
-        """How many of the patterns drawn are elite, ties apart."""
+        """Number of elite patterns, ties apart."""
         return max(ceil(self.rho * self.n_samples - 1e-9), 1)  # 0.07 · 100 is a little over 7
 
 
 class Run:
     """The iterations from one start.
 
-    rules: how to draw, choose and end.
     p (n,): probabilities to start from.
     lower_bound: A number that no score is below.
 
     p (n,): probabilities now.
     status: how the run ended; None while it has not.
-    reason: why it ended.
     """
 
     def __init__(self, rules: Rules, p: NDArray[np.float64], lower_bound: float = -np.inf):
@@ -74,10 +72,7 @@ class Run:
     def step(self, scores: PatternScores, standing: Scored, rng: np.random.Generator) -> dict[str, float]:
         """Draw, score, choose the elite, and move p towards them.
 
-        scores: scores the patterns.
         standing: patterns that belong to the elite whenever their values meet the threshold.
-        rng: draws the patterns.
-        Returns: the iteration's record.
         """
         rules, before = self.rules, _counts(scores)
         drawn = rng.random((rules.n_samples, len(self.p))) < self.p
@@ -132,7 +127,7 @@ class Run:
 
 
 def meets(best: float, lower_bound: float) -> bool:
-    """Whether a score is the least that there can be, up to ties."""
+    """True if a score meets the lower bound, up to ties."""
     return best < np.inf and best - lower_bound <= TIE * abs(best)
 
 

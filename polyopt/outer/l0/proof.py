@@ -55,10 +55,8 @@ def prove(
 ) -> tuple[Solution, float | None]:
     """Solve the exact program from a point by the integer program in HiGHS.
 
-    data: the problem.
     start: the point to begin from, with the relaxation's multipliers and bound.
     clock: when time is up, the best point is the answer.
-    progress: called with each record of the history.
     Returns solution: the best point; its bound is HiGHS's word.
     Returns searched: what a small tree proves of every score; None where there was no time for it.
     """
@@ -86,13 +84,10 @@ def solve_globally(
     first, for a number of steps; if it is open then the point of the search is asked for, and it goes on with
     whichever is better.
 
-    data: the problem.
     search: given its seconds, or None for as many as it needs, the solution of the cross-entropy method.
     clock: when time is up, the best point is the answer.
     share: of the time left, that the search may take.
     known (p,): A point, alpha and b, that the answer is to be no worse than.
-    progress: called with each record of the tree's history.
-    Returns solution: the best point.
     Returns searched: what the tree proves of every score.
     """
     tree = Search(data, _TREE_GAP, Clock(clock.left), None, progress)
@@ -112,10 +107,7 @@ def solve_globally(
 
 
 def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
-    """Solve the program of :mod:`formulations.l0` as it stands, then that of its pattern.
-
-    data: the problem.
-    """
+    """Solve the program of :mod:`formulations.l0` as it stands, then that of its pattern."""
     from formulations import l0
 
     program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
@@ -180,11 +172,8 @@ def evidence_of(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
     u: NDArray[np.float64], goal: float,
 ) -> Evidence:  # fmt: skip
-    """How it is stated that no score is less than some number, by the leaves of a tree begun at the point.
+    """The statement that no score is less than some number, by the leaves of a tree begun at the point.
 
-    data: the problem.
-    X (n, m): its samples.
-    kernel: its kernel.
     alpha, b, u: the point, and the multipliers of its pattern.
     goal: what is to be proven, by so many nodes as there may be; an integer solver may have stated it.
     """

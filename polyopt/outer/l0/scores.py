@@ -1,7 +1,7 @@
 """Scores of patterns of the L0 machine for the cross-entropy method: in batches, screened, in parallel.
 
 The score is the slides' S(σ) = 1'σ + C L(σ). Every linear program solved leaves a cut, valid for all patterns
-(:class:`polyopt.solvers.l0.cuts.CutPool`); a pattern whose S is thereby proven to be over the threshold is
+(:class:`polyopt.solvers.l0.lp.CutPool`); a pattern whose S is thereby proven to be over the threshold is
 not solved at all, and the others no further than to such a proof.
 """
 
@@ -16,8 +16,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.patterns import kth_least, with_ties
-from polyopt.solvers.l0.cuts import CutPool
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.lp import CutPool, PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +37,7 @@ _KEPT = 100_000  # supports remembered, of what may yet be among the elite
 
 @dataclass
 class Work:
-    """What scoring took.
+    """The cost of scoring.
 
     programs: linear programs begun, those of the batches' means among them.
     cut_off: those of them that ended at a proof that the pattern is not elite.
@@ -73,13 +72,9 @@ class Work:
 class PatternScorer:
     """Scores batches of patterns, for ``cross_entropy_minimize(batch=True, rank="drawn")``.
 
-    data: the problem.
     screening: whether proofs may spare programs. The scores that count are the same.
     n_jobs: threads, each with a model of its own, as joblib counts. The scores do not depend on it.
     clock: when time is up, the patterns left have no score.
-
-    work: what it took.
-    pool: the cuts.
     """
 
     def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
@@ -93,10 +88,7 @@ class PatternScorer:
         self._batches: list[Bits] = []
 
     def begin(self, clock: Clock) -> None:
-        """A new run: every pattern is new again, whether it has been solved before or ruled out.
-
-        clock: of this run.
-        """
+        """A new run: every pattern is new again, whether it has been solved before or ruled out."""
         self._clock = clock
         self._batch_of.clear()
         self._batches.clear()
@@ -111,7 +103,7 @@ class PatternScorer:
         values = np.full(len(patterns), np.inf)
 
         def ceiling() -> float:
-            """What a score may be at most to be of interest, as far as is known now."""
+            """The largest score that is of interest, as far as is known now."""
             known = values[np.isfinite(values)]
             if not self._screening:
                 return np.inf

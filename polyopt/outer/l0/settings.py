@@ -25,23 +25,41 @@ class CrossEntropySettings(Rules):
     A pattern says which samples may be support vectors. Each run draws patterns, lets the best of them, the
     elite, change the probabilities that it draws with, and ends with a descent.
 
-    n_samples: patterns drawn in an iteration.
-    rho: share of them that is elite, over 0 and at most 1.
-    beta: smoothing of the probabilities, from 0 to under 1.
-    patience: iterations in a row that may lower neither the best score nor the elite's threshold.
-    max_iter: iterations of a run at most.
-    tol: A run ends when every probability is this close to 0 or 1; from 0 to under 0.5.
-    n_init: runs, of which the best is kept.
-    prior: probabilities to start from: the relaxation's α_j/C, held between 0.05 and 0.95, or one number for
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Patterns drawn in an iteration.
+    rho : float, default=0.1
+        Share of them that is elite, over 0 and at most 1.
+    beta : float, default=0.5
+        Smoothing of the probabilities, from 0 to under 1.
+    patience : int, default=5
+        Iterations in a row that may lower neither the best score nor the elite's threshold.
+    max_iter : int, default=100
+        Iterations of a run at most.
+    tol : float, default=1e-3
+        A run ends when every probability is this close to 0 or 1; from 0 to under 0.5.
+    n_init : int, default=1
+        Runs, of which the best is kept.
+    prior : {"relaxation"} or float, default="relaxation"
+        Probabilities to start from: the relaxation's α_j/C, held between 0.05 and 0.95, or one number for
         all. Under 0.1 a search may end at once where most good patterns need more.
-    rank: whose score makes a pattern elite: its own, 1'σ + C L(σ), as the slides have it, or that of its
-        pruned support. With either, the probabilities move towards the supports.
-    screening: whether proofs from known multipliers may spare programs; the answer is the same. They say too
-        little of supports: with the rank "improved" nothing is spared.
-    flips: whether each run ends with flips and swaps of single centres until none lowers the score.
-    svm_screen: whether only support vectors of the SVM with the same C and kernel may be used, as the slides
-        have it. Few of the best centres are among them: ``candidates_bound_`` tells what the screen costs.
-    ValueError: A value out of its range.
+    rank : {"drawn", "improved"}, default="drawn"
+        Whose score makes a pattern elite: its own, 1'σ + C L(σ), as the slides have it, or that of its pruned
+        support. With either, the probabilities move towards the supports.
+    screening : bool, default=True
+        Whether proofs from known multipliers may spare programs; the answer is the same. They say too little
+        of supports: with the rank "improved" nothing is spared.
+    flips : bool, default=True
+        Whether each run ends with flips and swaps of single centres until none lowers the score.
+    svm_screen : bool, default=False
+        Whether only support vectors of the SVM with the same C and kernel may be used, as the slides have it.
+        Few of the best centres are among them: ``candidates_bound_`` tells what the screen costs.
+
+    Raises
+    ------
+    ValueError
+        A value out of its range.
 
     Examples
     --------
@@ -73,5 +91,5 @@ class CrossEntropySettings(Rules):
 
     @property
     def of_a_run(self) -> dict[str, Any]:
-        """What :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize` is told of each run."""
+        """Arguments of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize` for each run."""
         return {"rank": self.rank, **{field.name: getattr(self, field.name) for field in fields(Rules)}}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyopt.certificates.hinge_slices import Slices
+from polyopt.certificates.hinge_blocks import Slices
 from polyopt.certificates.tally import Tally
 from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
 from polyopt.solvers.interior_point.passes import (
@@ -300,7 +300,7 @@ class Block:
     def prove(self, step: str, *arguments: Any) -> Tally:
         """Answer a step of a certificate for the multipliers kept; see ``certificates.hinge_blocks``.
 
-        step: A method of :class:`~polyopt.certificates.hinge_slices.Slices`.
+        step: A method of :class:`~polyopt.certificates.hinge_blocks.Slices`.
         *arguments: what it takes, the multipliers left out.
         """
         samples = self.samples

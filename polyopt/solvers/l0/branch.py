@@ -155,7 +155,7 @@ def grow(of: Problem, given: Given, nodes: Nodes, memory: Memory, desk: Desk, st
 
 @njit(cache=True)
 def proven(nodes: Nodes, memory: Memory) -> float:
-    """What is proven of every score."""
+    """The proven lower bound on every score."""
     return least(nodes, memory)
 
 
@@ -273,7 +273,7 @@ def _clipped(rise: float, gap: float) -> float:
 
 @within
 def _worths(memory: Memory, desk: Desk, gap: float) -> Vector:
-    """What deciding each centre is expected to bring, -1 for those that are not used in part."""
+    """Expected product of gains of deciding each centre, -1 for those that are not used in part."""
     usual, worth = np.ones(2), np.empty(len(desk.shares))
     for side in range(2):
         gain, seen = 0.0, 0.0
@@ -306,7 +306,7 @@ def _learn(memory: Memory, desk: Desk, j: int, side: int, rise: float, gap: floa
 def _tried(
     of: Problem, given: Given, memory: Memory, desk: Desk, at: State, j: int, side: int, bound: float
 ) -> float:
-    """What some steps make of the bound with one centre more decided; infinite where it is enough."""
+    """The bound after some steps with one centre more decided; infinite if it reaches the goal."""
     goal = enough(memory)
     copy(pick(desk, BASE), at)
     _side(given, desk, j, side)

@@ -49,7 +49,6 @@ def prove_by_leaves(
 ) -> tuple[dict[str, Any], float]:
     """A tree as in the file, and what its leaves prove of every score.
 
-    data: the problem.
     point (p,): A good point: coefficients and intercept.
     goal: what is to be proven. Less is, where it is above the optimum or the nodes are too few.
     max_nodes: nodes that decide, at most.
@@ -86,7 +85,7 @@ class _Tree:
         return float(min([self._closed, *(kept.bound for kept in self._open.values())]))
 
     def _opened(self, made: int) -> list[tuple[Marks, int]]:
-        """What each node that was opened after so many others decides, and its number."""
+        """Decisions and numbers of the nodes opened after so many others."""
         found = self._search.nodes
         slots = np.flatnonzero(found.number > made)
         return [(found.fixed[slot], int(found.number[slot])) for slot in slots]

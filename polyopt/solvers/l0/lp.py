@@ -5,6 +5,8 @@ L(σ) = min Σ w_i ξ_i  s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1,  ξ �
 both bounds finite, so any basis stays dual feasible under any other σ, and the dual simplex method goes on
 from it. The dual form, where σ_j = 0 opens a column of free slack in row j, took 1.5 to 2 times as long
 (ionosphere, RBF, patterns as late in a cross-entropy run).
+
+Every solved pattern leaves a cut, which bounds L at all patterns; :class:`CutPool` keeps the cuts.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.persistent_lp import LinearSolution
 
-__all__ = ["UNPROVEN", "PatternLP", "PatternSolution"]
+
+__all__ = ["UNPROVEN", "CutPool", "PatternLP", "PatternSolution"]
+
 
 # An optimum whose own multipliers leave more than this share of the total weight unproven is solved again.
 UNPROVEN = 1e-7
@@ -36,7 +40,7 @@ _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 @dataclass(frozen=True)
 class PatternSolution:
-    """What the program of one pattern came to.
+    """The solution of a pattern's program.
 
     status: SOLVED; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
         above the cutoff given; or FAILED.
@@ -49,7 +53,6 @@ class PatternSolution:
     u (n,): multipliers of the margin rows; zeros where HiGHS failed.
     cut (p,): the constant and the slopes of L(σ') ≥ constant − slopes·σ', valid for every σ', whatever the
         status.
-    iterations: simplex iterations.
     warm: whether the answer comes from a basis of another pattern.
     restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
     """
@@ -71,28 +74,18 @@ class PatternLP:
 
     data: the problem, kept as an attribute of that name.
 
-    solves, restarts, limits, cut_off, failures: programs solved; those begun anew, since from another's basis
-        HiGHS failed or proved too little; those stopped by a limit; those cut off by a cutoff; those without
-        an answer.
-
     Notes
     -----
     Each solve goes on from the last one's basis. Where an optimum is not unique, which one is found then
     depends on what was solved before. After :meth:`prepare` each begins from the basis of the batch's mean,
     and the answers depend, to the last bit, on the batch alone: not on the order within it, nor on what was
     solved before, nor on which worker solves what.
-
-    Pickled, it carries its numbers and no model.
     """
 
     def __init__(self, data: L0Data):
         self.data = data
-        self.solves = self.restarts = self.limits = self.cut_off = self.failures = 0
         self._lp: _AnchoredLP | None = None
         self._columns = np.arange(len(self.data.centres))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lp": None, "_columns": np.arange(len(self.data.centres))}
 
     def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
         """Get ready for a batch of patterns: keep the columns that it uses, begin each solve from its mean.
@@ -118,7 +111,6 @@ class PatternLP:
 
         sigma (p,): the pattern, 1 where a centre may be used. One outside the columns of the last
             :meth:`prepare` ends what that arranged.
-        time_limit: seconds.
         cutoff: stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C for patterns whose score S(σ) may
             be γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. Where
             it stops and the bound, evaluated from the data, is not above the cutoff, the program is solved
@@ -132,7 +124,6 @@ class PatternLP:
         lp = self._lp
         if lp is None or np.delete(pattern, self._columns).any():
             lp = self._build(np.arange(len(pattern)))
-        self.solves += 1
         found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit, cutoff))
         if cutoff is not None and found.status is Status.CUT_OFF and found.bound <= cutoff:
             found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
@@ -140,10 +131,6 @@ class PatternLP:
             lp.forget()
             again = self._read(pattern, lp.solve(time_limit=time_limit), restarted=True)
             found = again if again.status is not Status.FAILED else found
-        self.restarts += found.restarted
-        self.limits += found.status in _LIMITS
-        self.cut_off += found.status is Status.CUT_OFF
-        self.failures += found.status is Status.FAILED
         return found
 
     def _build(self, columns: NDArray[np.intp]) -> _AnchoredLP:
@@ -206,9 +193,6 @@ class _AnchoredLP(PersistentLP):
 
     _anchor: Any = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_anchor": None}
-
     def drop_anchor(self) -> None:
         """Keep the basis of the last solve, if it left one."""
         with self._lock:
@@ -225,3 +209,56 @@ class _AnchoredLP(PersistentLP):
                 self._highs.setBasis(self._anchor)
                 self._has_basis = True
         return self.solve(upper=upper, time_limit=time_limit, cutoff=cutoff)
+
+
+class CutPool:
+    """Bounds on L(σ) for patterns that are not solved yet.
+
+    Every cut L(σ) ≥ constant − slopes·σ is valid for every σ (:func:`polyopt.certificates.l0.cut_of`), so the
+    largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
+    was last added, longest ago.
+
+    capacity: cuts kept at most; each takes 8 p bytes.
+
+    constants (number of cuts,): the constants.
+    slopes (number of cuts, p): the slopes, never negative.
+    """
+
+    def __init__(self, data: L0Data, capacity: int = 256):
+        if not (isinstance(capacity, int | np.integer) and capacity >= 1):
+            raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
+        self._capacity = int(capacity)
+        self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
+        self._last_of_use, self._now = np.empty(0, dtype=np.int64), 0
+
+    def add(self, constant: float, slopes: Vector) -> None:
+        """Add a cut.
+
+        slopes (p,): the slopes; ``pool.add(*solution.cut)`` adds what a :class:`PatternSolution` proves.
+        """
+        self._now += 1
+        same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
+        if same.size and (self.slopes[same] == slopes).all(axis=1).any():
+            return
+        if len(self.constants) < self._capacity:
+            self.constants = np.append(self.constants, constant)
+            self.slopes = np.vstack([self.slopes, slopes])
+            self._last_of_use = np.append(self._last_of_use, self._now)
+            return
+        at = int(self._last_of_use.argmin())
+        self.constants[at], self.slopes[at], self._last_of_use[at] = constant, slopes, self._now
+
+    def bounds(self, Sigma: ArrayLike) -> Vector:
+        """Bounds from below on L(σ) of each pattern, at least 0.
+
+        Sigma (m, p): the patterns.
+        Returns (m,).
+        """
+        patterns = np.atleast_2d(as_patterns(Sigma, self.slopes.shape[1]))
+        if not len(self.constants):
+            return np.zeros(len(patterns))
+        values = self.constants - patterns @ self.slopes.T
+        best = values.argmax(axis=1)
+        self._now += 1
+        self._last_of_use[best] = self._now
+        return np.maximum(values[np.arange(len(best)), best], 0.0)

@@ -21,7 +21,7 @@ from formulations.highs import quiet_highs, search
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.point import RECORD_SECONDS, as_start, finished, idle
 from polyopt.solvers.l0.quick import QuickPattern
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ _STATUSES = {
     "kTimeLimit": Status.TIME_LIMIT,
     "kInterrupt": Status.TIME_LIMIT,
 }
-_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_milp(
@@ -54,12 +53,10 @@ def solve_l0_milp(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` with HiGHS.
 
-    data: the problem.
     start (p,): coefficients and intercept that HiGHS begins from; clipped to their box. By default none are
         used.
     time_limit: seconds, for HiGHS; the best point's pattern is solved once more after it.
     tol: relative gap at which to stop.
-    progress: called with each new record of the history.
     Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
         "margin" of that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is
         HiGHS's word. ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound
@@ -165,7 +162,7 @@ class _Run:
         last = self.history[-1] if self.history else None
         now, best, bound = said.running_time, said.mip_primal_bound, said.mip_dual_bound
         if last is None or (
-            now > last["seconds"] + _RECORD and (best, bound) != (last["objective"], last["bound"])
+            now > last["seconds"] + RECORD_SECONDS and (best, bound) != (last["objective"], last["bound"])
         ):
             nodes = float(said.mip_node_count)
             self.history.append({"seconds": now, "objective": best, "bound": bound, "nodes": nodes})

@@ -1,4 +1,4 @@
-"""What the search of :mod:`polyopt.solvers.l0.branch` knows: open nodes, its best point, gains seen."""
+"""The state of the search of :mod:`polyopt.solvers.l0.branch`: open nodes, its best point, gains seen."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Nodes(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What is found: the best ``a`` (p,), and what deciding each centre off or on gave so far.
+    """Statistics: the best ``a`` (p,), and the gains of deciding each centre off or on so far.
 
     ``gain`` (2, p) are rises of the bound for each unit that the centre moved, ``seen`` (2, p) their numbers.
     ``tried`` has the patterns rounded to last, by their hashes; ``looked, counts, values`` are numbers.
@@ -167,7 +167,7 @@ def enough(memory: Memory) -> float:
 
 @within
 def least(nodes: Nodes, memory: Memory) -> float:
-    """What is proven of every score."""
+    """The proven lower bound on every score."""
     found = min(memory.values[CLOSED], memory.values[BEST])
     if nodes.counts[HEAP] > 0:
         found = min(found, nodes.bound[nodes.heap[0]])

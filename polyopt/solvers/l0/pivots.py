@@ -102,7 +102,7 @@ def _switch(given: Given, at: State, on: Marks) -> None:
 
 @within
 def _strays(at: State, near: float) -> bool:
-    """Whether the rows of the basis have left their place."""
+    """True if the rows of the basis have left their place."""
     most = 0.0
     for r in range(at.sizes[0]):
         most = max(most, abs(at.s[at.R[r]]))
@@ -111,7 +111,7 @@ def _strays(at: State, near: float) -> bool:
 
 @within
 def _leaving(given: Given, at: State, on: Marks) -> tuple[int, int]:
-    """What is to leave its place: 1 and a row, or 2 and a place in Q; 3 where a centre comes on; 0: none."""
+    """The leaving variable: 1 and a row, or 2 and a place in Q; 3 if a centre comes on; 0: none."""
     kind, number, worst = 0, 0, 0.0
     for q in range(at.sizes[0]):
         j = at.Q[q]
@@ -173,7 +173,7 @@ def _step(given: Given, at: State, kind: int, number: int) -> bool:
 def _reach(
     given: Given, at: State, du: Vector, dd: Vector, slope: float, limit: float
 ) -> tuple[float, int, int]:
-    """How far a step goes, and the column that enters or the place in R that leaves, -1 for none.
+    """The length of a step, and the column that enters or the place in R that leaves, -1 for none.
 
     Columns that it passes go to their other bounds.
     """

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.solvers.l0.quick import QuickPattern
 
-__all__ = ["as_start", "finished", "idle"]
+__all__ = ["RECORD_SECONDS", "as_start", "finished", "idle"]
 
+RECORD_SECONDS = 0.2
+"""Between two records of a history, at least."""
 _SURE = 1e-9  # in relation: more than the rounding of a sum
 _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
 
@@ -45,7 +47,6 @@ def finished(
 ) -> Solution:  # fmt: skip
     """The solution of a search: the program of the pattern of its best point, solved once more.
 
-    data: the problem.
     point (p,): the best point known.
     bound: the bound on every score that the search claims.
     status: how it ended; SOLVED becomes INACCURATE where the bound stays short of the score.

@@ -25,10 +25,7 @@ __all__ = ["QuickPattern"]
 
 
 class QuickPattern:
-    """The programs of patterns by steps of our own, and where these fail by HiGHS.
-
-    data: the problem.
-    """
+    """The programs of patterns by steps of our own, and where these fail by HiGHS."""
 
     def __init__(self, data: L0Data):
         n, p = data.K.shape

@@ -34,7 +34,7 @@ from polyopt.solvers.l0 import basis as bases
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as nodes
 from polyopt.solvers.l0.node import FREE, OFF, ON, solve_by_highs
-from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.point import RECORD_SECONDS, as_start, finished, idle
 from polyopt.solvers.l0.quick import QuickPattern
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ __all__ = ["Search", "solve_l0_tree"]
 _SLOTS = 256  # of open nodes, at first
 _WORK = 3e6  # multiplications, roughly, between two looks at the clock
 _BYTES = 2**28  # that open nodes may take; from then on the search goes depth first
-_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_tree(
@@ -68,7 +67,6 @@ def solve_l0_tree(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
-    max_nodes: nodes at most.
     Returns: as of :func:`polyopt.solvers.l0.milp.solve_l0_milp`, but ``bound`` is what the search proves of
         every score: the least over its leaves of what multipliers prove there, evaluated from the data with
         its rounding counted against it. HiGHS is trusted with nothing. Records of ``history`` also have open.
@@ -85,16 +83,11 @@ def solve_l0_tree(
 class Search:
     """One search: what compiled code works on.
 
-    data: the problem.
     tol: relative gap at which to stop.
-    clock: the limit.
-    max_nodes: nodes at most.
-    progress: called with each record of the history.
 
     alpha, b, best (p,): the best point, and its score.
     bound: of the optimum; proven.
     root (n,): the relaxation's multipliers; zeros before it is solved.
-    history: the records.
     """
 
     def __init__(
@@ -221,13 +214,13 @@ class Search:
         return is_solved
 
     def _read(self) -> None:
-        """What compiled code has found so far; a record from time to time."""
+        """Read the state of the compiled search; add a record from time to time."""
         values = self.memory.values
         if values[nodes.BEST] < self.best:
             self.offer(self.data.C * self.memory.a, float(values[nodes.INTERCEPT_AT]))
         self.bound = max(self.bound, float(branch.proven(self.nodes, self.memory)))
         now = self.clock.seconds
-        if self.history and now <= self.history[-1]["seconds"] + _RECORD:
+        if self.history and now <= self.history[-1]["seconds"] + RECORD_SECONDS:
             return
         record = {
             "seconds": now,
