@@ -10,8 +10,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from polyopt.datasets._errors import DataFileError
+from polyopt.datasets._labels import finite_number
 from polyopt.datasets._source import Source, kind_of, text_kind
-from polyopt.datasets._textfile import finite_number
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
 _SNIFFED = (",", ";", "\t")  # the first wins a tie

@@ -17,7 +17,7 @@ from polyopt.certificates.cpm_blocks import certify_faces
 from polyopt.certificates.cpm_face_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.certificates.residual import Residual
 from polyopt.certificates.tally import together
-from polyopt.large import face_ascent, face_gathering, polytopes
+from polyopt.large import face_ascent, polytopes
 
 K, C, TOL = 3, 0.7, 1e-5
 NONE = Residual("stationarity", "assignment", 0.0, 0.0)
@@ -66,7 +66,7 @@ def assignment(X, faces):
 def way(request, monkeypatch):
     """How passes over pairs that may move are made."""
     if request.param == "by blocks":
-        monkeypatch.setattr(face_gathering, "_ROOM", 0)
+        monkeypatch.setattr(face_ascent, "_MOST_GATHERED", 0)
     return request.param
 
 

@@ -23,7 +23,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from sklearn.svm import SVC
 
 from polyopt import datasets
-from polyopt.datasets import DataFileError, Dataset, DatasetUnavailable, _download, _fetch, _load
+from polyopt.datasets import DataFileError, Dataset, DatasetUnavailable, _download, _load
 from polyopt.datasets._catalogue import ENTRIES
 from polyopt.datasets._npz import Parts, read_npz, write_npz
 from polyopt.datasets._svmlight import _read_carefully
@@ -44,7 +44,7 @@ BUILT_IN = {
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_set_has_the_published_figures(name, monkeypatch):
-    monkeypatch.setattr(_load, "FETCHERS", dict.fromkeys(_fetch.FETCHERS))  # nothing may be downloaded
+    monkeypatch.setattr(_load, "FETCHERS", dict.fromkeys(_load.FETCHERS))  # nothing may be downloaded
     n, m, counts, first = BUILT_IN[name]
     data = datasets.load(name)
     assert data.X.shape == (n, m)
@@ -76,15 +76,15 @@ def test_wdbc_names_agree_with_scikit_learn():
 def test_catalogue_agrees_with_itself_and_with_the_fetchers():
     frame = datasets.catalogue()
     assert tuple(frame.index) == datasets.names()
-    assert set(frame.index[frame["kept"] == "fetched"]) == set(_fetch.FETCHERS)
+    assert set(frame.index[frame["kept"] == "fetched"]) == set(_load.FETCHERS)
     for entry in ENTRIES.values():
         assert list(entry.counts) == sorted(entry.counts)
         assert len(entry.target_names) == len(entry.counts)
         for counts, n in ((entry.counts, entry.n_samples), (entry.counts_test, entry.n_test)):
             assert None in counts.values() or sum(counts.values()) == n
         assert entry.feature_names is None or len(entry.feature_names) == entry.n_features
-        assert entry.url.startswith("https://") == (entry.name in _fetch.FETCHERS)
-        assert bool(entry.downloads) == (entry.name in set(_fetch.FETCHERS) - {"covtype"})
+        assert entry.url.startswith("https://") == (entry.name in _load.FETCHERS)
+        assert bool(entry.downloads) == (entry.name in set(_load.FETCHERS) - {"covtype"})
 
 
 def test_every_named_set_is_in_the_docstring_of_load_with_its_size():
@@ -545,12 +545,12 @@ def no_data(monkeypatch, tmp_path):
 
     monkeypatch.delenv("POLYOPT_DATA", raising=False)
     monkeypatch.setattr(_load, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(_fetch, "retrieve", offline)
+    monkeypatch.setattr(_load, "retrieve", offline)
     monkeypatch.setattr("sklearn.datasets.fetch_covtype", offline)
     return tmp_path
 
 
-@pytest.mark.parametrize("name", _fetch.FETCHERS)
+@pytest.mark.parametrize("name", _load.FETCHERS)
 def test_offline_the_message_says_how_to_get_it(name, no_data):
     with pytest.raises(DatasetUnavailable) as caught:
         datasets.load(name)
@@ -651,7 +651,7 @@ def test_a_download_is_cached_and_not_repeated(no_data, monkeypatch):
         calls.append(folder)
         return Parts(X, y)
 
-    monkeypatch.setitem(_fetch.FETCHERS, "australian", fetch)
+    monkeypatch.setitem(_load.FETCHERS, "australian", fetch)
     first, second = datasets.load("australian"), datasets.load("australian")
     assert len(calls) == 1
     assert not calls[0].exists()
@@ -665,7 +665,7 @@ def test_a_download_is_cached_and_not_repeated(no_data, monkeypatch):
 )
 def test_a_download_with_other_figures_is_refused_and_not_cached(no_data, monkeypatch, shape, counts):
     y = np.repeat([-1, 1], counts)
-    monkeypatch.setitem(_fetch.FETCHERS, "australian", lambda folder: Parts(np.zeros(shape), y))
+    monkeypatch.setitem(_load.FETCHERS, "australian", lambda folder: Parts(np.zeros(shape), y))
     with pytest.raises(DatasetUnavailable, match="is not that set"):
         datasets.load("australian")
     assert not (no_data / "cache").exists()
@@ -757,8 +757,8 @@ def test_fetchers_read_what_the_publishers_write(name, monkeypatch, tmp_path):
         (folder / file).write_bytes(bz2.compress(SVMLIGHT) if content is None else content)
         return folder / file
 
-    monkeypatch.setattr(_fetch, "retrieve", retrieve)
-    parts = _fetch.FETCHERS[name](tmp_path)
+    monkeypatch.setattr(_load, "retrieve", retrieve)
+    parts = _load.FETCHERS[name](tmp_path)
     for got, expected in zip(parts, EXPECTED[name], strict=True):
         if expected is None:
             assert got is None
@@ -784,7 +784,7 @@ def test_covtype_comes_through_scikit_learn(monkeypatch, tmp_path):
         return np.ones((2, 54)), np.array([1, 7])
 
     monkeypatch.setattr("sklearn.datasets.fetch_covtype", fetch_covtype)
-    parts = _fetch.FETCHERS["covtype"](tmp_path)
+    parts = _load.FETCHERS["covtype"](tmp_path)
     assert parts.X.shape == (2, 54)
     assert parts.X_test is None
 
@@ -894,7 +894,7 @@ def test_an_unwritable_cache_is_told_and_the_set_comes_all_the_same(no_data, mon
         (cache / "downloads").write_text("likewise")
     X, y = np.zeros((690, 14)), np.repeat([-1, 1], [383, 307])
     folders = []
-    monkeypatch.setitem(_fetch.FETCHERS, "australian", lambda folder: folders.append(folder) or Parts(X, y))
+    monkeypatch.setitem(_load.FETCHERS, "australian", lambda folder: folders.append(folder) or Parts(X, y))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert datasets.load("australian").X.shape == (690, 14)
@@ -908,7 +908,7 @@ def test_every_file_in_the_local_folder_loads():
     kept = {file: entry for entry in ENTRIES.values() for file in entry.files or (entry.name,)}
     for path in sorted(folder.glob("*.npz")):
         entry = kept.get(path.stem)
-        if entry is None or entry.name not in _fetch.FETCHERS:
+        if entry is None or entry.name not in _load.FETCHERS:
             read_npz(path)
             continue
         data = datasets.load(entry.name)
