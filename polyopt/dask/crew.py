@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, looked, samples_at
-from polyopt.large.held import Seeing, Walk
+from polyopt.large.held import Hands, Walk
 from polyopt.large.marks import check_mark
 from polyopt.large.sources import described
 from polyopt.solvers.interior_point.crew import Change, Crew
@@ -45,7 +45,7 @@ _SILENT = 5.0  # seconds without a scheduler after which it does
 _LOSSES = ("KilledWorker", "CommClosedError", "FutureCancelledError", "LostWorkerError")  # names of errors
 
 
-class Team(Seeing):
+class Team(Hands):
     """The workers of a client, with the parts that they hold.
 
     parts: what each block is read from: futures of its arrays, or a source.
@@ -75,12 +75,12 @@ class Team(Seeing):
     def walk(
         self, step: Callable[..., Any], walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """What each walk has carried to its end, in their order; None where it was over before."""
+        """Every walk as a chain of tasks."""
         self._has_walked = True
         return walked(self._client, self.parts, step, walks, is_over, self._marks)
 
     def close(self) -> None:
-        """Let go of all of it."""
+        """Have the workers let go of all blocks."""
         for crew in self._crews:
             crew.close()
         if self._has_walked:
