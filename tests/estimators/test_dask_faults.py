@@ -59,23 +59,17 @@ def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
     assert time.monotonic() - begun < 240.0  # it does not hang
 
 
-@pytest.mark.parametrize("way", ["gathered", "climbed"])
-def test_killed_workers_cost_the_dual_ascent_no_bit(way, client, data, monkeypatch):
-    """In a walk of every kind: the assignment, a sweep, a scan, a climb, and both reductions of the proof."""
+def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
+    """In walks from block to block and side by side: a sweep, a scan, gathered rows, and the proof."""
     import polyopt.dask
     from polyopt.dask import crew
-    from polyopt.large import face_ascent
-
-    if way == "climbed":
-        monkeypatch.setattr(face_ascent, "_MOST_GATHERED", 0)
 
     def fitted(module):
         machine = polytopes(module).set_params(solver="dual ascent", feature_scale=0.5, max_rounds=2)
         return machine.fit(large.Arrays(*data, rows=CHUNK), faces=np.eye(2, 5))
 
     wanted = bits_of_faces(fitted(large))
-    others = [("assigned", 1), ("swept", 2), ("scanned", 2), ("released", 1), ("pulled", 1), ("weighed", 1)]
-    phases = [(way, 2), *others]
+    phases = [("swept", 2), ("scanned", 2), ("gathered", 2), ("weighed", 1)]
     killed = killing(client, monkeypatch, crew, lambda own, parts, step, *rest: step.__name__, phases)
     assert bits_of_faces(fitted(polyopt.dask)) == wanted
     assert len(killed) == len(phases)
@@ -167,7 +161,7 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
 
 
 def test_killed_workers_cost_local_steps_no_bit(client, data, monkeypatch):
-    """In a walk of every kind: the survey, the sample, the objective, and a round."""
+    """While the sample is drawn, and in a round."""
     from polyopt.dask import crew
     from polyopt.dask.crew import Team
     from polyopt.dask.machines import parts_of
@@ -176,7 +170,7 @@ def test_killed_workers_cost_local_steps_no_bit(client, data, monkeypatch):
     source = large.Arrays(*data, rows=20)
     wanted = rounds(Here(source), source.count)
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
-    phases = [("_survey", 3), ("_draw", 2), ("_losses", 10), ("_visit", 5)]
+    phases = [("_draw", 2), ("_visit", 5)]
     killed = killing(client, monkeypatch, crew, lambda own, parts, step, *rest: step.__name__, phases)
     team = Team(client, parts_of(client, dX, dy, dw))
     assert rounds(team, len(team.parts)) == wanted
