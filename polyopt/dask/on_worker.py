@@ -11,6 +11,7 @@ import ctypes
 import os
 from contextlib import suppress
 from threading import Lock
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from polyopt.large.marks import check_mark
@@ -54,13 +55,7 @@ class _Here:
 _held: dict[tuple[str, int], _Here] = {}
 
 
-class _Room:
-    """Room to work in, as long as there are blocks."""
-
-    work = Work()
-
-
-_room = _Room()
+_room = SimpleNamespace(work=Work())  # memory to work in, kept as long as there are blocks
 
 
 def samples_at(part: Part, number: int) -> Samples:
