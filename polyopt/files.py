@@ -16,7 +16,6 @@ from typing import BinaryIO, cast
 
 __all__ = [
     "STANDARD",
-    "append_text",
     "check_is_file",
     "check_target",
     "is_writable",
@@ -118,12 +117,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Replace a file's content, as :func:`replacing` does.
-
-    path: the file.
-    content: the new content.
-    OSError: when the file cannot be written; the message names it.
-    """
+    """Replace a file's content, as :func:`replacing` does."""
     with replacing(path) as stream:
         stream.write(content)
 
@@ -131,22 +125,9 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """Replace a file's content by a text in UTF-8, as :func:`replacing` does.
 
-    path: the file.
-    text: the new content. Bytes of a file's name that were no UTF-8 come back as they were.
-    OSError: when the file cannot be written; the message names it.
+    Bytes of a file's name that were no UTF-8 come back as they were.
     """
     write_bytes(path, text.encode("utf-8", "surrogateescape"))
-
-
-def append_text(path: str | Path, text: str) -> None:
-    """Replace a file's content by itself and a text, so that no reader sees half of the text.
-
-    path: the file; it is made where there is none.
-    text: what follows, in UTF-8.
-    OSError: when the file cannot be written; the message names it.
-    """
-    before = Path(path).read_bytes() if Path(path).is_file() else b""
-    write_bytes(path, before + text.encode())
 
 
 def check_target(
@@ -191,7 +172,6 @@ def check_target(
 def check_is_file(path: Path, what: str) -> None:
     """Refuse a path that is no file.
 
-    path: the path.
     what: what is read from it, such as ``"model"``.
     FileNotFoundError: when there is nothing.
     ValueError: when it is a folder, a pipe or a device.
@@ -205,10 +185,7 @@ def check_is_file(path: Path, what: str) -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """True if a file can be made in a folder or, if it does not exist, in its first parent that does.
-
-    folder: the folder.
-    """
+    """True if a file can be made in a folder or, if it does not exist, in its first parent that does."""
     there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     try:
         with tempfile.TemporaryFile(dir=there):

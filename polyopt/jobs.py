@@ -29,8 +29,6 @@ def deal(
 
     Tasks that Ctrl-C left out are called here then, with the clock stopped.
 
-    function: takes a task.
-    tasks: the tasks.
     n_jobs: calls made at once, as joblib counts.
     what: what a task is, for whoever watches, such as ``"pair"``.
     Returns: results, in the order of the tasks.
@@ -71,8 +69,7 @@ def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) 
 
     Of joblib's backends Ray's and ``"multiprocessing"`` cannot.
 
-    calls: calls, of :func:`joblib.delayed`.
-    n_jobs: calls made at once, as joblib counts.
+    calls: calls of :func:`joblib.delayed`.
     in_order: in the order of the calls, otherwise in that in which they end.
     """
     if getattr(get_active_backend()[0], "supports_return_generator", False):
@@ -95,7 +92,6 @@ def share(whole: Clock, number: int, count: int, n_jobs: int | None) -> float | 
 
     whole: the limit for all of them.
     number, count: the number of the task, from 0, and how many there are.
-    n_jobs: tasks at once, as joblib counts.
     """
     left = whole.left
     if left is None:

@@ -18,7 +18,7 @@ from benchmarks.campaign.fit_hinge import run_hinge
 from benchmarks.campaign.fit_polytope import run_polytope
 from benchmarks.campaign.fit_sparse import run_sparse
 from benchmarks.campaign.trial import COMPILING, OUTCOMES, PATIENCE, Trial, patience
-from polyopt.files import append_text
+from polyopt.files import write_bytes
 
 __all__ = ["FAMILIES", "counted", "replay", "run"]
 
@@ -69,7 +69,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     )
     for number, (key, trials) in enumerate(chunks, 1):
         rows = _rows(key, trials)
-        append_text(COUNTS, rows.to_csv(header=not COUNTS.is_file(), index=False))
+        _append(COUNTS, rows.to_csv(header=not COUNTS.is_file(), index=False))
         _append_faults(key, trials)
         if number % 20 == 0:
             print(f"  {number} of {len(tasks)} parts", flush=True)
@@ -122,6 +122,12 @@ def _rows(key: tuple[str, str, int], trials: list[tuple[int, Trial]]) -> pd.Data
     )
 
 
+def _append(path: Path, text: str) -> None:
+    """Add a text to a file, which is replaced as a whole: no reader sees half of the text."""
+    before = path.read_bytes() if path.is_file() else b""
+    write_bytes(path, before + text.encode())
+
+
 def _append_faults(key: tuple[str, str, int], trials: list[tuple[int, Trial]]) -> None:
     rows = [
         {
@@ -138,4 +144,4 @@ def _append_faults(key: tuple[str, str, int], trials: list[tuple[int, Trial]]) -
         for kind, detail in zip(each.kinds, each.details, strict=True)
     ]
     if rows:
-        append_text(FAULTS, pd.DataFrame(rows).to_csv(header=not FAULTS.is_file(), index=False))
+        _append(FAULTS, pd.DataFrame(rows).to_csv(header=not FAULTS.is_file(), index=False))

@@ -3,24 +3,30 @@
 Every block has a home, a worker that keeps what the solver knows of it in its own memory. A task brings it
 the part of the log that it has not been through. Where a worker is gone, its blocks get other homes and the
 whole log, and are as they were. Answers are put in the order of the blocks: nothing depends on the workers.
+
+A walk through blocks is a chain of tasks, each of which goes to its block's samples. A task is a function of
+what is carried and of a block, and changes nothing. So Dask may repeat a task if a worker was lost, and a
+chain may be sent again as a whole, with the same result.
 """
 
 from __future__ import annotations
 
 import time
+from asyncio import run_coroutine_threadsafe
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from polyopt.dask.on_worker import Missing, answers, forget, looked
-from polyopt.dask.scheduler import LOOK, is_loss, retry, workers_of
-from polyopt.dask.walks import walked
-from polyopt.large.held import Seeing, Walk
+from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, looked, samples_at
+from polyopt.large.held import Hands, Walk
+from polyopt.large.marks import check_mark
 from polyopt.large.sources import described
 from polyopt.solvers.interior_point.crew import Change, Crew
+from polyopt.threads import blas_held
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -28,16 +34,20 @@ if TYPE_CHECKING:
     from polyopt.large.marks import Mark
     from polyopt.large.parts import Looked, Maker
 
+
 __all__ = ["Team", "Workers"]
 
-_NEWS = 10.0  # seconds between two looks at the workers in any case
-_FAILURES = 100  # of tasks, by workers that were lost, that a fit bears
+_LOOK = 0.5  # seconds between two looks at the tasks under way
+_WORKERS_SEEN_EVERY = 2.0  # seconds between two looks at the workers
+_FAILURES = 100  # tasks that may fail in a fit or a walk because their worker was lost
+_ALONE = 60.0  # seconds without any worker after which a fit fails
+_SILENT = 5.0  # seconds without a scheduler after which it does
+_LOSSES = ("KilledWorker", "CommClosedError", "FutureCancelledError", "LostWorkerError")  # names of errors
 
 
-class Team(Seeing):
+class Team(Hands):
     """The workers of a client, with the parts that they hold.
 
-    client: the client.
     parts: what each block is read from: futures of its arrays, or a source.
     names: names of the features of futures.
     """
@@ -65,12 +75,12 @@ class Team(Seeing):
     def walk(
         self, step: Callable[..., Any], walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """What each walk has carried to its end, in their order; None where it was over before."""
+        """Every walk as a chain of tasks."""
         self._has_walked = True
         return walked(self._client, self.parts, step, walks, is_over, self._marks)
 
     def close(self) -> None:
-        """Let go of all of it."""
+        """Have the workers let go of all blocks."""
         for crew in self._crews:
             crew.close()
         if self._has_walked:
@@ -81,22 +91,18 @@ class Team(Seeing):
 class Workers(Crew):
     """Blocks on workers.
 
-    client: the client.
-    parts: what each block is read from.
+    parts, marks: what each block is read from, and what it is known by.
     recipe: what it is made by.
-    marks: what each block is known by.
     """
 
-    def __init__(
-        self, client: Client, parts: Sequence[Any], recipe: Maker, marks: Sequence[Mark | None] | None = None
-    ):
+    def __init__(self, client: Client, parts: Sequence[Any], recipe: Maker, marks: Sequence[Mark | None]):
         super().__init__()
         self._client, self._recipe, self._fit = client, recipe, uuid4().hex
         self._parts = dict(enumerate(parts))
-        self._marks = [None] * len(parts) if marks is None else marks
+        self._marks = marks
         self._homes: dict[int, str] = {}
         self._threads: dict[str, int] = {}
-        self._looked, self._failures, self.is_closed = -_NEWS, 0, False
+        self._looked, self._failures, self.is_closed = -_WORKERS_SEEN_EVERY, 0, False
         self._through = dict.fromkeys(self._parts, 0)  # how much of the log a block at home has been through
         # Whoever has no sample of the two classes answers None, and is left out.
         try:
@@ -130,7 +136,7 @@ class Workers(Crew):
         every = getattr(self, "_numbers", list(self._parts))
         left = every
         found: dict[int, Any] = {}
-        if time.monotonic() > self._looked + _NEWS:
+        if time.monotonic() > self._looked + _WORKERS_SEEN_EVERY:
             self._find_homes()
         under_way: dict[Future, list[int]] = {}
         try:
@@ -176,14 +182,15 @@ class Workers(Crew):
         from distributed import wait
 
         with suppress(Exception):  # not all in that time, or some were cancelled
-            wait(futures, timeout=LOOK)
+            wait(futures, timeout=_LOOK)
         return [future for future in futures if future.status != "pending"]
 
     def _collect(self, ended: dict[Future, list[int]], found: dict[int, Any]) -> None:
         """Take the answers; blocks whose worker is gone or does not know them are to be asked again."""
         for future, numbers in ended.items():
             if future.status == "error":
-                self._bear(future.exception(), numbers)
+                self._failures += 1
+                _bear(self._client, future.exception(), [self._parts[n] for n in numbers], self._failures)
         come = self._gathered([future for future in ended if future.status == "finished"])
         for future, numbers in ended.items():
             for number, answer in zip(numbers, come.get(future.key, [Missing()] * len(numbers)), strict=True):
@@ -194,33 +201,11 @@ class Workers(Crew):
         if any(number not in found for numbers in ended.values() for number in numbers):
             self._find_homes()
 
-    def _bear(self, error: BaseException, numbers: list[int]) -> None:
-        """Try again after an error that says that workers were lost; raise any other, and one too many."""
-        self._failures += 1
-        if not is_loss(error) or self._failures > _FAILURES:
-            raise error
-        retry(self._client, [self._parts[number] for number in numbers])
-
     def _gathered(self, finished: list[Future]) -> dict[str, list[Any]]:
         """The answers that can be had, by their keys: not those of a worker that is gone."""
-        from asyncio import run_coroutine_threadsafe
-
-        if not finished:
-            return {}
-        client, there = self._client, set(self._homes.values())
+        there = set(self._homes.values())
         by_key = {future.key: future for future in finished}
-        coming = run_coroutine_threadsafe(
-            client.gather(by_key, errors="skip", asynchronous=True), client.loop.asyncio_loop
-        )
-        while True:
-            try:
-                return dict(coming.result(timeout=LOOK))
-            except TimeoutError:
-                if there - set(workers_of(self._client)):
-                    coming.cancel()
-                    return {}
-            except (OSError, ValueError, CancelledError):
-                return {}
+        return _fetched(self._client, by_key, lambda: bool(there - set(workers_of(self._client))))
 
     def _lost(self, under_way: dict[Future, list[int]]) -> list[Future]:
         """Tasks whose homes are gone; their blocks have new ones then."""
@@ -270,3 +255,165 @@ class Workers(Crew):
             return {}
         there = self._client.who_has(list(futures.values()))
         return {number: there.get(part.key, ()) for number, part in futures.items()}
+
+
+def walked(
+    client: Client, parts: Sequence[Any], step: Callable[..., Any], walks: Sequence[Walk],
+    is_over: Callable[[], bool] | None, marks: Sequence[Mark | None],
+) -> list[Any] | None:  # fmt: skip
+    """What each walk has carried to its end, in their order; None where it was over before.
+
+    parts, marks: what each block is read from, and what it is known by.
+    RuntimeError: no worker, or no scheduler, for some time.
+    """
+    found = {
+        number: (walk.carried, []) if walk.leaves else walk.carried
+        for number, walk in enumerate(walks)
+        if not walk.stops
+    }
+    under_way: dict[int, list[Future]] = {}
+    failures, looked = 0, time.monotonic()
+    try:
+        while len(found) < len(walks):
+            for number, walk in enumerate(walks):
+                if number not in found and number not in under_way:
+                    under_way[number] = _send(client, parts, step, walk, marks)
+            if is_over is not None and is_over():
+                return None
+            ended = _ended(under_way)
+            for number, futures in ended.items():
+                error = next((each.exception() for each in futures if each.status == "error"), None)
+                if error is not None:
+                    failures += 1
+                    _bear(client, error, [parts[k] for k, _ in walks[number].stops], failures)
+            found |= _gathered(client, ended, is_over)
+            for number in ended:  # what has not come is sent again
+                del under_way[number]
+            if not ended and time.monotonic() > looked + _WORKERS_SEEN_EVERY:
+                workers_of(client)
+                looked = time.monotonic()
+    finally:
+        if under_way:
+            with suppress(Exception):
+                client.cancel([each for futures in under_way.values() for each in futures], force=True)
+    return [found[number] for number in range(len(walks))]
+
+
+def _send(
+    client: Client, parts: Sequence[Any], step: Callable[..., Any], walk: Walk, marks: Sequence[Mark | None]
+) -> list[Future]:
+    """The last of a chain of tasks, and what each has left."""
+    carried, left = walk.carried, []
+    for place, (number, arguments) in enumerate(walk.stops):
+        carried = client.submit(
+            _stop, step, carried, walk.leaves and place > 0, parts[number], marks[number], number, arguments,
+            key=f"polyopt-{uuid4().hex}", pure=False,
+        )  # fmt: skip
+        if walk.leaves:
+            left.append(client.submit(getitem, carried, 1, key=f"polyopt-{uuid4().hex}", pure=False))
+    if walk.leaves:
+        carried = client.submit(getitem, carried, 0, key=f"polyopt-{uuid4().hex}", pure=False)
+    return [carried, *left]
+
+
+def _stop(
+    step: Callable[..., Any], carried: Any, leaves: bool, part: Part, mark: Mark | None, number: int,
+    arguments: tuple[Any, ...],
+) -> Any:  # fmt: skip
+    """On a worker: one step of a walk; where the one before has left something, that is no concern of it."""
+    hold()
+    with blas_held():
+        samples = check_mark(samples_at(part, number), number, mark, whole=False)
+        return step(carried[0] if leaves else carried, samples, number, *arguments)
+
+
+def _ended(under_way: dict[int, list[Future]]) -> dict[int, list[Future]]:
+    """Those that have ended, after one has or some time has passed."""
+    from distributed import wait
+
+    with suppress(Exception):  # none in that time, or some were cancelled
+        wait([futures[0] for futures in under_way.values()], timeout=_LOOK, return_when="FIRST_COMPLETED")
+    return {number: futures for number, futures in under_way.items() if futures[0].status != "pending"}
+
+
+def _gathered(
+    client: Client, ended: dict[int, list[Future]], is_over: Callable[[], bool] | None
+) -> dict[int, Any]:
+    """For each walk that has come whole what it carried, with what it left if it left anything."""
+    by_key = {
+        f"{number} {place}": future
+        for number, futures in ended.items()
+        if futures[0].status == "finished"
+        for place, future in enumerate(futures)
+    }
+    if not by_key:
+        if any(futures[0].status in ("cancelled", "lost") for futures in ended.values()):
+            workers_of(client)
+        return {}
+
+    def gives_up() -> bool:  # Dask repeats what was lost with a worker
+        workers_of(client)
+        return is_over is not None and is_over()
+
+    come = _fetched(client, by_key, gives_up)
+    found = {}
+    for number, futures in ended.items():
+        keys = [f"{number} {place}" for place in range(len(futures))]
+        if all(key in come for key in keys):
+            carried, *left = (come[key] for key in keys)
+            found[number] = (carried, left) if left else carried
+    return found
+
+
+def workers_of(client: Client) -> dict[str, int]:
+    """The workers that are there, with their threads.
+
+    RuntimeError: no worker, or no scheduler, for some time.
+    """
+    begun = heard = time.monotonic()
+    while True:
+        now = time.monotonic()
+        with suppress(Exception):
+            there = client.sync(client.scheduler.ncores, callback_timeout=_SILENT)
+            heard = now
+            if there:
+                return {worker: max(int(threads), 1) for worker, threads in there.items()}
+        if now - heard > _SILENT or client.status == "closed":
+            raise RuntimeError(
+                "Dask's scheduler is lost, and the fit with it; a checkpoint that was written is whole, and "
+                "can be resumed"
+            )
+        if now - begun > _ALONE:
+            raise RuntimeError(f"Dask has had no worker for {_ALONE:.0f} seconds")
+        time.sleep(_LOOK)
+
+
+def _bear(client: Client, error: BaseException, parts: Iterable[Any], failures: int) -> None:
+    """Go on after an error that says that workers were lost; raise any other, and one too many.
+
+    parts: what the blocks are read from; futures that Dask has given up are computed again.
+    failures: how many tasks have failed by now.
+    """
+    if type(error).__name__ not in _LOSSES or failures > _FAILURES:
+        raise error
+    again = [part for part in parts if getattr(part, "status", "") == "error"]
+    if again:
+        client.retry(again)
+
+
+def _fetched(client: Client, by_key: dict[str, Future], gives_up: Callable[[], bool]) -> dict[str, Any]:
+    """The results of finished tasks that can be had; none if `gives_up` says so before they come."""
+    if not by_key:
+        return {}
+    coming = run_coroutine_threadsafe(
+        client.gather(by_key, errors="skip", asynchronous=True), client.loop.asyncio_loop
+    )
+    while True:
+        try:
+            return dict(coming.result(timeout=_LOOK))
+        except TimeoutError:
+            if gives_up():
+                coming.cancel()
+                return {}
+        except (OSError, ValueError, CancelledError):
+            return {}

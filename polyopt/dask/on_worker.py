@@ -1,11 +1,19 @@
-"""What a worker does, and what it keeps of blocks between two tasks."""
+"""What a worker does, and what it keeps between two tasks: its blocks, and the memory of the pass before.
+
+Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``, which also ends what glibc's malloc does by itself: to map no
+array afresh whose like was freed before. Each array of more than 128 kB is then new pages in every pass, and
+the system's time for them was half of all. While a fit is under way the worker is set as glibc would be.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
+from contextlib import suppress
 from threading import Lock
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from polyopt.dask.allocation import give_back, hold
 from polyopt.large.marks import check_mark
 from polyopt.large.parts import Maker, look, rows_of
 from polyopt.large.sources import Samples, Source
@@ -19,7 +27,14 @@ if TYPE_CHECKING:
     from polyopt.large.marks import Mark
     from polyopt.large.parts import Looked, Made
 
-__all__ = ["Missing", "Part", "answers", "forget", "looked", "samples_at"]
+
+__all__ = ["Missing", "Part", "answers", "forget", "hold", "looked", "samples_at"]
+
+_TRIM, _MAP = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
+_NAMES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP: "MALLOC_MMAP_THRESHOLD_"}
+_HELD = {_TRIM: 1 << 26, _MAP: 1 << 25}  # up to which glibc goes by itself
+_USUAL = 1 << 17  # bytes; glibc's own value of both
+
 
 Part = Source | tuple[Any, ...]
 """The samples of a block: what it is read from, or its arrays."""
@@ -40,21 +55,11 @@ class _Here:
 _held: dict[tuple[str, int], _Here] = {}
 
 
-class _Room:
-    """Room to work in, as long as there are blocks."""
-
-    work = Work()
-
-
-_room = _Room()
+_room = SimpleNamespace(work=Work())  # memory to work in, kept as long as there are blocks
 
 
 def samples_at(part: Part, number: int) -> Samples:
-    """On a worker: the samples of a block.
-
-    part: the samples.
-    number: the block's number.
-    """
+    """On a worker: the samples of a block."""
     return part.read(number) if isinstance(part, Source) else Samples(*part)
 
 
@@ -72,12 +77,8 @@ def answers(
     """On a worker: what some blocks answer, or that they are not here.
 
     fit: the name of the fit.
-    numbers: those of the blocks.
-    recipe: what they are made by.
-    parts: their samples.
-    marks: what they are known by.
+    numbers, parts, marks: of each block its number, its samples, and what it is known by.
     log: the log from place `begins` on.
-    begins: that place.
     ask: what is asked.
     """
     hold()
@@ -117,3 +118,31 @@ def forget(fit: str) -> None:
     if not _held:
         _room.work = Work()
         give_back()
+
+
+def hold() -> None:
+    """Keep what is freed; nothing where the process has another malloc, or was not told to give it back."""
+    if _NAMES[_TRIM] in os.environ:
+        for option, size in _HELD.items():
+            _set(option, max(size, _told(option)))
+
+
+def give_back() -> None:
+    """Give back what was kept, and keep no more than the process was told to."""
+    if _NAMES[_TRIM] in os.environ:
+        for option in _HELD:
+            _set(option, _told(option))
+        with suppress(AttributeError, TypeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def _told(option: int) -> int:
+    try:
+        return int(os.environ.get(_NAMES[option], _USUAL))
+    except ValueError:
+        return _USUAL
+
+
+def _set(option: int, size: int) -> None:
+    with suppress(AttributeError, TypeError, OSError):  # another system, or another malloc
+        ctypes.CDLL(None).mallopt(option, min(size, 2**31 - 1))

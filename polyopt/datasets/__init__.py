@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from polyopt.datasets._dataset import Dataset, Features
     from polyopt.datasets._errors import DataFileError, DatasetUnavailable
     from polyopt.datasets._generators import (
+        make_bananas,
+        make_checkerboard,
         make_polyceptron1,
         make_polyceptron2,
         make_polytope,
+        make_ringnorm,
         make_two_lines,
+        make_two_spirals,
         polyceptron_faces,
     )
     from polyopt.datasets._labels import as_known, labels_of_text
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
         table_preparation,
         unseen_texts,
     )
-    from polyopt.datasets._shapes import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
     from polyopt.datasets._source import Source, open_source
     from polyopt.datasets._svmlight import is_svmlight, read_svmlight, svmlight_block, svmlight_lines
 
@@ -103,14 +106,14 @@ _HOMES = {
     "is_svmlight": "_svmlight",
     "labels_of_text": "_labels",
     "load": "_load",
-    "make_bananas": "_shapes",
-    "make_checkerboard": "_shapes",
+    "make_bananas": "_generators",
+    "make_checkerboard": "_generators",
     "make_polyceptron1": "_generators",
     "make_polyceptron2": "_generators",
     "make_polytope": "_generators",
-    "make_ringnorm": "_shapes",
+    "make_ringnorm": "_generators",
     "make_two_lines": "_generators",
-    "make_two_spirals": "_shapes",
+    "make_two_spirals": "_generators",
     "names": "_catalogue",
     "open_source": "_source",
     "polyceptron_faces": "_generators",

@@ -48,8 +48,7 @@ def retrieve(url: str, folder: Path) -> Path:
     What an earlier attempt left is continued; a broken connection or a wrong digest is tried again three
     times. A file without a known digest comes with a warning that says so and has its SHA-256.
 
-    url: its address.
-    folder: where to put it, under the last part of the address.
+    folder: where to put it, under the last part of its address.
     OSError: when it cannot be had, or is not the file that it should be.
     """
     import pooch

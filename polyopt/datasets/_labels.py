@@ -1,7 +1,11 @@
-"""Labels as a file has them: numbers where nothing is lost by it, texts otherwise."""
+"""Numbers and labels as text files spell them.
+
+Numbers are read strictly. Labels become numbers if nothing is lost by it, and stay texts otherwise.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from decimal import Decimal
@@ -10,11 +14,43 @@ from unicodedata import normalize
 import numpy as np
 
 from polyopt.datasets._dataset import Labels
-from polyopt.datasets._textfile import is_like_number
 
+# float() would also take "1_000", "nan" and digits of other scripts.
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NOT_FINITE = ("nan", "inf", "infinity")  # in small letters and without sign
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
-_DIGITS, _STARTS = 50, tuple("0123456789.")
 _LIMITS = np.iinfo(np.int64)
+_SHOWN = 60  # characters of a cell in a message
+
+
+def quoted(text: str) -> str:
+    """A text as a message quotes it: a long one by its beginning."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+
+
+def is_like_number(text: str) -> bool:
+    """Whether a text spells a number, be it one that no float holds."""
+    return _NUMBER.fullmatch(text) is not None or text.strip("+-").lower() in _NOT_FINITE
+
+
+def finite_number(text: str) -> float:
+    """The number a text spells.
+
+    ValueError: when it spells none, or one that is not finite; the message is a sentence fragment.
+    """
+    if not text:
+        raise ValueError("is empty")
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is not {'finite' if is_like_number(text) else 'a number'}")
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{quoted(text)} is too large for a float")
+    return value
+
+
+def label_names(y: Labels) -> tuple[str, ...]:
+    """The labels themselves as names, for files that say no more about them."""
+    return tuple(str(label) for label in np.unique(y))
 
 
 def labels_of_text(cells: list[str]) -> Labels:
@@ -45,7 +81,7 @@ def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
     pairs = []
     for cell in sorted(set(cells)):
         key: Decimal | str = " ".join(normalize("NFKC", cell).casefold().split())
-        if len(cell) < _DIGITS and is_like_number(cell) and cell.strip("+-")[:1] in _STARTS:
+        if len(cell) < 50 and _NUMBER.fullmatch(cell):
             key = Decimal(cell)
         pairs += [(first[key], cell)] if key in first else []
         first.setdefault(key, cell)

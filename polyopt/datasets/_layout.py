@@ -10,8 +10,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from polyopt.datasets._errors import DataFileError
+from polyopt.datasets._labels import finite_number
 from polyopt.datasets._source import Source, kind_of, text_kind
-from polyopt.datasets._textfile import finite_number
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
 _SNIFFED = (",", ";", "\t")  # the first wins a tie
@@ -131,11 +131,7 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
 
 
 def is_well_quoted(source: Source, separator: str) -> bool:
-    """Whether every quoted cell ends where its quotes do.
-
-    source: the table.
-    separator: what separates its cells.
-    """
+    """Whether every quoted cell ends where its quotes do."""
     with source.open() as stream:
         if not any(b'"' in block for block in iter(lambda: stream.read(1 << 20), b"")):
             return True
@@ -191,10 +187,8 @@ def find_layout(
 ) -> Layout:
     """What the first row tells.
 
-    source: the table.
-    target: the label's place or name; None where there is no label.
-    separator, decimal: how the cells are written.
-    header: whether the first row is one; by default it is where no feature cell is a number.
+    target: the label's place or name; None if there is no label.
+    header: whether the first row is one; by default it is if no feature cell is a number.
     DataFileError: when there is no first row, or its names are not names.
     ValueError: when ``target`` names no column.
     """

@@ -32,6 +32,7 @@ _KINDS: dict[tuple[bytes, ...], str] = {
     (b"\x28\xb5\x2f\xfd",): "compressed by zstd; unpack it (gzip, bzip2 and xz are read as they are)",
 }
 _CHUNK = 1 << 22  # bytes
+_BEGINNING = 1 << 16  # bytes, by which a file is known
 _SHARE = 4  # of the memory, that the bytes of one table may take where they are kept
 
 
@@ -74,11 +75,11 @@ class Source:
         """A stream of its text, in UTF-8, with the ends of lines as they are."""
         return io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="")
 
-    def beginning(self, n_bytes: int = 1 << 16) -> str:
+    def beginning(self) -> str:
         """Whole lines from the first on; what is no UTF-8 is replaced."""
         with self.open() as stream:
-            block = stream.read(n_bytes)
-        if len(block) == n_bytes and b"\n" in block:
+            block = stream.read(_BEGINNING)
+        if len(block) == _BEGINNING and b"\n" in block:
             block = block[: block.rindex(b"\n") + 1]
         return block.decode("utf-8-sig", "replace")
 
@@ -123,7 +124,6 @@ def open_source(path: str | Path | Source) -> Source:
 def check_there(path: Path) -> None:
     """Refuse a path where nothing can be read.
 
-    path: the path.
     FileNotFoundError: when there is nothing, or a folder.
     """
     if not path.exists() or path.is_dir():

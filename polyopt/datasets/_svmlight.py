@@ -19,9 +19,8 @@ from scipy import sparse
 
 from polyopt.datasets._dataset import Dataset
 from polyopt.datasets._errors import DataFileError
-from polyopt.datasets._labels import labels_of_numbers
+from polyopt.datasets._labels import finite_number, label_names, labels_of_numbers, quoted
 from polyopt.datasets._source import Source, open_source
-from polyopt.datasets._textfile import finite_number, label_names, quoted
 
 _LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8

@@ -27,7 +27,6 @@ from polyopt.solvers.progress import printer
 from polyopt.watch import counted, heard_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
@@ -93,8 +92,11 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             named), fewer than two classes, a block that is another when it is read again, or a checkpoint of
             something else or in no folder.
         """
-        self._check()
-        self._take_names(X)
+        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
+        self.__dict__.pop("feature_names_in_", None)
+        head = heading_of(X)
+        if head is not None:  # takes the names of the features, as scikit-learn does
+            validated(self, head, skip_check_array=True)
         hands = self._hands(X, y, sample_weight)
         try:
             heard = heard_by(printer(type(self).__name__) if self.verbose else None)
@@ -105,20 +107,9 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         self._warn_if_short()
         return self
 
-    def _check(self) -> None:
-        """Refuse parameters that are not allowed."""
-        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
-
     def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
         """Who reads the blocks."""
         return Here(self._source(X, y, sample_weight))
-
-    def _take_names(self, X: Any) -> None:
-        """Keep the names of the features where there are some, as scikit-learn does."""
-        self.__dict__.pop("feature_names_in_", None)
-        head = heading_of(X)
-        if head is not None:
-            validated(self, head, skip_check_array=True)
 
     def _source(self, X: Any, y: Any, sample_weight: Any) -> Source:
         """What the blocks are read from."""
@@ -195,19 +186,13 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         return weights
 
     def _warn_if_short(self) -> None:
-        for text in self._shortfalls():
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=2 + self._frames)
-
-    def _shortfalls(self) -> Iterator[str]:
-        """What a fit did not come to, in sentences."""
+        """Warn of the first pair whose fit did not come to its end."""
         for found, proof in zip(self.solutions_, self.certificates_, strict=True):
-            if found.status not in FINE:
-                text = str(found.status)
-            elif not self._is_proven(proof):
-                text = f"Short of the tolerance. {proof.sentence}"
-            else:
+            is_fine = found.status in FINE
+            if is_fine and self._is_proven(proof):
                 continue
-            yield text
+            text = f"Short of the tolerance. {proof.sentence}" if is_fine else str(found.status)
+            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=2 + self._frames)
             return
 
     def _is_proven(self, proof: Certificate) -> bool:
@@ -236,18 +221,14 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             their scores.
         """
         check_is_fitted(self)
-        return self._scores(validated(self, X, accept_sparse="csr", dtype=_NUMBERS, reset=False))
+        scores = self._pair_scores(validated(self, X, accept_sparse="csr", dtype=_NUMBERS, reset=False))
+        if len(self.pairs_) == 1:
+            return scores[:, 0]
+        return np.asarray(_ovr_decision_function(scores > 0, scores, len(self.classes_)))
 
     @abstractmethod
     def _pair_scores(self, X: Any) -> NDArray[Any]:
         """The scores (t, pairs) of samples that were checked, positive for the second class of a pair."""
-
-    def _scores(self, X: Any) -> NDArray[Any]:
-        """Scores of samples that were checked."""
-        scores = self._pair_scores(X)
-        if len(self.pairs_) == 1:
-            return scores[:, 0]
-        return np.asarray(_ovr_decision_function(scores > 0, scores, len(self.classes_)))
 
     def predict(self, X: SamplesLike) -> Any:
         """Labels of samples.
@@ -262,12 +243,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (t,)
             Labels from ``classes_``.
         """
-        check_is_fitted(self)
-        return self._labels(validated(self, X, accept_sparse="csr", dtype=_NUMBERS, reset=False))
-
-    def _labels(self, X: Any) -> NDArray[Any]:
-        """Labels of samples that were checked."""
-        scores = self._scores(X)
+        scores = self.decision_function(X)
         codes = (scores > 0).astype(np.intp) if len(self.pairs_) == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 

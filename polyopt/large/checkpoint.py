@@ -28,10 +28,7 @@ _FORMAT = "polyopt checkpoint 1"
 
 
 def probe(*shape: int) -> NDArray[np.float64]:
-    """Weights, always the same: what some samples cost at these tells them, and their labels, from others.
-
-    *shape: their shape.
-    """
+    """Weights, always the same: what some samples cost at these tells them, and their labels, from others."""
     places = np.arange(math.prod(shape), dtype=float)
     return ((7919.0 * places + 13.0) % 101.0 - 50.0).reshape(shape) / 50.0
 
@@ -40,7 +37,6 @@ def save(path: str | Path, log: list[Change], known: dict[str, Any], about: dict
     """Write a checkpoint.
 
     path: the file; one that is there is replaced when the new one is whole.
-    log: all changes.
     known: what the loop knows: numbers, arrays, or lists of records.
     about: what machine and samples these are, in plain values.
     OSError: when the file cannot be written; the message names it.
@@ -68,9 +64,6 @@ class Saver:
 
     The first failure is a warning; the checkpoint that was written last stays, and the next iteration tries
     again.
-
-    path: the file.
-    log: all changes, which grow.
     """
 
     def __init__(self, path: str | Path, log: list[Change], about: dict[str, Any]):
@@ -94,26 +87,10 @@ class Saver:
 def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:
     """Read a checkpoint of this machine and these samples.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    about : dict
-        As of :func:`save`.
-
-    Returns
-    -------
-    log : list of Change
-        All changes.
-    known : dict
-        What the loop knew.
-
-    Raises
-    ------
-    ValueError
-        No checkpoint, or one of something else.
-    FileNotFoundError
-        No such file.
+    about: as of :func:`save`.
+    Returns: all changes, and what the loop knew.
+    ValueError: no checkpoint, or one of something else.
+    FileNotFoundError: no such file.
     """
     head, arrays = _read(path)
     was = head["about"]
@@ -138,7 +115,6 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 def machine_of(path: str | Path) -> str:
     """What a checkpoint is of: the name of its machine, or of the part of a fit that it was written in.
 
-    path: the file.
     ValueError, FileNotFoundError: as of :func:`load`.
     """
     return str(_read(path)[0]["about"].get("machine"))

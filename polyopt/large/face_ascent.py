@@ -7,14 +7,18 @@ memory (:mod:`polyopt.solvers.cpm.dual`), a block at a time:
 1. two sweeps over all samples, from multipliers of 0;
 2. a scan of all samples at the faces as they stand, which measures the gap and finds the pairs of a sample
    and a face that may move;
-3. passes over these, in each of which a block's rows are read where they are; then a scan again. Where the
-   rows are few, they are gathered for it (:mod:`polyopt.large.face_gathering`).
+3. passes over these, in each of which a block's rows are read where they are; then a scan again. Such a pass
+   has all faces go from block to block, which costs much more than the steps if some hundred pairs are left.
+   If the rows are few, they therefore come to whoever drives the ascent, once for all passes until the scan.
 
 A step needs what the one before it has made of its face, so blocks come one after another. The faces do not
 depend on each other: groups of them go through the blocks side by side, and scans have all blocks side by
 side. The groups, the order of the blocks and that of the pairs follow from K, the blocks and the seed alone:
 so do all bits. More workers than groups (one for eight faces) help scans only. Of the multipliers whoever
 drives this keeps those of pairs that may move, 17 bytes for each, and they go to the blocks and back.
+
+The functions below :class:`FaceAscents` are steps of walks, which change nothing: each takes what is carried,
+the samples and the number of a block, and then what its walk says.
 """
 
 from __future__ import annotations
@@ -24,27 +28,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.matrices import is_sparse
 from formulations.solution import Status
 from polyopt.certificates.certificate import relative_gap
-from polyopt.certificates.cpm_blocks import Multipliers, faces_of, halves_of
+from polyopt.certificates.cpm_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.certificates.tally import together
-from polyopt.large.face_gathering import are_few, awake_rows, climbed_here
-from polyopt.large.face_pairs import by_groups, gains, of_all_faces
-from polyopt.large.face_steps import (
-    Carried,
-    How,
-    assigned,
-    climbed,
-    pulled,
-    released,
-    scanned,
-    swept,
-    weighed,
-)  # fmt: skip
 from polyopt.large.faces import GAIN, scaled
 from polyopt.large.held import Walk
-from polyopt.large.shards import each_block
-from polyopt.solvers.cpm.block_ascent import Pairs, no_pairs
+from polyopt.large.parts import Recipe, Sides, sides_of
+from polyopt.large.shards import each_block, joined
+from polyopt.rows import as_rows
+from polyopt.solvers.cpm.block_ascent import BlockAscent, Pairs, climb, no_pairs, release
 from polyopt.solvers.interior_point.crew import total
 from polyopt.watch import tell
 
@@ -56,22 +50,28 @@ if TYPE_CHECKING:
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.tally import Tally
     from polyopt.large.held import Hands
-    from polyopt.large.parts import Recipe
+    from polyopt.large.sources import Samples
+    from polyopt.rows import Rows
     from polyopt.solvers.clock import Clock
 
     Vector = NDArray[np.float64]
     Save = Callable[[dict[str, Any]], None]
+    Groups = Sequence[NDArray[np.int64]]
+    Owners = NDArray[np.integer[Any]]  # the face of each sample outside, of a block; as `assigned` has it
 
 __all__ = ["FaceAscents", "Proof"]
 
-_TOGETHER = 8  # faces that go through the blocks together
-_COLD = 2  # sweeps from multipliers of 0
-_PASSES = 20  # over pairs that may move, between two scans
-_FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-13  # slope at which these end: at first, then from scan to scan
-_MOST = 1000  # scans
+_GROUP = 8  # faces that go through the blocks together
+_COLD_SWEEPS = 2  # from multipliers of 0
+_PASSES = 20  # through the blocks, over pairs that may move, between two scans
+_GATHERED_PASSES = 1000  # over gathered rows, between two scans
+_MOST_GATHERED = 1 << 24  # entries of the rows that are gathered
+_MOST_SCANS = 1000
+_FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-13  # largest slope after passes: at first, factor, at last
 _SAFE = 0.9  # of a tolerance: scans in single precision see a little less than a proof
 _PATIENCE, _STILL = 30, 1e-13  # a run that gains no more than this, relative, in this many scans has stalled
 _TAME, _COARSE = 1e4, 1e-5  # largest entry, least tolerance for which scans in single precision are good
+_ROWS = 1 << 14  # samples that are assigned at once
 
 
 class Proof(NamedTuple):
@@ -80,6 +80,21 @@ class Proof(NamedTuple):
     W: Vector
     halves: list[Certificate]
     met: Tally
+
+
+class How(NamedTuple):
+    """What a step is told whatever the block."""
+
+    recipe: Recipe
+    scale: float
+    single: bool
+
+
+class Carried(NamedTuple):
+    """What a group carries: its faces, and the largest slopes met. It leaves the pairs of each block."""
+
+    W: Vector
+    worst: Vector
 
 
 @dataclass
@@ -97,12 +112,9 @@ class _State:
 class FaceAscents:
     """The multipliers of all faces, from round to round.
 
-    hands: who reads the blocks.
-    recipe: the classes inside and outside, their weights, and C.
     count: how many blocks there are.
-    n_faces, n_features: K and m.
     scale: what every entry of the samples counts times.
-    largest: the largest of them, as they stand.
+    largest: the largest of these entries, unscaled.
     seed: of the order of the steps.
     """
 
@@ -112,7 +124,7 @@ class FaceAscents:
     ):  # fmt: skip
         self._hands, self._recipe, self._count, self._K = hands, recipe, count, n_faces
         self._scale, self._seed, self._tame = scale, seed, largest * scale < _TAME
-        self._groups = np.array_split(np.arange(n_faces), -(-n_faces // _TOGETHER))
+        self._groups = np.array_split(np.arange(n_faces), -(-n_faces // _GROUP))
         self._assigned: list[NDArray[np.integer]] = []
         self._full: list[int] = []
         self._width = float(n_features)  # entries of a row, in the mean
@@ -131,8 +143,7 @@ class FaceAscents:
     def assign(self, held: Vector, *, again: bool = False) -> None:
         """Give each sample outside to the face of `held` (K, m+1) with its highest score.
 
-        held (K, m+1): the faces.
-        again: whether they were these already, before a checkpoint.
+        again: True if these faces assigned already before a checkpoint.
         """
         state = self._state
         kind = np.min_scalar_type(-self._K)
@@ -147,16 +158,14 @@ class FaceAscents:
         state.scans, state.accuracy, state.gained = 0, _FIRST, []
 
     def run(self, tol: float, max_iter: int | None, clock: Clock, save: Save | None = None) -> Status:
-        """Climb until the gap is `tol`, as far as scans tell.
+        """Climb until the relative gap is `tol`, as far as scans tell.
 
-        tol: relative gap.
         max_iter: scans at most.
-        clock: the limit of time.
         save: takes what is known, at every scan.
         """
         state, is_over = self._state, lambda: clock.is_over
         self._how = self._how._replace(single=self._tame and tol >= _COARSE)
-        while state.passes < _COLD:
+        while state.passes < _COLD_SWEEPS:
             if not self._sweep(is_over):
                 return Status.TIME_LIMIT
         while True:
@@ -171,7 +180,7 @@ class FaceAscents:
             if relative_gap(value, bound) <= _SAFE * tol:
                 return Status.SOLVED
             state.gained.append(bound)
-            if state.scans >= (max_iter or _MOST):
+            if state.scans >= (max_iter or _MOST_SCANS):
                 return Status.ITERATION_LIMIT
             last = state.gained[-_PATIENCE:]
             if len(last) == _PATIENCE and last[-1] - last[0] <= _STILL * abs(bound):
@@ -183,7 +192,6 @@ class FaceAscents:
         """The certificates, by two reductions: at the faces of the multipliers, or at `held` if that is less.
 
         tol: relative tolerance of the gap and of every residual.
-        held (K, m+1): other faces.
         """
         gained = together(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
         W = faces_of(gained, self._scale)[1]
@@ -234,8 +242,8 @@ class FaceAscents:
         """Passes over what may move; False where time is over before they end."""
         state = self._state
         pairs = [self._all_pairs(number) for number in range(self._count)]
-        used = awake_rows(pairs)
-        if are_few(used, self._width):
+        used = [np.unique(each.rows[each.awake]) for each in pairs]
+        if self._width * sum(map(len, used)) <= _MOST_GATHERED:
             seed = int(np.random.default_rng([self._seed, state.passes]).integers(1 << 31))
             found = climbed_here(
                 self._hands, self._recipe, state.W, pairs, used, state.accuracy, scale=self._scale,
@@ -324,3 +332,182 @@ class FaceAscents:
             known["faces now"], pairs, known["passes"], known["scans"], known["accuracy"],
             known["gained"].tolist(),
         )  # fmt: skip
+
+
+def assigned(
+    _: None, samples: Samples, number: int, recipe: Recipe, held: Vector, kind: np.dtype[Any]
+) -> NDArray[np.integer]:
+    """The face of each sample outside, -1 inside: that of `held`, scaled, with its highest score."""
+    X, outside = sides_of(samples, recipe)[:2]
+    found = np.full(len(outside), -1, kind)
+    up = np.flatnonzero(outside)
+    for first in range(0, len(up), _ROWS):
+        rows = up[first : first + _ROWS]
+        some = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=float)
+        found[rows] = (np.asarray(some @ held[:, :-1].T) + held[:, -1]).argmax(axis=1)
+    return found
+
+
+def released(
+    _: None, samples: Samples, number: int, how: How, owners: Owners, n_faces: int, pairs: Pairs
+) -> tuple[Vector, Pairs]:
+    """What goes from the faces with multipliers of samples that went elsewhere, and the pairs that stay."""
+    X, outside = sides_of(samples, how.recipe)[:2]
+    return release(X, outside, owners, n_faces, pairs, how.scale)
+
+
+def swept(
+    carried: Carried, samples: Samples, number: int, how: How, owners: Owners, first: int, pairs: Pairs,
+    seed: tuple[int, int],
+) -> tuple[Carried, Pairs]:  # fmt: skip
+    """A step of a group on every pair of a block."""
+    sides = sides_of(samples, how.recipe)
+    rows, turn = as_rows(sides.X), _turn(seed, number, first)
+    W, found = _ascent(sides, rows, how, owners, first, carried.W, pairs, turn).swept()
+    return Carried(W, carried.worst), found
+
+
+def scanned(
+    _: None, samples: Samples, number: int, how: How, owners: Owners, firsts: list[int], parts: list[Vector],
+    held: list[Pairs],
+) -> tuple[Vector, list[Pairs], int]:  # fmt: skip
+    """What a block pays on every face (K,), the pairs that may move, by groups, and its entries."""
+    if not len(owners):
+        return np.zeros(sum(map(len, parts))), held, 0
+    sides = sides_of(samples, how.recipe)
+    rows = as_rows(sides.X)
+    found = [
+        _ascent(sides, rows, how, owners, first, W, pairs, 0).found()
+        for first, W, pairs in zip(firsts, parts, held, strict=True)
+    ]
+    paid, pairs = zip(*found, strict=True)
+    return np.concatenate(paid), list(pairs), len(rows.values)
+
+
+def climbed(
+    carried: Carried, samples: Samples, number: int, how: How, owners: Owners, first: int, pairs: Pairs,
+    seed: tuple[int, int], rests: Vector,
+) -> tuple[Carried, Pairs]:  # fmt: skip
+    """A pass of a group over the pairs of a block that are awake."""
+    X, outside, weights = sides_of(samples, how.recipe)
+    W, pairs, worst = climb(
+        X, outside, how.recipe.C * weights, carried.W, pairs, rests, scale=how.scale,
+        seed=_turn(seed, number, first),
+    )  # fmt: skip
+    return Carried(W, np.maximum(carried.worst, worst)), pairs
+
+
+def _ascent(
+    sides: Sides, rows: Rows, how: How, owners: Owners, first: int, W: Vector, pairs: Pairs, seed: int
+) -> BlockAscent:
+    own = np.asarray(owners, dtype=np.int64) - first
+    costs = how.recipe.C * sides.weights
+    return BlockAscent(
+        rows, sides.outside, costs, own, W, pairs, scale=how.scale, single=how.single, seed=seed
+    )
+
+
+def _turn(seed: tuple[int, int], number: int, first: int) -> int:
+    return int(np.random.default_rng([*seed, number, first]).integers(1 << 31))
+
+
+def climbed_here(
+    hands: Hands, recipe: Recipe, W: Vector, pairs: Sequence[Pairs], used: Sequence[NDArray[np.int32]],
+    accuracy: float, *, scale: float, seed: int, is_over: Callable[[], bool],
+) -> tuple[Vector, list[Pairs]] | None:  # fmt: skip
+    """Passes over all pairs that are awake; None, and nothing has changed, if time is over before.
+
+    W (K, m+1): the faces.
+    pairs: those of each block, with the numbers of all faces.
+    used: for each block the rows of its pairs that are awake, in order.
+    accuracy: largest slope that the last pass may meet.
+    scale: what every entry of the samples counts times.
+    """
+    found = each_block(hands, gathered, [(recipe, rows) if len(rows) else None for rows in used], is_over)
+    if found is None:
+        return None
+    if not found:
+        return W, list(pairs)
+    X, outside, weights = joined(found)
+    firsts = np.cumsum([0, *map(len, used)])
+    rows = [
+        first + np.searchsorted(own, each.rows[each.awake])
+        for first, own, each in zip(firsts[:-1], used, pairs, strict=True)
+    ]
+    faces = np.concatenate([each.faces[each.awake] for each in pairs])
+    alpha = np.concatenate([each.alpha[each.awake] for each in pairs])
+    given = Pairs(np.concatenate(rows).astype(np.int32), faces, alpha, np.ones(len(alpha), bool))
+    W, moved, _ = climb(
+        X, outside, recipe.C * weights, W, given, np.full(len(W), np.inf), scale=scale, seed=seed,
+        passes=_GATHERED_PASSES, accuracy=accuracy, is_over=is_over,
+    )  # fmt: skip
+    return W, _given_back(pairs, moved)
+
+
+def gathered(_: None, samples: Samples, number: int, recipe: Recipe, used: NDArray[np.int32]) -> Sides:
+    """On whoever has a block: some of its samples, as a step of a walk."""
+    X, outside, weights = sides_of(samples, recipe)
+    return Sides(X[used], outside[used], weights[used])
+
+
+def _given_back(pairs: Sequence[Pairs], moved: Pairs) -> list[Pairs]:
+    """The pairs of every block, with what has become of those that were awake."""
+    ends = np.cumsum([int(each.awake.sum()) for each in pairs])[:-1]
+    parts = zip(pairs, np.split(moved.alpha, ends), np.split(moved.awake, ends), strict=True)
+    found = []
+    for each, alpha, awake in parts:
+        alphas, states = each.alpha.copy(), each.awake.copy()
+        alphas[each.awake], states[each.awake] = alpha, awake
+        found.append(each._replace(alpha=alphas, awake=states))
+    return found
+
+
+def pulled(
+    _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, n_faces: int
+) -> Tally:
+    """What a block's multipliers gain and pull."""
+    return pull(_block(samples, recipe, owners), given, n_faces)
+
+
+def weighed(
+    _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, W: Vector,
+    scale: float, least: float,
+) -> Tally:  # fmt: skip
+    """What a block pays, with every condition."""
+    return weigh(_block(samples, recipe, owners), given, W, scale, least)
+
+
+def _block(samples: Samples, recipe: Recipe, owners: Owners) -> Weighed:
+    X, outside, weights = sides_of(samples, recipe)
+    return Weighed(X, outside, recipe.C * weights, owners)
+
+
+def of_all_faces(groups: Groups, parts: Sequence[Pairs]) -> Pairs:
+    """The pairs of a block with the numbers of all faces, from each group's, which count from its first."""
+    named = [
+        pairs._replace(faces=pairs.faces + np.int32(group[0]))
+        for group, pairs in zip(groups, parts, strict=True)
+    ]
+    return Pairs(*(np.concatenate(each) for each in zip(*named, strict=True)))
+
+
+def by_groups(groups: Groups, pairs: Pairs) -> list[Pairs]:
+    """The inverse of :func:`of_all_faces`: the pairs of each group."""
+    found = []
+    for group in groups:
+        mine = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
+        some = Pairs(*(each[mine] for each in pairs))
+        found.append(some._replace(faces=some.faces - np.int32(group[0])))
+    return found
+
+
+def gains(groups: Groups, blocks: Sequence[Sequence[Pairs]]) -> NDArray[np.float64]:
+    """The sum of the multipliers of every face (K,), of blocks that have the pairs of each group."""
+    sums = [
+        np.concatenate([
+            np.bincount(pairs.faces, pairs.alpha, len(group))
+            for group, pairs in zip(groups, parts, strict=True)
+        ])
+        for parts in blocks
+    ]  # fmt: skip
+    return np.asarray(total(sums))

@@ -47,10 +47,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(crew: Crew) -> Sizes:
-    """The sizes of all blocks together.
-
-    crew: blocks of :class:`FacesBlock`.
-    """
+    """The sizes of all blocks together."""
     found: list[Sizes] = crew.ask("facts")
     return Sizes(
         sum(each.inside for each in found),
@@ -64,12 +61,7 @@ def sizes_of(crew: Crew) -> Sizes:
 def about_faces(
     crew: Crew, recipe: FacesRecipe, sizes: Sizes, n_faces: int, solver: str, scale: float
 ) -> dict[str, Any]:
-    """What a checkpoint of faces must be of, to be gone on from.
-
-    crew: blocks of the recipe.
-    recipe: what is made of each.
-    sizes: how many samples there are.
-    """
+    """What a checkpoint of faces must be of, to be gone on from."""
     met = together(crew.ask("weigh", None, files.probe(1, len(sizes.features) + 1)))
     paid = float(met.sums["inside"]) - 2.0 * float(met.sums["best"])
     known = sizes.features.tobytes() + sizes.costs.hex().encode() + paid.hex().encode()
@@ -88,11 +80,7 @@ def about_faces(
 
 
 def scaled(faces: Vector, scale: float) -> Vector:
-    """Faces (K, m+1) for samples as they stand, of which every entry counts `scale` times.
-
-    faces (K, m+1): the faces.
-    scale: the scale.
-    """
+    """Faces (K, m+1) for samples as they stand, of which every entry counts `scale` times."""
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
@@ -106,14 +94,8 @@ class _Held:
 class FacesBlock:
     """Some of the samples, asked about faces V (K, m+1), the bias of each last.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        The samples.
-    found : Costed
-        Which of those that were read these are, and who is outside.
-    C : float
-        The cost of slack of a weight of 1.
+    found: which of the samples that were read X (n, m) has, and who is outside.
+    C: the cost of slack of a weight of 1.
     """
 
     done = 0
@@ -140,19 +122,10 @@ class FacesBlock:
     def weigh(self, held: Vector | None, faces: Vector) -> Tally:
         """What the samples pay at some faces.
 
-        Parameters
-        ----------
-        held : ndarray of shape (K, m+1) or None
-            The faces that assign the positives; None where each is where it pays least.
-        faces : ndarray of shape (K, m+1)
-            The faces.
-
-        Returns
-        -------
-        Tally
-            Costs of those ``inside``, of those outside as they are ``held`` and at ``best``, of those outside
-            whose hinge would fall by another face (``moved``), and of those outside that each face is best
-            for (``counts``); and the largest fall of a hinge.
+        held (K, m+1): the faces that assign the positives; None if each is where it pays least.
+        Returns: costs of the samples ``inside``, of those outside as they are ``held`` and at ``best``, of
+            those outside whose hinge would fall by another face (``moved``), and of those outside that each
+            face is best for (``counts``); and the largest fall of a hinge.
         """
         found = Tally()
         for part in _parts(len(self._up)):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polyopt.large.marks import check_mark
 from polyopt.large.parts import Looked, Made, Maker, look, rows_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     Step = Callable[..., Any]
 
-__all__ = ["Hands", "Here", "Seeing", "Walk"]
+__all__ = ["Hands", "Here", "Walk"]
 
 
 class Walk(NamedTuple):
@@ -32,55 +33,47 @@ class Walk(NamedTuple):
     leaves: bool = False
 
 
-class Hands(Protocol):
-    """Who reads the blocks."""
-
-    def look(self) -> list[Looked]:
-        """A first look at every block, in their order."""
-
-    def crew(self, recipe: Maker) -> Crew:
-        """The blocks of this recipe that are not empty."""
-
-    def walk(
-        self, step: Step, walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
-    ) -> list[Any] | None:
-        """What each walk has carried to its end, in their order; None where it was over before.
-
-        Of a walk that leaves it is that, and a list of what was left at each stop.
-
-        step: A function of a module, which takes what is carried, a block's samples, its number and what else
-            the walk says, and gives what is carried on. It changes nothing: it may be called again.
-        walks: the walks, which do not depend on each other.
-        is_over: whether time is over.
-        """
-
-    def close(self) -> None:
-        """Let go of all of it."""
-
-
-class Seeing(Hands):
-    """Hands that know what they have seen: each block is looked at once.
+class Hands(ABC):
+    """Who reads the blocks, and knows by their marks what was read first.
 
     count: how many blocks there are.
     """
 
     def __init__(self, count: int):
         self._marks: list[Mark | None] = [None] * count
-        self._looks: list[Looked] | None = None
 
     def look(self) -> list[Looked]:
         """A first look at every block, in their order."""
-        if self._looks is None:
-            self._looks = self._look()
-            self._marks = [each.mark for each in self._looks]
-        return self._looks
+        looks = self._look()
+        self._marks = [each.mark for each in looks]
+        return looks
 
-    def _look(self) -> list[Looked]:
-        """A first look at every block."""
-        raise NotImplementedError
+    @abstractmethod
+    def _look(self) -> list[Looked]: ...
+
+    @abstractmethod
+    def crew(self, recipe: Maker) -> Crew:
+        """The blocks of this recipe that are not empty."""
+
+    @abstractmethod
+    def walk(
+        self, step: Step, walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
+    ) -> list[Any] | None:
+        """What each walk has carried to its end, in their order; None if `is_over` said so before.
+
+        Of a walk that leaves it is that, and a list of what was left at each stop.
+
+        step: A function of a module, which takes what is carried, a block's samples, its number and what else
+            the walk says, and gives what is carried on. It changes nothing: it may be called again.
+        walks: the walks, which do not depend on each other.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of all blocks."""
 
 
-class Here(Seeing):
+class Here(Hands):
     """One process, with as many threads as it may use.
 
     source: the blocks.
@@ -126,7 +119,7 @@ class Here(Seeing):
     def walk(
         self, step: Step, walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """What each walk has carried to its end, in their order; None where it was over before."""
+        """Every walk on a thread of its own."""
 
         def walked(walk: Walk) -> Any:
             carried, left = walk.carried, []
@@ -145,7 +138,7 @@ class Here(Seeing):
             return None
 
     def close(self) -> None:
-        """Let go of all of it."""
+        """Nothing is kept between two readings."""
 
 
 class _OverError(Exception):

@@ -30,6 +30,7 @@ Qin, Etesami and Uribe, The Role of Local Steps in Local SGD (2022).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,6 @@ from formulations.solution import Solution, Status
 from polyopt.certificates.given import checked_faces
 from polyopt.large import checkpoint as files
 from polyopt.large.held import Walk
-from polyopt.large.local_state import State
 from polyopt.large.parts import Recipe, sides_of
 from polyopt.large.shards import Facts, Shards, draw, each_block, row_order, survey
 from polyopt.outer.cpm.solve import Settings, solve_cpm
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 __all__ = ["MACHINE", "solve_cpm_rounds"]
+
 
 MACHINE = "local steps of the Convex Polytope Machine"
 """What a checkpoint of them is of."""
@@ -137,6 +138,41 @@ def solve_cpm_rounds(
         status, {"W": state.best}, {}, state.reached, None, "sgd, local steps",
         iterations=state.rounds, solve_time=clock.seconds, history=tuple(state.history),
     )  # fmt: skip
+
+
+@dataclass
+class State:
+    """All that a checkpoint has.
+
+    point: where the next round begins.
+    best, reached: the best faces that were measured, and their objective.
+    rounds, passes, done: rounds; whole passes; and rows of the next one that the longest shard has visited.
+    due: passes at which the next measurement is due.
+    measured: objectives that were measured when they were due, without the start's.
+    history: one record for each round.
+    """
+
+    point: Point
+    best: Vector
+    reached: float = math.inf
+    rounds: int = 0
+    passes: int = 0
+    done: int = 0
+    due: float = 0.0
+    measured: list[float] = field(default_factory=list)
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def known(self) -> dict[str, Any]:
+        """Numbers, arrays and lists by name, as :func:`polyopt.large.checkpoint.save` takes them."""
+        return {
+            **{name: value for name, value in vars(self).items() if name != "point"},
+            **self.point._asdict(),
+        }
+
+    @classmethod
+    def of(cls, known: dict[str, Any]) -> State:
+        """The state of what a checkpoint has."""
+        return cls(Point(*(known.pop(name) for name in Point._fields)), **known)
 
 
 class _Rounds:

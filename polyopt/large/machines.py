@@ -1,16 +1,131 @@
-"""The linear machines whose samples are read by blocks."""
+"""Linear machines whose samples are read by blocks: exact, certified, and the same bits on any workers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from formulations.families import hinge_families
+from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.estimators.parameters import shared
-from polyopt.large.machine import LargeMachine
+from polyopt.large import checkpoint as files
+from polyopt.large.base import BlockClassifier
+from polyopt.large.parts import Recipe
+from polyopt.solvers.interior_point.crew import total
+from polyopt.solvers.interior_point.driver import solve_problem
+from polyopt.solvers.interior_point.problem import Problem, state
+from polyopt.watch import listener
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from polyopt.estimators.given import ClassWeight
+    from polyopt.large.held import Hands
+    from polyopt.solvers.clock import Clock
 
 __all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
+
+_TOLERANCE = 1e-6  # of a certificate, as of one in memory
+
+
+class LargeMachine(BlockClassifier):
+    """Base of the linear machines whose samples are read by blocks.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a unit of slack; positive.
+    tol : float, default=1e-8
+        Relative duality gap at which a fit ends.
+    max_iter : int, optional
+        Iterations at most; the point reached is kept.
+    time_limit : float, optional
+        Seconds for the whole fit; the point reached is kept.
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    verbose : bool or int, default=False
+        Whether to print the progress, a line a second, on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    coef_, intercept_ : ndarray of shape (pairs, m), (pairs,)
+        The hyperplanes: one for two classes, else one for each pair, in the order of `pairs_`.
+    pairs_ : list of tuple
+        The classes of each hyperplane; the second is on its positive side.
+    certificates_, solutions_ : list
+        The proof of each hyperplane, and how its solver ended.
+    n_iter_, n_features_in_ : int
+        Iterations, the most of all; features.
+    """
+
+    _title: ClassVar[str]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = shared(
+        "C", "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]
+    )
+
+    _D: ClassVar[str | None] = None  # the name of the Sigma-SVM's share
+    _B: ClassVar[str | None] = None  # and of the bound on outputs
+
+    def _begin(self, pairs: int) -> None:
+        self.coef_, self.intercept_ = np.zeros((pairs, self.n_features_in_)), np.zeros(pairs)
+
+    def _fit_pair(
+        self, number: int, hands: Hands, factors: tuple[float, float], clock: Clock, checkpoint: Any,
+        resume: Any,
+    ) -> None:  # fmt: skip
+        B = np.inf if self._B is None else float(getattr(self, self._B))
+        recipe = Recipe(self.pairs_[number], factors, float(self.C), B)
+        crew = hands.crew(recipe)
+        D = None if self._D is None else float(getattr(self, self._D))
+        problem = state(crew, 1, D)
+        is_kept = checkpoint is not None or resume is not None
+        about = self._about(problem, recipe) if is_kept else {}
+        known = None
+        if resume is not None:
+            crew.log[:], known = files.load(resume, about)
+        save = None if checkpoint is None else files.Saver(checkpoint, crew.log, about)
+        found = solve_problem(problem, self.tol, self.max_iter, clock, listener(), save, known)
+        w, b = found["w"], float(found["b"])
+        if problem.is_centred:
+            b -= float(problem.shift @ w)
+        self.coef_[number], self.intercept_[number] = w, b
+        self.solutions_.append(found)
+        self.certificates_.append(
+            certify_blocks(
+                self._title,
+                lambda *step: crew.ask("prove", *step),
+                hinge_families(np.array([1.0, -1.0]), recipe.C, recipe.B),
+                v=w,
+                b=b,
+                centre=None if self._is_sparse else problem.shift,
+                D=D,
+                tol=max(self.tol, _TOLERANCE),
+            )
+        )
+        crew.close()
+
+    def _about(self, problem: Problem, recipe: Recipe) -> dict[str, Any]:
+        """What a checkpoint must be of, to be gone on from."""
+        facts, crew = problem.facts, problem.crew
+        paid = float(total(crew.ask("costs_at", files.probe(facts.m + 1), 1.0)))
+        known = problem.shift.tobytes() + facts.costs.hex().encode() + paid.hex().encode()
+        return {
+            "machine": self._title,
+            "samples": facts.n,
+            "features": facts.m,
+            "blocks": crew.count,
+            "C": recipe.C,
+            "B": repr(recipe.B),
+            "D": None if self._D is None else float(getattr(self, self._D)),
+            "digest": sha256(known).hexdigest()[:16],
+        }
+
+    def _pair_scores(self, X: Any) -> NDArray[Any]:
+        return np.asarray(X @ self.coef_.T) + self.intercept_
 
 
 class SVM(LargeMachine):

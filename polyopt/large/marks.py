@@ -36,21 +36,15 @@ class Mark(NamedTuple):
 
 
 def mark_of(samples: Samples) -> Mark:
-    """The mark of a block.
-
-    samples: the block.
-    """
+    """The mark of a block."""
     return Mark(_checksum(samples, 1), _checksum(samples, _stride(samples)))
 
 
 def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool) -> Samples:
-    """A block that is seen to be what it was.
+    """A block as it was read now, compared with its mark; as it is if there is no mark.
 
-    samples: the block, as it was read now.
-    number: its number, for what is said of it.
-    mark: its mark, as it was read first; None where nobody has looked at it.
     whole: whether to look at all of it; else at some rows, which costs next to nothing.
-    ValueError: it is another.
+    ValueError: it is another block than at first.
     """
     if mark is not None:
         samples = unframed(samples)

@@ -29,7 +29,8 @@ __all__ = [
     "look", "matrix_of", "rows_of", "sides_of",
 ]  # fmt: skip
 
-_SLICE = 1 << 16
+_SLICE = 1 << 16  # rows that are looked at together
+_SMALL = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)  # types that float32 holds exactly
 
 
 class Looked(NamedTuple):
@@ -69,17 +70,7 @@ class Maker(Protocol):
     """What makes something of every block."""
 
     def block(self, samples: Samples, number: int, work: Work | None = None) -> Made | None:
-        """What is made of a block; None where none of its samples has to do with it.
-
-        Parameters
-        ----------
-        samples : Samples
-            The samples.
-        number : int
-            The block's number.
-        work : Work, optional
-            As of :class:`~polyopt.solvers.interior_point.block.Block`.
-        """
+        """What is made of block `number`; None if none of its samples has to do with it."""
 
 
 class Costed(NamedTuple):
@@ -113,9 +104,7 @@ class Recipe(NamedTuple):
 def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None) -> Looked:
     """Look at a block for the first time.
 
-    samples: the block.
-    number: its number, for messages.
-    place: the part of a file that the block is from, for messages.
+    number, place: the block's number, and the part of a file that it is from, for messages.
     names: names of the features; by default those of a frame.
     """
     where = f"partition {number} ({place})" if place else f"partition {number}"
@@ -200,10 +189,7 @@ def _first_bad(X: Any) -> tuple[int, int] | None:
 
 
 def matrix_of(X: MatrixLike) -> Any:
-    """Samples as the solver takes them: dense in rows, or CSR in order; small whole numbers as float32.
-
-    X (n, m): samples.
-    """
+    """Samples (n, m) as the solver takes them: dense in rows, or CSR in order; small integers as float32."""
     if sp.issparse(X):
         X = canonical(sp.csr_array(X))
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
@@ -217,23 +203,12 @@ def matrix_of(X: MatrixLike) -> Any:
 
 
 def held_matrix(X: MatrixLike) -> Any:
-    """Samples as they are kept: bytes as bytes, others as of :func:`matrix_of`.
-
-    X (n, m): samples.
-    """
+    """Samples (n, m) as they are kept: bytes as bytes, others as of :func:`matrix_of`."""
     return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
 
 
-_SMALL = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)  # which float32 holds exactly
-
-
 def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, float]) -> Costed | None:
-    """The samples of two classes that have weight; None where there are none.
-
-    samples: A block.
-    classes: the classes.
-    factors: their weights.
-    """
+    """The samples of two classes that have weight, times the classes' factors; None if there are none."""
     y = np.asarray(samples.y)
     chosen = (y == classes[0]) | (y == classes[1])
     weights = None if samples.weights is None else np.asarray(samples.weights, dtype=float)
@@ -247,15 +222,7 @@ def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, flo
 
 
 class SomeRows:
-    """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in every pass.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        The matrix.
-    chosen : ndarray of bool, shape (n,)
-        Which rows.
-    """
+    """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in a pass."""
 
     def __init__(self, X: NDArray[Any], chosen: NDArray[np.bool_]):
         self._X, self._places = np.asarray(X), np.flatnonzero(chosen)
@@ -266,11 +233,7 @@ class SomeRows:
 
 
 def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
-    """Some of the samples, as the solver takes them: a matrix, or what gives slices of one.
-
-    samples: A block.
-    chosen: which; None for all.
-    """
+    """The chosen samples (None: all) as the solver takes them: a matrix, or what gives slices of one."""
     X = matrix_of(samples.X)
     if chosen is None or chosen.all():
         return X
@@ -278,29 +241,18 @@ def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
 
 
 def sides_of(samples: Samples, recipe: Recipe) -> Sides:
-    """The samples of both classes that have weight, for loops over rows: bytes stay bytes.
-
-    samples: the samples.
-    recipe: what is made of them.
-    """
-    found, X = costed(samples, recipe.classes, recipe.factors), samples.X
-    X = held_matrix(X)
+    """The samples of both classes that have weight, for loops over rows: bytes stay bytes."""
+    found, X = costed(samples, recipe.classes, recipe.factors), held_matrix(samples.X)
     if found is None:
         return Sides(X[:0], np.zeros(0, bool), np.zeros(0))
     return Sides(X if found.chosen.all() else X[found.chosen], found.up, found.counts)
 
 
 class Hinge:
-    """The families of rows, made of labels in a byte each, and of one cost where all are alike.
+    """The families of rows, made of labels in a byte each, and of one cost if all are alike.
 
-    Parameters
-    ----------
-    signs : ndarray of int8, shape (n,)
-        The labels.
-    costs : ndarray of shape (n,)
-        The costs of slack.
-    B : float
-        The bound on outputs.
+    signs (n,), costs (n,): labels, and costs of slack.
+    B: bound on outputs.
     """
 
     def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float = np.inf):

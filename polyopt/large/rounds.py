@@ -82,12 +82,7 @@ class _Point:
 class Rounds:
     """The rounds.
 
-    hands: who reads the blocks.
-    recipe: what is made of each.
-    crew: blocks of that recipe.
-    limits: when they end.
-    clock: the limit of time.
-    saver: where checkpoints go.
+    crew: blocks of the recipe.
     ascents: what solves all faces of a round; by default the interior point, one after another.
     scale: what every entry of the samples counts times; 1 for the interior point.
     """

@@ -65,9 +65,7 @@ def each_block(
 ) -> list[Any] | None:
     """What a step gives for each block that has arguments; None where time was over before.
 
-    hands: who reads the blocks.
     arguments: for each block what else it takes; None leaves the block out.
-    is_over: whether time is over.
     """
     walks = [Walk(None, [(number, given)]) for number, given in enumerate(arguments) if given is not None]
     return hands.walk(step, walks, is_over)
@@ -76,9 +74,6 @@ def each_block(
 def survey(hands: Hands, recipe: Recipe, count: int) -> Facts:
     """What is in the blocks.
 
-    hands: who reads the blocks.
-    recipe: what is made of them.
-    count: how many blocks there are.
     ValueError: no sample of one of the classes, different numbers of features, or entries that are not
         finite.
     """
@@ -119,11 +114,7 @@ def draw(
 ) -> Sides | None:  # fmt: skip
     """Some samples, drawn without replacement from each class; weights say how many of all each stands for.
 
-    hands: who reads the blocks.
-    recipe: what is made of them.
-    facts: what is in them.
     size: how many samples, roughly; of a class at least a tenth of it, or all that there are.
-    seed: which.
     is_over: whether time is over; None is the answer then.
     """
     rng, shares, factors = np.random.default_rng([seed, _SHARES]), [], []
@@ -142,10 +133,7 @@ def draw(
 
 
 def joined(parts: Sequence[Sides]) -> Sides:
-    """Samples of several blocks, in their order.
-
-    parts: those of each block, at least one.
-    """
+    """Samples of at least one block, in their order."""
     rows, outside, weights = zip(*parts, strict=True)
     X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
     return Sides(X, np.concatenate(outside), np.concatenate(weights))
@@ -171,11 +159,7 @@ def _draw(_: None, samples: Samples, number: int, recipe: Recipe, seed: int, tak
 
 
 def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
-    """The order of a block's rows in a pass.
-
-    seed, passes, number: what it follows from: the seed, the passes before, and the block's number.
-    n: its rows.
-    """
+    """The order of the n rows of block `number` after so many passes."""
     return np.random.default_rng([seed, _ROWS, passes, number]).permutation(n)
 
 
@@ -197,7 +181,6 @@ class Shards:
     def stops(self, shard: int, passes: int, first: int, last: int) -> list[tuple[int, tuple[int, int]]]:
         """The blocks on the way through a part of a pass, with the first and the last place of each.
 
-        shard: the shard.
         passes: the passes before.
         first, last: the part, in rows of the longest shard; of others as large a share.
         """

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def client(dask_client):
-    """The client of the cluster that all tests share."""
+    """The client of the cluster that all tests share, with both workers there, whoever was killed before."""
+    dask_client.wait_for_workers(2, timeout=120)
     return dask_client
 
 

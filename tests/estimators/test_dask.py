@@ -16,7 +16,6 @@ from helpers.dask_cluster import (
 from sklearn.exceptions import NotFittedError
 
 from polyopt import Claim, large
-from polyopt.solvers.interior_point.crew import Change
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")
@@ -52,17 +51,6 @@ def test_a_polytope_on_dask_has_the_bits_of_one_machine(client, data, tmp_path):
     source = large.Arrays(X, y, weights, rows=CHUNK)
     here = polytopes(large).fit(source, resume=tmp_path / "checkpoint")  # the last of all
     assert bits_of_faces(here) == wanted
-    for workers, threads in ((1, 4), (4, 1)):
-        with (
-            distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=threads, processes=False, dashboard_address=None,
-                silence_logs=50,
-            ) as made,
-            distributed.Client(made, set_as_default=False) as other,
-        ):  # fmt: skip
-            machine = polytopes(polyopt.dask)
-            machine.client = other
-            assert bits_of_faces(machine.fit(large.Arrays(X, y, weights, rows=CHUNK))) == wanted
 
 
 def test_answers_are_lazy_and_those_of_one_machine(client, data):
@@ -206,9 +194,6 @@ def test_frames_on_dask_hold_numbers_booleans_and_no_gaps(client, data):
 
 def test_a_partition_that_is_made_anew_and_is_another_is_named(client, data):
     from polyopt.dask import SVM, ConvexPolytopeMachine
-    from polyopt.dask.on_worker import answers, forget
-    from polyopt.large.marks import mark_of
-    from polyopt.large.parts import Recipe
 
     X, y, _ = data
 
@@ -218,14 +203,6 @@ def test_a_partition_that_is_made_anew_and_is_another_is_named(client, data):
     for machine in (SVM(), ConvexPolytopeMachine(2, pilot=40)):
         with pytest.raises(ValueError, match="partition 0 was read again, and has other samples"):
             machine.fit(large.Generated(drawn, 1))
-    recipe, mark = Recipe(("no", "yes"), (1.0, 1.0), 1.0), mark_of(large.Samples(X, y))
-    for part in ((X, y, None), (X + 1.0, y, None)):
-        if part[0] is not X:
-            with pytest.raises(ValueError, match="partition 5 was read again"):
-                answers("fit", [5], recipe, [part], [mark], [], 0, Change("facts"))
-        else:
-            assert answers("fit", [5], recipe, [part], [mark], [], 0, Change("facts"))[0].n == len(y)
-    forget("fit")
 
 
 def test_a_nan_is_named_with_its_partition_and_row(client, data):

@@ -44,52 +44,33 @@ def killing(client, monkeypatch, sender, name_of, phases):
     return killed
 
 
-def test_killed_workers_cost_no_bit(client, data, monkeypatch):
-    """One in the midst of each of three phases: while blocks are made, on the way, and in the proof."""
-    from polyopt.dask import SVM
+def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
+    """One dies while blocks are made, one in a face, one in its proof, one as faces are weighed."""
+    import polyopt.dask
     from polyopt.dask.crew import Workers
 
     X, y, weights = data
-    phases = [("facts", 2), (None, 9), ("prove", 1)]
-    wanted = bits(large.SVM(max_iter=5).fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    phases = [("facts", 2), (None, 9), ("prove", 3), ("weigh", 1)]
+    wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
     killed = killing(client, monkeypatch, Workers, lambda crew, numbers, ask: ask and ask.name, phases)
     begun = time.monotonic()
-    assert bits(SVM(max_iter=5).fit(*on_dask(X, y, weights))) == wanted
+    assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
     assert time.monotonic() - begun < 240.0  # it does not hang
 
 
-def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
-    """One in the midst of a face, one in its proof, and one as faces are weighed."""
+def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
+    """In walks from block to block and side by side: a sweep, a scan, gathered rows, and the proof."""
     import polyopt.dask
-    from polyopt.dask.crew import Workers
-
-    X, y, weights = data
-    phases = [(None, 9), ("prove", 3), ("weigh", 1)]
-    wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
-    killed = killing(client, monkeypatch, Workers, lambda crew, numbers, ask: ask and ask.name, phases)
-    assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
-    assert len(killed) == len(phases)
-
-
-@pytest.mark.parametrize("way", ["gathered", "climbed"])
-def test_killed_workers_cost_the_ascent_of_a_polytope_no_bit(way, client, data, monkeypatch):
-    """In a walk of every kind: the assignment, a sweep, a scan, a climb, and both reductions of the proof."""
-    import polyopt.dask
-    from polyopt.dask import walks
-    from polyopt.large import face_gathering
-
-    if way == "climbed":
-        monkeypatch.setattr(face_gathering, "_ROOM", 0)
+    from polyopt.dask import crew
 
     def fitted(module):
         machine = polytopes(module).set_params(solver="dual ascent", feature_scale=0.5, max_rounds=2)
         return machine.fit(large.Arrays(*data, rows=CHUNK), faces=np.eye(2, 5))
 
     wanted = bits_of_faces(fitted(large))
-    others = [("assigned", 1), ("swept", 2), ("scanned", 2), ("released", 1), ("pulled", 1), ("weighed", 1)]
-    phases = [(way, 2), *others]
-    killed = killing(client, monkeypatch, walks, lambda own, parts, step, *rest: step.__name__, phases)
+    phases = [("swept", 2), ("scanned", 2), ("gathered", 2), ("weighed", 1)]
+    killed = killing(client, monkeypatch, crew, lambda own, parts, step, *rest: step.__name__, phases)
     assert bits_of_faces(fitted(polyopt.dask)) == wanted
     assert len(killed) == len(phases)
 
@@ -110,30 +91,6 @@ def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
     forget("fit")
 
 
-def test_a_worker_keeps_what_it_frees_only_where_it_was_told_to_give_it_back(monkeypatch):
-    from polyopt.dask import allocation
-
-    told = []
-    monkeypatch.setattr(allocation, "_set", lambda option, size: told.append((option, size)))
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    allocation.hold()
-    allocation.give_back()
-    assert told == []
-    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
-    for given, held, back in (
-        ("65536", 1 << 26, 65536),
-        ("999999999", 999999999, 999999999),
-        ("?", 1 << 26, 1 << 17),
-    ):
-        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", given)
-        told.clear()
-        allocation.hold()
-        assert told == [(-1, held), (-3, 1 << 25)]  # of trimming, and of mapping, as <malloc.h> numbers them
-        told.clear()
-        allocation.give_back()
-        assert told == [(-1, back), (-3, 1 << 17)]
-
-
 def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
     from polyopt.dask import SVM, crew
 
@@ -151,7 +108,7 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
         homes.append(self._homes[numbers[0]])
         return send(self, numbers, ask)
 
-    monkeypatch.setattr(crew, "_NEWS", 0.0)  # workers are looked at in every round
+    monkeypatch.setattr(crew, "_WORKERS_SEEN_EVERY", 0.0)  # workers are looked at in every round
     monkeypatch.setattr(crew.Workers, "_send", sending)
     try:
         assert bits(SVM().fit(source)) == wanted
@@ -161,7 +118,7 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
     assert homes[0] not in homes[-4:]  # and the one that left has none
 
 
-def test_what_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
+def test_an_error_that_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
     from polyopt.dask import SVM
     from polyopt.dask.crew import Workers
 
@@ -180,7 +137,7 @@ def test_what_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_pa
         SVM().fit(source)
 
 
-def test_ctrl_c_in_the_midst_of_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
+def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
     from polyopt.dask import SVM
     from polyopt.dask.crew import Workers
 
@@ -203,18 +160,18 @@ def test_ctrl_c_in_the_midst_of_a_round_keeps_a_point_with_its_proof(client, dat
     assert proof.primal_value >= best.dual_value
 
 
-def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(client, data, monkeypatch):
-    """In a walk of every kind: the survey, the sample, the objective, and a round."""
-    from polyopt.dask import walks
-    from polyopt.dask.collections import parts_of
+def test_killed_workers_cost_local_steps_no_bit(client, data, monkeypatch):
+    """While the sample is drawn, and in a round."""
+    from polyopt.dask import crew
     from polyopt.dask.crew import Team
+    from polyopt.dask.machines import parts_of
     from polyopt.large.held import Here
 
     source = large.Arrays(*data, rows=20)
     wanted = rounds(Here(source), source.count)
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
-    phases = [("_survey", 3), ("_draw", 2), ("_losses", 10), ("_visit", 5)]
-    killed = killing(client, monkeypatch, walks, lambda own, parts, step, *rest: step.__name__, phases)
+    phases = [("_draw", 2), ("_visit", 5)]
+    killed = killing(client, monkeypatch, crew, lambda own, parts, step, *rest: step.__name__, phases)
     team = Team(client, parts_of(client, dX, dy, dw))
     assert rounds(team, len(team.parts)) == wanted
     team.close()
@@ -223,7 +180,7 @@ def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(cl
     assert rounds(Team(client, [source] * source.count), source.count) == wanted  # which workers read
 
 
-def test_local_steps_stop_when_time_is_over_and_raise_what_is_no_loss(client, data):
+def test_walks_stop_at_the_time_limit_and_raise_errors(client, data):
     from polyopt.dask.crew import Team
     from polyopt.large.held import Here, Walk
 
@@ -252,7 +209,7 @@ def _broken(carried, samples, number):
     return 1 / (number - 1)
 
 
-def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data, tmp_path):
+def test_a_lost_scheduler_is_an_error_and_leaves_a_checkpoint(data, tmp_path):
     from polyopt.dask import SVM
     from polyopt.dask.crew import Workers
 
@@ -276,18 +233,18 @@ def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data,
     assert bits(large.SVM().fit(source, resume=path)) == wanted
 
 
-def test_a_scheduler_that_is_lost_in_the_first_look_is_an_error_and_no_wait(data):
-    from polyopt.dask import SVM, walks
+def test_a_scheduler_lost_in_the_first_look_is_an_error(data):
+    from polyopt.dask import SVM, crew
 
     with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
-        send = walks._send
+        send = crew._send
 
         def sending(*arguments):
             future = send(*arguments)
             made.sync(made.scheduler.close)
             return future
 
-        patched.setattr(walks, "_send", sending)
+        patched.setattr(crew, "_send", sending)
         machine = SVM()
         machine.client = client
         with pytest.raises(RuntimeError, match="scheduler is lost"):

@@ -14,7 +14,7 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_independent_work_goes_to_the_workers_by_joblib_and_has_the_same_bits(client):
+def test_independent_work_by_joblib_has_the_same_bits(client):
     """Pairs of classes, starts, and the patterns of cross-entropy."""
     from joblib import parallel_config
 
@@ -76,30 +76,6 @@ def test_joblib_sends_the_samples_once(client, monkeypatch):
         assert deal(_sum, [Sum(X, power) for power in range(6)], None, "sum") == wanted
     assert sent.count(True) == 1
     assert Sent.times == 0  # with no task
-
-
-def test_searches_and_folds_go_to_the_workers_and_have_the_same_bits(client):
-    from joblib import parallel_config
-    from sklearn.model_selection import GridSearchCV
-
-    from polyopt import SVM, ConvexPolytopeMachine, PolytopeSearch
-
-    X, y = two_blobs(n=80, m=3, separation=1.0, seed=2)
-    polytopes = ConvexPolytopeMachine(n_faces=2, solver="exact", random_state=0, calibration="sigmoid")
-
-    def answers():
-        search = GridSearchCV(SVM(), {"C": [0.1, 1.0]}, cv=2).fit(X, y)
-        return (
-            search.cv_results_["mean_test_score"].tolist(),
-            polytopes.fit(X, y).predict_proba(X).tobytes(),
-            PolytopeSearch(polytopes, costs=[0.1, 1.0], perplexities=[], cv=2)
-            .fit(X, y)
-            .results_.error.tolist(),
-        )
-
-    here = answers()
-    with parallel_config(backend="dask"):
-        assert answers() == here
 
 
 def _score(pattern):

@@ -1,4 +1,4 @@
-"""Blocks that are others when they are read again, orders of columns, and starts of the exact rounds."""
+"""Blocks that are others when they are read again, and the names and orders of columns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from polyopt import large
-from polyopt.large.faces import FaceRecipe
-from polyopt.large.held import Here
 from polyopt.large.marks import check_mark, mark_of
-from polyopt.solvers.clock import Clock
-from polyopt.solvers.interior_point.driver import solve_problem
-from polyopt.solvers.interior_point.problem import state
 
 
 @pytest.fixture(scope="module")
@@ -119,25 +114,3 @@ def test_columns_of_files_are_in_the_order_of_the_first(data, tmp_path):
     frame[45:].assign(d=1.0).to_parquet(paths[2])
     with pytest.raises(ValueError, match="three has a column 'd'"):
         large.SVM().fit(large.ParquetFiles(paths[::2], "label"))
-
-
-@pytest.mark.parametrize("C", [0.01, 1.0, 1e4])
-def test_a_face_has_one_optimum_wherever_it_begins(C, data):
-    """Near to it, at it, far from it, and as far as a pilot on other samples may be."""
-    X, y, weights = data
-    faces, found = np.random.default_rng(1).normal(size=(2, 4)), []
-    source = large.Arrays(X, y, weights, rows=30)
-
-    def solved(start):
-        crew = Here(source).crew(FaceRecipe(("no", "yes"), (1.0, 2.0), C, faces, 0))
-        return solve_problem(
-            state(crew, 1, None, intercept=False), 1e-8, None, Clock(None), None, start=start
-        )
-
-    best = solved(None)
-    v = np.append(best["w"], best["b"])
-    for start in (v, 1.1 * v + 0.01, faces[0], -v, 1e3 * faces[1]):
-        found = solved(start)
-        assert found.objective == pytest.approx(best.objective, rel=1e-7)
-        assert found.bound == pytest.approx(best.objective, rel=1e-7)
-        assert found["w"] == pytest.approx(best["w"], abs=1e-3 * np.abs(v).max())

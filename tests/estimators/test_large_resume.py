@@ -57,7 +57,7 @@ def test_faces_that_were_proven_for_other_labels_are_not_taken_over(data, tmp_pa
     refused(large.SVM(), X, y, path, "machine was")
 
 
-def test_local_steps_are_of_their_labels_and_not_left_out_in_silence(data, tmp_path, monkeypatch):
+def test_local_steps_are_of_their_labels(data, tmp_path, monkeypatch):
     X, y, other = data
     path = tmp_path / "checkpoint"
 
@@ -73,13 +73,6 @@ def test_local_steps_are_of_their_labels_and_not_left_out_in_silence(data, tmp_p
     refused(polytope(n_faces=1), X, y, path, steps)  # which takes none
     with pytest.raises(ValueError, match="give one"):
         polytope().fit(large.Arrays(X, y, rows=30), resume=path, faces=np.ones((2, 4)))
-
-
-def test_a_file_of_numpy_s_is_no_checkpoint(data, tmp_path):
-    X, y, _ = data
-    np.save(tmp_path / "X.npy", X)
-    with pytest.raises(ValueError, match="is no checkpoint"):
-        large.SVM().fit(X, y, resume=tmp_path / "X.npy")
 
 
 def test_faces_of_two_assignments_prove_nothing_together(data, monkeypatch):

@@ -19,9 +19,9 @@ by_name = pytest.mark.parametrize("name", METHODS)
 
 
 @by_name
-@pytest.mark.parametrize("largest", [1e305, 1e307, 1.7e308])
-@pytest.mark.parametrize("count", [1, 30], ids=["one", "all"])
-@pytest.mark.parametrize("labels", [Y, Y3], ids=["two", "three"])
+@pytest.mark.parametrize(
+    ("largest", "count", "labels"), [(1e305, 30, Y), (1.7e308, 1, Y3)], ids=["all, two classes", "one, three"]
+)
 def test_weights_too_large(name, largest, count, labels):
     """Weights beyond the range are refused by their name, be it one of them or all."""
     weights = np.where(np.arange(30) < count, largest, 1.0)
@@ -30,7 +30,7 @@ def test_weights_too_large(name, largest, count, labels):
 
 
 @by_name
-@pytest.mark.parametrize("largest", [5e-324, 1e-320, 1e-305])
+@pytest.mark.parametrize("largest", [5e-324, 1e-305])
 def test_weights_too_small(name, largest):
     """Weights whose quotients leave double precision are refused by their name."""
     with pytest.raises(ValueError, match=r"sample_weight, times .* must add up to at least"):

@@ -117,13 +117,6 @@ def grams(kernel):
     return SampleGram(NARROW, kernel), SampleGram(WIDE, kernel)
 
 
-@pytest.mark.parametrize("name", ["linear", "poly", "rbf", "sigmoid"])
-def test_rounding_goes_by_entries(name):
-    """The error of a kernel entry is bounded by the entries of a row, whatever the width."""
-    narrow, wide = grams(Kernel(name, gamma=0.2, coef0=1.0))
-    assert wide.entry_error()[0] == narrow.entry_error()[0]
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bounds_of_scores_go_by_entries(dtype):
     """Scores in one precision, and bounds on their errors, are those of the narrow samples."""
@@ -134,18 +127,6 @@ def test_bounds_of_scores_go_by_entries(dtype):
     )
     assert np.array_equal(wide[0], narrow[0])
     assert np.array_equal(wide[1], narrow[1])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [1.0, 30.0])
-def test_bounds_of_scores_hold(dtype, size):
-    """The bound covers the distance from scores by differences, also of points with more entries."""
-    coef = np.random.default_rng(3).normal(size=SAMPLES)
-    dense = np.random.default_rng(4).normal(size=(20, IN_USE))
-    gram = SampleGram(size * NARROW, Kernel("rbf", gamma=0.2 / size**2))
-    found, error = Bounded(gram, [Part.whole(coef)], 1, dtype).scores(sp.csr_array(size * dense), 1.0)
-    distances = ((dense[:, None, :] - NARROW.toarray()) ** 2).sum(axis=2)
-    assert (np.abs(found[:, 0] - np.exp(-0.2 * distances) @ coef) <= error[:, 0] + 1e-14).all()
 
 
 def test_distances_by_differences():

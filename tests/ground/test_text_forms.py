@@ -1,13 +1,22 @@
-"""Text files as other programs write them: svmlight, whole or in blocks, and tables of spreadsheets."""
+"""Text files as any program writes them: svmlight, whole or in blocks, and tables; broken lines are named."""
 
 from __future__ import annotations
 
+import gzip
+import pickle
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from polyopt import large
 from polyopt.datasets import DataFileError, is_svmlight, open_source, read_csv, read_svmlight
+from polyopt.datasets._svmlight import _read_carefully
+
+# -- svmlight --------------------------------------------------------------------------------------
 
 LINES = ["1 1:0.5 3:-2", "-1 2:1e-3", "1 1:4 2:5 3:6", "-1 3:0.25", "+1 1:1"]
 FORMS = {
@@ -44,31 +53,6 @@ def test_both_readers_read_one_format(tmp_path, text, ending):
         assert np.concatenate([part.y for part in parts]).tolist() == [1.0, -1.0, 1.0, -1.0, 1.0]
 
 
-BROKEN = {
-    "1 1:": "the value of feature 1 is empty",
-    "1 1: 2": "the value of feature 1 is empty",
-    "1 1:abc": "'abc' is not a number",
-    "1 1:nan": "'nan' is not finite",
-    "1 1:1_0": "'1_0' is not a number",
-    "1 2:1 1:1": "indices must increase",
-    "1 0:1": "indices start at 1; scikit-learn's dump_svmlight_file starts at 0 unless .* zero_based=False",
-    "1 qid:1 1:1": "query ids",
-    "one 1:1": "the label 'one' is not a number",
-    "1:1": "the row has no label",
-}
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CR LF", "CR"])
-@pytest.mark.parametrize(("line", "told"), BROKEN.items(), ids=BROKEN)
-def test_both_readers_name_file_and_line(tmp_path, line, told, end):
-    """A broken line is refused with file and number, whether the file is read whole or by blocks."""
-    path = tmp_path / "samples.svm"
-    path.write_bytes(end.join([*LINES, line, *LINES]).encode())
-    for read in (read_svmlight, lambda path: blocks(path, 2), lambda path: blocks(path, 100)):
-        with pytest.raises(DataFileError, match=rf"samples\.svm, line 6: .*{told}"):
-            read(path)
-
-
 def test_a_machine_of_blocks_names_file_and_line(tmp_path):
     """A fit names the file and the line of a block, of an index beyond the number of features too."""
     path = tmp_path / "samples.svm"
@@ -77,23 +61,158 @@ def test_a_machine_of_blocks_names_file_and_line(tmp_path):
         large.SVM().fit(large.SvmlightFile(path, 2, rows=2))
 
 
-def test_indices_from_0_have_a_hint(tmp_path):
-    """The default of scikit-learn's writer is refused with the option that it needs."""
-    dump_svmlight_file(WANTED, [1, -1, 1, -1, 1], str(tmp_path / "samples.svm"))
-    with pytest.raises(DataFileError, match=r"line \d+: index 0 .* zero_based=False"):
-        read_svmlight(tmp_path / "samples.svm")
+@pytest.mark.parametrize(
+    ("content", "X", "y"),
+    [
+        (b"1 1:2\n-1 3:0.5\n", [[2, 0, 0], [0, 0, 0.5]], [1, -1]),
+        (
+            b"# header\n\n-1\n+1\t1:2  2:-1e-3 # remark, with 1_0 and qid:3\r\n\n",
+            [[0, 0], [2, -0.001]],
+            [-1, 1],
+        ),
+        (b"0.5 1:1\n2 1:.5", [[1], [0.5]], [0.5, 2]),
+        (b"\xef\xbb\xbf1 2:1\n", [[0, 1]], [1]),
+        (b"3 1:0 2:1\n", [[0, 1]], [3]),
+        ("1 1:1 # größer\n".encode(), [[1]], [1]),
+    ],
+)
+def test_svmlight_legal_files(tmp_path, content, X, y):
+    path = tmp_path / "legal.svm"
+    path.write_bytes(content)
+    data = read_svmlight(path)
+    assert data.X.toarray().tolist() == X
+    assert data.y.tolist() == y
+    assert data.y.dtype == (np.float64 if 0.5 in y else np.int64)
+    with path.open("rb") as stream:
+        careful_X, labels = _read_carefully(path, stream)
+    assert (careful_X != data.X).nnz == 0
+    assert list(map(float, labels)) == y
 
 
-# -- tables of spreadsheets ------------------------------------------------------------------------
+BROKEN_SVMLIGHT = {
+    b"1 1:1\n1 1:nan\n": (2, "'nan' is not finite"),
+    b"1 1:1\n\n# remark\n1 1:-inf\n": (4, "'-inf' is not finite"),
+    b"1 1:1e400\n": (1, "too large for a float"),
+    b"nan 1:1\n": (1, "the label 'nan' is not finite"),
+    b"1 1:1\nx 1:1\n": (2, "the label 'x' is not a number"),
+    b"1 1:a\n": (1, "the value of feature 1 'a' is not a number"),
+    b"1 1:\n": (1, "the value of feature 1 is empty"),
+    b"1 1:1\n1 1:1 2:1_0\n": (2, "'1_0' is not a number"),
+    b"1_0 1:1\n": (1, "the label '1_0' is not a number"),
+    b"1 1_0:1\n": (1, "the index '1_0' of '1_0:1' is not a whole number"),
+    b"1 a:1\n": (1, "the index 'a' of 'a:1' is not a whole number"),
+    b"1 :2\n": (1, "the index '' of ':2' is not a whole number"),
+    b"1 1.0:2\n": (1, "the index '1.0'"),
+    b"1 0:1\n": (1, "index 0 in '0:1': indices start at 1; scikit-learn's dump_svmlight_file starts at 0"),
+    b"1 1:1\n1 -1:1\n": (2, "index -1 in '-1:1': indices start at 1"),
+    b"1 1:1\n1 2:1 2:2\n": (2, "index 2 appears twice"),
+    b"1 3:1 2:2\n": (1, "index 2 comes after index 3"),
+    b"1 99999999999:2\n": (1, "larger than 2147483647"),
+    b"1 1\n": (1, "'1' is not index:value"),
+    b"1 1: 2\n": (1, "the value of feature 1 is empty"),
+    b"1 1:1\r\n1 1:a\r\n": (2, "'a' is not a number"),
+    b"1 1:1\r1 1:a\r": (2, "'a' is not a number"),
+    b"1 1:2:3\n": (1, "'2:3' is not a number"),
+    b"1,2 1:1\n": (1, "one label per row"),
+    b"1 qid:3 1:2\n": (1, "query ids ('qid:3') are not supported"),
+    b"1 qid:3\n": (1, "query ids"),
+    b"1 1:1\n1:2 2:3\n": (2, "has no label: it starts with '1:2'"),
+    b"1 1:2\x00\n": (1, "is not a number"),
+    b"1 1:0x10\n": (1, "'0x10' is not a number"),
+    b"": (None, "holds no rows"),
+    b"# only a remark\n\n": (None, "holds no rows"),
+    b"-1\n1\n": (None, "no row lists a feature, and how many there are is not known"),
+}
+
+
+@pytest.mark.parametrize("content", BROKEN_SVMLIGHT)
+def test_svmlight_names_the_broken_line(tmp_path, content):
+    line, problem = BROKEN_SVMLIGHT[content]
+    path = tmp_path / "broken.svm"
+    path.write_bytes(content)
+    with pytest.raises(DataFileError) as caught:
+        read_svmlight(path)
+    assert caught.value.line == line
+    assert problem in caught.value.problem
+    where = f"{path}: " if line is None else f"{path}, line {line}: "
+    assert str(caught.value).startswith(where)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    if line is not None:
+        with pytest.raises(DataFileError, match=rf"broken\.svm, line {line}: "):
+            blocks(path, 1)
+
+
+def test_svmlight_n_features_pads_and_limits(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n-1\n1 3:2\n")
+    assert read_svmlight(path, n_features=5).X.shape == (3, 5)
+    with pytest.raises(DataFileError, match=r"line 3: index 3 in '3:2' is larger than 2"):
+        read_svmlight(path, n_features=2)
+    with pytest.raises(ValueError, match="n_features must be at least 1; got 0"):
+        read_svmlight(path, n_features=0)
+    labels_only = tmp_path / "labels.svm"
+    labels_only.write_text("1\n-1\n")
+    assert read_svmlight(labels_only, n_features=2).X.shape == (2, 2)
+
+
+# Numbers of at most 15 digits: the 16 that dump_svmlight_file writes give them back exactly.
+DECIMALS = st.builds(lambda k, e: float(f"{k}e{e}"), st.integers(1 - 10**15, 10**15), st.integers(-300, 280))
+
+
+@given(data=st.data(), n=st.integers(1, 12), m=st.integers(1, 8), tabs=st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_svmlight_round_trip_by_both_readers(data, n, m, tabs, tmp_path_factory):
+    values = st.one_of(st.just(0.0), DECIMALS)
+    X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
+    y = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)))
+    path = tmp_path_factory.mktemp("svm") / "round.svm"
+    dump_svmlight_file(sparse.csr_matrix(X), y, str(path), zero_based=False)
+    if tabs:
+        path.write_text(path.read_text().replace(" ", "\t"))
+    read = read_svmlight(path, n_features=m)
+    with path.open("rb") as stream:
+        careful_X, labels = _read_carefully(path, stream, m)
+    assert np.array_equal(read.X.toarray(), X)
+    assert np.array_equal(careful_X.toarray(), X)
+    assert np.array_equal(read.y, y)
+    assert np.array_equal(list(map(int, map(float, labels))), y)
+
+
+def test_svmlight_reads_gzip_and_names_a_torn_one(tmp_path):
+    path = tmp_path / "rows.gz"
+    path.write_bytes(gzip.compress(b"1 1:2\n-1 2:1\n"))
+    assert read_svmlight(path).X.toarray().tolist() == [[2, 0], [0, 1]]
+    path.write_bytes(gzip.compress(b"1 1:2\n1 1:nan\n"))
+    with pytest.raises(DataFileError, match="line 2"):
+        read_svmlight(path)
+    path.write_bytes(gzip.compress(b"1 1:2\n" * 1000)[:-12])
+    with pytest.raises(DataFileError, match="cannot be decompressed"):
+        read_svmlight(path)
+    path.write_bytes(b"1 1:2\n")
+    with pytest.raises(DataFileError, match="cannot be decompressed"):
+        read_svmlight(path)
+
+
+@pytest.mark.parametrize("read", [read_svmlight, read_csv])
+def test_a_missing_file_is_named_in_a_sentence(read, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"cannot read '.*nowhere': it does not exist"):
+        read(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="it is a folder"):
+        read(tmp_path)
+
+
+# -- tables ----------------------------------------------------------------------------------------
 
 TABLE = [["a", "b", "label"], ["1.5", "2", "yes"], ["3", "4", "no"], ["5", "6", "yes"]]
 
 
-@pytest.mark.parametrize("separator", [";", ",", "\t", "|"], ids=["semicolon", "comma", "tab", "bar"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CR LF"])
-@pytest.mark.parametrize("begin", ["sep=%s", "\ufeffSEP=%s", '"sep=%s"'], ids=["plain", "mark", "quoted"])
 @pytest.mark.parametrize("header", [True, False], ids=["header", "no header"])
-def test_a_line_that_tells_the_separator_is_read(tmp_path, separator, end, begin, header):
+@pytest.mark.parametrize(
+    ("begin", "separator", "end"),
+    [("sep=%s", ";", "\n"), ("sep=%s", "\t", "\r\n"), ("\ufeffSEP=%s", ",", "\n"), ('"sep=%s"', "|", "\r\n")],
+    ids=["semicolon", "tab", "mark", "quoted"],
+)
+def test_a_line_that_tells_the_separator_is_read(tmp_path, begin, separator, end, header):
     """A spreadsheet's first line ``sep=;`` tells the separator, and is no row."""
     lines = [begin % separator] + [separator.join(row) for row in TABLE[not header :]]
     (tmp_path / "table.csv").write_bytes(end.join([*lines, ""]).encode())
@@ -109,3 +228,100 @@ def test_lines_are_counted_from_the_one_that_tells_the_separator(tmp_path, cell)
     (tmp_path / "table.csv").write_text(f"sep=;\na;b;label\n1;2;yes\n{cell};4;no\n")
     with pytest.raises(DataFileError, match=r"table\.csv, line 4: column 'a'"):
         read_csv(tmp_path / "table.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "target", "X", "y", "names"),
+    [
+        ("a,b,label\n1,2,yes\n3,4.5,no\n", -1, [[1, 2], [3, 4.5]], ["yes", "no"], ("a", "b")),
+        ("1,2,0\n3,4,1\n", -1, [[1, 2], [3, 4]], [0, 1], None),
+        ("1,2,red\n\n3,4,green\n", -1, [[1, 2], [3, 4]], ["red", "green"], None),
+        ("label,a\n1,2\n0,3\n", "label", [[2], [3]], [1, 0], ("a",)),
+        ("x,2019,2020\n1,2,3\n0,3,4\n", "x", [[2, 3], [3, 4]], [1, 0], ("2019", "2020")),
+        ("0,5,6\n1,7,8\n", 0, [[5, 6], [7, 8]], [0, 1], None),
+        ("0,5,6\n1,7,8\n", -2, [[0, 6], [1, 8]], [5, 7], None),
+        (
+            '"a, b",c\r\n" 1 ","no, never"\r\n2,"two\nlines"\r\n',
+            -1,
+            [[1], [2]],
+            ["no, never", "two\nlines"],
+            ("a, b",),
+        ),
+        ('"a\nb",c\n1,2\n3,4\n', -1, [[1], [3]], [2, 4], ("a\nb",)),
+        ("\n\na,c\n1,2\n", -1, [[1]], [2], ("a",)),
+        ("\ufeffa,c\n1,NA\n2,None\n", -1, [[1], [2]], ["NA", "None"], ("a",)),
+        ("a,c\n1, 0.5\n2, 1e3\n", -1, [[1], [2]], ["0.5", "1e3"], ("a",)),
+        ("a,c\n0.1,1\n123456789012345678901,2\n", -1, [[0.1], [123456789012345678901.0]], [1, 2], ("a",)),
+    ],
+)
+def test_csv_legal_files(tmp_path, content, target, X, y, names):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content.encode())
+    data = read_csv(path, target)
+    assert data.X.tolist() == X
+    assert data.y.tolist() == y
+    assert data.feature_names == names
+    assert data.target_names == tuple(str(label) for label in sorted(set(y)))
+
+
+BROKEN_CSV = {
+    b"": (None, "is empty"),
+    b"\n \n": (None, "is empty"),
+    b"a,b,c\n": (None, "holds a header and no rows"),
+    b"1\n2\n": (1, "has one column"),
+    b"\n1:2:3\n": (2, "has one column"),
+    b"1,2,0\n3,4,1,9\n": (2, "has 4 cells where 3 are expected"),
+    b"a,b,c\n1,2,0\n\n3,1\n": (4, "has 2 cells where 3 are expected"),
+    b"a,b,c\n1,2,0,5\n3,4,1,5\n": (2, "has 4 cells where 3 are expected"),
+    b"1,2,0\n3,4,1,\n": (2, "has 4 cells where 3 are expected"),
+    b"a,b,c\n1,2,0\n1,red,0\n": (3, "column 'b': 'red' is not a number"),
+    b"1,2,0\nred,2,0\n": (2, "column 1: 'red' is not a number"),
+    b"x,1,0\n1,2,0\n": (1, "column 1: 'x' is not a number"),
+    b"a,b,c\n1,,0\n": (2, "column 'b': the cell is empty"),
+    b"a,b,c\n1,NA,0\n": (2, "'NA' is not a number"),
+    b"a,b,c\n1,2,0\n1,nan,0\n": (3, "'nan' is not finite"),
+    b"a,b,c\n1,inf,0\n": (2, "'inf' is not finite"),
+    b"a,b,c\n1,1e400,0\n": (2, "too large"),
+    b"a,b,c\n1,True,0\n": (2, "'True' is not a number"),
+    b"a,b,c\n1,1_0,0\n": (2, "'1_0' is not a number"),
+    b"a,b,c\n1,2,0\n1,2,\n": (3, "the label (column 'c') is missing"),
+    b"a,b,c\n1,2,0\n1,2,NaN\n": (3, "the label (column 'c') is missing"),
+    b"1,2,0\n1,2,\n": (2, "the label (column 3) is missing"),
+    b",b,c\n1,2,0\n": (1, "column 1 has no name"),
+    b"a,a,c\n1,2,0\n": (1, "two columns are named 'a'"),
+    b'a,b\n1,"x\ny"\nred,z\n': (4, "'red' is not a number"),
+    b'a,b\nred,"x\ny"\n': (2, "'red' is not a number"),
+    b'a,b\n1,2\n1,"never closed\n': (3, "unexpected end of data"),
+    b"a,b\n1,2\n1,\xff\n": (3, "is not UTF-8 text"),
+}
+
+
+@pytest.mark.parametrize("content", BROKEN_CSV)
+def test_csv_names_the_broken_line(tmp_path, content):
+    line, problem = BROKEN_CSV[content]
+    path = tmp_path / "broken.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataFileError) as caught:
+        read_csv(path)
+    assert caught.value.line == line
+    assert problem in caught.value.problem
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["nope", 3, -4])
+def test_csv_target_that_is_not_there(tmp_path, target):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b,c\n1,2,0\n")
+    with pytest.raises(ValueError, match=f"target={target!r} is not a column"):
+        read_csv(path, target)
+
+
+@given(data=st.data(), n=st.integers(1, 8), m=st.integers(1, 5), header=st.booleans())
+@settings(max_examples=10, deadline=None)
+def test_csv_round_trip_is_exact(data, n, m, header, tmp_path_factory):
+    values = st.floats(allow_nan=False, allow_infinity=False)
+    X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
+    path = tmp_path_factory.mktemp("csv") / "round.csv"
+    lines = [",".join([*map(repr, row), f"c{i}"]) for i, row in enumerate(X.tolist())]
+    path.write_text("\n".join([",".join(f"x{j}" for j in range(m)) + ",y"] * header + lines))
+    assert np.array_equal(read_csv(path).X, X)

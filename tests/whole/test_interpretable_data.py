@@ -41,7 +41,7 @@ def test_ranks_become_words_and_gaps_stay(monkeypatch):
 
 
 def test_indicators_are_folded_to_the_category_they_are_of(monkeypatch):
-    from polyopt.datasets._public import COVTYPE_NAMES
+    from polyopt.datasets._catalogue import COVTYPE_NAMES
 
     rows = np.zeros((2, len(COVTYPE_NAMES)))
     rows[0, [0, 10, 14]], rows[1, [0, 13, 53]] = (7, 1, 1), (8, 1, 1)

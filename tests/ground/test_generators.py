@@ -1,0 +1,181 @@
+"""Generated sets: what they promise, that seeds hold, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from polyopt import datasets
+from polyopt.datasets import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
+
+MADE = [getattr(datasets, name) for name in datasets.__all__ if name.startswith("make_")]
+
+
+@pytest.mark.parametrize("make", MADE)
+def test_a_seed_gives_the_same_data_and_another_seed_other_data(make):
+    """A seed gives the same samples of both classes, and another seed others; no samples are refused."""
+    first, again, other = (make(n_samples=60, random_state=seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first[0], other[0])
+    assert len(first[0]) == len(first[1]) == 60
+    assert set(first[1]) == {-1, 1}
+    with pytest.raises(ValueError, match="n_samples must be"):
+        make(0)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.1, 3.0])
+@pytest.mark.parametrize(("m", "K"), [(1, 1), (1, 2), (2, 7), (50, 5)])
+def test_polytope_points_keep_the_margin_on_their_side(m, K, margin):
+    X, y, W, b = datasets.make_polytope(400, m, K, margin=margin, random_state=0)
+    assert (W.shape, b.shape, X.shape) == ((K, m), (K,), (400, m))
+    assert np.allclose(np.linalg.norm(W, axis=1), 1.0, atol=1e-14)
+    assert (y * (X @ W.T + b).min(axis=1) >= margin).all()
+    assert 0.35 < (y == 1).mean() < 0.65
+
+
+@pytest.mark.parametrize(("m", "K"), [(1, 2), (2, 3), (2, 7), (3, 12), (10, 4)])
+def test_every_face_of_the_polytope_is_needed(m, K):
+    """On each face there is a point strictly inside all other half-spaces: where the inner ball touches."""
+    _, _, W, b = datasets.make_polytope(10, m, K, random_state=5)
+    # The ball's centre c and radius r solve W c + b = r.
+    solution = np.linalg.lstsq(np.column_stack([W, -np.ones(K)]), -b, rcond=None)[0]
+    centre, radius = solution[:m], solution[m]
+    assert np.allclose(W @ centre + b, radius)
+    for k in range(K):
+        others = np.delete(np.arange(K), k)
+        touch = np.linalg.lstsq(W[[k]], np.array([-b[k] - W[k] @ centre]), rcond=None)[0] + centre
+        assert abs(W[k] @ touch + b[k]) < 1e-12
+        assert (W[others] @ touch + b[others] > 1e-9).all()
+
+
+def test_noise_flips_exactly_its_share():
+    clean = datasets.make_polytope(200, 3, 4, random_state=2)
+    noisy = datasets.make_polytope(200, 3, 4, noise=0.13, random_state=2)
+    assert (clean[1] != noisy[1]).sum() == 26
+    assert all(np.array_equal(clean[i], noisy[i]) for i in (0, 2, 3))
+
+
+def test_the_faces_do_not_depend_on_how_many_points_are_drawn():
+    few, many = (datasets.make_polytope(n, 3, 4, random_state=2) for n in (10, 1000))
+    assert np.array_equal(few[2], many[2])
+    assert np.array_equal(few[3], many[3])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
+        ({"n_features": 0}, "n_features must be an integer of at least 1"),
+        ({"n_faces": 0}, "n_faces must be an integer of at least 1"),
+        ({"n_samples": 10.5}, "n_samples must be an integer"),
+        ({"n_features": 1, "n_faces": 3}, "n_faces must be at most 2"),
+        ({"margin": -0.1}, "margin must be"),
+        ({"margin": np.nan}, "margin must be"),
+        ({"noise": 0.6}, r"noise must lie in \[0, 0.5\]"),
+    ],
+)
+def test_polytope_refuses_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.make_polytope(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "which", "m", "K"),
+    [(datasets.make_polyceptron1, 1, 10, 3), (datasets.make_polyceptron2, 2, 20, 4)],
+)
+def test_polyceptron_labels_follow_its_faces(make, which, m, K):
+    X, y = make(random_state=0)
+    W, b = datasets.polyceptron_faces(which)
+    assert (X.shape, W.shape, b.shape) == ((1000, m), (K, m), (K,))
+    assert np.abs(X).max() <= 1.0
+    inside = np.array([all(w @ x + c >= 0 for w, c in zip(W, b, strict=True)) for x in X])
+    assert np.array_equal(y == 1, inside)
+    assert 0.4 < inside.mean() < 0.55  # both papers' sets are nearly balanced
+
+
+def test_polyceptron_faces_as_printed():
+    W, b = datasets.polyceptron_faces(1)
+    assert b.tolist() == [1, 1, 0.5]
+    assert W[1].tolist() == [1, -1] * 5
+    W, b = datasets.polyceptron_faces(2)
+    assert b.tolist() == [20, 15, 8, 6]
+    assert {j + 1: v for j, v in enumerate(W[3]) if v} == {
+        1: 1, 2: -1, 5: 2, 6: -2, 9: 6, 10: -3, 13: 4, 14: -4, 17: 5, 18: -5,
+    }  # fmt: skip
+    W[0] = 0  # a copy: the next caller gets the faces untouched
+    assert datasets.polyceptron_faces(2)[0][0].any()
+    with pytest.raises(ValueError, match="dataset must be 1 or 2; got 3"):
+        datasets.polyceptron_faces(3)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 10.0])
+def test_two_lines_have_their_two_known_answers(scale):
+    X, y = datasets.make_two_lines(40, scale=scale, random_state=3)
+    # Relative margin with B = 1: the only w, b that project every point exactly to its label.
+    augmented = np.column_stack([X, np.ones(40)])
+    w, _, rank, _ = np.linalg.lstsq(augmented, y, rcond=None)
+    assert rank == 3
+    assert np.allclose(augmented @ w, y, atol=1e-12)
+    assert np.allclose(w, [-2 / scale, 2, 0], atol=1e-12)
+    # Largest margin: between the near ends.
+    machine = SVC(kernel="linear", C=1e6, tol=1e-10).fit(X, y)
+    p = np.array([scale / 4, 3 / 4])
+    assert np.allclose(machine.coef_[0], p / (p @ p), rtol=1e-6)
+    assert abs(machine.intercept_[0]) < 1e-6
+
+
+def test_two_lines_scale_changes_nothing_but_the_first_axis():
+    X, y = datasets.make_two_lines(20, random_state=1)
+    scaled, same = datasets.make_two_lines(20, scale=8.0, random_state=1)
+    assert np.array_equal(y, same)
+    assert np.array_equal(scaled, X * [8.0, 1.0])
+    assert np.allclose(X[:, 1] - X[:, 0], 0.5 * y)
+
+
+@pytest.mark.parametrize("arguments", [{"n_samples": 3}, {"scale": 0.0}, {"scale": np.inf}])
+def test_two_lines_refuses_bad_arguments(arguments):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        datasets.make_two_lines(**arguments)
+
+
+def test_fields_have_their_colour():
+    X, y = make_checkerboard(500, 3, random_state=0)
+    assert ((X >= 0) & (X < 3)).all()
+    rows, columns = X.astype(int).T
+    assert np.array_equal(y > 0, (rows + columns) % 2 == 0)
+    _, noisy = make_checkerboard(500, 3, noise=0.1, random_state=0)
+    assert (noisy != y).sum() == 50
+    with pytest.raises(ValueError, match="noise must lie in"):
+        make_checkerboard(noise=0.6)
+
+
+def test_spirals_without_noise_are_told_by_their_angle():
+    X, y = make_two_spirals(400, turns=2.0, noise=0.0, random_state=0)
+    distance = np.linalg.norm(X, axis=1)
+    assert distance.max() <= 1.0 + 1e-12
+    turned = np.arctan2(X[:, 1], X[:, 0]) - 4.0 * np.pi * distance
+    assert np.cos(turned) == pytest.approx(y, abs=1e-9)
+    for bad in ({"turns": 0.0}, {"noise": -1.0}):
+        with pytest.raises(ValueError, match=r"turns must be|noise must be"):
+            make_two_spirals(**bad)
+
+
+def test_bananas_without_noise_are_arcs():
+    X, y = make_bananas(200, noise=0.0, random_state=0)
+    centres = np.where(y[:, None] > 0, 0.0, [0.75, -0.75])
+    assert np.linalg.norm(X - centres, axis=1) == pytest.approx(1.0)
+    assert (y * (X - centres)[:, 1]).min() >= -np.sqrt(0.5) - 1e-12
+
+
+def test_ringnorm_has_its_moments_and_its_error():
+    X, y = make_ringnorm(40_000, random_state=0)
+    wide, narrow = X[y > 0], X[y < 0]
+    assert wide.mean() == pytest.approx(0.0, abs=0.02)
+    assert wide.var() == pytest.approx(4.0, abs=0.05)
+    assert narrow.mean() == pytest.approx(2.0 / np.sqrt(20.0), abs=0.01)
+    assert narrow.var() == pytest.approx(1.0, abs=0.01)
+    # The best rule of all, by the two densities.
+    far = (X**2).sum(axis=1) / 8.0 + 20.0 * np.log(2.0)
+    near = ((X - 2.0 / np.sqrt(20.0)) ** 2).sum(axis=1) / 2.0
+    assert np.mean((far < near) != (y > 0)) == pytest.approx(0.0127, abs=0.003)
