@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.arguments import at_least, positive, whole_or_none
 from formulations.polyhedral import pull
 from formulations.polytope import answers, face_margins, natural_assignment, perplexity
-from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.certificates.cpm_held import certify_cpm_held
+from polyopt.certificates.cpm import certify_cpm, certify_cpm_held, certify_cpm_search
 from polyopt.certificates.face_price import held_by_groups
 from polyopt.estimators.cpm_duals import duals_frame, price_rows
 from polyopt.estimators.cpm_stream import PolytopeStream

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.clock import Clock
 from formulations.solution import Solution, Status
 from polyopt.estimators.stream import own_arrays
 from polyopt.rows import as_rows
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.kernels import LOSS, MOVED
 from polyopt.solvers.cpm.sgd import CpmSgd
 

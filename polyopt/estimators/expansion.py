@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import is_out_of_time
+from formulations.clock import Clock, is_out_of_time
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
@@ -23,7 +23,6 @@ from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.support import SupportClassifier
 from polyopt.kernels import Kernel, SampleGram
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     import pandas as pd

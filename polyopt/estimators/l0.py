@@ -11,13 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.clock import Clock
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt.certificates.l0 import certify_l0_data
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.outer.l0.settings import CrossEntropySettings
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

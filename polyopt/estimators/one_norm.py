@@ -17,10 +17,10 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
 
 if TYPE_CHECKING:
+    from formulations.clock import Clock
     from formulations.matrices import Array
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
-    from polyopt.solvers.clock import Clock
 
 __all__ = ["OneNormSVM"]
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import running
+from formulations.clock import Clock, running
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
@@ -22,7 +22,6 @@ from polyopt.estimators.weights import check_total, class_weights
 from polyopt.large.held import Hands, Here
 from polyopt.large.parts import Looked
 from polyopt.large.sources import Arrays, Source, heading_of
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.progress import printer
 from polyopt.watch import counted, heard_by
 

@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.tally import Tally
     from polyopt.large.held import Hands
     from polyopt.large.sources import Samples
     from polyopt.rows import Rows
-    from polyopt.solvers.clock import Clock
 
     Vector = NDArray[np.float64]
     Save = Callable[[dict[str, Any]], None]

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import positive, tolerance, whole
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.certificates.given import checked_faces
 from polyopt.large import checkpoint as files
@@ -46,7 +46,6 @@ from polyopt.large.parts import Recipe, sides_of
 from polyopt.large.shards import Facts, Shards, draw, each_block, row_order, survey
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.rows import as_rows
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.kernels import losses
 from polyopt.solvers.cpm.local_steps import Point, Run, begin, mean, visit
 from polyopt.solvers.cpm.sgd import precision

@@ -21,9 +21,9 @@ from polyopt.watch import listener
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from polyopt.estimators.given import ClassWeight
     from polyopt.large.held import Hands
-    from polyopt.solvers.clock import Clock
 
 __all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
 

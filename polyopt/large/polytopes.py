@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.clock import Clock
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight, SamplesLike, Seed
     from polyopt.large.held import Hands
     from polyopt.large.sources import Source
-    from polyopt.solvers.clock import Clock
 
     Vector = NDArray[np.float64]
 

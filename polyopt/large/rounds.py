@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.families import Families, margin_family
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import Certificate, Claim, Residual
@@ -21,7 +21,6 @@ from polyopt.certificates.cpm_blocks import certify_faces
 from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.certificates.tally import Tally, together
 from polyopt.large.faces import GAIN, FaceRecipe, FacesRecipe, scaled
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.driver import solve_problem
 from polyopt.solvers.interior_point.problem import state

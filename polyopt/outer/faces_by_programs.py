@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import as_costs, one_of, positive, whole
+from formulations.clock import Clock
 from formulations.polyhedral import belonging, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
@@ -21,7 +22,6 @@ from polyopt.certificates.rounding import product
 from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.starts import TIE
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.span import SampleSpan, shortest_face, without_idle_faces
 
 if TYPE_CHECKING:

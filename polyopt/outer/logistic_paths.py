@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from formulations.class_faces import Owners, shortfall
-from formulations.clock import is_out_of_time
+from formulations.clock import Clock, is_out_of_time
 from formulations.polyhedral import scores
 from polyopt.outer.logistic_polytopes import random_start
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import FaceLoss, Units, descend, eliminate, numbers_of
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations import class_faces as faces
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.rounds import Stage, run_stages
 from polyopt.outer.starts import best_of, continued, generators_of, number_of_best
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import descend, eliminate, numbers_of, polish
 from polyopt.used_features import present_features
 from polyopt.watch import tell

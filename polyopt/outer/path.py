@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import at_least, tolerance
+from formulations.clock import Clock
 from formulations.families import Families, hinge_families
 from formulations.recovery import as_costs, as_data
 from formulations.shown import Shown, Summary
@@ -23,7 +24,6 @@ from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.outer.points import Path, point_summary
-from polyopt.solvers.clock import Clock
 from polyopt.watch import steps
 
 if TYPE_CHECKING:

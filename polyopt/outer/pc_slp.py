@@ -17,10 +17,10 @@ from polyopt.outer.faces_by_programs import FacesByPrograms, box_columns, worse
 from polyopt.solvers.persistent_lp import PersistentLP
 
 if TYPE_CHECKING:
+    from formulations.clock import Clock
     from formulations.matrices import Matrix
     from formulations.solution import Status
     from polyopt.outer.faces_by_programs import Assignment, Engine, Vector
-    from polyopt.solvers.clock import Clock
 
 __all__ = ["SuccessiveLP"]
 

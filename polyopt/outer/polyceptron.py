@@ -19,8 +19,8 @@ from polyopt.outer.faces_by_programs import FacesByPrograms, box_columns, worse
 from polyopt.solvers.persistent_lp import PersistentLP
 
 if TYPE_CHECKING:
+    from formulations.clock import Clock
     from polyopt.outer.faces_by_programs import Assignment, Vector
-    from polyopt.solvers.clock import Clock
 
 __all__ = ["ExactPolyceptron"]
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import positive, tolerance
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.polyceptron_global import mixed_integer, point_of, shares_between
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
 from polyopt.outer.polyceptron import ExactPolyceptron
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.solvers.clock import Clock
 from polyopt.watch import tell
 
 if TYPE_CHECKING:

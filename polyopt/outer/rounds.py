@@ -15,10 +15,9 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from formulations.arguments import tolerance, whole
-from formulations.clock import interrupted, is_out_of_time
+from formulations.clock import Clock, interrupted, is_out_of_time
 from formulations.solution import Solution, Status
 from polyopt.outer.starts import TIE, best_of
-from polyopt.solvers.clock import Clock
 from polyopt.watch import show, tell
 
 __all__ = ["Problem", "Round", "Stage", "run_from_many_starts", "run_rounds", "run_stages"]

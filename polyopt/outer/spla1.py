@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from formulations.arguments import as_costs, one_of, positive, tolerance, whole
+from formulations.clock import Clock
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.rounds import Round
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import METHODS, solve_logistic
 
 if TYPE_CHECKING:

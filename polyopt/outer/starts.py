@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 from joblib import delayed
 
-from formulations.clock import current_clock, interrupted
+from formulations.clock import Clock, current_clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.jobs import answers, call_timed
-from polyopt.solvers.clock import Clock
 from polyopt.watch import counted, current_listener, heard_by
 
 __all__ = ["TIE", "best_of", "continued", "generators_of", "number_of_best"]

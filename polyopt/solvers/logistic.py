@@ -13,10 +13,10 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from formulations.arguments import one_of, positive, tolerance, whole
+from formulations.clock import Clock
 from formulations.matrices import is_sparse
 from formulations.polyhedral import pull, scores
 from formulations.solution import Solution, Status
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.clock import Clock
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution
 from polyopt.certificates.l0 import score_bound
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:

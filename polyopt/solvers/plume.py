@@ -17,9 +17,8 @@ from scipy.optimize import minimize
 
 from formulations import mixture
 from formulations.arguments import one_of, tolerance, whole
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import positive_factor
 
 if TYPE_CHECKING:

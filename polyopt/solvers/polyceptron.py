@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from formulations.arguments import at_least, one_of, positive, whole, whole_or_none
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.compiled import njit
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
 from polyopt.rows import as_rows
-from polyopt.solvers.clock import Clock
 from polyopt.watch import show, tell
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from helpers.checkpoints import killed_at_save
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
+from formulations.clock import Clock
 from formulations.families import Families, margin_family
 from formulations.solution import Status
 from polyopt import Claim, large
@@ -22,7 +23,6 @@ from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.large.checkpoint import machine_of
 from polyopt.large.faces import FaceRecipe, FacesRecipe
 from polyopt.large.held import Here
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point.driver import solve_problem
 from polyopt.solvers.interior_point.problem import state
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from formulations.clock import Clock
 from polyopt.outer.cpm import columns as columns_of
 from polyopt.outer.cpm import first
 from polyopt.outer.cpm.columns import Columns, _grow, better_by_columns
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import price
 from polyopt.solvers.cpm.priced_box import price_of
 from polyopt.solvers.cpm.tree import Best

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import cpm
+from formulations.clock import Clock
 from formulations.cpm_global import _pairs_at, big_m, mixed_integer
 from formulations.polytope import objective
 from formulations.solution import Status
@@ -27,7 +28,6 @@ from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.solve import Settings, solve_cpm
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price, settle
 from polyopt.solvers.cpm.tree import Best

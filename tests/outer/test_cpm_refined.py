@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from formulations import cpm
+from formulations.clock import Clock
 from formulations.polytope import objective
 from polyopt.outer.cpm import polish
 from polyopt.outer.cpm.polish import refine
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import Samples
 from polyopt.solvers.cpm.tree import Best, node_for
 

@@ -12,12 +12,12 @@ from helpers.interpreted import interpreted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from formulations.clock import Clock
 from polyopt import ConvexPolytopeMachine
 from polyopt.outer.cpm import optimum
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.spread import SpreadSearch, _packed
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import spread_bound
 from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
 from polyopt.solvers.cpm.spread_bound import held, raised, within, worth_of

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formulations.clock import Clock
 from polyopt.outer.cpm import spread
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.outer.cpm.spread import _Node as Node
 from polyopt.outer.cpm.spread import _State as State
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import spread_bound
 from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
 from polyopt.solvers.cpm.tree import Best

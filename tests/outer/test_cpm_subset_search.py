@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import cpm
+from formulations.clock import Clock
 from formulations.polytope import natural_assignment
 from formulations.samples import two_blobs
 from formulations.solution import Status
@@ -19,7 +20,6 @@ from polyopt.outer.cpm.subset import SubsetProblem, search_subset, solve_cpm_sub
 from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features
 from polyopt.outer.cpm.subset_tree import SubsetSearch
 from polyopt.outer.rounds import run_rounds
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.subset import SubsetFace
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from helpers.l0 import degenerate, patterns, problem
 
+from formulations.clock import Clock
 from formulations.l0_data import as_l0_data
 from formulations.solution import Status
 from polyopt.certificates.l0 import score_bound
 from polyopt.outer.l0 import proof
 from polyopt.outer.l0.search import solve_l0
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.milp import solve_l0_milp

@@ -11,6 +11,7 @@ import pytest
 from helpers.l0 import degenerate, late, problem, scipy_value
 
 from formulations import l0, one_norm
+from formulations.clock import Clock
 from formulations.families import best_intercept
 from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
@@ -23,7 +24,6 @@ from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.search import descend_by_flips, round_relaxation, solve_l0
 from polyopt.outer.l0.settings import CrossEntropySettings
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import CutPool, PatternLP
 from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
 

@@ -10,9 +10,9 @@ import pytest
 from helpers.cpm import clusters
 
 from formulations import cpm
+from formulations.clock import Clock
 from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square_lengths
 from polyopt.rows import as_rows
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import face as module
 from polyopt.solvers.cpm.bound import _least_share, _most
 from polyopt.solvers.cpm.dual import _PATIENCE, Progress, solve_cpm_dual

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from formulations.clock import Clock, OutOfTimeError
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import threads
 from polyopt.kernels import Kernel, SampleGram, stream, weighted
-from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.solvers.decomposition import Decomposition, cells, loop, point
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import rmm
+from formulations.clock import Clock
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import threads
 from polyopt.certificates import Claim, certify_rmm
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, SamplePanel, outputs_at, square, stream
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import Decomposition, loop, point, solve_decomposition
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.decomposition.active_set import ActiveSet, drop

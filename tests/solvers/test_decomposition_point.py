@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from formulations.clock import Clock
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.kernels import Kernel, MatrixGram, SampleGram
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.decomposition.ledger import History, Ledger
 from polyopt.solvers.decomposition.loop import _BYTES, _REACH, Finish, Repairs

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from formulations.clock import Clock
 from formulations.face_penalty import FacePenalty
 from formulations.samples import two_blobs
 from formulations.solution import Status
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import priced_sgd
 from polyopt.solvers.cpm.epochs import Epochs
 

@@ -14,13 +14,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from formulations.clock import Clock
 from formulations.families import Families, bound_families, hinge_families, margin_family
 from formulations.families.intercept import cheapest
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.certificates.hinge_blocks import certify_blocks
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point import intercept, solve_interior_point
 from polyopt.solvers.interior_point.block import Block, Work
 from polyopt.solvers.interior_point.crew import Crew, Local, bring, total

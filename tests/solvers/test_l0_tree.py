@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from formulations.clock import Clock
 from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.compiled import njit
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as l0_nodes
 from polyopt.solvers.l0 import tree as l0_tree

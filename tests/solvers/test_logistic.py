@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from formulations.clock import Clock
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.solvers import logistic
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import positive_factor, solve_logistic, solve_scaled
 
 RIDGE = 0.3

@@ -16,12 +16,12 @@ from sklearn.preprocessing import StandardScaler
 from formulations import class_faces as faces
 from formulations import logistic_polytopes as programs
 from formulations.class_faces import Owners
+from formulations.clock import Clock
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import datasets
 from polyopt.certificates import Claim, certify_logistic_polytopes
 from polyopt.outer.logistic_polytopes import random_start, solve_logistic_polytopes
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import (
     FaceLoss,
     Units,

@@ -12,8 +12,8 @@ from helpers.interpreted import interpreted
 from numba import njit
 
 from formulations.class_faces import Owners
+from formulations.clock import Clock
 from polyopt.outer.logistic_polytopes import random_start
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import FaceLoss, descend
 from polyopt.solvers.logistic_polytopes.quasi_newton import _valued, quasi_newton
 from polyopt.solvers.logistic_polytopes.vector_math import FAR, exp, log

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from formulations.clock import Clock
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
@@ -16,7 +17,6 @@ from polyopt import SPLA1, SVM, RelativeMarginMachine
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.outer.cpm import problem as cpm
 from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import active_set, solve_decomposition
 from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import polyopt
 from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
+from formulations.clock import Clock
 from formulations.families import hinge_families
 from polyopt import compare
 from polyopt.estimators.parameters import check_parameters
@@ -26,7 +27,6 @@ from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.spla1 import LogisticCells
 from polyopt.outer.starts import best_of
 from polyopt.solvers import plume as plume_solver
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 from polyopt.solvers.decomposition.driver import solve_decomposition

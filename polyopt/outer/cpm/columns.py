@@ -20,8 +20,8 @@ from polyopt.solvers.cpm.priced_face import priced_face
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.cpm.face import Samples
     from polyopt.solvers.cpm.price_master import Prices
     from polyopt.solvers.cpm.tree import Best

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.clock import Clock
 from formulations.solution import Solution, Status
 from polyopt.jobs import Shipped
 from polyopt.rows import as_rows
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.dual import Progress, dual_machine
 
 if TYPE_CHECKING:

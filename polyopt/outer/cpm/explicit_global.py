@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.clock import Clock
 from formulations.cpm_global import mixed_integer
 from formulations.polytope import natural_assignment
 from formulations.solution import Solution, Status
@@ -22,7 +23,6 @@ from formulations.solving import require_scip
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.cpm.worst import WorstCaseProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.clock import Clock
 from formulations.polytope import objective
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.columns import better_by_columns
 from polyopt.outer.cpm.prices import MOST_FEATURES
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import price, settle_in_time
 from polyopt.solvers.cpm.tree import Best
 

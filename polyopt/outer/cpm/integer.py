@@ -17,11 +17,11 @@ import numpy as np
 
 from formulations import cpm
 from formulations.arguments import as_costs, whole
+from formulations.clock import Clock
 from formulations.polytope import natural_assignment
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.subset import search_subset
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.integer import IntegerFace, Whole
 from polyopt.solvers.cpm.subset import SubsetFace

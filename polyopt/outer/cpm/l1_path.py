@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import at_least, tolerance, whole, within
+from formulations.clock import Clock
 from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, check_assignment
 from formulations.recovery import as_costs, as_data
@@ -26,7 +27,6 @@ from polyopt.outer.cpm.priced import PricedProblem
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.points import Path, point_summary
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.solvers.clock import Clock
 from polyopt.watch import steps
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from formulations.arguments import tolerance, whole
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.matrices import dense
 from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
@@ -42,7 +42,6 @@ from polyopt.outer.cpm.polish import polished_face, refine
 from polyopt.outer.cpm.prepared import best_order, by_distance, merge, unmerge
 from polyopt.outer.cpm.prices import MOST_FEATURES, PriceSearch
 from polyopt.outer.cpm.spread import SpreadSearch
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import Moves, moves_for
 from polyopt.solvers.cpm.face import Samples
 from polyopt.solvers.cpm.tree import MOST_SAMPLES, Best, Node, examine, node_for

@@ -27,7 +27,7 @@ from polyopt.solvers.cpm.tree import largest, paying
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.solvers.clock import Clock
+    from formulations.clock import Clock
     from polyopt.solvers.cpm.tree import Best, Node
 
     Vector = NDArray[np.float64]

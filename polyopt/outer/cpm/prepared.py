@@ -13,8 +13,8 @@ from polyopt.solvers.cpm.face import Samples, caps_of, climb
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
 
 __all__ = ["best_order", "by_distance", "merge", "unmerge"]
 

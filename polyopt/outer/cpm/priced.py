@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import cpm_sparse
+from formulations.clock import Clock
 from formulations.polytope import answers, lift
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
@@ -25,7 +26,6 @@ from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.cpm.problem import PolytopeProblem, status_by_gap
 from polyopt.outer.rounds import run_rounds
 from polyopt.outer.starts import continued, number_of_best
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from formulations.clock import Clock
 from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.columns import Columns
 from polyopt.outer.cpm.polish import polished_face
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import price
 from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
 from polyopt.solvers.cpm.priced_face import priced_face

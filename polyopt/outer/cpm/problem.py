@@ -18,13 +18,13 @@ from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
 from formulations.arguments import as_costs, one_of, positive, tolerance, whole
+from formulations.clock import Clock
 from formulations.polytope import check_loss
 from formulations.program import Program
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.outer.alternating import AlternatingProblem
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.explicit_face import solve_explicit_face
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.clock import Clock
 from formulations.matrices import is_sparse
 from formulations.solution import Solution
 from polyopt.outer.starts import best_of
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.cpm.face import Samples
     from polyopt.solvers.cpm.tree import Best
 

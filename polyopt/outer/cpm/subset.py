@@ -15,7 +15,7 @@ import numpy as np
 
 from formulations import cpm
 from formulations.arguments import as_costs, whole
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.cpm.problem import PolytopeProblem
@@ -23,7 +23,6 @@ from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features
 from polyopt.outer.cpm.subset_tree import SubsetSearch
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.starts import continued, number_of_best
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.subset import SubsetFace
 
 if TYPE_CHECKING:

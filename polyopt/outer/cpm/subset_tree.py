@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.cpm.subset import Fitted, Proof, SubsetFace
 
     Bits = NDArray[np.bool_]

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import seconds, whole
-from formulations.clock import interrupted
+from formulations.clock import Clock, OutOfTimeError, interrupted
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.evaluation import Evaluator, require
 from polyopt.outer.cross_entropy.patterns import PatternScores, Scored
 from polyopt.outer.cross_entropy.run import Rules, Run, meets
-from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.watch import show
 
 if TYPE_CHECKING:

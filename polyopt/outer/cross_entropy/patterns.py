@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from formulations.clock import Clock, OutOfTimeError
 from polyopt.outer.cross_entropy.evaluation import Evaluator, Outcome
 from polyopt.outer.starts import TIE
-from polyopt.solvers.clock import Clock, OutOfTimeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.clock import Clock
 from formulations.solution import Solution, Status
 from polyopt.certificates.claims.hinge import state_l0, state_pattern
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.outer.starts import TIE
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.leaves import prove_by_leaves
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.point import as_start, finished

@@ -21,9 +21,9 @@ from polyopt.solvers.l0.lp import CutPool, PatternLP
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.l0_data import L0Data
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.l0.lp import PatternSolution
 
     Bits = NDArray[np.bool_]

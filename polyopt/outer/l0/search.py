@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.shown import Shown, Summary, Table
 from formulations.solution import Solution, Status
 from polyopt.certificates.l0 import score_bound
@@ -32,7 +32,6 @@ from polyopt.outer.cross_entropy.run import meets
 from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.starts import TIE
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.point import finished
 from polyopt.solvers.one_norm import solve_relaxation

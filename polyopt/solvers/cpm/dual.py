@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import tolerance, whole
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.polytope import check_assignment
 from formulations.recovery import as_costs
 from formulations.solution import Solution, Status
 from polyopt.certificates.coordinate import FaceAscent
 from polyopt.rows import Rows, as_rows
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

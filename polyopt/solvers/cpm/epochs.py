@@ -14,8 +14,8 @@ from formulations.solution import Solution, Status
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
+    from formulations.clock import Clock
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
 
 __all__ = ["Epochs"]
 

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.backends import BACKENDS
+from formulations.clock import Clock
 from formulations.solution import Solution, Status
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector

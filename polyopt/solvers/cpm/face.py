@@ -21,8 +21,8 @@ from polyopt.compiled import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
 
 __all__ = [
     "UNIT",

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import as_costs, tolerance, whole
+from formulations.clock import Clock
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.epochs import Epochs
 from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 

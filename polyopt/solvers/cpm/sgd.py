@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import as_costs, tolerance, whole
+from formulations.clock import Clock
 from formulations.polytope import perplexity
 from polyopt.lanes import padded
 from polyopt.rows import Rows, as_rows
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.epochs import Epochs
 from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, losses, run_kernel
 from polyopt.used_features import present_features

@@ -33,8 +33,8 @@ from polyopt.solvers.decomposition.dual import gains, next_above, next_below, sl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
 
     Samples = NDArray[np.intp]
 

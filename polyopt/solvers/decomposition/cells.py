@@ -32,9 +32,9 @@ from polyopt.threads import run_blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Vector
     from polyopt.kernels import Gram
-    from polyopt.solvers.clock import Clock
 
     Samples = NDArray[np.intp]
 

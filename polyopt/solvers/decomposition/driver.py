@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance, whole_or_none
-from formulations.clock import interrupted
+from formulations.clock import Clock, OutOfTimeError, interrupted
 from formulations.solution import Solution, Status
 from polyopt.kernels import as_gram
-from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual, balanced, recapped
 from polyopt.solvers.decomposition.ledger import History, Ledger

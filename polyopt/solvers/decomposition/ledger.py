@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from formulations.clock import Clock
     from polyopt.kernels import Gram
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.decomposition.point import Point
 
 __all__ = [

@@ -27,9 +27,9 @@ from polyopt.solvers.decomposition.subproblem import Computed, Held, gathered, s
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.families import Pieces
     from formulations.matrices import Vector
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.decomposition.ledger import History, Ledger
     from polyopt.solvers.decomposition.point import Point, Shrinking
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance, whole_or_none
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.families.intercept import allowed, shrink_of, within
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.intercept import cheapest_of_blocks
 from polyopt.solvers.interior_point.problem import Problem, System, in_order, read

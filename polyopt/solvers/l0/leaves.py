@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from formulations.clock import Clock
 from polyopt.certificates.claims.statement import numeral
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as nodes
 from polyopt.solvers.l0.node import FREE, OFF, ON, bound_of

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance
-from formulations.clock import interrupted
+from formulations.clock import Clock, interrupted
 from formulations.families import best_intercept
 from formulations.highs import quiet_highs, search
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.point import RECORD_SECONDS, as_start, finished, idle
 from polyopt.solvers.l0.quick import QuickPattern
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.clock import Clock
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:

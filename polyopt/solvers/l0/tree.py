@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import tolerance
+from formulations.clock import Clock
 from formulations.solution import Solution, Status
-from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0 import basis as bases
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as nodes

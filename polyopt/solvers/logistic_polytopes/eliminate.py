@@ -20,8 +20,8 @@ from polyopt.solvers.logistic_polytopes.smooth import shares_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.clock import Clock
     from formulations.matrices import Array
-    from polyopt.solvers.clock import Clock
     from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 
     Chosen = NDArray[np.bool_]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from polyopt.solvers.clock import Clock
+    from formulations.clock import Clock
     from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 
     Array = NDArray[np.float64]
