@@ -6,6 +6,7 @@ heuristic counts; it has six seconds of the clock. Where it proves its point wit
 forty, else six as well, and the gaps are those at equal time. SCIP gets for the polytope machine the value
 of a point of ours, which makes its M small; that cvxpy builds its programs counts, some tenths of a second.
 HiGHS takes no squares beside integers: it has the programs of the L0 machine alone.
+With ``loss="max"`` or ``margin="worst"`` the polytope machine has no search of its own but SCIP, and no race.
 
 Seconds are of the processor, which on a busy machine has less than the clock. Times are those of the rival
 over ours, where ours ended; of a rival that did not end they are of what it had, and the true number is
