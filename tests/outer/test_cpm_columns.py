@@ -8,8 +8,7 @@ import pytest
 from polyopt.outer.cpm import columns as columns_of
 from polyopt.outer.cpm import first
 from polyopt.outer.cpm.columns import Columns, _grow, better_by_columns
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import price
 from polyopt.solvers.cpm.priced_box import price_of

@@ -21,11 +21,10 @@ from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
-from polyopt.outer.cpm import first, prepared
+from polyopt.outer.cpm import first, optimum
 from polyopt.outer.cpm import optimum as module
 from polyopt.outer.cpm.first import begin
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
@@ -510,9 +509,9 @@ def test_of_some_orders_of_the_negatives_the_first_with_the_best_bound_is_kept(b
         tried.append(shuffled.A.copy())
         return float(len(tried) - 1 in (best, 3)), np.full(len(order), len(tried))
 
-    monkeypatch.setattr(prepared, "_SHUFFLES", 4)
-    monkeypatch.setattr(prepared, "_climb_orders", climbed)
-    order, rows = prepared.best_order(data, None, np.random.default_rng(0), Clock())
+    monkeypatch.setattr(optimum, "_SHUFFLES", 4)
+    monkeypatch.setattr(optimum, "_climb_orders", climbed)
+    order, rows = optimum.best_order(data, None, np.random.default_rng(0), Clock())
     assert len(tried) == 4
     assert (order == best + 1).all()
     assert (data.A[rows] == tried[best]).all()

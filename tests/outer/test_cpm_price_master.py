@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyopt.solvers.cpm.price_master import PriceMaster, _length, _Newton, _Point
+from polyopt.outer.cpm.columns import PriceMaster, _length, _Newton, _Point
 
 FACES, NPOS, K = 6, 5, 3
 

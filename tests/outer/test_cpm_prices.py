@@ -12,13 +12,12 @@ from scipy.optimize import linprog
 from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.outer.cpm import optimum
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.columns import PriceMaster
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.outer.cpm.prices import PriceSearch, bound_at_prices
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import price
-from polyopt.solvers.cpm.price_master import PriceMaster
 from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
 from polyopt.solvers.cpm.tree import Best
 

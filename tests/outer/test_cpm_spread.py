@@ -14,13 +14,10 @@ from hypothesis import strategies as st
 
 from polyopt import ConvexPolytopeMachine
 from polyopt.outer.cpm import optimum
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.outer.cpm.spread import SpreadSearch, _packed
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm import spread_bound
-from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
-from polyopt.solvers.cpm.spread_bound import held, raised, within, worth_of
+from polyopt.solvers.cpm.spread import Ground, Spread, held, raise_spread, raised, within, worth_of
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -288,7 +285,7 @@ def test_all_moves_are_raised_in_every_so_many_sweeps_and_between_them_those_tha
 @pytest.mark.parametrize("share", [0.0, 1e-3])
 def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkeypatch, share):
     """With a rounding of a thousandth for each operation, so that what is counted for it can be seen."""
-    monkeypatch.setattr(spread_bound, "gamma", lambda k: share * k)
+    monkeypatch.setattr("polyopt.solvers.cpm.spread.gamma", lambda k: share * k)
     ground, given_ = a_face(11)
     (n, d), p = ground.A.shape, len(ground.share)
     small = Spread(0.5 * ground.C, 0.01 * given_.delta, 0.5 * ground.B, given_.e, given_.length)

@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyopt.outer.cpm import spread
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.outer.cpm.spread import _Node as Node
 from polyopt.outer.cpm.spread import _State as State
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm import spread_bound
-from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
+from polyopt.solvers.cpm import spread as solver
+from polyopt.solvers.cpm.spread import Fixed, best_shares
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -170,8 +169,8 @@ def test_where_a_step_fails_multipliers_stay_as_they_were(monkeypatch):
     node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
     ground, _, kept = node._raised(0, search.unit, 4, lambda: False)
     before = [part.copy() for part in kept]
-    again = spread_bound.within(ground, kept, 1e-6 * ground.C)
-    higher = spread_bound.raised(ground, again, 0.01 * search.unit, 4)
+    again = solver.within(ground, kept, 1e-6 * ground.C)
+    higher = solver.raised(ground, again, 0.01 * search.unit, 4)
     assert any((one != other).any() for one, other in zip(higher, again, strict=True))
     assert all((one == other).all() for one, other in zip(kept, before, strict=True))
 
@@ -180,19 +179,19 @@ def test_where_a_step_fails_multipliers_stay_as_they_were(monkeypatch):
         if sweeps < 3:
             raise (ZeroDivisionError, np.linalg.LinAlgError)[sweeps - 1]
 
-    monkeypatch.setattr(spread_bound, "raise_spread", failing)
-    assert spread_bound.raised(ground, again, 0.0, 1) is again
-    assert spread_bound.raised(ground, again, 0.0, 2) is again
-    assert spread_bound.raised(ground, again, np.nan, 3) is again
-    assert not spread_bound.raised(ground, again, 0.0, 3).a.any()
+    monkeypatch.setattr(solver, "raise_spread", failing)
+    assert solver.raised(ground, again, 0.0, 1) is again
+    assert solver.raised(ground, again, 0.0, 2) is again
+    assert solver.raised(ground, again, np.nan, 3) is again
+    assert not solver.raised(ground, again, 0.0, 3).a.any()
     made = []
-    monkeypatch.setattr(spread_bound, "raise_spread", lambda *given: made.append(given[-1]))
-    spread_bound.raised(ground, again, 0.0, 10)
+    monkeypatch.setattr(solver, "raise_spread", lambda *given: made.append(given[-1]))
+    solver.raised(ground, again, 0.0, 10)
     assert made == [4, 4, 2]
     made.clear()
-    assert spread_bound.raised(ground, again, 0.0, 10, lambda: len(made) == 2) is not again
+    assert solver.raised(ground, again, 0.0, 10, lambda: len(made) == 2) is not again
     assert made == [4, 4]
-    assert spread_bound.raised(ground, again, 0.0, 10, lambda: True) is again
+    assert solver.raised(ground, again, 0.0, 10, lambda: True) is again
 
 
 def test_costs_and_features_that_are_far_apart_raise_nothing_but_the_bound():

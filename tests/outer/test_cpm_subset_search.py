@@ -16,8 +16,7 @@ from formulations.solution import Status
 from polyopt.certificates.subset_tree import bound_of_tree
 from polyopt.outer.cpm import subset
 from polyopt.outer.cpm.subset import SubsetProblem, search_subset, solve_cpm_subset
-from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features
-from polyopt.outer.cpm.subset_tree import SubsetSearch
+from polyopt.outer.cpm.subset_tree import SubsetSearch, draw_patterns, swap_features
 from polyopt.outer.rounds import run_rounds
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.subset import SubsetFace

@@ -18,8 +18,7 @@ from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm import sgd as cpm_sgd
-from polyopt.solvers.cpm.kernels import assign
-from polyopt.solvers.cpm.sgd import CpmSgd, solve_cpm_sgd
+from polyopt.solvers.cpm.sgd import CpmSgd, assign, solve_cpm_sgd
 from polyopt.watch import seen_by
 
 # -- Algorithm 2 ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm import priced_sgd
-from polyopt.solvers.cpm.epochs import Epochs
+from polyopt.solvers.cpm.sgd import Epochs
 
 K, M = 3, 4
 PENALTY = FacePenalty.of(M, l1=0.2, signs={1: 1})

@@ -31,9 +31,9 @@ from polyopt.solvers.logistic_polytopes import (
     polish,
     sizes_down_to,
 )
+from polyopt.solvers.logistic_polytopes.descend import _Price, proximal
 from polyopt.solvers.logistic_polytopes.eliminate import _Squares, _without
 from polyopt.solvers.logistic_polytopes.polish import _curvature
-from polyopt.solvers.logistic_polytopes.proximal import _Price, proximal
 
 OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
 

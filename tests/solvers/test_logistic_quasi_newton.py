@@ -15,8 +15,7 @@ from formulations.class_faces import Owners
 from polyopt.outer.logistic_polytopes import random_start
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import FaceLoss, descend
-from polyopt.solvers.logistic_polytopes.quasi_newton import _valued, quasi_newton
-from polyopt.solvers.logistic_polytopes.vector_math import FAR, exp, log
+from polyopt.solvers.logistic_polytopes.quasi_newton import FAR, _valued, exp, log, quasi_newton
 
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1)]
 
