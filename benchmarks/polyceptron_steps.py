@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 
 from polyopt import datasets
 from polyopt.files import replacing
-from polyopt.outer.random_faces import random_faces
+from polyopt.outer.descent import random_faces
 from polyopt.solvers.polyceptron import solve_batch, solve_online
 
 PICTURE = Path(__file__).parent / "results" / "polyceptron_steps.png"

@@ -13,7 +13,7 @@ from formulations.polytope import perplexity
 from polyopt.crosschecks.registry import NotRun, Registry
 from polyopt.crosschecks.samples import clusters, generator
 from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.solvers.cpm.kernels import assign
+from polyopt.solvers.cpm.sgd import assign
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,7 @@ from formulations.clock import Clock
 from formulations.solution import Solution, Status
 from polyopt.estimators.stream import own_arrays
 from polyopt.rows import as_rows
-from polyopt.solvers.cpm.kernels import LOSS, MOVED
-from polyopt.solvers.cpm.sgd import CpmSgd
+from polyopt.solvers.cpm.sgd import LOSS, MOVED, CpmSgd
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -34,9 +34,12 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64
     Returns (t, K).
     """
     if X.dtype == np.float64:
+        if sp.issparse(X):
+            return np.asarray(X @ W.T) + b
         # Face by face in the memory, so that the best of a few faces is found by vector instructions.
-        scores = np.asarray(X @ W.T) if sp.issparse(X) else (W @ X.T).T
-        return scores + b
+        by_face = W @ X.T
+        by_face += b[:, None]
+        return by_face.T
     scores = np.empty((X.shape[0], len(b)), order="F")
     reach = _reach(W, b)
     with np.errstate(over="ignore"):  # where these overflow, they are not used

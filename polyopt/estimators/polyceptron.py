@@ -179,7 +179,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     def _make_passes(
         self, X: Any, y: Array, c: Array, seed: int, solver: str, time_limit: float | None
     ) -> Solution:
-        from polyopt.outer.random_faces import random_faces
+        from polyopt.outer.descent import random_faces
         from polyopt.outer.starts import best_of
 
         shared: dict[str, Any] = {

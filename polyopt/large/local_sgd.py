@@ -46,9 +46,8 @@ from polyopt.large.parts import Recipe, sides_of
 from polyopt.large.shards import Facts, Shards, draw, each_block, row_order, survey
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.rows import as_rows
-from polyopt.solvers.cpm.kernels import losses
 from polyopt.solvers.cpm.local_steps import Point, Run, begin, mean, visit
-from polyopt.solvers.cpm.sgd import precision
+from polyopt.solvers.cpm.sgd import losses, precision
 from polyopt.solvers.interior_point.crew import total
 from polyopt.watch import tell
 

@@ -2,7 +2,8 @@
 
 The methods of the polyhedral family supply the steps: successive linear programs (PC-SLP), one convex program
 for each cell (SPLA1, the exact Polyceptron), expectation and maximisation (PLUME). Where a step cannot raise
-the objective, the loop descends; the step that SPLA1's paper takes can, so its runs are patient.
+the objective, the loop descends; the step that SPLA1's paper takes can, so its runs are patient. All of them
+begin from the same random faces.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from formulations.solution import Solution, Status
 from polyopt.jobs import Shipped
 from polyopt.outer.rounds import Round
 from polyopt.outer.starts import generators_of
+from polyopt.used_features import present_features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix, Vector
+
     Faces = NDArray[np.float64]
 
-__all__ = ["DescentProblem"]
+__all__ = ["DescentProblem", "random_faces"]
 
 
 class DescentProblem(Shipped, ABC):
@@ -62,3 +67,26 @@ class DescentProblem(Shipped, ABC):
         point = self.step(state, time_limit)
         W = point["W"]
         return Round(point, W, self.record(W), is_fixed=point.objective == 0.0)
+
+
+def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.Generator) -> Vector:
+    """Faces W (K, m+1) in random directions, one standard deviation from the mean of the positives.
+
+    Their cells are cones around that mean, so that each face is offered the negatives on its side. They
+    are drawn for scaled data with weights, so that neither the units of X, nor the order of the samples,
+    nor their repetition in place of weight makes a difference. A feature that is 0 in all samples has no
+    weight.
+
+    X (n, m): samples.
+    y (n,): labels: +1 inside, -1 outside.
+    c (n,): weights of the samples, in the mean and the scale as well.
+    n_faces: the number K of faces, at least 1.
+    rng: source of the directions.
+    """
+    scale = StandardScaler(with_mean=False).fit(X, sample_weight=c).scale_
+    directions = rng.normal(size=(X.shape[1], n_faces))
+    directions /= np.linalg.norm(directions, axis=0) * scale[:, None]
+    directions[~present_features(X)] = 0.0
+    inside = np.where(y > 0, c, 0.0)
+    middle = np.asarray(X.T @ inside).ravel() / inside.sum()
+    return np.column_stack([directions.T, 1.0 - middle @ directions])

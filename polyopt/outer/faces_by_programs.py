@@ -19,8 +19,7 @@ from formulations.polyhedral import belonging, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import product
-from polyopt.outer.descent import DescentProblem
-from polyopt.outer.random_faces import random_faces
+from polyopt.outer.descent import DescentProblem, random_faces
 from polyopt.outer.starts import TIE
 from polyopt.solvers.span import SampleSpan, shortest_face, without_idle_faces
 
@@ -70,7 +69,7 @@ class FacesByPrograms(DescentProblem):
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
 
-    X, y, c, n_faces: as in :func:`~polyopt.outer.random_faces.random_faces`; the weights are costs, and
+    X, y, c, n_faces: as in :func:`~polyopt.outer.descent.random_faces`; the weights are costs, and
         positive.
     radius: R, the largest absolute value of an entry of W, or inf.
     engine: the duals, kept in HiGHS, or the explicit programs.

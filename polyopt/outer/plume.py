@@ -25,8 +25,7 @@ from formulations import mixture
 from formulations.arguments import as_costs, one_of, tolerance, whole, whole_or_none
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
-from polyopt.outer.descent import DescentProblem
-from polyopt.outer.random_faces import random_faces
+from polyopt.outer.descent import DescentProblem, random_faces
 from polyopt.outer.rounds import Stage, run_from_many_starts
 from polyopt.outer.starts import TIE
 from polyopt.solvers import plume as solver
@@ -58,7 +57,7 @@ _STEPS_BEFORE = 15  # steps after which it is quicker in any case: on separable 
 class PlumeProblem(DescentProblem):
     """Steps of expectation and maximisation for PLUME.
 
-    X, y, c, n_faces: as in :func:`~polyopt.outer.random_faces.random_faces`; the weights are positive, and
+    X, y, c, n_faces: as in :func:`~polyopt.outer.descent.random_faces`; the weights are positive, and
         count in the clusters of the starts as well.
     gamma: sharpness of the gate, at least 0.
     ridge: ρ, on the biases as well; positive for method="exact".

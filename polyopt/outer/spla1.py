@@ -20,8 +20,7 @@ from formulations.clock import Clock
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
-from polyopt.outer.descent import DescentProblem
-from polyopt.outer.random_faces import random_faces
+from polyopt.outer.descent import DescentProblem, random_faces
 from polyopt.outer.rounds import Round
 from polyopt.solvers.logistic import METHODS, solve_logistic
 

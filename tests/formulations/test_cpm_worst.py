@@ -16,7 +16,7 @@ from formulations.solution import Status
 from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.worst import WorstCaseProblem
+from polyopt.outer.cpm.problem import WorstCaseProblem
 from polyopt.outer.rounds import run_rounds
 
 

@@ -14,7 +14,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_spla1
 from polyopt.datasets import make_polytope
-from polyopt.outer.random_faces import random_faces
+from polyopt.outer.descent import random_faces
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.spla1 import LogisticCells
 from polyopt.solvers.logistic import solve_logistic

@@ -125,10 +125,10 @@ def test_arrays_that_vectors_cannot_walk_are_refused():
 
 TRAIN = """
 import numpy as np
-from polyopt.solvers.cpm import kernels as cpm_kernels, sgd as cpm_sgd
+from polyopt.solvers.cpm import sgd as cpm_sgd
 X, y = np.random.default_rng(0).normal(size=(40, 3)), np.repeat([-1.0, 1.0], 20)
 cpm_sgd.solve_cpm_sgd(X, y, np.ones(40), 2, perplexity=1.5, max_iter=2)
-stats = [k(8).stats for k in (cpm_kernels.run_kernel, cpm_kernels.measure_kernel)]
+stats = [k(8).stats for k in (cpm_sgd.run_kernel, cpm_sgd.measure_kernel)]
 """
 
 

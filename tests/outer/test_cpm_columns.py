@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from formulations.clock import Clock
-from polyopt.outer.cpm import columns as columns_of
-from polyopt.outer.cpm import first
 from polyopt.outer.cpm.columns import Columns, _grow, better_by_columns
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.solvers.cpm.face import price
 from polyopt.solvers.cpm.priced_box import price_of
 from polyopt.solvers.cpm.tree import Best
@@ -60,29 +57,3 @@ def test_without_time_the_point_stays():
     better_by_columns(data, best, Clock(1e-9), rng)
     assert best.limits[0] == before
     np.testing.assert_array_equal(best.W, W)
-
-
-@pytest.mark.parametrize(("m", "taken"), [(4, False), (5, True)])
-def test_the_first_point_is_made_so_where_the_bound_is_not(monkeypatch, m, taken):
-    _, _, data, best, rng = a_poor_point(7, d=m)
-    calls = []
-    monkeypatch.setattr(first, "_WIDE", 0)
-    monkeypatch.setattr(first, "better_by_columns", lambda *given: calls.append(given))
-    first.begin(data, best, 1e-3, None, 1, Clock(), rng)
-    assert bool(calls) is taken
-
-
-def test_there_are_no_more_faces_than_their_program_has_time_for(monkeypatch):
-    _, _, data, best, rng = a_poor_point(8)
-    counts = []
-    priced = Columns.priced
-    monkeypatch.setattr(
-        Columns, "priced", lambda self, clock: (counts.append(len(self.W)), priced(self, clock))[1]
-    )
-    monkeypatch.setattr(columns_of, "_WORK", 10.0**2 * 12)
-    better_by_columns(data, best, Clock(), rng)
-    assert counts == [10]
-    monkeypatch.setattr(columns_of, "_WORK", 100.0**2 * 12)
-    better_by_columns(data, best, Clock(), rng)
-    assert max(counts[1:]) <= 100
-    assert len(counts) > 2

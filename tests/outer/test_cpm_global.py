@@ -15,21 +15,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations import cpm
 from formulations.clock import Clock
-from formulations.cpm_global import _pairs_at, big_m, mixed_integer
+from formulations.cpm_global import big_m, mixed_integer
 from formulations.polytope import objective
 from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
-from polyopt.outer.cpm import first, prepared
 from polyopt.outer.cpm import optimum as module
 from polyopt.outer.cpm.first import begin
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
-from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price, settle
+from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -116,13 +114,6 @@ def test_features_far_from_zero_are_proven_too(seed):
     assert found.status is Status.SOLVED
     assert found.bound <= best * (1 + 1e-8)
     assert found.objective == pytest.approx(best, rel=3e-6)
-
-
-def test_few_positives_among_many_samples_are_bounded():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(510, 2))
-    found = solve_cpm_global(X, np.where(np.arange(510) < 4, 1.0, -1.0), 1.0, 2, max_nodes=4)
-    assert found.bound > 0.5 * found.objective
 
 
 def test_weight_is_repetition_and_order_and_sparsity_make_no_difference(rng):
@@ -242,13 +233,6 @@ def test_of_assignments_that_differ_by_names_of_faces_one_is_feasible():
     assert not any(row.name == "symmetry" for row in mixed_integer(X, y, 1).rows)
 
 
-def test_places_of_pairs_are_those_of_sample_and_face_where_both_have_one():
-    samples, faces = np.array([0, -1, 1, 2]), np.array([-1, 0, 1])
-    expected = [[s * 2 + k if s >= 0 and k >= 0 else -1 for k in faces] for s in samples]
-    assert _pairs_at(samples, faces).tolist() == expected
-    assert _pairs_at(samples[:1], np.array([], dtype=int)).shape == (1, 0)
-
-
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_with_one_class_there_is_nothing_to_assign(label):
     with pytest.raises(ValueError, match="y must hold both classes"):
@@ -279,16 +263,6 @@ def test_a_mixed_integer_program_without_scip_says_what_to_install(monkeypatch):
         program.solve()
     assert "An integer program has no multipliers" in str(program)
     assert (program.kind, program.solvers) == ("MIQP", ("SCIP",))
-
-
-def test_the_examples_of_the_mixed_integer_program_are_true():
-    import doctest
-
-    from formulations import cpm_global
-
-    results = doctest.testmod(cpm_global)
-    assert results.attempted >= 4
-    assert results.failed == 0
 
 
 # -- the bound -----------------------------------------------------------------------------
@@ -369,22 +343,6 @@ def test_the_moves_stay_within_the_boxes_whichever_are_made(rng):
             made = alpha[k] + moves.taken[chosen, k].sum(axis=0)
             assert made.min() >= -1e-12
             assert (made <= box + 1e-12).all()
-
-
-def test_of_several_starts_the_best_is_the_incumbent(monkeypatch):
-    values = iter([3.0, 1.0, 2.0])
-
-    def settled(data, face, W, precision, clock):
-        J = next(values)
-        W[:] = J
-        return J
-
-    monkeypatch.setattr(first, "settle_in_time", settled)
-    best = Best(np.zeros((2, 3)), np.array([np.inf, np.inf, 0.0]))
-    data = Samples(np.ones((4, 3)), np.full(4, 3.0), np.ones(4), 2)
-    first.begin(data, best, 1e-9, None, 1, Clock(), np.random.default_rng(0))
-    assert best.limits.tolist() == [1.0, np.inf, 0.0]
-    assert (best.W == 1.0).all()
 
 
 # -- limits --------------------------------------------------------------------------------
@@ -483,42 +441,6 @@ def test_real_data_are_solved_to_the_proven_optimum():
     assert found["global"].primal_value < found["exact"].primal_value
 
 
-def test_with_room_the_node_of_the_least_bound_comes_first(monkeypatch):
-    X, y, _ = clusters(60, 2, 10, widen=2.5)
-    seen, children = [], module._Search._children
-
-    def watched(self, node, moves, one):
-        seen.append((one.bound, min((other.bound for other in self.heap), default=np.inf), len(self.stack)))
-        return children(self, node, moves, one)
-
-    monkeypatch.setattr(module._Search, "_children", watched)
-    monkeypatch.setattr(module, "_MOST_PRICED", 0)
-    solve_cpm_global(X, y, 1.0, 2)
-    assert len(seen) > 3
-    assert all(bound <= others and not deep for bound, others, deep in seen)
-
-
-@pytest.mark.parametrize("best", range(4))
-def test_of_some_orders_of_the_negatives_the_first_with_the_best_bound_is_kept(best, monkeypatch):
-    X, y, _ = clusters(20, 2, 0)
-    A = np.column_stack([X, np.ones(20)])[np.argsort(y)]
-    A[: (y < 0).sum()] *= -1.0
-    data = Samples(A, (A**2).sum(axis=1), np.ones(20), int((y < 0).sum()))
-    tried = []
-
-    def climbed(shuffled, order, *_):
-        tried.append(shuffled.A.copy())
-        return float(len(tried) - 1 in (best, 3)), np.full(len(order), len(tried))
-
-    monkeypatch.setattr(prepared, "_SHUFFLES", 4)
-    monkeypatch.setattr(prepared, "_climb_orders", climbed)
-    order, rows = prepared.best_order(data, None, np.random.default_rng(0), Clock())
-    assert len(tried) == 4
-    assert (order == best + 1).all()
-    assert (data.A[rows] == tried[best]).all()
-    assert sorted(rows) == list(range(20))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_face_more_costs_no_more_than_an_empty_one_above_fewer(seed):
     rng = np.random.default_rng(seed)
@@ -543,27 +465,6 @@ def test_in_many_dimensions_the_search_begins_no_higher_than_dual_ascents_end():
     ends = solve_cpm(samples, signs, data.C, Settings(2, "dual", n_init=20), drawn)
     assert best.limits[0] <= ends.objective * (1 + 1e-9)
     assert best.limits[0] == pytest.approx(objective(samples, signs, best.W, data.C), rel=1e-9)
-
-
-@pytest.mark.parametrize("loose", [False, True])
-def test_kicks_lower_a_point_that_alternation_leaves_and_never_raise_one(loose, monkeypatch):
-    rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(40, 4)), np.where(np.arange(40) < 20, 1.0, -1.0)
-    data = merge(X, y, np.ones(40), rng)[0]
-    W = np.zeros((2, 5))
-    cost = settle(data, rng.integers(0, 2, 20), W, 1e-9)
-    best = Best(W.copy(), np.array([cost, np.inf, 0.0]))
-    first._kicked(data, best, 0, Clock(), rng)
-    assert best.limits[0] == cost
-    if not loose:
-        monkeypatch.setattr(first, "_keep_end", lambda *given: None)
-    before = cost
-    for _ in range(10):
-        first._kicked(data, best, 4, Clock(), rng)
-        assert best.limits[0] <= before
-        before = best.limits[0]
-    assert best.limits[0] < cost * (1 - 1e-6)
-    assert best.limits[0] == pytest.approx(price(data, best.W, np.zeros(20, dtype=np.int64)), rel=1e-9)
 
 
 def first_incumbent(X, y, K, seed):

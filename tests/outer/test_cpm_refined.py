@@ -74,16 +74,6 @@ def test_the_positive_to_branch_on_is_the_dearest_that_is_left():
     assert bound < best.limits[0]
 
 
-def test_positives_that_are_not_what_a_bound_lacks_are_no_reason_to_branch(monkeypatch):
-    """Nobody solved the faces: the gap is theirs, whatever a positive that pays next to nothing is given."""
-    _, _, data, node, best = begun([0, 0, 1, -1], away=0.0)
-    data.C[7] = 1e-9
-    monkeypatch.setattr(polish, "solve_explicit_face", lambda *_: None)
-    assert refine(data, best, node, 0.0, 2, Clock(None)) == (0.0, 0.0, -1)
-    data.C[7] = 1e9
-    assert refine(data, best, node, 0.0, 2, Clock(None))[2] == 3
-
-
 def test_a_positive_that_is_all_that_a_bound_lacks_is_branched_on():
     _, _, data, node, best = begun([0, 0, 1, -1], away=0.0)
     _, base, branch = refine(data, best, node, 0.0, 2, Clock(None))

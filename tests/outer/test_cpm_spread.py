@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from itertools import product
-from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers.interpreted import interpreted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.clock import Clock
-from polyopt import ConvexPolytopeMachine
 from polyopt.outer.cpm import optimum
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
-from polyopt.outer.cpm.spread import SpreadSearch, _packed
-from polyopt.solvers.cpm import spread_bound
-from polyopt.solvers.cpm.spread import Ground, Spread, raise_spread
-from polyopt.solvers.cpm.spread_bound import held, raised, within, worth_of
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
+from polyopt.outer.cpm.spread import SpreadSearch
+from polyopt.solvers.cpm.spread import Ground, Spread, held, raise_spread, raised, within, worth_of
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -177,52 +171,6 @@ def test_coordinates_never_lower_what_they_raise():
     np.testing.assert_allclose(start.e, start.own[:, None] * ground.P + start.delta @ ground.A, atol=1e-9)
 
 
-def test_beside_the_tree_it_proves_what_trial_moves_leave_open(monkeypatch):
-    X, y, _ = overlapping(1, n=60, d=6)
-
-    def gap():
-        found = solve_cpm_global(X, y, 1.0, 2, max_nodes=90)
-        return 1 - found.bound / found.objective
-
-    alone = gap()  # the first nodes are the tree's
-    monkeypatch.setattr(optimum, "_TURNS_ALONE", 3)
-    assert gap() < 0.8 * alone
-    assert alone > 0.1
-
-
-def test_packed_multipliers_come_back_as_they_were_in_fewer_bytes():
-    spread = a_face(11, n=60, p=40)[1]
-    spread.delta[:, 5:] = 0.0
-    small = _packed(spread)
-    for part, known in zip(small.unpacked(60), spread, strict=True):
-        np.testing.assert_array_equal(part, known)
-    assert small.size < 0.5 * sum(part.nbytes for part in spread)
-
-
-@pytest.mark.parametrize(("others", "spent", "has"), [
-    (0.0, 79.0, True), (0.0, 81.0, False),  # far ahead: four fifths of the time
-    (8.0, 49.0, True), (8.0, 51.0, False),  # ahead: half
-    (9.5, 9.0, True), (9.5, 11.0, False),  # behind: a tenth
-])  # fmt: skip
-def test_the_further_ahead_it_is_the_more_of_the_time_it_has(others, spent, has):
-    X, y, data = overlapping(1)
-    clock = SimpleNamespace(seconds=0.0, left=50.0, is_over=False)
-    search = optimum._Search(X, y, np.ones(len(y)), 2, 1e-6, clock, np.random.default_rng(0), 1, [])
-    search._least = lambda: others
-    search.best.limits[0] = 10.0
-    spread = SpreadSearch(data, search.best, 1e-6)
-    spread.nodes, spread.at_hand = 1, 9.0
-    spread.heap[0] = spread.heap[0]._replace(bound=9.0)
-    clock.seconds, search.spread_seconds = 100.0, spent
-    for nodes in (10**9, 0):  # as more than a tenth of the time is over
-        search.nodes = nodes
-        assert search._has_turn(spread) is has
-    clock.seconds, search.spread_seconds = 5.0, 0.0
-    assert not search._has_turn(spread)
-    search.prices = SimpleNamespace(bound=0.0)  # which the tree had its nodes before
-    assert search._has_turn(spread)
-
-
 def test_it_may_prove_the_optimum_by_itself(monkeypatch):
     X, y, _ = overlapping(3, n=30, d=6)
     known = solve_cpm_global(X, y, 1.0, 2)
@@ -245,50 +193,10 @@ def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
     assert more.bound >= found.bound
 
 
-def test_sweeps_are_the_same_whether_products_with_the_rows_are_kept_or_not():
-    plain, ends = interpreted("polyopt.solvers.cpm.spread")[0], []
-    ground, given_ = a_face(3)
-    inside = within(ground, given_, 1e-3 * ground.C)
-    for pays in (0.0, np.inf):
-        plain._PAYS = pays
-        ends.append(Spread(*(part.copy() for part in inside)))
-        plain.raise_spread(ground, ends[-1], 0.1, 2)
-    for kept, other, before in zip(*ends, inside, strict=True):
-        assert kept == pytest.approx(other, rel=1e-9, abs=1e-12)
-        assert (kept != before).any()
-
-
-def test_the_nodes_looked_into_at_once_are_those_asked_for(monkeypatch):
-    made = []
-
-    class Watched(SpreadSearch):
-        def __init__(self, *given):
-            super().__init__(*given)
-            made.append(self.jobs)
-
-    monkeypatch.setattr(optimum, "SpreadSearch", Watched)
-    X, y, _ = overlapping(1)
-    for asked in (None, 2):
-        ConvexPolytopeMachine(2, solver="global", n_jobs=asked, random_state=0).fit(X, y)
-    assert made == [1, 2]
-
-
-def test_all_moves_are_raised_in_every_so_many_sweeps_and_between_them_those_that_are_not_0():
-    plain, whole = interpreted("polyopt.solvers.cpm.spread")[0], []
-    ground, start = a_face(3)
-    plain._raise_one = lambda *given: whole.append(given[-1])
-    plain._raise_base = lambda *given: None
-    start.length[:] = 1e4  # room for the matrix
-    plain.raise_spread(ground, start, 0.1, 2 * plain.WHOLE + 1)
-    p = len(ground.share)
-    assert whole == [sweep % plain.WHOLE == 0 for sweep in range(2 * plain.WHOLE + 1) for _ in range(p)]
-    assert plain.WHOLE > 1
-
-
 @pytest.mark.parametrize("share", [0.0, 1e-3])
 def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkeypatch, share):
     """With a rounding of a thousandth for each operation, so that what is counted for it can be seen."""
-    monkeypatch.setattr(spread_bound, "gamma", lambda k: share * k)
+    monkeypatch.setattr("polyopt.solvers.cpm.spread.gamma", lambda k: share * k)
     ground, given_ = a_face(11)
     (n, d), p = ground.A.shape, len(ground.share)
     small = Spread(0.5 * ground.C, 0.01 * given_.delta, 0.5 * ground.B, given_.e, given_.length)

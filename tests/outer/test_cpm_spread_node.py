@@ -9,14 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.clock import Clock
-from polyopt.outer.cpm import spread
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.outer.cpm.spread import _Node as Node
-from polyopt.outer.cpm.spread import _State as State
-from polyopt.solvers.cpm import spread_bound
-from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
+from polyopt.solvers.cpm.spread import Fixed, best_shares
 from polyopt.solvers.cpm.tree import Best
 
 
@@ -82,14 +78,6 @@ def test_the_best_shares_are_those_of_the_convex_program():
     assert means(fixed, share)[0] == pytest.approx(known, rel=1e-6)
 
 
-def test_passes_end_where_little_is_left():
-    fixed, share = fixed_multipliers(6)
-    rough, fine = share.copy(), share.copy()
-    best_shares(fixed, rough, 10_000, 1e9)  # after the first
-    best_shares(fixed, fine, 1, 0.0)
-    np.testing.assert_array_equal(rough, fine)
-
-
 def test_a_face_that_stands_for_two_has_the_shares_of_both():
     fixed, _ = fixed_multipliers(8, faces=2)
     fixed.allowed[:] = True
@@ -125,74 +113,13 @@ def dive(search, face, levels):
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_the_more_is_decided_the_more_a_node_proves_by_itself(monkeypatch, K):
-    """The shares follow slowly: all the way to the best, they would go round, and bounds would fall."""
+def test_a_node_proves_more_than_its_parent(K):
+    """The bounds along an assignment rise, and stay below the incumbent."""
     search, face = a_search(K, K=K)
     bounds = dive(search, face, 10)
     assert (np.diff(bounds) > -0.01 * bounds[:-1]).all()
     assert bounds[-1] > bounds[0] + 0.2 * (search.best.limits[0] - bounds[0])
     assert bounds[-1] <= search.best.limits[0]
-    monkeypatch.setattr(spread, "_FOLLOW", 1.0)
-    assert dive(search, face, 10).min() < 0.9 * bounds[0]
-
-
-def test_a_node_ends_as_soon_as_its_bound_is_enough_or_time_is_up(monkeypatch):
-    search, _ = a_search(1)
-    rounds = []
-    monkeypatch.setattr(Node, "_raised", lambda self, k, mu, sweeps, over, raised=Node._raised: (
-        rounds.append((mu / self.unit, sweeps)), raised(self, k, mu, sweeps, over))[1])  # fmt: skip
-    for enough, over, count in ((-np.inf, False, 1), (np.inf, True, 1), (np.inf, False, 5)):
-        rounds.clear()
-        node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
-        node.raise_all(enough, lambda over=over: over)
-        assert rounds == [(pytest.approx(mu), 60) for mu in spread._ROOT[:count]]
-
-
-def test_who_came_to_a_face_has_moved_its_multipliers():
-    search, _ = a_search(3, n=10, d=3)
-    root = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
-    root.raise_all(np.inf, lambda: Clock().is_over)
-    allowed = search.heap[0].allowed.copy()
-    allowed[2] = [True, False]
-    child = Node(search.data, allowed, root.state, search.unit, is_root=False)
-    inside, first = search.data.inside, root.faces[0]
-    moved = first.a + first.delta[2]
-    moved[inside + 2] += first.own[2]
-    assert child.faces[0].a == pytest.approx(moved)
-    assert child.faces[1].a == pytest.approx(first.a)  # alike at the root, and nobody came
-    assert (child.used, child.offered, child.face[2]) == (1, 2, 0)
-    assert child.share[2].tolist() == [1.0, 0.0]
-    assert State(root.state.faces[:1] * 2, root.share, root.face).size < 2 * root.state.faces[0].size
-
-
-def test_where_a_step_fails_multipliers_stay_as_they_were(monkeypatch):
-    search, _ = a_search(5, n=10, d=3)
-    node = Node(search.data, search.heap[0].allowed, search.root, search.unit, is_root=True)
-    ground, _, kept = node._raised(0, search.unit, 4, lambda: False)
-    before = [part.copy() for part in kept]
-    again = spread_bound.within(ground, kept, 1e-6 * ground.C)
-    higher = spread_bound.raised(ground, again, 0.01 * search.unit, 4)
-    assert any((one != other).any() for one, other in zip(higher, again, strict=True))
-    assert all((one == other).all() for one, other in zip(kept, before, strict=True))
-
-    def failing(ground, spread, mu, sweeps):
-        spread.a[:] = mu
-        if sweeps < 3:
-            raise (ZeroDivisionError, np.linalg.LinAlgError)[sweeps - 1]
-
-    monkeypatch.setattr(spread_bound, "raise_spread", failing)
-    assert spread_bound.raised(ground, again, 0.0, 1) is again
-    assert spread_bound.raised(ground, again, 0.0, 2) is again
-    assert spread_bound.raised(ground, again, np.nan, 3) is again
-    assert not spread_bound.raised(ground, again, 0.0, 3).a.any()
-    made = []
-    monkeypatch.setattr(spread_bound, "raise_spread", lambda *given: made.append(given[-1]))
-    spread_bound.raised(ground, again, 0.0, 10)
-    assert made == [4, 4, 2]
-    made.clear()
-    assert spread_bound.raised(ground, again, 0.0, 10, lambda: len(made) == 2) is not again
-    assert made == [4, 4]
-    assert spread_bound.raised(ground, again, 0.0, 10, lambda: True) is again
 
 
 def test_costs_and_features_that_are_far_apart_raise_nothing_but_the_bound():

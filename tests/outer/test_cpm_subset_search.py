@@ -17,8 +17,7 @@ from formulations.solution import Status
 from polyopt.certificates.cpm_subset import bound_of_tree
 from polyopt.outer.cpm import subset
 from polyopt.outer.cpm.subset import SubsetProblem, search_subset, solve_cpm_subset
-from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features
-from polyopt.outer.cpm.subset_tree import SubsetSearch
+from polyopt.outer.cpm.subset_tree import SubsetSearch, draw_patterns, swap_features
 from polyopt.outer.rounds import run_rounds
 from polyopt.solvers.cpm.subset import SubsetFace
 

@@ -149,13 +149,6 @@ def test_an_interruption_keeps_the_point(monkeypatch):
     assert found.objective == pytest.approx(margin_error(X, y, found["W"]))
 
 
-def test_no_time_keeps_a_point():
-    X, y = overlapping()
-    found = solve_polyceptron_global(X, y, 1.0, 3, time_limit=1e-3)
-    assert found.status in (Status.TIME_LIMIT, Status.SOLVED)
-    assert 0.0 <= found.bound <= found.objective < np.inf
-
-
 def test_the_estimator_has_the_bound_as_the_solvers_word():
     X, y = overlapping(40)
     machine = Polyceptron(3, solver="global", inside_label=1.0, n_init=1, random_state=0).fit(X, y)

@@ -15,7 +15,7 @@ from polyopt.outer.descent import DescentProblem
 from polyopt.outer.pc_slp import SuccessiveLP
 from polyopt.outer.plume import PlumeProblem
 from polyopt.outer.polyceptron import ExactPolyceptron
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds, run_stages
+from polyopt.outer.rounds import Stage, run_rounds, run_stages
 from polyopt.outer.spla1 import LogisticCells
 from polyopt.solvers.persistent_lp import PersistentLP
 
@@ -130,20 +130,6 @@ def test_one_budget_of_rounds_goes_through_all_stages(max_iter, made):
     assert found.iterations == sum(made) == len(found.history) - 1
     assert (found.status is Status.ITERATION_LIMIT) == (max_iter < 4)
     assert found.objective == 10.0 * found["W"][0, 0]
-
-
-def test_a_start_is_improved_within_the_time_of_all_starts():
-    given = []
-
-    class Improving(Scripted):
-        def start(self, rng, time_limit=None):
-            given.append(time_limit)
-            return super().start(rng)
-
-    run_from_many_starts([Stage(Improving([4.0]), 1)], n_init=1, time_limit=1e6)
-    assert 0.0 < given[0] <= 1e6
-    run_from_many_starts([Stage(Improving([4.0]), 1)], n_init=1)
-    assert given[1] is None
 
 
 @pytest.mark.parametrize("engine", ["program", "dual"])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from helpers.cpm import INSIDE, NPOS, WIDTH, half_assigned
-from helpers.interpreted import interpreted
 
 from polyopt.solvers.cpm.bound import (
     _MARGIN,
@@ -205,66 +202,3 @@ def test_a_dual_value_errs_by_no_less_than_its_roundings_may_and_hardly_more(n, 
     assert off <= hyperplane_error(data, a) <= 2.0 * off
     least = UNIT * (n * a.sum() + d * (w @ w)) + 2.0 * np.linalg.norm(w) * off
     assert least <= dual_error(data, a, w) <= 2.0 * least
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_trial_move_begins_within_its_box_with_what_is_best_by_itself(seed):
-    """However many sweeps follow: where the face already meets the sample there is nothing to begin with."""
-    bound, starts = interpreted("polyopt.solvers.cpm.bound")[0], []
-    _, data, caps, alpha, W, moves = half_assigned(seed)
-
-    def climb(data, zero, caps, trial, v, *rest):
-        starts.append((caps.copy(), trial.copy(), v.copy(), rest))
-
-    bound.climb = climb
-    for p, k in itertools.product(range(2, NPOS), range(2)):
-        kept, i = caps[k].copy(), INSIDE + p
-        bound.try_move(data, caps[k], alpha[k], W[k], p, k, moves, 7.0)
-        box, trial, v, (sweeps, enough, slow) = starts.pop()
-        slope = 1.0 - data.A[i] @ W[k]
-        step = np.clip(2.0 * slope / data.q[i], 0.0, data.C[i])
-        gain = step * slope - 0.25 * data.q[i] * step**2
-        assert trial[i] == pytest.approx(step)
-        assert np.delete(trial, i) == pytest.approx(np.delete(alpha[k], i), abs=0)
-        assert v == pytest.approx(W[k] + 0.5 * step * data.A[i])
-        assert box.tolist() == np.where(np.arange(len(kept)) == i, data.C, kept).tolist()
-        assert (sweeps, enough) == (bound._TRIAL_SWEEPS, pytest.approx(7.0 - gain))
-        assert slow == pytest.approx(5e-3 * min(gain, 7.0 - gain))
-        assert caps[k].tolist() == kept.tolist()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_joint_move_begins_with_its_guess_within_what_the_others_leave(seed):
-    """What it is worth is of what it ends with, here the beginning: steps of all sizes, whole ones too."""
-    bound, starts = interpreted("polyopt.solvers.cpm.bound")[0], []
-    rng, data, _, alpha, W, moves = half_assigned(seed)
-    n, p, k = len(data.C), 3, seed % 2
-    own = np.arange(n) == INSIDE + p
-    moves.up[k], moves.down[k], moves.gain[p, k] = rng.integers(0, 3, n), rng.integers(0, 3, n), 5.0
-    moves.pull[p, k], moves.shared[:, k] = rng.normal(size=WIDTH), rng.normal(size=(NPOS, WIDTH))
-    alpha[k] = rng.integers(0, 3, n)  # any will do here
-    alpha[k, own] = 0.0
-    low, high = np.where(own, 0.0, alpha[k] - moves.down[k]), np.where(own, data.C, alpha[k] + moves.up[k])
-    low[0], guess, others = alpha[k, 0] - 2.0, rng.integers(-3, 4, n).astype(float), np.array([2, 3, 5])
-    moves.down[k, 0], guess[0] = 2.0, -1.0
-    bound.climb = lambda *given: starts.append([np.copy(part) for part in given[1:]])
-    change, e = np.full(n, np.nan), np.full(WIDTH, np.nan)
-    worth, square, _, _ = bound._joint_move(
-        data, alpha[k], W[k], p, k, moves, others, guess, change, e
-    )  # fmt: skip
-    steps = np.clip(alpha[k] + guess, low, high) - alpha[k]
-    assert -1.0 in steps
-    shift = sum(moves.shared[r, k] for r in (2, 5) if moves.shared[r, k] @ moves.pull[p, k] > 0)
-    at, to, trial, v, sweeps, enough, slow = starts.pop()
-    assert (at.tolist(), to.tolist(), trial.tolist()) == (
-        low.tolist(),
-        high.tolist(),
-        (alpha[k] + steps).tolist(),
-    )
-    assert v == pytest.approx(W[k] + 0.5 * (steps @ data.A + shift))
-    assert (sweeps, enough, slow) == (bound._SHARED_SWEEPS, np.inf, pytest.approx(0.05))
-    assert change.tolist() == steps.tolist()
-    assert e == pytest.approx(steps @ data.A)
-    charged = sum(max(moves.shared[r, k] @ e, 0.0) for r in (2, 5))
-    assert worth == pytest.approx(steps @ (1.0 - data.A @ W[k]) - 0.5 * charged)
-    assert square == pytest.approx(e @ e)

@@ -122,13 +122,6 @@ def test_every_form_of_the_samples_gives_the_same(pixels):
         assert found.objective == pytest.approx(exact, rel=1e-6), name
 
 
-def test_rows_that_share_their_columns_are_no_others(rng):
-    X, y, C, K, z = problem_of(0)
-    dense = solve_cpm_dual(X, y, C, K, z, tol=1e-8)
-    sparse = solve_cpm_dual(sp.csr_array(X), y, C, K, z, tol=1e-8)
-    assert dense["W"] == pytest.approx(sparse["W"], abs=1e-4)
-
-
 def test_shrinking_changes_nothing_but_the_way(fixed):
     X, y, C, K, z = fixed
     with_, without = (solve_cpm_dual(X, y, C, K, z, tol=1e-8, shrink=shrink) for shrink in (True, False))
@@ -162,16 +155,6 @@ def test_a_state_follows_its_assignment(fixed):
     assert machine.primal.sum() == pytest.approx(cpm.fixed_assignment(X, y, K, moved, C).solve().objective)
 
 
-@pytest.mark.parametrize("crowded", [0, 10**9])
-def test_walking_samples_and_walking_faces_reach_the_same(monkeypatch, crowded, fixed):
-    X, y, C, K, z = fixed
-    monkeypatch.setattr(coordinate, "_CROWDED", crowded)
-    found = solve_cpm_dual(X, y, C, K, z, tol=1e-7)
-    assert found.status is Status.SOLVED
-    exact = cpm.fixed_assignment(X, y, K, z, C).solve().objective
-    assert found.objective == pytest.approx(exact, rel=2e-7)
-
-
 def test_single_precision_is_checked_in_double(monkeypatch, pixels):
     X, y, C, K, z, doubles = pixels
     exact = cpm.fixed_assignment(doubles, y, K, z, C).solve().objective
@@ -184,20 +167,6 @@ def test_single_precision_is_checked_in_double(monkeypatch, pixels):
     # Scores of 1e7 and more cancel in single precision: it is not used.
     assert not dual_machine(doubles * 1e7, y, C, K, z).single
     assert dual_machine(doubles, y, C, K, z).single
-
-
-def test_more_faces_than_lanes_and_none_alike(pixels):
-    X, y, C, _, z, doubles = pixels
-    many = solve_cpm_dual(X, y, C, 70, z, scale=1 / 255, tol=1e-6)
-    exact = cpm.fixed_assignment(doubles, y, 3, z, C).solve()
-    empty = exact.objective - cpm.fixed_assignment(doubles, y, 2, z, C).solve().objective
-    assert many.objective == pytest.approx(exact.objective + 67 * empty, rel=1e-5)
-    spread = np.where(y > 0, np.cumsum(y > 0) % 70, -1)
-    apart = solve_cpm_dual(X, y, C, 70, spread, scale=1 / 255, tol=1e-6)
-    faces = [0, 33, 69]
-    values = [cpm.face(doubles, y, c).solve() for c in (C[:, None] * cpm.answers(y, 70, spread)).T[faces]]
-    for k, value in zip(faces, values, strict=True):
-        assert apart["W"][k] == pytest.approx(value["w"], abs=1e-2)
 
 
 def test_limits_and_interruptions_keep_a_proven_bound(monkeypatch, fixed):
@@ -306,16 +275,6 @@ def test_the_objective_never_rises_and_ends_at_a_certified_fixed_point(tol, loos
         assert by_assignment[0].relative <= tol
         longest = max(longest, len(values))
     assert longest >= (1 if loosened else 3)
-
-
-def test_a_tight_end_is_stationary(fixed):
-    X, y, C, K, _ = fixed
-    problem = PolytopeProblem(X, y, C, K, engine="dual", tol=1e-9)
-    solution = run_rounds(problem, problem.draw(np.random.default_rng(0)))
-    certificate = certify_cpm(
-        X, y, C, W=solution["W"], alpha=solution["margin"], assignment=solution["assignment"], tol=1e-4
-    )
-    assert certificate.claim is Claim.STATIONARY
 
 
 def test_the_engines_agree_on_a_fixed_assignment(fixed):

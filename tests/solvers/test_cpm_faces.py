@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm import face as module
 from polyopt.solvers.cpm.bound import _least_share, _most
-from polyopt.solvers.cpm.dual import _PATIENCE, Progress, solve_cpm_dual
+from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.face import (
     Samples,
     dual_error,
@@ -63,28 +62,6 @@ def test_alternating_ends_at_a_fixed_point_that_is_optimal_for_its_assignment(se
     z = np.full(len(y), -1)
     z[y > 0] = face
     assert J == pytest.approx(cpm.fixed_assignment(X, y, 3, z, C).solve().objective, rel=1e-5)
-
-
-@pytest.mark.parametrize("piece", [1, 2**25])
-def test_climbing_in_pieces_is_climbing_and_stops_with_the_clock(piece, monkeypatch):
-    _, _, C, data = small(2)
-    monkeypatch.setattr(module, "_PIECE", piece)
-
-    def climbed(clock, sweeps):
-        a, w = np.zeros(len(C)), np.zeros(3)
-        module.climb_in_time(data, C, a, w, sweeps, 1e-12, clock)
-        return a
-
-    def whole(sweeps):
-        a, w = np.zeros(len(C)), np.zeros(3)
-        module.climb(data, np.zeros(len(C)), C, a, w, sweeps, np.inf, 1e-12)
-        return a
-
-    over = SimpleNamespace(is_over=True)
-    assert (climbed(Clock(), 100_000) == whole(100_000)).all()
-    assert (climbed(Clock(), 7) == whole(7)).all()
-    assert (climbed(over, 7) == whole(1 if piece == 1 else 7)).all()
-    assert (whole(1) != whole(7)).any()
 
 
 @pytest.mark.parametrize("piece", [1, 500, 2**25])
@@ -191,26 +168,6 @@ def test_a_climb_ends_where_no_slope_is_above_its_accuracy(form, m, shrink, rng)
     moved = w.copy()
     add_rows(*samples, scale, some, 0.25 * y[some], moved)
     assert moved - w == pytest.approx(0.25 * y[some] @ lifted)
-
-
-def machine_at(bound, gap):
-    return SimpleNamespace(dual=np.array([bound]), gap=gap)
-
-
-@pytest.mark.parametrize("bound", [2.0, -2.0, 0.0])
-def test_a_run_that_stands_still_is_stopped_and_no_other(bound):
-    """A bound that rises by rounding alone is no progress; one that rises by parts in 1e12 is."""
-    progress = Progress()
-    assert not progress.has_stopped(machine_at(bound, 0.5))
-    answers = [progress.has_stopped(machine_at(bound + abs(bound) * 1e-15, 0.5)) for _ in range(_PATIENCE)]
-    assert answers == [False] * (_PATIENCE - 1) + [True]
-    rising, narrowing = Progress(), Progress()
-    for number in range(3 * _PATIENCE):
-        assert not rising.has_stopped(machine_at(bound + (1.0 + abs(bound)) * 1e-12 * number, 0.5))
-        assert not narrowing.has_stopped(machine_at(bound, 0.5 * 0.98**number))
-    # It is the best so far that counts: to fall and rise again is no progress.
-    wavering = Progress()
-    assert [wavering.has_stopped(machine_at(bound - number % 2, 0.5)) for number in range(_PATIENCE + 1)][-1]
 
 
 def test_the_times_of_a_run_add_up_to_no_more_than_it_took(ticking):

@@ -12,7 +12,7 @@ from formulations.samples import two_blobs
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm_integer import certify_cpm_integer
 from polyopt.solvers.cpm import integer
-from polyopt.solvers.cpm.integer import IntegerFace, Whole
+from polyopt.solvers.cpm.integer import IntegerFace
 from polyopt.solvers.cpm.subset import SubsetFace
 
 
@@ -93,20 +93,6 @@ def test_the_threshold_costs_at_most_a_thousandth(seed):
     digits = len(f"{abs(found.threshold):.12g}".replace(".", "").strip("0"))
     short = float(f"{-exact.bias / exact.scale:.{digits}g}")
     assert found.threshold == pytest.approx(short, rel=1e-12)
-
-
-@pytest.mark.parametrize("scale", [1.0, np.pi, 1e-9 / 3.0, 7e12 / 11.0])
-def test_a_scale_has_twenty_binary_digits(scale):
-    found = integer._few_bits(scale)
-    assert abs(found / scale - 1.0) <= 2.0**-20
-    mantissa, _ = np.frexp(found)
-    assert (mantissa * 2.0**20).is_integer()
-
-
-def test_a_face_without_numbers_is_its_bias():
-    found = Whole(np.zeros(2, dtype=int), 1.0, -0.25, 3.0)
-    assert found.w.tolist() == [0.0, 0.0, 0.25]
-    assert Whole(np.array([2, -1]), 0.5, 3.0, 1.0).w.tolist() == [1.0, -0.5, -1.5]
 
 
 def test_numbers_to_begin_with_are_never_made_worse(data):

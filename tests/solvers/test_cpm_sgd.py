@@ -18,8 +18,7 @@ from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm import sgd as cpm_sgd
-from polyopt.solvers.cpm.kernels import assign
-from polyopt.solvers.cpm.sgd import CpmSgd, solve_cpm_sgd
+from polyopt.solvers.cpm.sgd import CpmSgd, assign, solve_cpm_sgd
 from polyopt.watch import seen_by
 
 # -- Algorithm 2 ---------------------------------------------------------------------------
@@ -161,19 +160,6 @@ def test_who_watches_sees_the_last_iterate_and_where_each_positive_was_met():
     assert set(point["assignment"][y > 0]) <= {0, 1, 2}
 
 
-@pytest.mark.parametrize(("C", "dtype"), [
-    (1.0, np.float32), (1e11 / 40, np.float32), (1e13 / 40, np.float64), (1e-14, np.float64),
-])  # fmt: skip
-def test_weights_are_in_single_precision_where_the_gains_n_c_by_2_allow_it(monkeypatch, C, dtype):
-    made = []
-    monkeypatch.setattr(
-        cpm_sgd._Run, "run", lambda run, *_: made.append(run.machine.U.dtype) or Status.SOLVED
-    )
-    X, y, _ = clusters(80, 2, 0)
-    solve_cpm_sgd(X, y, C, 2)
-    assert made == [dtype]
-
-
 def test_every_form_of_the_samples_takes_the_same_steps(rng):
     whole = rng.integers(0, 256, (80, 6)) * (rng.random((80, 6)) < 0.4)
     y, C = np.where(rng.random(80) < 0.5, 1.0, -1.0), rng.uniform(0.1, 1.0, 80)
@@ -192,11 +178,6 @@ def test_every_form_of_the_samples_takes_the_same_steps(rng):
     for end in ends.values():
         assert end["W"] == pytest.approx(ends["float64"]["W"], abs=1e-4 * np.abs(end["W"]).max())
         assert end.objective == pytest.approx(ends["float64"].objective, rel=1e-4)
-
-
-def test_bytes_stay_bytes():
-    whole = np.random.default_rng(0).integers(0, 2, (50, 9)).astype(np.uint8)
-    assert as_rows(whole).values.dtype == np.uint8
 
 
 def test_the_same_seed_gives_the_same_model():
@@ -341,20 +322,6 @@ def test_an_average_over_an_exchange_of_roles_is_not_the_answer():
 # -- the answer ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("measured", "tol", "settled"),
-    [
-        ([1.0, 1.0], 0.1, False),  # two are not enough
-        ([9.0, 1.125, 1.0, 1.0625], 0.125, True),
-        ([9.0, 1.125, 1.0, 1.0625], 0.12, False),
-        ([1.0, 1.25, 1.25, 1.25], 0.125, False),  # the least of all is what they must come near
-    ],
-)
-def test_a_run_has_settled_where_the_last_three_measurements_agree(measured, tol, settled):
-    run = SimpleNamespace(measured=measured, least=min(measured))
-    assert cpm_sgd._Run.has_settled(run, tol) == settled
-
-
 @pytest.mark.parametrize("floor", [0.0, np.log(3.0)])
 def test_of_two_answers_the_one_that_keeps_the_floor_or_else_the_less_dear_is_taken(floor):
     """Above the floor perplexity is no merit; below it the nearer is the better, at equals the cheaper."""
@@ -372,20 +339,6 @@ def test_of_two_answers_the_one_that_keeps_the_floor_or_else_the_less_dear_is_ta
             _perplexity=lambda W, *_, values=perplexities: values[W],
         )
         assert cpm_sgd.CpmSgd.answer(machine, None, None, None) == (better, objectives[better])
-
-
-@pytest.mark.parametrize("last_counts", [False, True])
-def test_the_best_answer_is_kept_or_the_last_where_it_alone_counts(last_counts):
-    answers = iter([("a", 3.0), ("b", 1.0), ("c", 2.0)])
-    run = SimpleNamespace(
-        machine=SimpleNamespace(answer=lambda *_: next(answers)), rows=None, outside=None, C=None,
-        last_counts=last_counts, best="-", reached=np.inf, least=np.inf, measured=[], history=[{}],
-    )  # fmt: skip
-    for _ in range(3):
-        cpm_sgd._Run.measure(run)
-    assert (run.best, run.reached) == (("c", 2.0) if last_counts else ("b", 1.0))
-    assert (run.least, run.measured) == (1.0, [3.0, 1.0, 2.0])
-    assert run.history == [{"objective": 2.0}]
 
 
 def test_single_precision_is_for_sizes_that_it_can_hold():

@@ -180,23 +180,6 @@ def test_the_bound_of_a_node_takes_its_rounding_off(monkeypatch, form, share):
     assert face.bound(np.full(9, np.inf), v, every < 0, every < 0) == -np.inf
 
 
-def test_the_largest_features_and_what_a_node_leaves():
-    def bits(*places):
-        return np.isin(np.arange(4), places)
-
-    face = SubsetFace(np.ones((3, 4)), np.ones(3), np.ones(3), 2)
-    assert SubsetFace(np.ones((3, 4)), np.ones(3), np.ones(3), 9).s == 4
-    assert face.largest(np.array([3.0, 1.0, 2.0, 0.0])).tolist() == [0, 2]
-    assert face.largest(np.array([1.0, 1.0, 1.0, 1.0])).tolist() == [0, 1]
-    assert face.largest(np.array([0.0, 5.0, 0.0, -1.0])).tolist() == [1]
-    # A face that has s features has no room for others.
-    assert np.flatnonzero(face.closed(bits(0, 1), bits(3))).tolist() == [2, 3]
-    assert np.flatnonzero(face.closed(bits(0), bits(3))).tolist() == [3]
-    assert face.only(bits(0), bits(3)) is None
-    assert face.only(bits(0), bits(2, 3)).tolist() == [0, 1]
-    assert face.only(bits(0, 1), bits()).tolist() == [0, 1]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_shares_of_a_sum_are_the_best_ones(seed):
     rng = np.random.default_rng(seed)

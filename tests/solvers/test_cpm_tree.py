@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
 
-from polyopt.solvers.cpm import tree
 from polyopt.solvers.cpm.bound import add_up, cost_on, try_move
 from polyopt.solvers.cpm.face import UNIT, dual_error, dual_value
 from polyopt.solvers.cpm.tree import (
-    _ASSIGNED,
     _CLOSED,
     _OPEN,
     Best,
     _after,
-    _assign,
     _forbid,
     _forbid_jointly,
     _solve_faces,
@@ -27,46 +22,6 @@ from polyopt.solvers.cpm.tree import (
     node_for,
     paying,
 )
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_who_has_one_face_left_is_assigned_and_one_empty_face_is_offered(seed):
-    rng, _, node = drawn_node(seed)
-    if seed % 3 == 0:
-        node.allowed[:] = True
-    node.allowed[: seed % 4] = np.eye(FACES, dtype=bool)[rng.integers(0, 1 + seed % FACES, seed % 4)]
-    used, opens = _assign(node)
-    alone = [int(row.argmax()) if row.sum() == 1 else -1 for row in node.allowed]
-    assert node.face.tolist() == alone
-    answering = max(alone) + 1
-    assert (used, opens) == ((answering + 1, True) if answering < FACES else (FACES, False))
-
-
-def test_a_face_forbidden_is_forbidden_with_all_that_are_empty_like_it():
-    for k, opens, left in ((1, True, [1, 0, 1, 1]), (2, True, [1, 1, 0, 0]), (2, False, [1, 1, 0, 1])):
-        _, _, node = drawn_node(0)
-        node.allowed[:] = True
-        _forbid(node, 3, k, 3, opens)
-        assert node.allowed[3].tolist() == left
-        assert np.delete(node.allowed, 3, axis=0).all()
-
-
-@pytest.mark.parametrize(
-    ("allowed", "opens", "verdict"),
-    [
-        ([0, 0, 0, 1], True, _CLOSED),  # the last is not offered
-        ([1, 0, 0, 1], True, _ASSIGNED),
-        ([0, 1, 0, 0], False, _ASSIGNED),
-        ([0, 0, 1, 1], True, _OPEN),  # who opens a face is for the branching to choose
-        ([0, 0, 1, 0], False, _ASSIGNED),
-        ([1, 0, 1, 0], True, _OPEN),
-        ([1, 1, 0, 0], True, _OPEN),
-    ],
-)
-def test_what_is_left_to_a_positive_once_faces_are_forbidden(allowed, opens, verdict):
-    _, _, node = drawn_node(0)
-    node.allowed[2] = allowed
-    assert _after(node, 2, 3, opens) == verdict
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -105,96 +60,6 @@ def test_faces_that_answer_for_nobody_are_copies_and_the_duals_add_up(used):
     own = sum(dual_error(data, node.alpha[k], node.W[k]) for k in range(FACES))
     least = own + UNIT * FACES * np.abs(values).sum()  # and the rounding of their sum
     assert least <= error <= least + 10 * UNIT * np.abs(values).sum() < 1e-12 * (1.0 + total)
-
-
-@pytest.mark.parametrize(("bound", "error"), [(1.0, 0.2), (3.0, 0.2), (7.0, 0.05), (7.0, 0.2)])
-def test_faces_are_solved_to_a_share_of_the_way_to_the_incumbent_and_the_worst_rounding_is_kept(
-    bound, error, monkeypatch
-):
-    """4 faces, to 1e-4 of what each is short of the incumbent's cost of 4 within 10 %, or of these 10 %."""
-    _, data, node = drawn_node(0)
-    asked = []
-
-    def solved(data, node, used, sweeps, tol):
-        asked.append((sweeps, tol))
-        return np.inf, error
-
-    monkeypatch.setattr(tree, "_solve_faces", solved)
-    monkeypatch.setattr(tree, "_try_incumbent", lambda *_: None)
-    best = Best(np.zeros((FACES, WIDTH)), np.array([4.0, np.inf, 0.1]))
-    found = tree.examine.py_func(data, best, node, None, bound, 0.1)
-    assert asked == [(200, pytest.approx(1e-4 * max(3.6 - bound, 0.36) / 4))]
-    assert best.limits.tolist() == [4.0, np.inf, max(error, 0.1)]
-    assert found[:3] == (np.inf, np.inf, -1)
-
-
-@pytest.fixture
-def examined(monkeypatch):
-    """A node whose faces have a dual value of 2; the incumbent costs 4 and is to be beaten by 10 %."""
-
-    def examine(paying=((0, 1, 2),), moved=(_OPEN,), jointly=(_OPEN,), total=0.5):
-        _, data, node = drawn_node(0)
-        node.allowed[:] = True
-        node.cost[:] = [3.0, 5.0, 4.0, 9.0, 9.0, 9.0]
-        moves = SimpleNamespace(error=np.arange(6.0), added=np.array([0.0, 4.5, 0.5, 0.0, 0.0, 0.0]))
-        best = Best(np.zeros((FACES, WIDTH)), np.array([4.0, np.inf, 0.25]))
-        told = []
-        answers = {
-            "_solve_faces": [(2.0, 0.125)] * 9,
-            "_try_incumbent": [None] * 9,
-            "paying": [np.array(order, dtype=int) for order in paying],
-            "_try_moves": list(moved),
-            "add_up": [total] * 9,
-            "_forbid_jointly": list(jointly),
-        }
-
-        def scripted(name):
-            def answer(*given):
-                told.append((name, *(x for x in given if isinstance(x, float | bool))))
-                return answers[name].pop(0)
-
-            return answer
-
-        for name in answers:
-            monkeypatch.setattr(tree, name, scripted(name))
-        found = tree.examine.py_func(data, best, node, moves, 1.0, 0.1)
-        return found, [call for call in told if call[0] != "_try_incumbent"], best.limits.tolist()
-
-    return examine
-
-
-def test_a_node_that_leaves_nothing_to_branch_on_is_solved_finely(examined):
-    found, told, limits = examined(paying=[(), ()])
-    assert found == (2.0, 2.0, -1, 1)
-    assert [call[0] for call in told] == ["_solve_faces", "paying"] * 2
-    assert told[0][1] == pytest.approx(1e-4 * (3.6 - 1.0) / FACES)
-    assert told[2][1] == pytest.approx(1e-7 * (3.6 - 2.0) / FACES)
-    assert limits == [4.0, np.inf, 0.25]
-
-
-def test_a_node_is_branched_on_where_it_pays_most(examined):
-    """Beyond what the bound has of it already."""
-    found, told, limits = examined()
-    assert found == (2.5, 2.0, 2, 1)
-    assert told[2:] == [
-        ("_try_moves", True, 2.0, 0.125, 3.6),
-        ("add_up", 3.6 - 2.0),
-        ("_forbid_jointly", True, 2.5, 0.125 + 3.0, 3.6),
-    ]
-    assert limits == [4.0, np.inf, 0.125 + 3.0]  # the error of all moves that were added up
-
-
-def test_a_node_is_closed_by_its_moves_or_its_bound_and_looked_at_again_once_somebody_is_assigned(examined):
-    assert examined(moved=[_CLOSED])[0] == (np.inf, 2.0, -1, 1)
-    assert examined(jointly=[_CLOSED])[0] == (np.inf, 2.0, -1, 1)
-    found, told, _ = examined(total=1.75)  # more than it needs
-    assert found == (3.75, 2.0, -1, 1)
-    assert told[-1][0] == "add_up"
-    twice = [(0, 1, 2)] * 2
-    for verdicts in ({"moved": [_ASSIGNED, _OPEN]}, {"moved": [_OPEN] * 2, "jointly": [_ASSIGNED, _OPEN]}):
-        found, told, _ = examined(twice, **verdicts)
-        assert found == (2.5, 2.0, 2, 1)
-        assert [call[0] for call in told].count("_solve_faces") == 2
 
 
 def test_an_incumbent_is_only_replaced_by_a_better_one():

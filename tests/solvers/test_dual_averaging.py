@@ -9,7 +9,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.solvers.cpm import priced_sgd
-from polyopt.solvers.cpm.epochs import Epochs
+from polyopt.solvers.cpm.sgd import Epochs
 
 K, M = 3, 4
 PENALTY = FacePenalty.of(M, l1=0.2, signs={1: 1})
@@ -46,19 +46,6 @@ def test_the_means_weigh_gradients_by_their_turn_and_iterates_by_its_square(form
         assert run.mean == pytest.approx(np.tensordot(turns**2 / (turns**2).sum(), iterates, axes=1))
 
 
-def test_an_epoch_meets_each_sample_once_and_keeps_the_faces_at_first(monkeypatch):
-    *_, run = drawn()
-    met = []
-    monkeypatch.setattr(run, "_step", lambda rows, is_held: met.append((rows.tolist(), is_held)))
-    for _ in range(priced_sgd._HELD + 1):
-        run.epoch(Clock(None))
-    assert [len(rows) for rows, _ in met] == [8, 8, 7] * 4
-    for first in range(0, 12, 3):
-        assert sorted(i for rows, _ in met[first : first + 3] for i in rows) == list(range(23))
-    assert [is_held for _, is_held in met[::3]] == [True, True, True, False]
-    assert [record["epoch"] for record in run.history] == [1.0, 2.0, 3.0, 4.0]
-
-
 def test_the_better_of_iterate_and_mean_is_kept_if_it_is_the_best_so_far():
     *_, run = drawn()
     run.epoch(Clock(None))
@@ -73,13 +60,6 @@ def test_the_better_of_iterate_and_mean_is_kept_if_it_is_the_best_so_far():
     run.measure()
     assert run.best is best
     assert run.measured[1] > run.least == run.measured[0]
-
-
-def test_scores_of_many_rows_are_those_of_their_parts(monkeypatch):
-    monkeypatch.setattr(priced_sgd, "_ROWS", 4)
-    X, *_ = drawn()
-    W = np.random.default_rng(3).normal(size=(K, M + 1))
-    assert priced_sgd._scores(X, W) == pytest.approx(X @ W[:, :-1].T + W[:, -1])
 
 
 class Told(Epochs):

@@ -9,9 +9,8 @@ import scipy.sparse as sp
 from formulations import cpm
 from formulations.samples import two_blobs
 from polyopt.rows import as_rows
-from polyopt.solvers.cpm.kernels import AVERAGE, losses
 from polyopt.solvers.cpm.local_steps import Point, begin, mean, visit
-from polyopt.solvers.cpm.sgd import CpmSgd
+from polyopt.solvers.cpm.sgd import AVERAGE, CpmSgd, losses
 
 K = 3
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from formulations.clock import Clock
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.solvers import logistic
-from polyopt.solvers.logistic import positive_factor, solve_logistic, solve_scaled
+from polyopt.solvers.logistic import solve_logistic, solve_scaled
 
 RIDGE = 0.3
 
@@ -62,20 +61,6 @@ def test_both_methods_end_where_the_slope_proves_it(data, kind, method):
     assert (again.iterations, again["w"].tolist()) == (0, w.tolist())
 
 
-def test_the_method_that_was_asked_for_runs(data, monkeypatch):
-    X, y, c = data
-    for method in ("newton", "bfgs"):
-        with monkeypatch.context() as patch:
-            patch.setattr(logistic, f"_{'bfgs' if method == 'newton' else 'newton'}", None)
-            solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method=method)
-    monkeypatch.setattr(logistic, "_MOST_NEWTON", 4)
-    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="newton").status is Status.SOLVED
-    monkeypatch.setattr(logistic, "_MOST_NEWTON", 3)
-    with pytest.raises(ValueError, match="takes 3 unknowns at most, not 4"):
-        solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="newton")
-    assert solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method="bfgs").status is Status.SOLVED
-
-
 @pytest.mark.parametrize("method", ["newton", "bfgs"])
 @pytest.mark.parametrize("dense", [0, 200])
 def test_limits_keep_the_best_point_and_say_which_it_was(data, method, dense, monkeypatch):
@@ -99,27 +84,6 @@ def test_limits_keep_the_best_point_and_say_which_it_was(data, method, dense, mo
     assert stalled.objective - stalled.bound <= 1e-12 * stalled.objective
 
 
-def test_newtons_steps_are_halved_until_they_lower_enough(data, monkeypatch):
-    X, y, c = data
-    solve, factors = logistic.solve_scaled, []
-    monkeypatch.setattr(logistic, "solve_scaled", lambda H, b: 64.0 * solve(H, b))
-    w = np.array([0.2, 0.1, -0.2, 0.5])
-    long = logistic._newton(X, y, c, w, RIDGE, 1, 1e-12, Clock())
-    _, gradient, away = logistic._loss(X, y, c, w, RIDGE)
-    step = -solve(logistic._hessian(X, c * away * (1.0 - away), RIDGE), gradient)
-    size = float((long[0] - w) @ step / (step @ step))
-    assert np.log2(size) == pytest.approx(round(np.log2(size)), abs=1e-9)
-    enough = [
-        loss(X, y, c, w + s * step) <= loss(X, y, c, w) + logistic._SUFFICIENT * s * (gradient @ step)
-        for s in (size, 2.0 * size)
-    ]
-    assert enough == [True, False]
-    # Upwards there is nothing to find.
-    monkeypatch.setattr(logistic, "solve_scaled", lambda H, b: factors.append(1) or -solve(H, b))
-    assert logistic._newton(X, y, c, w, RIDGE, 9, 1e-12, Clock())[0] is w
-    assert len(factors) == 1
-
-
 def test_systems_are_solved_in_units_of_their_own_and_lifted_where_they_are_singular():
     A = np.random.default_rng(0).normal(size=(4, 4))
     units = np.array([1e-6, 1.0, 1e3, 1e7])
@@ -133,21 +97,3 @@ def test_systems_are_solved_in_units_of_their_own_and_lifted_where_they_are_sing
     # What cannot be factored is taken for its diagonal.
     bad = np.array([[4.0, 9.0], [9.0, 1.0]])
     assert solve_scaled(bad, np.array([8.0, 3.0])) == pytest.approx([2.0, 3.0])
-
-
-def test_a_matrix_is_lifted_by_tenfolds_as_far_as_it_has_to_be():
-    H = np.array([[2.0, 0.5], [0.5, 1.0]])
-    factor, lower = positive_factor(H.copy())
-    assert lower
-    assert np.tril(factor) @ np.tril(factor).T == pytest.approx(H)
-    for low in (-1e-9, -0.3, -40.0):  # from 1e-10 of the largest entry on
-        H = np.diag([5.0, low])
-        lifted = H.copy()
-        factor = np.tril(positive_factor(lifted)[0])
-        lift = lifted[0, 0] - 5.0
-        assert lifted - H == pytest.approx(lift * np.eye(2), rel=1e-6)
-        assert factor @ factor.T == pytest.approx(lifted)
-        size = max(5.0, -low)
-        assert np.log10(lift / size) == pytest.approx(round(np.log10(lift / size)), abs=1e-4)
-        assert -low * (1 - 1e-6) < lift <= 10.0 * -low * (1 + 1e-6)
-    assert np.tril(positive_factor(np.zeros((2, 2)))[0]) == pytest.approx(1e-5 * np.eye(2))

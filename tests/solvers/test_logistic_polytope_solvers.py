@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from itertools import product
 
@@ -31,9 +30,9 @@ from polyopt.solvers.logistic_polytopes import (
     polish,
     sizes_down_to,
 )
-from polyopt.solvers.logistic_polytopes.eliminate import _Squares, _without
+from polyopt.solvers.logistic_polytopes.descend import proximal
+from polyopt.solvers.logistic_polytopes.eliminate import _Squares
 from polyopt.solvers.logistic_polytopes.polish import _curvature
-from polyopt.solvers.logistic_polytopes.proximal import _Price, proximal
 
 OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
 
@@ -281,17 +280,6 @@ def test_elimination_drops_what_is_cheapest_to_lose_and_counts_knots():
         assert not V[:, :-1][~support].any()
 
 
-def test_the_saliency_of_a_weight_is_what_its_loss_costs_to_second_order():
-    """Where all scores are near 0 the curvature is a quarter of the weights; the bias takes the mean over."""
-    problem, _ = drawn(Owners(0, 1), n=60, m=3)
-    shifted = replace(problem, X=problem.X + 1e3)
-    mean = problem.c @ shifted.X[:, 0] / problem.c.sum()
-    W = np.array([[0.0, 0.0, 0.0, 0.0], [1e-3, 0.0, 0.0, -1e-3 * mean]])
-    found = _Squares(shifted).saliency(W)[1, 0]
-    centred = shifted.X[:, 0] - mean
-    assert found == pytest.approx(0.5e-6 * (0.25 * problem.c @ centred**2 + problem.ridge), rel=1e-4)
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_saliencies_are_of_the_spread_of_each_feature_in_the_weights_of_its_face(form):
     problem, W = drawn(Owners(1, 2), l1=0.3)
@@ -480,89 +468,6 @@ def test_proximal_steps_go_down_to_where_a_step_more_changes_nothing():
     kept, none = proximal(problem, start, Clock(0.0), 0.3, 1000, 1e-14)
     assert none == 0
     assert kept == pytest.approx(start)
-
-
-def test_with_a_price_features_in_use_come_first_and_others_where_the_slope_asks(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(80, 10)), np.where(rng.random(80) < 0.5, 1.0, -1.0)
-    X[:, 0] += 1.5 * y
-    X[:, 7] += 1.0 * y
-    problem = FaceLoss(X, y, np.ones(80), Owners(1, 1), 0.1, 0.01, l1=4.0)
-    module = sys.modules[descend.__module__]  # whose name in the room is the function's
-    descended, widths = module._descended, []
-
-    def counted(part, *rest):
-        widths.append(part.X.shape[1])
-        return descended(part, *rest)
-
-    monkeypatch.setattr(module, "_descended", counted)
-
-    def end(features):
-        widths.clear()
-        W = np.zeros(problem.shape)
-        W[:, features] = 0.1
-        found, steps = descend(problem, W, Clock(None), softness=(0.1,), max_iter=500, tol=1e-13)
-        assert steps > 0
-        return problem.smooth(found, 0.1, 0.1)[0] + 4.0 * np.abs(found[:, :-1]).sum(), found
-
-    best, W = end([])  # nothing is in use: all at once
-    assert widths == [10]
-    used = np.flatnonzero((W[:, :-1] != 0).any(axis=0))
-    assert {0, 7} <= set(used) < set(range(10))
-    for features, first in ((used, len(used)), ([0], 1), ([1, 2], 2)):
-        value, _ = end(features)
-        assert value == pytest.approx(best, rel=1e-6)
-        assert widths[0] == first
-        assert sorted(widths) == widths
-        assert (len(widths) > 1) == (first < len(used) or 0 not in features)
-    end(range(9))  # nearly all are in use
-    assert widths == [10]
-    end(range(8))
-    assert widths[0] == 8
-    monkeypatch.setattr(module, "_WIDENED", 1)
-    value, _ = end([1, 2])
-    assert widths == [2, 10]
-    assert value == pytest.approx(best, rel=1e-6)
-    # A clock that is over keeps what it has.
-    widths.clear()
-    descend(problem, np.full(problem.shape, 0.1) * (np.arange(11) < 2), Clock(0.0), softness=(0.1,))
-    assert widths == [2]
-
-
-def test_weights_go_by_what_is_lost_for_each_number_until_so_many_are_left():
-    """Three features, the last with two knots, which go with the last weight that uses it."""
-    W = np.array([[1.0, 2.0, 3.0, 9.0], [4.0, 0.0, 5.0, 9.0]])
-    loss = np.array([[3.0, 1.0, 0.5], [2.0, np.inf, 0.7]])
-    knots = np.array([0, 0, 2])
-    assert numbers_of(W, knots) == 5 + 2 + 2
-    for most, gone in (
-        (9, []), (8, [(0, 2)]), (7, [(0, 2), (1, 2)]), (5, [(0, 2), (1, 2)]), (4, [(0, 2), (1, 2), (0, 1)]),
-        (2, [(0, 2), (1, 2), (0, 1), (1, 0), (0, 0)]),
-    ):  # fmt: skip
-        support = W[:, :-1] != 0.0
-        for at in gone:
-            support[at] = False
-        assert _without(W, loss, most, knots).tolist() == support.tolist()
-    # Where one weight uses the feature, its loss is shared by three numbers; without knots by one.
-    W[0, 2] = 0.0
-    loss[0, 2], loss[1, 2] = np.inf, 2.4
-    first = _without(W, loss, numbers_of(W, knots) - 1, knots)
-    assert np.argwhere((W[:, :-1] != 0.0) & ~first).tolist() == [[1, 2]]
-    plain = _without(W, loss, numbers_of(W, None) - 1, None)
-    assert np.argwhere((W[:, :-1] != 0.0) & ~plain).tolist() == [[0, 1]]
-
-
-def test_a_group_that_nothing_pulls_at_is_0_and_no_number_is_divided_by_0():
-    X, y = two_blobs(30, 4, 0)
-    problem = FaceLoss(X, y, np.ones(30), Owners(2, 1), 0.2, 0.1, 0.1, group=0.2, groups=[[0, 1]])
-    price = _Price(problem)
-    P = np.full((3, problem.shape[1]), 5.0)
-    P[:, :2] = 0.0
-    with np.errstate(all="raise"):
-        found = price.shrunk(P, 2.0)
-    assert not found[:, :2].any()
-    assert (found[:, 2:-1] > 0.0).all()
-    assert price.shrunk(0.0 * P, 2.0).tolist() == (0.0 * P).tolist()
 
 
 def test_rows_of_the_dual_name_the_faces_of_the_other_class_and_those_of_the_own():

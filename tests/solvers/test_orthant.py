@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyopt.solvers.logistic_polytopes.orthant import _LEGS, step_within
+from polyopt.solvers.logistic_polytopes.priced_model import _LEGS, step_within
 
 
 def test_an_entry_stops_at_0_and_the_others_go_on():
@@ -35,11 +35,3 @@ def test_it_ends_in_the_orthant_where_free_entries_have_no_slope():
         assert down @ step - 0.5 * step @ H @ step >= 0.0
         stopped += (~free).sum()
     assert stopped > 20
-
-
-def test_it_makes_so_many_legs_and_no_more():
-    # One entry stops in each leg: after the last of them the others are where that leg left them.
-    k = _LEGS + 2
-    at, down = np.arange(1.0, k + 1), np.full(k, -(k + 2.0))
-    end = at + step_within(np.eye(k), down, at, np.ones(k))
-    assert end == pytest.approx(np.maximum(at - _LEGS, 0.0))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -245,17 +243,3 @@ def test_an_unknown_rule_is_refused(plane):
     X, y, c, W = plane
     with pytest.raises(ValueError, match="rule must be 'corrected', 'cells' or 'printed', not 'literal'"):
         solve_batch(X, y, c, W, rule="literal")
-
-
-@pytest.mark.parametrize("patience", [1, 3])
-def test_a_run_settles_after_so_many_visits_in_a_row_without_fewer_mistakes(patience):
-    kept = polyceptron._Kept(np.zeros((1, 2)), True, patience)
-    for number in range(patience + 2):
-        # Not even the first visit has fewer than are told of it, and the last two are as bad as each other.
-        kept.offer(SimpleNamespace(mistakes=np.inf, faces=np.full((1, 2), number), criterion=float(number)))
-        assert kept.is_settled == (number + 1 >= patience)
-    assert (kept.criterion, kept.W[0, 0]) == (patience + 1.0, patience + 1.0)  # of equals the later
-    kept.offer(SimpleNamespace(mistakes=5.0, faces=np.ones((1, 2)), criterion=9.0))
-    assert not kept.is_settled
-    kept.offer(SimpleNamespace(mistakes=6.0, faces=np.zeros((1, 2)), criterion=1.0))
-    assert (kept.criterion, kept.is_settled) == (9.0, patience == 1)

@@ -82,20 +82,6 @@ def test_fine_sweeps_come_to_the_optimum_of_the_envelopes(seed):
     assert off == pytest.approx(1.02 * priced_box.UNIT * size, rel=1e-9, abs=0.0)
 
 
-def test_a_sweep_is_the_exact_step_on_each_multiplier_where_all_coefficients_move():
-    _, data, box, prices = drawn(1, 3.0)
-    box.low[:], box.high[:] = -100.0, 100.0  # the face is never at the end of the box
-    count = priced_box._set_up.py_func(data, np.full_like(prices, 1e9), box)
-    priced_box._pull.py_func(data, box)
-    up = box.up.copy()
-    for i in box.open[:count]:
-        w = 0.5 * data.A.T @ up
-        up[i] = np.clip(up[i] + 2.0 * (1.0 - data.A[i] @ w) / data.q[i], 0.0, box.cap[i])
-    priced_box._sweep.py_func(data, box, count)
-    assert box.up == pytest.approx(up)
-    assert box.v == pytest.approx(data.A.T @ up)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sweep_never_lowers_the_bound(seed):
     _, data, box, prices = drawn(seed, 2.0)
@@ -125,24 +111,6 @@ def test_what_is_left_out_is_what_lies_farther_from_half_the_pull_than_the_rest_
     assert (box.high >= wanted[1]).all()
     assert least == pytest.approx(((wanted[1] - wanted[0]) / (high - low)).min(), abs=1e-9)
     assert least < 1.0
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_coefficient_to_cut_has_the_largest_part_in_what_envelopes_lose(seed):
-    _, data, box, prices = drawn(seed, 1.5)
-    priced_box._bound(data, prices, box, np.inf, 0.03)
-    j, total = priced_box._branch.py_func(data, prices, box)
-    parts, lost = np.zeros(D), 0.0
-    for i in range(INSIDE, N):
-        r = float(data.A[i] @ box.w)
-        line = box.shift[i] + box.up[i] * (1.0 - r)
-        if box.least[i] < 1.0 <= box.most[i]:
-            line = box.cap[i] * max(1.0 - r, 0.0)
-        gap = max(float(term(data, prices, i, r)) - line, 0.0)
-        spread = np.abs(data.A[i]) * (box.high - box.low)
-        parts, lost = parts + gap * spread / spread.sum(), lost + gap
-    assert total == pytest.approx(lost, rel=1e-9)
-    assert parts[j] == pytest.approx(parts.max(), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -176,50 +144,6 @@ def test_what_rounding_may_hide_of_a_goal_that_is_proven_is_left_in_the_box(goal
     assert box.w - box.low == pytest.approx(np.sqrt(8.0 * priced_box.UNIT * goal), rel=1e-6)
 
 
-def examined(monkeypatch, bounds, shrinks, losses, goal=10.0, width=4.0):
-    """What is said of a box whose parts answer as told, and what these were asked."""
-    _, data, box, prices = drawn(0)
-    asked, waiting = [], (iter(bounds), iter(shrinks), iter(losses))
-    box.low[:], box.high[:] = 1.0, 1.0 + width
-    box.high[1] += 0.5 * width
-
-    def bound(data, prices, box, goal, slow):
-        asked.append(slow)
-        box.up[:] = 0.5 * data.C
-        box.w[:] = [1.0, 1.0 + 0.6 * width, 9.0]
-        return next(waiting[0])
-
-    costs = iter([21.0, 20.0, 22.0, 23.0, 24.0, 25.0])
-    monkeypatch.setattr(priced_box, "_bound", bound)
-    monkeypatch.setattr(priced_box, "_shrink", lambda *_: next(waiting[1]))
-    monkeypatch.setattr(priced_box, "_branch", lambda *_: next(waiting[2]))
-    monkeypatch.setattr(priced_box, "price_of", lambda *_: next(costs))
-    codes = np.full(N, 51, dtype=np.uint8)
-    found = priced_box.examine_face_box.py_func(data, prices, box, codes, goal)
-    assert codes.tolist() == np.where(data.C > 0.0, 127, 0).tolist()  # half of 255
-    return found, asked
-
-
-def test_a_box_is_bound_again_while_it_shrinks_to_less_than_seven_tenths(monkeypatch):
-    (bound, cost, j, at), asked = examined(monkeypatch, [5.0, 4.0], [0.69, 0.71], [(0, 1.0)])
-    assert (bound, cost, j, at) == (5.0, 20.0, 0, 1.0 + 0.25 * 4.0)  # within the middle
-    assert asked == [0.03, 0.03]
-    assert len(examined(monkeypatch, [5.0] * 4, [0.5] * 4, [(0, 1.0)])[1]) == 4  # and no more often
-    (bound, cost, j, at), asked = examined(monkeypatch, [10.0], [], [(1, 0.0)])  # enough
-    assert (bound, cost, j, at, len(asked)) == (10.0, 21.0, 1, 1.0 + 0.6 * 4.0, 1)
-
-
-def test_where_envelopes_lose_nothing_a_box_is_bound_finely_and_then_cut_where_it_is_widest(monkeypatch):
-    first = (0, 0.0049)  # of the 5 that are missing a thousandth
-    (bound, cost, j, at), asked = examined(monkeypatch, [5.0, 7.0], [1.0], [first, (2, 1e-10)])
-    assert (bound, cost, j, at, asked) == (7.0, 20.0, 2, 1.0 + 0.75 * 4.0, [0.03, 0.0])
-    (_, _, j, _), asked = examined(monkeypatch, [5.0, 7.0], [1.0], [first, (2, 1e-11)])
-    assert (j, asked) == (1, [0.03, 0.0])
-    assert examined(monkeypatch, [5.0], [1.0], [(0, 0.0051)])[1] == [0.03]
-    for width, cut in ((1.9e-11, -1), (2.1e-11, 2)):  # of both its ends a hundred-billionth
-        assert examined(monkeypatch, [5.0], [1.0], [(2, 1.0)], width=width)[0][2] == cut
-
-
 def test_ends_are_moved_outward_for_each_operation_and_hardly_more():
     """Beside the sums as fractions, in units of rounding times the sizes that were added up."""
     rng, d = np.random.default_rng(4), 60
@@ -234,18 +158,3 @@ def test_ends_are_moved_outward_for_each_operation_and_hardly_more():
         unit = UNIT * (d + 2) * float(sum(max(abs(one), abs(other)) for one, other in ends))
         assert float(sum(map(min, ends)) - Fraction(box.least[i])) / unit == pytest.approx(1.0, abs=0.15)
         assert float(Fraction(box.most[i]) - sum(map(max, ends))) / unit == pytest.approx(1.0, abs=0.15)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_bound_and_its_rounding_are_sums_over_lines_and_coefficients(seed):
-    _, data, box, prices = drawn(seed)
-    priced_box._set_up.py_func(data, prices, box)
-    box.v[:] = box.up @ data.A
-    box.w[:] = np.clip(0.5 * box.v, box.low, box.high)
-    value, off = priced_box._value.py_func(data, box)
-    assert value == pytest.approx(box.up.sum() + box.shift.sum() + box.w @ box.w - box.w @ box.v)
-    far = box.up @ np.abs(data.A) @ np.maximum(np.abs(box.low), np.abs(box.high))
-    terms = box.up.sum() + np.abs(box.shift).sum() + box.w @ box.w + np.abs(box.w) @ np.abs(box.v)
-    # Pulls of N terms enter twice; 2 N numbers of lines and 2 D of coefficients are added up.
-    unit = UNIT * (2 * (N + 6) * far + (2 * N + 2 * D + 8) * terms)
-    assert off / unit == pytest.approx(1.02, rel=1e-9)

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from polyopt.solvers.cpm.face import Samples
-from polyopt.solvers.cpm.priced_face import priced_face
+from polyopt.solvers.cpm.priced_box import priced_face
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -101,23 +101,6 @@ def test_a_sweep_puts_each_group_where_the_model_is_least_or_a_step_towards_it(p
         before = after
 
 
-def test_a_newton_step_is_exact_where_nothing_is_priced_and_shorter_where_it_does_not_fall(monkeypatch):
-    _, penalty, places, W, slope, H = drawn("none")
-    v, every = W.ravel(), np.ones(W.size, bool)
-    known = (v, slope, penalty.value(W))
-    found, left, ended = model._newton(penalty, places, v, slope.ravel(), H, known, every)
-    assert found == pytest.approx(v - np.linalg.solve(H, slope.ravel()))
-    assert left == pytest.approx(0.0, abs=1e-9)
-    assert ended == pytest.approx(value(penalty, W, slope, H, found.reshape(W.shape)))
-    within = model.step_within
-    for far, size in ((3.0, 0.5), (12.0, 0.125)):
-        monkeypatch.setattr(model, "step_within", lambda *given, far=far: far * within(*given))
-        found = model._newton(penalty, places, v, slope.ravel(), H, known, every)[0]
-        assert found == pytest.approx(v - far * size * np.linalg.solve(H, slope.ravel()))
-    monkeypatch.setattr(model, "step_within", lambda *given: -within(*given))  # upwards: no step
-    assert model._newton(penalty, places, v, slope.ravel(), H, known, every)[0] is v
-
-
 def test_curvature_and_slope_of_lengths_are_those_of_differences():
     rng, penalty, places, W, _, H = drawn("group")
     W[:, 1:3] = 0.0  # a group that is out of use

@@ -15,7 +15,7 @@ from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.interior_point import intercept, solve_interior_point
 from polyopt.solvers.interior_point.crew import Change, bring
-from polyopt.solvers.logistic_polytopes.orthant import step_within
+from polyopt.solvers.logistic_polytopes.priced_model import step_within
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 from polyopt.solvers.one_norm import solve_one_norm
 

@@ -87,7 +87,7 @@ def public_callables():
         "polyopt.solvers.interior_point",
         "formulations.cpm_global",
         "polyopt.outer.cpm.optimum",
-        "polyopt.outer.cpm.worst",
+        "polyopt.outer.cpm.problem",
         "polyopt.outer.path",
         "polyopt.kernels",
         "polyopt.methods.method",

@@ -20,8 +20,7 @@ from formulations.cpm_global import mixed_integer
 from formulations.polytope import natural_assignment
 from formulations.solution import Solution, Status
 from formulations.solving import require_scip
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.cpm.worst import WorstCaseProblem
+from polyopt.outer.cpm.problem import PolytopeProblem, WorstCaseProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ Proof. For numbers h_1 ... h_K, min_k h_k ≥ λ − max_k [λ − h_k]_+ ≥ λ
 
 So a face is bounded alone, in d coefficients where K faces have K d, and which face is which plays no part.
 Best prices are the multipliers of a linear program over the faces known so far
-(:mod:`polyopt.solvers.cpm.price_master`); a face that costs less at them than these is one more, until there
+(:mod:`polyopt.outer.cpm.columns`); a face that costs less at them than these is one more, until there
 is none. The bound is then that of the convex hull of what faces can do; on the data tried it mostly is the
 optimum itself, as with other problems of location.
 
@@ -39,8 +39,7 @@ from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.columns import Columns
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.solvers.cpm.face import price
-from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
-from polyopt.solvers.cpm.priced_face import priced_face
+from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of, priced_face
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ as many samples: a face must be far from the mean for someone, and not all can b
 (:mod:`polyopt.solvers.cpm.bound`) charges each pair of samples instead; in ten dimensions that is several
 times as much.
 
-The shares that make the most of given multipliers are known (:mod:`polyopt.solvers.cpm.spread_shares`), and
+The shares that make the most of given multipliers are known (:mod:`polyopt.solvers.cpm.spread`), and
 for given shares a kernel raises the multipliers (:mod:`polyopt.solvers.cpm.spread`). What this proves in the
 mean is convex in the shares, and concave in the multipliers: going all the way to the best of each in turn
 goes round in circles, with bounds that fall. So the multipliers are raised at shares that follow the best
@@ -47,9 +47,7 @@ import numpy as np
 from polyopt.certificates.rounding import UNIT, gamma
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.solvers.cpm.face import dual_error, dual_value, hyperplane, price, settle_in_time
-from polyopt.solvers.cpm.spread import Ground, Spread
-from polyopt.solvers.cpm.spread_bound import held, raised, within, worth_of
-from polyopt.solvers.cpm.spread_shares import Fixed, best_shares
+from polyopt.solvers.cpm.spread import Fixed, Ground, Spread, best_shares, held, raised, within, worth_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

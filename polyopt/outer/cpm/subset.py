@@ -19,8 +19,7 @@ from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features
-from polyopt.outer.cpm.subset_tree import SubsetSearch
+from polyopt.outer.cpm.subset_tree import SubsetSearch, draw_patterns, swap_features
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.starts import continued, number_of_best
 from polyopt.solvers.cpm.subset import SubsetFace

@@ -7,18 +7,23 @@ A node with s features in, or with no more than s left, is that face alone.
 
 What is proven is kept as a tree, with the point whose multipliers bound each node: whoever has the data can
 check it without the search (:mod:`polyopt.certificates.cpm_subset`).
+
+Good faces make a small tree: swaps of single features (:func:`swap_features`), and the cross-entropy method
+over patterns of features (:func:`draw_patterns`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.solution import Status
 from polyopt.certificates.cpm_subset import SubsetTree
+from polyopt.outer.cross_entropy import cross_entropy_minimize
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
@@ -32,13 +37,18 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.bool_]
 
-__all__ = ["SubsetSearch"]
+__all__ = ["SubsetSearch", "draw_patterns", "swap_features"]
 
 _ROOT = 1e-3  # gap of the root's relaxation, relative
 _SHARE = 0.2  # of a node's distance to the best face, that its own gap may be
 _RECORD = 0.2  # seconds between records of the history
 _ENTRIES = 1 << 22  # numbers in the tree that is kept; beyond, the root alone is
 _CLOSE = 1e-3  # of the search's tolerance, to which its faces are solved
+_PAIRS = 3  # of each, the features that would join first and those that would leave first
+_SWAPS = 30  # at most
+_SAMPLES, _ROUNDS, _ELITE = 40, 10, 0.15  # of the cross-entropy method
+_LEAST, _MOST = 0.02, 0.9  # probabilities that it begins with: no feature is left out, none always drawn
+_CANDIDATES = 200  # features at most, the others of which are not drawn
 
 
 @dataclass(order=True, frozen=True)
@@ -229,3 +239,74 @@ class SubsetSearch:
         w = np.array([point for point, _ in self._points]).reshape(len(table), -1)
         eps = np.array([each for _, each in self._points])
         return SubsetTree(table[:, 0], table[:, 1], table[:, 2], w, eps)
+
+
+def swap_features(search: SubsetSearch) -> None:
+    """Exchange one feature of the best face for another as long as one of a few tries lowers its cost.
+
+    The first to join are those with the largest |v_j|, the slope of the cost in their weights; the first to
+    leave have the smallest weights.
+
+    search: with a best face.
+    """
+    face = search.face
+    for _ in range(_SWAPS):
+        best = search.best
+        if best is None or search.clock.is_over:
+            return
+        slope = np.abs(face.pull(best.alpha)[: face.m])
+        slope[best.features] = -1.0
+        for joining, leaving in _pairs(best, slope, face):
+            if slope[joining] >= 0.0:
+                search.offer(np.append(best.features[best.features != leaving], joining))
+            if search.best is not best:
+                break
+        else:
+            return
+
+
+def _pairs(best: Fitted, slope: Vector, face: SubsetFace) -> list[tuple[int, int]]:
+    """Who joins and who leaves (-1: nobody), in the order in which exchanges are tried."""
+    joining = np.argsort(-slope, kind="stable")[:_PAIRS]
+    own = best.features
+    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:_PAIRS]]
+    if len(own) < face.s:
+        leaving = np.append(leaving, -1)  # there is room for one more
+    ranks = sorted(product(range(len(joining)), range(len(leaving))), key=sum)
+    return [(int(joining[a]), int(leaving[b])) for a, b in ranks]
+
+
+def draw_patterns(search: SubsetSearch, seed: int) -> None:
+    """Offer faces by the cross-entropy method over patterns of features, from the relaxation's weights.
+
+    A pattern of more than s features stands for the s with the largest weights of its face.
+
+    search: with a best face.
+    seed: of the patterns drawn.
+    """
+    face, best = search.face, search.best
+    if best is None:
+        return
+    order = np.argsort(-search.z, kind="stable")
+    candidates = np.union1d(order[:_CANDIDATES], best.features)
+    p = np.clip(search.z[candidates], _LEAST, _MOST)
+    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), _LEAST, _MOST)
+    pruned: dict[bytes, Bits] = {}
+
+    def score(pattern: Bits) -> float:
+        chosen = candidates[pattern]
+        if len(chosen) > face.s:
+            sizes = np.zeros(face.m)
+            sizes[chosen] = np.abs(face.fit(chosen, tol=1e-2).w[chosen])
+            chosen = face.largest(sizes)
+        pruned[pattern.tobytes()] = np.isin(candidates, chosen)
+        return search.offer(chosen)
+
+    def improve(pattern: Bits, value: float) -> tuple[Bits, float]:
+        return pruned[pattern.tobytes()], value
+
+    cross_entropy_minimize(
+        score, len(candidates), p0=p, n_samples=_SAMPLES, rho=_ELITE, max_iter=_ROUNDS, patience=3,
+        incumbents=np.isin(candidates, best.features)[None, :], improve=improve, random_state=seed,
+        time_limit=search.clock.left,
+    )  # fmt: skip

@@ -128,18 +128,14 @@ class Progress:
     def __init__(self) -> None:
         self._bound, self._gap, self._idle = -np.inf, np.inf, 0
 
-    def has_stopped(self, machine: FaceAscent) -> bool:
-        """Ask once a round."""
-        bound, gap = float(machine.dual.sum()), machine.gap
-        moves = bound > self._bound + _STILL * abs(bound) or gap < 0.99 * self._gap
-        self._idle = 0 if moves else self._idle + 1
-        if moves:
-            self._bound, self._gap = max(bound, self._bound), min(gap, self._gap)
-        return self._idle >= _PATIENCE
-
     def end(self, machine: FaceAscent, clock: Clock) -> Status | None:
-        """Why to end here: no progress, or the time. Ask once a round."""
-        if self.has_stopped(machine):
+        """Return why to end after this round: no progress, or the time; None to go on."""
+        bound, gap = float(machine.dual.sum()), machine.gap
+        if bound > self._bound + _STILL * abs(bound) or gap < 0.99 * self._gap:
+            self._bound, self._gap, self._idle = max(bound, self._bound), min(gap, self._gap), 0
+        else:
+            self._idle += 1
+        if self._idle >= _PATIENCE:
             return Status.STALLED
         return Status.TIME_LIMIT if clock.is_over else None
 

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyopt.solvers.cpm.kernels import AVERAGE, LOSS, in_lanes
-from polyopt.solvers.cpm.sgd import CpmSgd
+from polyopt.solvers.cpm.sgd import AVERAGE, LOSS, CpmSgd, in_lanes
 from polyopt.solvers.interior_point.crew import total
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from formulations.arguments import as_costs, tolerance, whole
 from formulations.clock import Clock
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
-from polyopt.solvers.cpm.epochs import Epochs
-from polyopt.solvers.cpm.sgd import solve_cpm_sgd
+from polyopt.solvers.cpm.sgd import Epochs, solve_cpm_sgd
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,10 +1,9 @@
 """Logistic polytopes: descent on the smoothed objective, then Newton's method for the assignment.
 
 Read the files in this order: ``smooth`` (the objective with soft maxima, its slope and its curvature),
-``descend`` (from a start to a good point, by L-BFGS-B, by the L-BFGS of ``quasi_newton``, or with a price of
-groups by ``proximal``),
-``eliminate`` (from there to fewer weights), ``polish`` (to a stationary point, by Newton's method at sharper
-and sharper maxima, with a bound).
+``descend`` (from a start to a good point, by L-BFGS-B, by the L-BFGS of ``quasi_newton``, or by proximal
+steps with a price of groups), ``eliminate`` (from there to fewer weights), ``polish`` (to a stationary point,
+by Newton's method at sharper and sharper maxima, with a bound).
 """
 
 from polyopt.solvers.logistic_polytopes.descend import descend

@@ -17,8 +17,7 @@ from scipy.special import entr
 
 from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
-from polyopt.solvers.logistic_polytopes.orthant import step_within
-from polyopt.solvers.logistic_polytopes.priced_model import Places, least_of_model
+from polyopt.solvers.logistic_polytopes.priced_model import Places, least_of_model, step_within
 from polyopt.solvers.logistic_polytopes.smooth import bound, shares_of
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ step of Newton's is nearly its optimum. A gap says when it is enough: for pulls 
 every eigenvalue of H,
 
     ρ/2 ‖V‖² + price(V) + ‖shrunk P‖²/(2ρ) − P·V  ≥  what V is above the optimum.
+
+Newton's steps stay in their orthant (:func:`step_within`), as a price has kinks at 0.
 """
 
 from __future__ import annotations
@@ -18,21 +20,47 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.compiled import njit
-from polyopt.solvers.logistic_polytopes.orthant import step_within
+from polyopt.solvers.logistic import solve_scaled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Vector
+    from formulations.matrices import Array, Vector
 
     Numbers = NDArray[np.int64]
 
-__all__ = ["Places", "least_of_model"]
+__all__ = ["Places", "least_of_model", "step_within"]
 
+_LEGS = 60  # of a step, each up to an entry that comes to 0
 _SWEEPS, _ROUNDS = 3, 60  # sweeps between two steps of Newton's, and such rounds at most
 _SHORTER = 6  # halvings of a step of Newton's
 _STILL = 1e-15  # of the value, a decrease that is none
+
+
+def step_within(H: Array, down: Array, at: Array, signs: Array) -> Array:
+    """A step of Newton's that leaves no orthant: an entry that comes to 0 stays there, the others go on.
+
+    Every leg lowers the quadratic model, which is convex, so the whole step is one of descent.
+
+    H (k, k): positive definite.
+    down (k,): the way of steepest descent.
+    at (k,): where the step begins.
+    signs (k,): the sign that an entry keeps; 0 where it may change.
+    """
+    free, here, slope = np.ones(len(at), dtype=bool), at.copy(), down.copy()
+    for _ in range(_LEGS):
+        step = np.zeros_like(at)
+        step[free] = solve_scaled(H[np.ix_(free, free)], slope[free])
+        crossing = free & (signs != 0.0) & (signs * (here + step) < 0.0)
+        if not crossing.any():
+            return here + step - at
+        shares = np.divide(-here, step, out=np.full(len(at), np.inf), where=crossing)
+        share = float(shares.min())
+        stops = shares <= share * (1.0 + 1e-9)
+        here, slope = here + share * step, slope - share * (H @ step)
+        here[stops], free = 0.0, free & ~stops
+    return here - at
 
 
 @dataclass(frozen=True)
