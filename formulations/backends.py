@@ -211,9 +211,10 @@ def attempt(
         if clock.left is not None:
             settings[backend.time] = _HAIR if clock.is_over else clock.left
         # A warm start is the caller's point: a solver kept from the last solve would keep its limits, too.
-        begins = start is not None and solver == "HIGHS"
-        if begins:
+        begins = False
+        if start is not None and solver == "HIGHS":
             _begin(program, data, start)
+            begins = True
         told = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
         if integer and solver == "HIGHS":
             raw, was_interrupted = _searched(lambda: chain.solve_via_data(problem, data, **told), clock)

@@ -50,10 +50,16 @@ _BARE, _HALVINGS = 1e-9, 50  # relative gap of bare biases, and steps to the dea
 class L1Point(Shown):
     """One machine of a path.
 
-    price: what a unit costs: of the weights' sizes and of the groups' lengths, by the path's shares.
-    solution: ``primal`` has ``W`` (K, m+1), bias last, and ``assignment`` (n,); ``duals`` has ``margin`` (n,
-        K).
-    certificate: how far from optimal it is for its assignment, proven.
+    Attributes
+    ----------
+    price : float
+        What a unit costs: of the weights' sizes and of the groups' lengths, by the path's shares.
+    penalty : FacePenalty
+        The same with its signs and groups.
+    solution : Solution
+        ``primal`` has ``W`` (K, m+1), bias last, and ``assignment`` (n,); ``duals`` has ``margin`` (n, K).
+    certificate : Certificate
+        How far from optimal it is for its assignment, proven.
     """
 
     price: float
@@ -83,24 +89,41 @@ def l1_path(
 ) -> Path[L1Point]:  # fmt: skip
     """Solve the machine for one price after another, loss="sum" and margin="total".
 
-    X (n, m): training samples, scaled.
-    y (n,): labels: -1 inside, +1 outside; both present.
-    C (n,): cost of slack, per sample.
-    n_faces: K.
-    prices: prices, at least 0; they are taken in rising order. By default twelve, evenly by their logarithms,
-        up to the least at which no feature is worth it for the first assignment.
-    penalty: the signs and groups; its prices are not used.
-    grouped: share of a price that is asked for the groups' lengths, from 0 to 1; the rest is for single
-        weights.
-    assignment (n,): where to begin: the face of each positive. By default the best end of the machine without
-        a price.
-    n_init, max_iter, seed: starts of that machine, rounds at most for each price, and the seed of the starts.
-    tol, certificate_tol: relative gap of each point for its assignment, and the tolerance of the
-        certificates.
-    time_limit: seconds for the whole path; machines that find no time left, or come after Ctrl-C, are not in
-        it.
-    Returns: one for each price, rising.
-    ValueError: data that are not finite, one class only, a price below 0, or a penalty for other features.
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m)
+        Training samples, scaled.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside; both present.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    n_faces : int
+        K.
+    prices : sequence of float, optional
+        Prices, at least 0; they are taken in rising order. By default twelve, evenly by their logarithms, up
+        to the least at which no feature is worth it for the first assignment.
+    penalty : FacePenalty, optional
+        The signs and groups; its prices are not used.
+    grouped : float
+        Share of a price that is asked for the groups' lengths, from 0 to 1; the rest is for single weights.
+    assignment : array_like of int, shape (n,), optional
+        Where to begin: the face of each positive. By default the best end of the machine without a price.
+    n_init, max_iter, seed : int
+        Starts of that machine, rounds at most for each price, and the seed of the starts.
+    tol, certificate_tol : float
+        Relative gap of each point for its assignment, and the tolerance of the certificates.
+    time_limit : float, optional
+        Seconds for the whole path; machines that find no time left, or come after Ctrl-C, are not in it.
+
+    Returns
+    -------
+    Path, a list of L1Point
+        One for each price, rising.
+
+    Raises
+    ------
+    ValueError
+        Data that are not finite, one class only, a price below 0, or a penalty for other features.
     """
     X, labels = as_data(X, y)
     if len(np.unique(labels)) < 2:
