@@ -279,7 +279,15 @@ def rows_of_prices() -> tuple[Row, ...]:
 
 
 def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The variables T and s of :func:`primal_terms` at the faces W (K, m+1)."""
+    """Return the values of the variables T and s of :func:`primal_terms` at given faces.
+
+    Parameters
+    ----------
+    penalty : FacePenalty
+        The prices; a variable whose price is 0 is absent.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    """
     found: dict[str, NDArray[Any]] = {}
     if penalty.l1 > 0:
         found["T"] = np.abs(W[:, :-1])
@@ -318,7 +326,15 @@ def membership(penalty: FacePenalty) -> NDArray[np.float64]:
 
 
 def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
-    """The entries of (K, m) with a column for each group, filled up with zeros to the longest of them."""
+    """Stack the entries of each group in a column of its own, filled up with zeros to the longest group.
+
+    Parameters
+    ----------
+    penalty : FacePenalty
+        The groups of the m features.
+    part : cvxpy.Expression of shape (K, m)
+        Weights of the faces.
+    """
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
     most, L = int(counts.max()), penalty.n_groups

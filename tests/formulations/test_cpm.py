@@ -275,15 +275,11 @@ def test_coordinate_ascent_reaches_the_optimum_from_below(form, fixed):
         caps = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (len(y), K))
         caps = caps * cpm.answers(y, K, z)
         optimum = sum(cpm.face(X, y, column).solve().objective for column in caps.T)
-        values = []
-        for rounds in (0, 1, 300):
-            alpha = climb(form(X), y, costs, K, z, optimum, 1e-9, max_rounds=rounds)
-            assert (alpha >= 0).all()
-            assert (alpha <= caps).all()
-            values.append(alpha.sum() - (cpm.recover(X, y, alpha)["W"] ** 2).sum())
-        assert sorted(values) == values
-        assert values[0] > 0
-        assert optimum * (1 - 1e-8) <= values[-1] <= optimum * (1 + 1e-9)
+        alpha = climb(form(X), y, costs, K, z, optimum, 1e-9)
+        assert (alpha >= 0).all()
+        assert (alpha <= caps).all()
+        value = alpha.sum() - (cpm.recover(X, y, alpha)["W"] ** 2).sum()
+        assert optimum * (1 - 1e-8) <= value <= optimum * (1 + 1e-9)
 
 
 def test_a_large_point_is_bounded_by_coordinate_ascent(monkeypatch, fixed):

@@ -16,7 +16,8 @@ from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.datasets import load
 from polyopt.outer.alternating import AlternatingProblem
-from polyopt.outer.cpm.dual import DualEngine, best_dual_end
+from polyopt.outer.cpm.dual import DualEngine
+from polyopt.outer.cpm.dual_ends import best_dual_end
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib import parallel_config
+from sklearn.linear_model import LinearRegression
 
 from formulations import clock
 from formulations.solution import Status
@@ -116,6 +117,33 @@ def test_small_problems_are_solved_as_by_enumeration(problem):
         found = cross_entropy_minimize(score, 12, restarts=3, random_state=seed)
         assert found.value == least(score, 12)
         assert found.value == score(found.pattern)
+
+
+def test_the_printed_quantile_does_not_concentrate():
+    score = rugged(60, 0)
+    settings = {"n_samples": 100, "max_iter": 22, "patience": 22}
+    ours = cross_entropy_minimize(score, 60, rho=0.1, **settings)
+    printed = cross_entropy_minimize(score, 60, rho=0.9, **settings)
+    assert printed.history[-1]["entropy"] > 0.6
+    assert ours.history[-1]["entropy"] < 0.1
+    assert ours.value < printed.value
+
+
+def test_features_of_a_regression_are_selected():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 15))
+    support = np.isin(np.arange(15), [2, 3, 7, 12])
+    X[:, 4] = X[:, 3] + 0.3 * rng.normal(size=80)  # and one that looks like another
+    y = X[:, support] @ [1.0, -0.8, 0.6, 0.9] + 0.3 * rng.normal(size=80)
+
+    def extended_bic(features):
+        residual = y - y.mean()
+        if features.any():
+            residual = y - LinearRegression().fit(X[:, features], y).predict(X[:, features])
+        return len(y) * np.log(np.mean(residual**2)) + (np.log(len(y)) + 2 * np.log(15)) * features.sum()
+
+    found = cross_entropy_minimize(extended_bic, 15, n_samples=60)
+    assert (found.pattern == support).all()
 
 
 # -- what it does in an iteration ------------------------------------------------------------

@@ -86,8 +86,6 @@ def public_callables():
         "polyopt.solvers.decomposition",
         "polyopt.solvers.interior_point",
         "formulations.cpm_global",
-        "polyopt.outer.cpm.optimum",
-        "polyopt.outer.cpm.problem",
         "polyopt.outer.path",
         "polyopt.kernels",
         "polyopt.methods.method",
@@ -100,6 +98,7 @@ def public_callables():
     for module in map(import_module, modules):
         for name in module.__all__:
             found[f"{module.__name__}.{name}"] = getattr(module, name)
+    found["solve_cpm_global"] = import_module("polyopt.outer.cpm.optimum").solve_cpm_global
     for name in polyopt.__all__:
         found[f"polyopt.{name}"] = getattr(polyopt, name)
     # The values of an enumeration are sentences, and errors are raised, not made: their summary is enough.

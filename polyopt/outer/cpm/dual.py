@@ -10,13 +10,6 @@ Before the first round, :meth:`DualEngine.loosen` may improve the start. A posit
 adds ½ α ‖x̃‖² to its own score on its face. A part of that is taken off before it compares faces, so that it
 may leave a face which fits it only because the positive pulled it there. Alternating minimisation never moves
 a positive that is satisfied.
-
-The exact programs begin from such an end, too (:func:`best_dual_end`): dual ascent goes through an
-assignment in a small part of the time that the explicit programs take, and loosened starts end lower more
-often than not. So the exact solver makes one run more than it was asked for: from the best end of half as
-many dual ascents, each to a gap of a hundredth. On small data they take up to four tenths of the time of the
-other runs. They see equal samples as one, in an order of their own, so that neither repetition in place of
-weight nor the order of the samples makes a difference.
 """
 
 from __future__ import annotations
@@ -27,11 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.clock import Clock
-from formulations.matrices import dense, is_sparse
 from formulations.solution import Solution, Status
 from polyopt.jobs import Shipped
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.rounds import Stage, run_from_many_starts
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.dual import Progress, dual_machine
 
@@ -43,10 +33,8 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["DualEngine", "best_dual_end"]
+__all__ = ["DualEngine"]
 
-_GAP = 1e-2  # relative, of a dual ascent at its end; the exact program does the rest
-_MOST_DENSE = 5_000_000  # entries of sparse samples up to which they are made dense to be compared
 _COLD = 2  # sweeps over all samples from α = 0
 _FALLS = 1e-6  # relative fall of the objective for which a round may end early
 _LOOSE_ROUNDS = 10  # of loosening
@@ -212,37 +200,3 @@ class DualEngine(Shipped):
         following = assignment.copy()
         following[at[moves]] = best[moves]
         return following
-
-
-def best_dual_end(
-    X: Matrix, y: Vector, C: Vector, n_faces: int, *,
-    n_init: int, max_iter: int, time_limit: float | None, seed: int,
-) -> NDArray[np.int64]:  # fmt: skip
-    """The assignment (n,), -1 at negatives, at which the best of some dual ascents ends.
-
-    n_init: the exact solver's starts, twice the dual ascents.
-    max_iter: rounds at most, of each.
-    time_limit: seconds, for all of them; the first round is always made.
-    seed: of the starts.
-    KeyboardInterrupt: Ctrl-C in one of the ascents: whoever has a point ends with it.
-    """
-    samples, labels, costs, place = _distinct(X, y, C)
-    problem = PolytopeProblem(samples, labels, costs, n_faces, engine="dual", tol=_GAP)
-    found = run_from_many_starts(
-        [Stage(problem, max_iter)], n_init=max(n_init // 2, 1), time_limit=time_limit, seed=seed, n_jobs=1
-    )
-    if found.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return np.asarray(found["assignment"][place])
-
-
-def _distinct(X: Matrix, y: Vector, C: Vector) -> tuple[Matrix, Vector, Vector, NDArray[np.int64]]:
-    """Each sample once, with the sum of its costs, sorted; and each given sample's place among them."""
-    if is_sparse(X) and X.shape[0] * X.shape[1] > _MOST_DENSE:
-        return X, y, C, np.arange(len(y))
-    rows = np.column_stack([y, dense(X)])
-    unique, place = np.unique(rows, axis=0, return_inverse=True)
-    at: NDArray[np.int64] = place.ravel().astype(np.int64)
-    costs = np.zeros(len(unique))
-    np.add.at(costs, at, C)
-    return np.ascontiguousarray(unique[:, 1:]), unique[:, 0].copy(), costs, at

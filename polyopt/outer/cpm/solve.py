@@ -180,7 +180,7 @@ def _from_many_starts(problem: PolytopeProblem | PricedProblem, settings: Settin
     n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
 
     def dual_end(time_left: float | None) -> NDArray[np.int64]:
-        from polyopt.outer.cpm.dual import best_dual_end
+        from polyopt.outer.cpm.dual_ends import best_dual_end
 
         return best_dual_end(
             problem.X, problem.y, problem.C, settings.n_faces,
