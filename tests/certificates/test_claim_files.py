@@ -24,7 +24,7 @@ from formulations import svm
 from formulations.families import hinge_families
 from polyopt.certificates.claims.file import claim_of, save_claims
 from polyopt.certificates.claims.hinge import state_hinge
-from polyopt.certificates.claims.statement import numeral
+from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.check import check as checker
@@ -136,6 +136,52 @@ def test_a_claim_that_says_a_little_more_is_refused(name, saved, tmp_path):
         changed = tmp_path / "more.json"
         changed.write_text(json.dumps(found))
         assert verdict(changed, cells) == 1, field
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_claims_of_other_data_or_parameters_are_refused(name, saved, tmp_path):
+    """A claim is refused with other samples, cheaper sizes, lower caps and broken multipliers."""
+    claim, cells, _ = saved[name]
+    lines = cells.read_text().splitlines()
+    last = next(k for k in range(len(lines[3]) - 1, 0, -1) if lines[3][k].isdigit() and lines[3][k] != "0")
+    digit = str((int(lines[3][last]) + 4) % 10)
+    moved = [*lines[:3], lines[3][:last] + digit + lines[3][last + 1 :], *lines[4:]]
+    flipped = [("-" if lines[0][0] == "+" else "+") + lines[0][1:], *lines[1:]]
+    for wrong in (moved, flipped, lines[1:], [*lines[1:], lines[0]]):
+        (tmp_path / "other.svm").write_text("\n".join(wrong))
+        assert verdict(claim, tmp_path / "other.svm") == 1
+
+    def size_cheaper(c):
+        size = c["program"]["size"]
+        key = next((k for k in ("factor", "share", "cost", "high") if k in size), None)
+        size[key or "factor"] = numeral(Fraction(1, 2**20)) if key != "high" else numeral(Fraction(1, 2**30))
+
+    def caps_lower(c):
+        for rows in c["program"]["rows"]:
+            if rows["cap"] != "inf":
+                rows["cap"] = numeral(Fraction(1, 2**30))
+
+    def unbalanced(c):
+        for parts in c["multipliers"]["rows"].values():
+            parts[0] = numerals([Fraction(1, 2**40), *[Fraction(0)] * 25])
+
+    def negative(c):
+        for parts in c["multipliers"]["rows"].values():
+            parts[0] = [numeral(Fraction(-1, 2**60))] * 26
+
+    def too_large(c):
+        for rows in c["program"]["rows"]:
+            c["multipliers"]["rows"][rows["name"]][0] = 10**9
+
+    for change in (caps_lower, unbalanced, negative, too_large, size_cheaper):
+        found = json.loads(claim.read_text())
+        stated = found["claims"][0]["claim"]
+        free = change is size_cheaper and name in ("polyceptron", "pc-slp")
+        if free or number(stated["bound"]) == 0:
+            continue  # their faces cost nothing, and a bound of 0 needs no multipliers
+        change(found["claims"][0])
+        (tmp_path / "changed.json").write_text(json.dumps(found))
+        assert verdict(tmp_path / "changed.json", cells) == 1, change.__name__
 
 
 def test_a_table_with_scaled_features_is_read_as_it_stands(data, tmp_path, capsys):

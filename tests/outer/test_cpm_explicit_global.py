@@ -11,6 +11,7 @@ from helpers.cpm import clusters
 
 from formulations import cpm, cpm_worst
 from formulations.cpm_global import big_m, mixed_integer
+from formulations.program import Program
 from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
@@ -80,6 +81,24 @@ def test_a_time_limit_keeps_a_point_and_a_valid_bound(loss, margin):
     assert found.objective == pytest.approx(value(X, y, C, found["W"], loss, margin), rel=1e-9)
     certificate = certify_cpm_search(X, y, C, found, loss=loss, margin=margin)
     assert certificate.claim is Claim.SUBOPTIMAL_BY
+
+
+def test_ctrl_c_before_scip_has_a_point_keeps_the_best_start(monkeypatch):
+    """The point of the alternating starts is returned, with the status INTERRUPTED and no bound."""
+    pytest.importorskip("pyscipopt")
+
+    solve = Program.solve
+
+    def broken_off(program, solver=None, **settings):
+        if solver == "SCIP":
+            raise KeyboardInterrupt
+        return solve(program, solver, **settings)
+
+    X, y, C = draw(20, 1)
+    monkeypatch.setattr(Program, "solve", broken_off)
+    found = solve_cpm_explicitly(X, y, C, 2, "max", "total")
+    assert (found.status, found.bound) == (Status.INTERRUPTED, None)
+    assert found.objective == pytest.approx(value(X, y, C, found["W"], "max", "total"), rel=1e-9)
 
 
 @pytest.mark.parametrize(("loss", "margin"), COUPLED)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.clock import Clock
+from formulations.clock import Clock, interrupted
 from formulations.cpm_global import mixed_integer
 from formulations.polytope import natural_assignment
 from formulations.solution import Solution, Status
@@ -60,7 +60,7 @@ def solve_cpm_explicitly(
     seed: of the random starts.
     Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), and with
         margin="worst" norm (K,), of that assignment's program; ``bound``, the one that SCIP states, if any.
-        ``SOLVED`` if the two are within `tol`.
+        ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best point.
     ModuleNotFoundError: SCIP is not installed.
     ValueError: more samples than that, or one class.
     """
@@ -86,11 +86,14 @@ def solve_cpm_explicitly(
     upper = best.objective * _ABOVE if np.isfinite(best.objective) else None
     program = mixed_integer(X, y, n_faces, C, upper, loss, margin)
     options: dict[str, Any] = {"limits/gap": tol}
-    found = program.solve("SCIP", time_limit=clock.left, **options)
+    try:
+        found = program.solve("SCIP", time_limit=clock.left, **options)
+    except KeyboardInterrupt:  # before SCIP had a point
+        return _solution(best, None, interrupted(), tol, y, clock)
     if found.primal:
         assignment = natural_assignment(X, y, found["W"])
         assignment[y > 0] = found["z"].argmax(axis=1)
-        refined = run_rounds(problem, assignment, max_iter=_ROUNDS)
+        refined = run_rounds(problem, assignment, max_iter=_ROUNDS, time_limit=clock.left)
         if refined.objective < best.objective:
             best = refined
     return _solution(best, found, found.status, tol, y, clock)
