@@ -368,8 +368,8 @@ def test_limits_keep_a_point_and_a_valid_bound():
 
 
 def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
-    monkeypatch.setattr(module, "_RECORD", -1.0)  # every node is recorded
-    monkeypatch.setattr(module, "_MOST_PRICED", 0)
+    monkeypatch.setattr(module, "_RECORD_SECONDS", -1.0)  # every node is recorded
+    monkeypatch.setattr(module, "_MAX_SAMPLES_PRICES", 0)
     X, y, _ = clusters(60, 3, 11, widen=1.8)
     solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300)
     records = solution.history
@@ -401,7 +401,7 @@ def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
         return found
 
     seen = []
-    monkeypatch.setattr(module, "_MOST_PRICED", 0)  # the tree and the spread alone
+    monkeypatch.setattr(module, "_MAX_SAMPLES_PRICES", 0)  # the tree and the spread alone
     monkeypatch.setattr(module, "examine", interrupted)
     solution = solve_cpm_global(X, y, 1.0, 3)
     assert solution.status is Status.INTERRUPTED

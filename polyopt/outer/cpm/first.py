@@ -11,7 +11,7 @@ from formulations.clock import Clock
 from formulations.polytope import objective
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.columns import better_by_columns
-from polyopt.outer.cpm.prices import MOST_FEATURES
+from polyopt.outer.cpm.prices import MAX_FEATURES
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.cpm.face import price, settle_in_time
@@ -63,7 +63,7 @@ def begin(
         return
     large = len(best.W) > 1 and data.A.size * len(best.W) >= _WIDE
     whole = clock.left
-    wide = large and data.A.shape[1] > MOST_FEATURES + 1
+    wide = large and data.A.shape[1] > MAX_FEATURES + 1
     rest = _KICKING + (_COLUMNS if wide else 0.0)
     _from_many(data, best, precision, starts, clock.part(1.0 - rest if large else 1.0), rng)
     if wide and 0 < data.inside < len(data.C):  # with few features the bound itself begins so
