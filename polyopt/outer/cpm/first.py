@@ -42,10 +42,9 @@ _COARSE, _CLOSE, _FINE = 1e-4, 2e-2, 1e-8
 
 
 def begin(
-    data: Samples, best: Best, precision: float, first: Vector | None, starts: int, clock: Clock,
-    rng: np.random.Generator,
-) -> None:  # fmt: skip
-    """Alternate from the faces given, or from random ones and ends of dual ascent, and keep the best.
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
+) -> None:
+    """Alternate from random faces and from ends of dual ascent, and keep the best.
 
     Where the data are large enough (samples times dimensions times faces, from 10,000) there are dual ascents
     in up to four tenths of the time, but for the first batch, which may take longer; then, with more than
@@ -53,14 +52,10 @@ def begin(
     and kicks of the best point in up to three tenths.
 
     precision: of all costs: that of alternating.
-    first (K, d): faces to begin from.
-    starts: by default: that many from random directions, and as many at random.
+    starts: that many from random directions, and as many at random.
     clock: when there is to be no other start.
     rng: of the starts.
     """
-    if first is not None:
-        _keep(data, best, precision, (data.A[data.inside :] @ first.T).argmax(axis=1), clock)
-        return
     large = len(best.W) > 1 and data.A.size * len(best.W) >= _WIDE
     whole = clock.left
     wide = large and data.A.shape[1] > MAX_FEATURES + 1

@@ -84,7 +84,6 @@ def solve_cpm_global(
     tol: float = 1e-6,
     max_nodes: int | None = None,
     time_limit: float | None = None,
-    start: ArrayLike | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     known: Sequence[ArrayLike] = (),
@@ -107,9 +106,7 @@ def solve_cpm_global(
     max_nodes : int, optional
         Partial assignments, and rounds of prices, at most.
     time_limit : float, optional
-        Seconds.
-    start : array_like of shape (K, m+1), optional
-        Faces to begin from. By default the best of many starts, for a fifth of the time limit at most.
+        Seconds, a fifth of them at most for the starts.
     seed : int
         Of random starts and of the order in which bounds are added up: the same seed, the same search.
     n_jobs : int, optional
@@ -138,12 +135,11 @@ def solve_cpm_global(
     whole("n_faces", n_faces)
     tolerance(tol)
     shape = (n_faces, X.shape[1] + 1)
-    first = None if start is None else checked_faces("start", start, *shape)
     search = _Search(
         dense(X), y, costs, n_faces, tol, Clock(time_limit), np.random.default_rng(seed),
         effective_n_jobs(n_jobs), [checked_faces("known", W, *shape) for W in known],
     )  # fmt: skip
-    return search.solution(search.run(first, max_nodes))
+    return search.solution(search.run(max_nodes))
 
 
 @dataclass(order=True, frozen=True)
@@ -196,11 +192,11 @@ class _Search:
         self.spread_since = self.spread_seconds = 0.0  # when it could begin, and what it took
         self.history: list[dict[str, float]] = []
 
-    def run(self, first: Vector | None, max_nodes: int | None) -> Status:
+    def run(self, max_nodes: int | None) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
             starts, precision = (5, 1e-7) if self.is_large else (30, 1e-9)
-            begin(self.data, self.best, precision, first, starts, self.clock.part(0.2), self.rng)
+            begin(self.data, self.best, precision, starts, self.clock.part(0.2), self.rng)
             for W in self.known:
                 take(self.data, self.best, precision, W, self.clock)
             if self.takes_prices and (self.is_large or self.n_faces**self.npos > _MAX_ASSIGNMENTS_TREE):
