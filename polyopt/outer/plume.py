@@ -45,7 +45,8 @@ __all__ = ["PlumeProblem", "softer", "solve_plume"]
 
 _METHODS = ("auto", "exact", "newton", "bfgs", "gradient")
 _INNER = {"newton": 1, "bfgs": 5, "gradient": 1}  # iterations of an M-step, where none are asked
-_SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, the ratio, the steps at each
+# Annealing: the first γ, the ratio of the next to it, and the steps at each.
+_MIN_GAMMA, _GAMMA_RATIO, _STEPS_PER_GAMMA = 0.25, 2.0, 5
 
 
 class PlumeProblem(DescentProblem):
@@ -217,7 +218,7 @@ def solve_plume(
     whole("max_iter", max_iter)
     step_tol = max(tolerance(tol), 0.01)
     stages: list[Stage[Array]] = [
-        Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol)
+        Stage(problem.at(gamma), _STEPS_PER_GAMMA, step_tol)
         for gamma in (softer(problem.gamma) if anneal else [])
     ]
     # On separable data L falls for long: the polish is quicker in any case after 15 steps.
@@ -241,8 +242,8 @@ def softer(gamma: float) -> list[float]:
 
     gamma: what is asked.
     """
-    count = int(np.ceil(np.log(gamma / _SOFTEST) / np.log(_SHARPEN))) if gamma > _SOFTEST else 0
-    return [_SOFTEST * _SHARPEN**i for i in range(count)]
+    count = int(np.ceil(np.log(gamma / _MIN_GAMMA) / np.log(_GAMMA_RATIO))) if gamma > _MIN_GAMMA else 0
+    return [_MIN_GAMMA * _GAMMA_RATIO**i for i in range(count)]
 
 
 def _polished(

@@ -115,7 +115,8 @@ class _Rounding:
 
     def search_again(self) -> None:
         """Search the numbers of every face and assign anew, until the assignment stays."""
-        for _ in range(20):
+        moves = True
+        while moves:
             for k, each in enumerate(self.wholes):
                 assert each is not None
                 if self.clock.is_over:
@@ -123,8 +124,7 @@ class _Rounding:
                 found = self._rounded(k, self._real(k), each)
                 if self._cost(found.w, k) < self._cost(each.w, k):
                     self._take(k, found)
-            if not self._assign():
-                return
+            moves = self._assign()
 
     def finish(self) -> None:
         """After an interruption: round what is still real."""

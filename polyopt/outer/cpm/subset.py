@@ -212,9 +212,7 @@ def solve_cpm_subset(
     )
     proving.begin_from(first["W"], first["assignment"])
     try:
-        last = run_rounds(
-            proving, first["assignment"], max_iter=min(20, max_iter - made), time_limit=clock.left
-        )
+        last = run_rounds(proving, first["assignment"], max_iter=max_iter - made, time_limit=clock.left)
     except KeyboardInterrupt:  # before there was a first round
         return replace(first, status=interrupted())
     status = last.status

@@ -242,9 +242,9 @@ def swap_features(search: SubsetSearch) -> None:
     search: with a best face.
     """
     face = search.face
-    for _ in range(30):
+    while not search.clock.is_over:
         best = search.best
-        if best is None or search.clock.is_over:
+        if best is None:
             return
         slope = np.abs(face.pull(best.alpha)[: face.m])
         slope[best.features] = -1.0
