@@ -155,7 +155,7 @@ _ROUNDER = np.float32(12582912.0)
 _PER_LOG_2 = np.float32(1.44269504088896)
 # log(2) in two parts, the first of few bits, so that a small integer times it is exact.
 _LOG_2, _LOG_2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
-_LEAST = np.float32(-87.0)  # exp of it is 2e-38; below, numbers lose their digits
+_MIN_EXPONENT = np.float32(-87.0)  # exp of it is 2e-38; below, numbers lose their digits
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 # exp(r) = 1 + r + r² p(r) for |r| <= log(2) / 2 (Cephes), highest power first.
 _P5, _P4, _P3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
@@ -190,7 +190,7 @@ def _exp_of(t: Any) -> Any:
 
     def single(t: Any) -> Any:
         t = _ZERO if t > _ZERO else t
-        t = _LEAST if t < _LEAST else t
+        t = _MIN_EXPONENT if t < _MIN_EXPONENT else t
         shifted = t * _PER_LOG_2 + _ROUNDER
         power = shifted - _ROUNDER
         r = (t - power * _LOG_2) - power * _LOG_2_REST

@@ -24,8 +24,6 @@ RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Ridges that are tried, times the weight of the samples."""
 
 _KEPT, _THINNED = 3, 2  # structures that come to the second round and to the third
-_LEAST = 4  # numbers for each face down to which weights go, where no number is given
-_WORSE = 2.0  # standard errors by which the loss may be above the best before no more weights go
 
 Structure = tuple[int, tuple[int, int]]  # knots, faces of each class
 
@@ -151,7 +149,8 @@ class SearchRounds:
             dense = own._replace(ridge=ridge * self.unit)
             if not self._follow([dense], self.all):
                 return
-            least = _LEAST * sum(own.n_faces) if self.max_numbers is None else self.max_numbers
+            # By default four numbers for each face.
+            least = 4 * sum(own.n_faces) if self.max_numbers is None else self.max_numbers
             sizes = sizes_down_to(max(least // 2, 1), self.paths.numbers(dense, self.all))
             points, best = [dense], dense
             for size in sorted({*sizes[1:], least}, reverse=True):
@@ -159,7 +158,7 @@ class SearchRounds:
                 if not self._follow(points, self.all):
                     return
                 best = min(best, points[-1], key=lambda c: self.paths.loss(c, self.all))
-                if size < least and self._is_better(best, points[-1], _WORSE):
+                if size < least and self._is_better(best, points[-1], 2.0):
                     break
 
     def _of(self, structure: Structure) -> list[Candidate]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SplitSamples"]
 
 _MANY, _SOME = 3000, 1000  # samples from which one split is enough, and from which three are
-_FIRST = 3000  # samples that the first round trains on at most
+_MAX_FIRST_ROUND = 3000  # samples that the first round trains on
 
 
 class SplitSamples:
@@ -68,8 +68,8 @@ class SplitSamples:
         self.count = len(pieces)
         # The first round needs no more samples than tell structures apart.
         train, held = pieces[0]
-        if len(train) > _FIRST:
-            pieces.append((np.random.default_rng(seed).permutation(train)[:_FIRST], held))
+        if len(train) > _MAX_FIRST_ROUND:
+            pieces.append((np.random.default_rng(seed).permutation(train)[:_MAX_FIRST_ROUND], held))
         self.first = len(pieces) - 1 if len(pieces) > self.count else 0
         self.splits = [
             [

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Way", "way_out"]
 
 _FIRST, _GROWTH, _LAST = 1e-15, 8.0, 2.0  # depths beyond the boundary that are tried, in spreads
-_HALVINGS = 30
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _crossing(subject: Subject, found: Nearest, label: Any) -> Array | None:
         last, depth = depth, _GROWTH * depth
     if depth > _LAST:
         return None
-    for _ in range(_HALVINGS if depth > 1e-6 else 0):  # of rounding it is no matter
+    for _ in range(30 if depth > 1e-6 else 0):  # of rounding it is no matter
         middle = 0.5 * (last + depth)
         last, depth = (last, middle) if is_across(found.deeper(middle)) else (middle, depth)
     return found.deeper(depth)

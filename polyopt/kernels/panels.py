@@ -24,7 +24,6 @@ __all__ = ["FunctionPanel", "SamplePanel", "outputs_at", "square", "stream", "we
 
 # Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
 _CACHED, _LEAST_STRIP, _STRIPS = 200_000, 256, 8
-_DEAR = 256  # multiplications of an entry from which it is taken from its mirror image where that is at hand
 
 
 class FunctionPanel:
@@ -102,7 +101,7 @@ class SamplePanel:
     def is_dear(self) -> bool:
         """True if an entry costs more than copying its mirror image, which is as exact, from another row."""
         gram = self._gram
-        return self.is_dense and gram.width >= _DEAR and not (self._dtype == np.float32 and len(gram.far_out))
+        return self.is_dense and gram.width >= 256 and not (self._dtype == np.float32 and len(gram.far_out))
 
     def block(self, samples: Samples, places: Samples) -> NDArray[Any]:
         """``K[samples, columns[places]]``, shape (samples, places)."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["binding", "sensitivities"]
 
-_FEW = 3  # samples that binding names of each family
-
 
 def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
     """How the optimal value of a fitted estimator's program moves with its parameters.
@@ -115,7 +113,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
                 "binding": int((mine["multiplier"] > 0).sum()),
                 "total": float(mine["multiplier"].sum()),
                 "largest": float(mine["multiplier"].max()),
-                "samples": tuple([at for at in each[each > 0].index if at != -1][:_FEW]),
+                "samples": tuple([at for at in each[each > 0].index if at != -1][:3]),
             }
         )
     return pd.DataFrame(found)

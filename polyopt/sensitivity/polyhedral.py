@@ -11,6 +11,7 @@ from formulations.class_faces import BIAS
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, pull
 from formulations.polytope import lift
+from polyopt.certificates.polyhedral_lp import is_at_box
 from polyopt.sensitivity.solution import AT, are_independent, need_multipliers, paid, value_of
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ __all__ = [
     "of_polyceptron",
     "of_spla1",
 ]
-
-_BOX = 1e-9  # share of the radius within which an entry of W is at it
 
 
 def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
@@ -143,4 +142,4 @@ def _lifted(machine: Polyceptron | PCSLP) -> Array:
 
 def _at_box(machine: Polyceptron | PCSLP) -> NDArray[np.bool_]:
     """Mask of the entries of W that the box holds."""
-    return np.abs(machine.solution_["W"]) >= (1.0 - _BOX) * machine.radius
+    return is_at_box(machine.solution_["W"], machine.radius)

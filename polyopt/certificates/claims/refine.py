@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExactSolution", "exact_solution", "refined"]
 
-_SPARE = 24  # bits beyond the digits wanted, for what repairs cost
-_MOST = 100  # digits
-_SURE = 40  # digits that a point has before its states are taken for those of the optimum
+_MAX_DIGITS = 100
 _CLOSE, _ALMOST = 1e-6, 1e-24  # how near an end is, to a point of a solver and to one of so many digits
 
 _FORM = (
@@ -105,7 +103,8 @@ def _by_rows(
 ) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
     """The optimum from the states of the rows alone or, where these do not settle, of the weights as well."""
     try:
-        program, near, scores = _start(_refined(statement, _SURE, rows), rows)
+        # With 40 digits the states of a point are those of the optimum.
+        program, near, scores = _start(_refined(statement, 40, rows), rows)
         intercepts, multipliers = optimum(program, near, scores, exactly, close=_ALMOST)
     except ValueError:
         return _by_corners(statement, _program(statement, rows))
@@ -131,8 +130,8 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
     are enclosed to 38. Raise ValueError for another program, for rows whose states do not settle, or if fewer
     digits are reached.
     """
-    if not 1 <= digits <= _MOST:
-        raise ValueError(f"digits must be from 1 to {_MOST}, not {digits!r}")
+    if not 1 <= digits <= _MAX_DIGITS:
+        raise ValueError(f"digits must be from 1 to {_MAX_DIGITS}, not {digits!r}")
     if not evidence:
         raise ValueError("this certificate has no statement that can be refined")
     made, values = [], []
@@ -154,7 +153,7 @@ def _same(statement: Statement) -> Statement:
 
 
 def _refined(statement: Statement, digits: int, rows: list[Cells] | None = None) -> Statement:
-    bits = math.ceil(digits / math.log10(2)) + _SPARE
+    bits = math.ceil(digits / math.log10(2)) + 24  # some for what repairs cost
     program, near, scores = _start(statement, rows)
     b, multipliers = optimum(
         program, near, scores, to_digits(bits + 40), close=_CLOSE, slack=Fraction(1, 1 << bits)
