@@ -36,7 +36,7 @@ __all__ = ["FaceAscent", "climb"]
 _SCAN_ROWS = 1 << 12  # samples scanned at once
 _WIDTHS = (8, 16, 32, 64)  # numbers of lanes that scans are compiled for
 _MARGIN_BAND = 0.1  # distance beyond the margin up to which pairs are climbed as well
-_FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-14  # accuracy of a climb: at first, then from climb to climb
+_FIRST_ACCURACY, _ACCURACY_FACTOR, _MIN_ACCURACY = 1e-2, 0.3, 1e-14  # of a climb, and from climb to climb
 _FACES_TO_SWEEP = 8  # per active sample: for more, walking samples is cheaper than walking faces
 
 
@@ -81,7 +81,7 @@ class FaceAscent:
         self.scores = np.zeros((len(self._positives), K))
         self._inside, self._earned = np.zeros(K), np.zeros(K)
         self._scanned, self._settled = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
-        self._accuracy = np.full(K, _FIRST)
+        self._accuracy = np.full(K, _FIRST_ACCURACY)
         self._solved = -1
         # The samples, in their order, whose pair with the face may move; all that hold it are among them.
         self._pools: list[Integers] = [np.empty(0, dtype=np.int64)] * K
@@ -177,7 +177,7 @@ class FaceAscent:
         for k, pool in zip(faces, pools, strict=True):
             self._climb(k, pool, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
-                self._accuracy[k] = max(_STRICTER * self._accuracy[k], _STRICTEST)
+                self._accuracy[k] = max(_ACCURACY_FACTOR * self._accuracy[k], _MIN_ACCURACY)
 
     def reassign(self, assignment: Integers) -> None:
         """Let other faces answer for some positives; their multipliers on the old ones become 0."""
@@ -194,7 +194,7 @@ class FaceAscent:
                 self._scanned[k] = False
         touched = np.union1d(old, assignment[moved])
         self._settled[touched] = False
-        self._accuracy[touched] = np.maximum(self._accuracy[touched], _FIRST)
+        self._accuracy[touched] = np.maximum(self._accuracy[touched], _FIRST_ACCURACY)
         self.assignment = np.where(self._y > 0, assignment, 0)
         self._gather()
 

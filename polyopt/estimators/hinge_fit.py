@@ -41,7 +41,7 @@ _MAX_AUTO_SAMPLES = 2_000
 # Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
 _MAX_AUTO_FEATURES = 2_000
 _OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multiply
-# Relative gaps up to which an end is called optimal, whatever was asked for, or inaccurate, or as was asked for.
+# Relative gaps: of an optimal end, whatever `tol` is; of an inaccurate one; of an optimal one at most.
 _OPTIMAL_GAP, _INACCURATE_GAP, _MAX_GAP = 1e-5, 1e-3, 0.1
 
 

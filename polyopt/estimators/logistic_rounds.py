@@ -23,7 +23,6 @@ __all__ = ["RIDGES", "SearchRounds"]
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Ridges that are tried, times the weight of the samples."""
 
-_KEPT, _THINNED = 3, 2  # structures that come to the second round and to the third
 
 Structure = tuple[int, tuple[int, int]]  # knots, faces of each class
 
@@ -64,7 +63,7 @@ class SearchRounds:
         try:
             for structure in self._first():
                 self._second(structure)
-            for structure in self._best_structures(self.all, _THINNED):
+            for structure in self._best_structures(self.all, 2):
                 self._third(structure)
         except KeyboardInterrupt:
             interrupted()
@@ -130,7 +129,7 @@ class SearchRounds:
                 if faces > 4 and (best is None or before is None or not self._is_better(best, before)):
                     break
                 faces, before = 2 * faces, best
-        return self._best_structures(self.first, _KEPT)
+        return self._best_structures(self.first, 3)
 
     def _second(self, structure: Structure) -> None:
         """Ridges around the best on all splits."""

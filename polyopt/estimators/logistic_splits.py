@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitSamples"]
 
-_MANY, _SOME = 3000, 1000  # samples from which one split is enough, and from which three are
 _MAX_FIRST_ROUND = 3000  # samples that the first round trains on
 
 
@@ -87,9 +86,9 @@ def _splitter(codes: NDArray[np.intp], seed: int) -> Any:
             "LogisticSearch chooses by samples held out, and needs at least two of every class; a class "
             "has one: fit LogisticPolytopes, or give cv"
         )
-    if n >= _MANY:
+    if n >= 3000:  # one split is enough
         return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
-    return StratifiedKFold(max(2, min(3 if n >= _SOME else 5, fewest)), shuffle=True, random_state=seed)
+    return StratifiedKFold(max(2, min(3 if n >= 1000 else 5, fewest)), shuffle=True, random_state=seed)
 
 
 def _split(

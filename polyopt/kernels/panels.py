@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctionPanel", "SamplePanel", "outputs_at", "square", "stream", "weighted"]
 
 # Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
-_CACHED, _LEAST_STRIP, _STRIPS = 200_000, 256, 8
+_CACHE_NUMBERS, _MIN_STRIP, _MIN_STRIPS = 200_000, 256, 8
 
 
 class FunctionPanel:
@@ -78,7 +78,7 @@ class SamplePanel:
 
             run_blocks(some_rows, range(0, count, DENSE_ROWS), cost)
         else:
-            strip = max(_LEAST_STRIP, min(_CACHED // max(count, 1), -(-width // _STRIPS)))
+            strip = max(_MIN_STRIP, min(_CACHE_NUMBERS // max(count, 1), -(-width // _MIN_STRIPS)))
 
             def some_columns(start: int) -> None:
                 columns = slice(start, start + strip)
@@ -108,12 +108,12 @@ class SamplePanel:
         found, left = np.empty((len(samples), len(places)), dtype=self._dtype), self._left(samples)
 
         def some_columns(start: int) -> None:
-            columns = slice(start, start + _LEAST_STRIP)
+            columns = slice(start, start + _MIN_STRIP)
             np.matmul(left, self._right[places[columns]].T, out=found[:, columns])
             self._gram.kernel.finish(found, columns)
 
         cost = float(len(samples)) * len(places) * self._gram.width
-        run_blocks(some_columns, range(0, len(places), _LEAST_STRIP), cost)
+        run_blocks(some_columns, range(0, len(places), _MIN_STRIP), cost)
         return found
 
     def factors(self) -> tuple[Vector, Vector, int] | None:

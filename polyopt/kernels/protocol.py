@@ -34,7 +34,7 @@ CHUNK = 2048  # rows of a product that is streamed
 MAX_WHOLE = 20_000  # rows of a square matrix that is held whole: 3.2 GB
 MAX_SPREAD_SAMPLES = 2000  # that stand for all, for what would cost too much of the whole matrix
 # Numbers of a block whose memory is taken again, and its rows at least.
-BLOCK, _LEAST_ROWS = 1_000_000, 128
+BLOCK, _MIN_ROWS = 1_000_000, 128
 
 
 class Panel(Protocol):
@@ -87,7 +87,7 @@ def strips(samples: Samples, columns: int) -> Iterator[Samples]:
     columns : int
         Columns of the blocks.
     """
-    return chunks(samples, min(CHUNK, max(_LEAST_ROWS, BLOCK // max(columns, 1))))
+    return chunks(samples, min(CHUNK, max(_MIN_ROWS, BLOCK // max(columns, 1))))
 
 
 def spread_samples(n: int) -> Samples:

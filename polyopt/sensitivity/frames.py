@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.methods.method import named
 from polyopt.methods.registry import answering_for, method_of
-from polyopt.sensitivity.solution import AT, need_multipliers
+from polyopt.sensitivity.solution import ROW_TOL, need_multipliers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +101,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
     frame = estimator.duals_
     need_multipliers(estimator, frame["multiplier"])
     sizes = frame["multiplier"].abs()
-    small = AT * float(sizes.max())
+    small = ROW_TOL * float(sizes.max())
     keys = [name for name in ("pair", "outside", "row", "letter") if name in frame]
     found = []
     for key, mine in frame.assign(multiplier=sizes.where(sizes > small, 0.0)).groupby(keys, sort=False):

@@ -17,9 +17,18 @@ if TYPE_CHECKING:
     from formulations.matrices import Array
     from polyopt.certificates.certificate import Certificate
 
-__all__ = ["AT", "Certified", "Solved", "are_independent", "need_multipliers", "paid", "value_of", "warn_of"]
+__all__ = [
+    "ROW_TOL",
+    "Certified",
+    "Solved",
+    "are_independent",
+    "need_multipliers",
+    "paid",
+    "value_of",
+    "warn_of",
+]
 
-AT = 1e-6  # within which, in units of the outputs, a row holds
+ROW_TOL = 1e-6  # within which, in units of the outputs, a row holds
 
 
 class Certified(Protocol):

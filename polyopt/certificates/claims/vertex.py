@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Unit", "check_vertex_form", "optimal_vertex"]
 
-_TOGETHER, _ROUNDS = 12, 60  # rounds in which all that is wrong changes, and in all
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -61,12 +60,12 @@ def optimal_vertex(
     or the optimum is degenerate.
     """
     found = _Corners(program, W, b, near, close)
-    for turn in range(_ROUNDS):
+    for turn in range(60):
         found.solve()
         wrong = found.wrong()
         if not wrong:
             return found.W, found.b if program.intercept else [], found.multipliers()
-        for change in wrong if turn < _TOGETHER else wrong[:1]:
+        for change in wrong if turn < 12 else wrong[:1]:  # all changes at once may go round in a circle
             change()
     raise ValueError(
         "the rows and weights that hold the optimum do not settle: solve more closely first (a smaller tol), "
