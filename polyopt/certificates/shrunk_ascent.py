@@ -176,7 +176,8 @@ class ShrunkAscent:
         From multipliers that are near, a few steps do. Otherwise an interior-point method goes on where it
         was, begins near the faces of other caps or another price, or anew.
         """
-        first = self.W.shape[1] <= 60 and tol >= 1e-6 and self._near is not None
+        # With few features a path that begins near faces is faster than steps.
+        first = self.W.shape[1] <= 60 and self._near is not None
         if self.alpha.any() and self._steps(tol, 0 if first else _WARM_STEPS, is_over):
             return True
         if not self._has_small_systems:
