@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Way", "way_out"]
 
 _MIN_DEPTH, _DEPTH_FACTOR, _MAX_DEPTH = 1e-15, 8.0, 2.0  # beyond the boundary, as tried, in spreads
-    1e-15,
-    8.0,
-    2.0,
-)  # depths beyond the boundary that are tried, in spreads
 
 
 @dataclass(frozen=True)
