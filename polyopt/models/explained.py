@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain_features", "explain_row", "explain_table", "features_of_table", "subject_of"]
 
-_CELLS = 50_000_000  # of a sparse table that is made dense
+_MAX_CELLS = 50_000_000  # of a sparse table that is made dense
 
 
 def explain_row(
@@ -117,7 +117,7 @@ def features_of_table(model: Model, X: Matrix) -> Array:
     ValueError: A sparse table that is too large to be explained as a whole.
     """
     if is_sparse(X):
-        if X.shape[0] * X.shape[1] > _CELLS:
+        if X.shape[0] * X.shape[1] > _MAX_CELLS:
             raise ValueError(
                 f"the data have {X.shape[0]} x {X.shape[1]} cells, too many to explain a model on; give fewer"
             )

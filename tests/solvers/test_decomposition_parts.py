@@ -81,7 +81,7 @@ def test_rows_of_samples_far_out_are_right_in_single_precision(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_the_same_on_many_threads(dtype, rng, monkeypatch):
-    monkeypatch.setattr(threads, "_SMALL", 0.0)
+    monkeypatch.setattr(threads, "_MIN_THREAD_WORK", 0.0)
     X, weights = rng.normal(size=(3000, 5)), rng.normal(size=3000)
     answers = []
     for count in (1, 3):
