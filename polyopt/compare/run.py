@@ -45,7 +45,6 @@ def compare(
     splits: int = 1,
     time_limit: float | None = None,
     prove: bool = False,
-    on_start: Callable[[str, str, str], None] | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Comparison:
     """Solve each method's program exactly and by its fast solver, and certify both.
@@ -73,8 +72,6 @@ def compare(
         Whether methods that are not convex are also solved by search over all assignments, which proves
         the optimum on small data, and a bound on it elsewhere; 60 seconds at most unless a limit
         says otherwise.
-    on_start : callable, optional
-        Called with data, method and solver before each fit.
     on_row : callable, optional
         Called with each :class:`Row` when it is done.
 
@@ -96,7 +93,7 @@ def compare(
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
     loaded = _named_apart([load(one) if isinstance(one, str) else one for one in several])
     datasets = tuple(prepare(one, seed) for one in loaded)
-    race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_start, on_row)
+    race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_row)
     counts = [1 if first.published else splits for first in datasets]
     interrupted = False
     try:
@@ -126,12 +123,11 @@ class _Race:
         seeds: range,
         time_limit: float | None,
         prove: bool,
-        on_start: Callable[[str, str, str], None] | None,
         on_row: Callable[[Row], None] | None,
     ):
         self.rows: list[Row] = []
         self._given, self._seeds, self._prove = given, seeds, prove
-        self._time_limit, self._on_start, self._on_row = time_limit, on_start, on_row
+        self._time_limit, self._on_row = time_limit, on_row
         self._solvers = {name: find_method(name).solvers(prove) for name in given}
 
     @property
@@ -149,8 +145,6 @@ class _Race:
     def warm_up(self, method: Method, step: Step) -> None:
         """Import and compile what the method needs, so that neither is in the seconds of its fits."""
         step.name(f"compiling {method.name}")
-        if self._on_start is not None:
-            self._on_start("", method.name, "compiling")
         _warm_up(method, self._prove, self._given[method.name])
 
     def run(self, data: Prepared, split: int, step: Step) -> None:
@@ -163,8 +157,6 @@ class _Race:
                 for seed in self._seeds_of(name):
                     self.end_if_stopped()
                     step.name(f"{name} {solver} on {data.name}")
-                    if self._on_start is not None:
-                        self._on_start(data.name, name, solver)
                     seconds = self._time_limit
                     endless = solver == method.proving or (method.is_integer and solver == "exact")
                     if seconds is None and endless:

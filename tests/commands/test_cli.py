@@ -162,8 +162,8 @@ def test_the_catalogue_refuses_unknown_families():
 def without_programs(monkeypatch, *verdicts):
     """Let verify find one program, and each of some cross-checks end as told."""
 
-    def one_check(seed, families):
-        return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in families else []
+    def one_check(names):
+        return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in names else []
 
     def toy(seed):
         """A toy holds.
@@ -177,7 +177,7 @@ def without_programs(monkeypatch, *verdicts):
 
         Source: Toys (2001).
         """
-        return float(seed), 1.0 + seed
+        return 3.0, 4.0
 
     checks = [
         Crosscheck(f"T9{i}", "toys", "=", 1e-6, toy if verdict == "ok" else broken)

@@ -190,11 +190,12 @@ def test_ctrl_c_keeps_what_is_done():
     assert "rmm" in printed(found, 80)
 
 
-def test_ctrl_c_before_the_first_row_says_that_there_is_none():
-    def on_start(*args):
+def test_ctrl_c_before_the_first_row_says_that_there_is_none(monkeypatch):
+    def stopped(self, X, y):
         raise KeyboardInterrupt
 
-    found = compare(blobs(), ["svm"], on_start=on_start)
+    monkeypatch.setattr(find_method("svm").estimator_class, "fit", stopped)
+    found = compare(blobs(), ["svm"])
     assert found.rows == ()
     assert "No fit was finished." in printed(found, 80)
 
@@ -286,10 +287,10 @@ def labelled(y):
     ],
 )
 def test_bad_input_is_refused_before_any_fit(arguments, message):
-    started = []
+    done = []
     with pytest.raises(ValueError, match=message):
-        compare(**{"data": blobs(), **arguments}, on_start=lambda *what: started.append(what))
-    assert started == []
+        compare(**{"data": blobs(), **arguments}, on_row=done.append)
+    assert done == []
 
 
 # -- the registry --------------------------------------------------------------------------------

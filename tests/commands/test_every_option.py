@@ -145,7 +145,7 @@ def files(tmp_path_factory):
 def little_work(monkeypatch):
     """One check stands for all, pages have no pictures, the lab ends at once: these have own tests."""
 
-    def one_check(seed, names):
+    def one_check(names):
         return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in names else []
 
     monkeypatch.setattr("polyopt.verify.verify", one_check)
