@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import unicodedata
 
-__all__ = ["escape", "in_picture", "visible"]
+__all__ = ["cut_short", "escape", "in_picture", "visible"]
 
 # Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
 # pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.
@@ -29,6 +29,17 @@ def visible(text: str, keep: str = "") -> str:
         repr(char)[1:-1] if unicodedata.category(char) in _UNSEEN and char not in keep else char
         for char in text
     )
+
+
+def cut_short(text: str, letters: int) -> str:
+    """A text of at most so many letters, the last of them an ellipsis where some are missing.
+
+    Examples
+    --------
+    >>> cut_short("sepal length", 8)
+    'sepal l…'
+    """
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def escape(text: str, quote: bool = True) -> str:

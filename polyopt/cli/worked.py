@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["worked_example"]
 
-_MAX_SAMPLES = 2000
 _LETTERS = {"margin": "alpha", "bound_above": "lambda", "bound_below": "lambda*"}
 
 
@@ -34,10 +33,8 @@ def worked_example(name: str, data: str, given: dict[str, Any]) -> str:
     entry, table = find_method(name), load_data(data)
     check_dataset(table)
     table, _ = fit_preparation(table)
-    if len(table.y) > _MAX_SAMPLES:
-        raise ValueError(
-            f"{table.name} has {len(table.y)} samples; exact solutions are of {_MAX_SAMPLES} at most"
-        )
+    if len(table.y) > 2000:
+        raise ValueError(f"{table.name} has {len(table.y)} samples; exact solutions are of 2000 at most")
     settings = entry.settings_for(table.X, table.y, **given)
     if entry.tuned not in given and isinstance(settings.get(entry.tuned), float):
         settings[entry.tuned] = float(f"{settings[entry.tuned]:.2g}")

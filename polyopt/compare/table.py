@@ -20,7 +20,6 @@ __all__ = ["CLAIMS", "SIZES", "WIDE", "duration", "marks_explained", "number", "
 
 # From these widths on: claims in words; one more digit; conditions in full.
 WIDE, _MEDIUM, _FULL = 112, 96, 140
-_LONG = 9  # letters of a solver's name, from which on it is cut
 _SHORT = {"stationarity": "stat.", "complementarity": "compl."}
 
 
@@ -173,10 +172,10 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
 def solver_word(solver: str, width: int) -> str:
     """A solver's name; where the table is narrow its first part, cut short if that is long."""
-    if width >= _FULL or len(solver) <= _LONG:
+    if width >= _FULL or len(solver) <= 9:
         return solver
     first = solver.partition("-")[0]
-    return first if len(first) <= _LONG else f"{first[: _LONG - 3]}."
+    return first if len(first) <= 9 else f"{first[:6]}."
 
 
 def _percent(share: float, with_sign: bool) -> str:

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 
 _NO_LABEL = ("", "nan")  # in small letters
 _WIDE, _FLAT = 1000, 200  # more columns, of fewer bytes each, are read by us: pandas is slow per column
-_COPIES = 2  # of the numbers, that are in memory while a table is read
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
-_MOST_TEXTS = 1000  # of a column that nobody named: more are an identifier rather than a category
-_SHOWN = 5  # names or lines in a message
+_MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
 # The words to type, in Python and on the command line.
 _FILLING = "impute='median', or --impute median on the command line, fills"
 
@@ -246,7 +244,7 @@ def _check_size(source: Source, layout: Layout) -> None:
     """Refuse a table whose numbers would not fit in memory, before it is read."""
     beginning = source.beginning().encode()
     rows = source.size * max(beginning.count(b"\n"), 1) / max(len(beginning), 1)
-    need = _COPIES * 8 * rows * layout.width
+    need = 2 * 8 * rows * layout.width  # the numbers are copied once while a table is read
     if need > memory():
         raise DataFileError(
             source.path,
@@ -345,7 +343,7 @@ def read_cells(
             X[:, k] = column.values
             continue
         cells = [row[i] for row in rows]
-        if text is None and (found := len(set(cells))) > _MOST_TEXTS:
+        if text is None and (found := len(set(cells))) > _MAX_TEXTS:
             raise DataFileError(
                 source.path,
                 f"{layout.column(i)} holds {found:,} different texts, each of which would be a feature of "
@@ -469,5 +467,5 @@ def _gap(source: Source, layout: Layout, k: int, line: int) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decision_boundaries", "decision_boundary", "draw_classes", "draw_levels", "plane_limits"]
 
-_GRID = 240  # points of each axis at which scores are drawn
-
 
 class Classifier(Protocol):
     """Interface that a picture needs of a fitted classifier."""
@@ -193,7 +191,7 @@ def draw_classes(
 
 def draw_levels(axes: Axes, estimator: Classifier, limits: NDArray[Any]) -> None:
     """The two sides as tints, and the lines f = 0, ±1, ±B."""
-    u, v = (np.linspace(low, high, _GRID) for low, high in limits)
+    u, v = (np.linspace(low, high, 240) for low, high in limits)
     U, V = np.meshgrid(u, v)
     f = estimator.decision_function(_as_fitted(estimator, np.column_stack([U.ravel(), V.ravel()])))
     f = f.reshape(U.shape)
