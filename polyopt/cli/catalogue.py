@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from formulations.catalogue import Entry
 
 
-_LEAST, _FULL = 64, 110  # columns: for the longest name, and for the source beside it
+_MIN_WIDTH, _FULL_WIDTH = 64, 110  # columns: for the longest name, and for the source beside it
 
 
 def catalogue(
@@ -36,8 +36,8 @@ def catalogue(
     from polyopt.compare.programs import entries as list_programs
 
     entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))
-    console = output(_LEAST)
-    console.print(_table(entries, compact=console.width < _FULL))
+    console = output(_MIN_WIDTH)
+    console.print(_table(entries, compact=console.width < _FULL_WIDTH))
 
 
 def _table(entries: Sequence[Entry], compact: bool) -> Table:

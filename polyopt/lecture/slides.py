@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "slide_page", "slides_of"]
 
-_ROOM, _CROWDED = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
+_MAX_LINES, _MAX_LINES_SMALLER = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
 _MIN_LINES = 3.5  # for a slide of its own
-_FULL, _LONG = 12.0, 6.5  # lines up to which paragraphs are shown in full, and those of the longest
+_MAX_FULL_LINES, _MAX_PARAGRAPH_LINES = (
+    12.0,
+    6.5,
+)  # lines up to which paragraphs are shown in full, and those of the longest
 _CODE, _MATH, _ROW = 0.6, 1.5, 1.15  # lines of text that a line of each takes
 _KEYS = "<p class='quiet keys'>→ next, ← back, n notes, f full screen</p>"
 _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install polyopt[lecture]"
@@ -110,7 +113,7 @@ def _put(slides: list[Slide], block: Block) -> None:
     """Put a block on the last slide or, where it has no room, on another one with the same heading."""
     last = slides[-1]
     # A line alone on a slide is worse than smaller letters.
-    room = _CROWDED if last.lines <= _MIN_LINES else _ROOM
+    room = _MAX_LINES_SMALLER if last.lines <= _MIN_LINES else _MAX_LINES
     if last.blocks and last.lines + block.lines > room and len(slides) > 1:
         slides.append(Slide(last.title, last.section))
     slides[-1].blocks.append(block)
@@ -121,7 +124,7 @@ def _joined(slides: list[Slide]) -> Iterator[Slide]:
     kept = slides[0]
     for slide in slides[1:]:
         goes_on = (slide.title, slide.section) == (kept.title, kept.section)
-        if goes_on and slide.lines <= _MIN_LINES and kept.lines + slide.lines <= _CROWDED:
+        if goes_on and slide.lines <= _MIN_LINES and kept.lines + slide.lines <= _MAX_LINES_SMALLER:
             kept = replace(kept, blocks=[*kept.blocks, *slide.blocks])
             continue
         yield kept
@@ -134,7 +137,7 @@ def _filled(slide: Slide) -> Slide:
     blocks, lines = list(slide.blocks), slide.lines
     for place, block in enumerate(blocks):
         more = block.note_lines - block.lines
-        if block.note and block.note_lines <= _LONG and lines + more <= _FULL:
+        if block.note and block.note_lines <= _MAX_PARAGRAPH_LINES and lines + more <= _MAX_FULL_LINES:
             blocks[place] = Block(block.note, block.note_lines)
             lines += more
     return replace(slide, blocks=blocks)
