@@ -91,10 +91,9 @@ def decision_boundaries(
     *,
     axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
-    columns: int = 3,
     ax: Places | None = None,
 ) -> Drawn:
-    """Pictures of several binary classifiers of the same two features, side by side.
+    """Pictures of several binary classifiers of the same two features, three in a row.
 
     Parameters
     ----------
@@ -102,8 +101,6 @@ def decision_boundaries(
         Each with its title, fitted to X and y.
     X, y, axis_names, class_names
         As in :func:`decision_boundary`.
-    columns : int
-        Panels in a row.
     ax : Axes or array of Axes, optional
         Where to draw: axes for each panel, or one whose place they share; a new figure by default.
 
@@ -120,7 +117,7 @@ def decision_boundaries(
     if not estimators:
         raise ValueError("estimators must have at least one entry")
     across, up = _axis_names(axis_names, next(iter(estimators.values())), X)
-    rows, columns = -(-len(estimators) // columns), min(columns, len(estimators))
+    rows, columns = -(-len(estimators) // 3), min(3, len(estimators))
     with styled():
         sheet = Sheet(ax, 3.2 * columns, 3.1 * rows + 0.3)
         panels = sheet.grid(rows, columns, sharex=True, sharey=True)
