@@ -141,11 +141,8 @@ def images(digits: Digits, scaling: str) -> tuple[Matrix, Samples, Matrix, Sampl
     if T is None:
         X, y = X[data.y < digits.classes], y[data.y < digits.classes]
         X, T, y, t = X[::3], X[1::3], y[::3], y[1::3]
-    kind = (
-        np.float32
-        if 2 * len(X) / digits.classes > _MAX_ROWS_DOUBLE and (digits.part or 0.0) <= 1.0
-        else np.float64
-    )
+    is_large = 2 * len(X) / digits.classes > _MAX_ROWS_DOUBLE
+    kind = np.float32 if is_large and (digits.part or 0.0) <= 1.0 else np.float64
     largest = float(X.max()) - digits.blank
     scaled = [((part - digits.blank) / largest).astype(kind) for part in (X, T)]
     if scaling == "unit length":

@@ -107,9 +107,8 @@ def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
         if any(type(value) not in (int, float) for value in point):
             raise ValueError(f"point {i} must be three numbers")
         if not all(abs(value) <= MAX_COORDINATE for value in point[:2]):  # which NaN is not, either
-            raise ValueError(
-                f"point {i} must have coordinates from {-MAX_COORDINATE:g} to {MAX_COORDINATE:g}"
-            )
+            limits = f"{-MAX_COORDINATE:g} to {MAX_COORDINATE:g}"
+            raise ValueError(f"point {i} must have coordinates from {limits}")
         if point[2] not in (-1, 1):
             raise ValueError(f"point {i} must have the label 1 or -1, not {point[2]}")
     table = np.array(told, dtype=np.float64)

@@ -64,9 +64,8 @@ class Contents:
             inside = False
         end = "</ul></li>" if inside else "</li>"
         plain = (re.sub(r"<[^>]*>", "", label) for _, _, label in self._entries)
-        kind = (
-            " class='short'" if max(map(len, plain), default=0) <= 20 else ""
-        )  # beside each other on a phone
+        # Short headings stand beside each other on a phone.
+        kind = " class='short'" if max(map(len, plain), default=0) <= 20 else ""
         return f"<nav aria-label='Contents'{kind}><ul>{''.join(lines)}{end}</ul></nav>" if lines else ""
 
 
