@@ -38,8 +38,8 @@ __all__ = ["Block", "slide_page", "slides_of"]
 
 _MAX_LINES, _MAX_LINES_SMALLER = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
 _MIN_LINES = 3.5  # for a slide of its own
-_MAX_FULL_LINES = 12.0  # of all paragraphs that are shown in full ...
-_MAX_PARAGRAPH_LINES = 6.5  # ... and of the longest of them
+_MAX_FULL_LINES = 12.0  # on a slide whose paragraphs are shown in full
+_MAX_PARAGRAPH_LINES = 6.5  # of a paragraph that is shown in full
 _CODE, _MATH, _ROW = 0.6, 1.5, 1.15  # lines of text that a line of each takes
 _KEYS = "<p class='quiet keys'>→ next, ← back, n notes, f full screen</p>"
 _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install polyopt[lecture]"
