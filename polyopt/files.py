@@ -163,9 +163,7 @@ def check_target(
         raise PermissionError(f"{option}: the folder {folder} is write-protected")
     for name in () if replace_input else inputs:
         if target.exists() and os.path.exists(name) and os.path.samefile(target, name):
-            raise ValueError(
-                f"{option}: {target} is the file that is read; name another, or add --overwrite-input"
-            )
+            raise ValueError(f"{option}: {target} is the file that is read; name another, or add --force")
 
 
 def check_is_file(path: Path, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["escape", "first_of", "in_picture", "visible"]
+__all__ = ["cut_short", "escape", "first_of", "in_picture", "visible"]
 
 # Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
 # pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.
@@ -48,6 +48,17 @@ def first_of(names: Sequence[str], most: int = 8) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def cut_short(text: str, letters: int) -> str:
+    """A text of at most so many letters, the last of them an ellipsis where some are missing.
+
+    Examples
+    --------
+    >>> cut_short("sepal length", 8)
+    'sepal l…'
+    """
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def escape(text: str, quote: bool = True) -> str:
