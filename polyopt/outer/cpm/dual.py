@@ -22,7 +22,7 @@ import numpy as np
 from formulations.clock import Clock
 from formulations.solution import Solution, Status
 from polyopt.jobs import Shipped
-from polyopt.outer.cpm.problem import MIN_REL_DECREASE
+from polyopt.outer.alternating import MIN_REL_DECREASE
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.dual import Progress, dual_machine
 

@@ -22,11 +22,10 @@ from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.cpm_point import implied_faces, pulls
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.shrunk_ascent import ShrunkAscent
-from polyopt.outer.alternating import AlternatingProblem
+from polyopt.outer.alternating import MIN_REL_DECREASE, AlternatingProblem
 from polyopt.outer.cpm.problem import (
     EXACT_GAP_CONES,
     MIN_HINGE_DECREASE,
-    MIN_REL_DECREASE,
     PolytopeProblem,
     status_by_gap,
 )

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = [
     "EXACT_GAP_CONES",
     "MIN_HINGE_DECREASE",
-    "MIN_REL_DECREASE",
     "PolytopeProblem",
     "WorstCaseProblem",
     "reassigned",
@@ -54,7 +53,6 @@ __all__ = [
 ]
 
 MIN_HINGE_DECREASE = 1e-7  # for which a positive changes its face
-MIN_REL_DECREASE = 1e-6  # of the objective, for which a round may end with a gap that is open
 # Proven relative gap at which a point counts as exact, and that of a program with cones, which cost a digit.
 _EXACT_GAP, EXACT_GAP_CONES = 1e-8, 1e-7
 _SOLVERS = ("CLARABEL", "HIGHS")  # tried in turn; the second is slower, and exact where it succeeds
