@@ -282,7 +282,7 @@ class _Corners:
                 return [move(end, end)]
             crossed = price and w * (pull - 2 * h * w) < 0
             return [move(_ZERO, _ZERO)] if crossed else []
-        left, near = pull - 2 * h * w, (price + 1) / 10**9
+        left, near = pull - 2 * h * w, Fraction(price + 1) / 10**9
         up, down = (price if w >= 0 else -price), (price if w > 0 else -price)
         if w < high and left > up:
             return [
