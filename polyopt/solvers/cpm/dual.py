@@ -47,7 +47,7 @@ _COLD = 2  # sweeps over all samples from α = 0
 
 def dual_machine(
     X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
-    tol: float = 1e-3, shrink: bool = True, seed: int = 0,
+    tol: float = 1e-3, seed: int = 0,
 ) -> FaceAscent:  # fmt: skip
     """The state of the solver before its first step, with single precision where that will do."""
     y = np.asarray(y, dtype=float)
@@ -57,13 +57,13 @@ def dual_machine(
     largest = abs(scale) * max(map(abs, map(float, (rows.values.min(initial=0), rows.values.max(initial=0)))))
     single = len(rows.values) * n_faces > _LARGE and largest < _TAME and tol >= _COARSE
     caps = np.broadcast_to(C[:, None], (len(y), n_faces))
-    return FaceAscent(rows, y, caps, chosen, scale=scale, single=single, shrink=shrink, seed=seed)
+    return FaceAscent(rows, y, caps, chosen, scale=scale, single=single, seed=seed)
 
 
 def solve_cpm_dual(
     X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
     tol: float = 1e-3, max_iter: int = 1000, time_limit: float | None = None,
-    start: ArrayLike | None = None, shrink: bool = True, seed: int = 0,
+    start: ArrayLike | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip
     """Solve the fixed-assignment program to a relative gap.
 
@@ -71,7 +71,6 @@ def solve_cpm_dual(
     max_iter: rounds of a climb and a scan at most.
     time_limit: seconds.
     start (n, K): multipliers to begin from; they are clipped to what is feasible.
-    shrink: whether multipliers at rest are left out of passes.
     seed: of the order of the steps.
     Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
         ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data,
@@ -82,7 +81,7 @@ def solve_cpm_dual(
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
     whole("max_iter", max_iter)
-    machine = dual_machine(X, y, C, n_faces, assignment, scale=scale, tol=tol, shrink=shrink, seed=seed)
+    machine = dual_machine(X, y, C, n_faces, assignment, scale=scale, tol=tol, seed=seed)
     built = clock.seconds
     history: list[dict[str, float]] = []
     status, progress = Status.ITERATION_LIMIT, Progress()
