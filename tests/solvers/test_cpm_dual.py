@@ -151,7 +151,7 @@ def test_a_state_follows_its_assignment(fixed):
 def test_single_precision_is_checked_in_double(monkeypatch, pixels):
     X, y, C, K, z, doubles = pixels
     exact = cpm.fixed_assignment(doubles, y, K, z, C).solve().objective
-    monkeypatch.setattr(solver, "_LARGE", 0)
+    monkeypatch.setattr(solver, "_MIN_SINGLE_ENTRIES", 0)
     found = solve_cpm_dual(X, y, C, K, z, scale=1 / 255, tol=2e-5)
     assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 2e-5 * found.objective

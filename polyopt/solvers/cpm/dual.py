@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 __all__ = ["dual_machine", "solve_cpm_dual"]
 
-_LARGE = 1 << 21  # entries above which scans in single precision are worth their rounding
-_TAME = 1e4  # largest entry for which they are good to about six digits
-_COARSE = 1e-5  # tolerance below which they are not good enough
-_STILL, _PATIENCE = 1e-13, 30  # a run that gains no more than this, relative, in this many rounds has stalled
-_COLD = 2  # sweeps over all samples from α = 0
+_MIN_SINGLE_ENTRIES = 1 << 21  # entries above which scans in single precision are worth their rounding
+_MAX_SINGLE_VALUE = 1e4  # largest entry for which they are good to about six digits
+_MIN_SINGLE_TOL = 1e-5  # tolerance below which they are not good enough
+_MIN_REL_RISE = 1e-13  # of the bound, in a round that makes progress
+_MAX_IDLE_ROUNDS = 30  # rounds without progress after which a run has stalled
+_START_SWEEPS = 2  # sweeps over all samples from α = 0
 
 
 def dual_machine(
@@ -55,7 +56,8 @@ def dual_machine(
     chosen = check_assignment(y, n_faces, assignment)
     rows = X if isinstance(X, Rows) else as_rows(X)
     largest = abs(scale) * max(map(abs, map(float, (rows.values.min(initial=0), rows.values.max(initial=0)))))
-    single = len(rows.values) * n_faces > _LARGE and largest < _TAME and tol >= _COARSE
+    pays = len(rows.values) * n_faces > _MIN_SINGLE_ENTRIES
+    single = pays and largest < _MAX_SINGLE_VALUE and tol >= _MIN_SINGLE_TOL
     caps = np.broadcast_to(C[:, None], (len(y), n_faces))
     return FaceAscent(rows, y, caps, chosen, scale=scale, single=single, seed=seed)
 
@@ -87,7 +89,7 @@ def solve_cpm_dual(
     status, progress = Status.ITERATION_LIMIT, Progress()
     try:
         if start is None:
-            machine.sweep(times=_COLD)
+            machine.sweep(times=_START_SWEEPS)
         else:
             machine.begin_from(start)
         for _ in range(max_iter):
@@ -130,11 +132,11 @@ class Progress:
     def end(self, machine: FaceAscent, clock: Clock) -> Status | None:
         """Return why to end after this round: no progress, or the time; None to go on."""
         bound, gap = float(machine.dual.sum()), machine.gap
-        if bound > self._bound + _STILL * abs(bound) or gap < 0.99 * self._gap:
+        if bound > self._bound + _MIN_REL_RISE * abs(bound) or gap < 0.99 * self._gap:
             self._bound, self._gap, self._idle = max(bound, self._bound), min(gap, self._gap), 0
         else:
             self._idle += 1
-        if self._idle >= _PATIENCE:
+        if self._idle >= _MAX_IDLE_ROUNDS:
             return Status.STALLED
         return Status.TIME_LIMIT if clock.is_over else None
 
