@@ -48,7 +48,6 @@ class FaceAscent:
         a broadcast (n,), and its columns are then known to be alike.
     assignment (n,): the face that answers for each positive; entries of negatives are ignored.
     single: whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
-    shrink: whether climbs leave out what rests at its bound.
     seed: of the order of the steps.
 
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
@@ -61,11 +60,11 @@ class FaceAscent:
 
     def __init__(
         self, rows: Rows, y: Vector, caps: Vector, assignment: Integers, *, scale: float = 1.0,
-        single: bool = False, shrink: bool = True, seed: int = 0,
+        single: bool = False, seed: int = 0,
     ):  # fmt: skip
         n, K = caps.shape
         self._samples = (rows.values, rows.columns, rows.starts, rows.shared)
-        self._scale, self.single, self._shrink = scale, single, shrink
+        self._scale, self.single = scale, single
         self._y, self._caps, self._alike = y, caps, caps.strides[1] == 0
         # One face's caps lie like those of several, for which the kernels are then compiled once.
         self._lent = np.broadcast_to(caps, (n, 2)) if K == 1 else caps
@@ -293,7 +292,7 @@ class FaceAscent:
         alpha = self.alpha[pool, k]
         made = loops.climb_face(
             *self._samples, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
-            self.W[k], accuracy, passes, self._shrink, int(self._rng.integers(1 << 31)),
+            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
         self.passes += made * len(pool) / (len(self._y) * len(self.W))
         self.alpha[pool, k] = alpha

@@ -97,25 +97,6 @@ class SamplePanel:
         """True if the samples are dense."""
         return not sp.issparse(self._right)
 
-    @property
-    def is_dear(self) -> bool:
-        """True if an entry costs more than copying its mirror image, which is as exact, from another row."""
-        gram = self._gram
-        return self.is_dense and gram.width >= 256 and not (self._dtype == np.float32 and len(gram.far_out))
-
-    def block(self, samples: Samples, places: Samples) -> NDArray[Any]:
-        """``K[samples, columns[places]]``, shape (samples, places)."""
-        found, left = np.empty((len(samples), len(places)), dtype=self._dtype), self._left(samples)
-
-        def some_columns(start: int) -> None:
-            columns = slice(start, start + _MIN_STRIP)
-            np.matmul(left, self._right[places[columns]].T, out=found[:, columns])
-            self._gram.kernel.finish(found, columns)
-
-        cost = float(len(samples)) * len(places) * self._gram.width
-        run_blocks(some_columns, range(0, len(places), _MIN_STRIP), cost)
-        return found
-
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """``(left, right, degree)``: ``left @ right.T`` is the argument of the kernel between the samples.
 
