@@ -35,7 +35,6 @@ from benchmarks.helpers.audited import Heard, entrants
 from benchmarks.helpers.kept import RESULTS
 from polyopt import certify_solution, datasets
 from polyopt.check import check as plain
-from polyopt.check import fast
 from polyopt.files import write_text
 
 CELLS, CLAIMS = RESULTS / "audit.csv", RESULTS / "audit"
@@ -89,8 +88,7 @@ def _judged(heard: Heard, X: Any, y: Any, folder: Path, named: dict[str, str]) -
     place = folder / f"{_slug(', '.join(named.values()))}.json"
     data = folder / f"{_slug(named['data'])}.svm"
     (claim,) = certificate.save(place, data=None if data.is_file() else data)
-    checker = plain if fast.flint is None else fast.checker()
-    checker.check(claim, str(data), lambda step: None)
+    plain.check(claim, str(data), lambda step: None)
     value, bound = (plain.number(claim["claim"][part]) for part in ("value", "bound"))
     return found | {
         "gap proven": float((value - bound) / max(abs(value), abs(bound))),

@@ -54,10 +54,9 @@ from polyopt.files import write_text
 
 KEPT = Path(__file__).parent / "results" / "cpm_table.csv"
 _ORDER = ("CPM, h = 0", "CPM", "AMM", "linear SVM", "RBF SVM")  # the CPM builds on the one without a floor
-_FEW = 10_000  # samples held out, and samples by which the settings of an SVM are chosen, at most
+_MAX_HELD_OUT = 10_000  # samples held out, and samples by which the settings of an SVM are chosen, at most
 _POWERS = range(4, -1, -1)  # of ten: λT
 _AMM_RATES = tuple(float(f"1e{power}") for power in range(-7, -1))
-_SETTLED = 1e-12  # a tolerance that no run meets: all make their epochs
 
 Settings = dict[str, Any]
 
@@ -89,7 +88,7 @@ class Task:
         `base` are those of the CPM without a floor, for the CPM with one.
         """
         train, held = _held_out(data)
-        few = train[:_FEW] if machine.endswith("SVM") else train
+        few = train[:_MAX_HELD_OUT] if machine.endswith("SVM") else train
         tried, ends = [], []
         for settings in self._grid(machine, data, base):
             error, end, _ = self._fit(machine, data, settings, 0, few, held)
@@ -121,8 +120,9 @@ class Task:
         X, y = (data.X, data.y) if rows is None else (data.X[rows], data.y[rows])
         X_held, y_held = (data.X_test, data.y_test) if held is None else (data.X[held], data.y[held])
         if name.startswith("CPM"):
+            # A tolerance that no run meets: all make their epochs.
             machine: Any = ConvexPolytopeMachine(
-                self.faces, double_sided=True, solver="sgd", feature_scale=data.scale, tol=_SETTLED,
+                self.faces, double_sided=True, solver="sgd", feature_scale=data.scale, tol=1e-12,
                 max_iter=self.passes, random_state=seed, **settings,
             )  # fmt: skip
         elif name == "AMM":
@@ -179,7 +179,7 @@ class StreamTask(Task):
 def _held_out(data: Data) -> list[np.ndarray]:
     """The rows to learn from while settings are chosen, and the rows held out."""
     n = len(data.y)
-    held = min(_FEW, n // 5)
+    held = min(_MAX_HELD_OUT, n // 5)
     return train_test_split(np.arange(n), test_size=held, random_state=0, stratify=data.y)
 
 

@@ -38,8 +38,8 @@ from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.l0.milp import solve_l0_milp
 
 _SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
-_LONG = 40.0  # for rivals, where ours ended
-_CLOSED = 1.01e-4  # the gap at which SCIP and HiGHS end
+_RIVAL_SECONDS = 40.0  # for rivals, where ours ended
+_SOLVERS_GAP = 1.01e-4  # the gap at which SCIP and HiGHS end
 _MIP = {"limits/gap": 1e-4}
 
 
@@ -118,13 +118,13 @@ def _value(solution: Any) -> tuple[float, float]:
 def _row(case: _Case, limit: float) -> dict[str, Any]:
     row: dict[str, Any] = {"program": case.program, "data": case.data, "n": case.n}
     for name, solve in case.solvers.items():
-        is_proven = row.get("ours, gap %", np.inf) <= 100 * _CLOSED
+        is_proven = row.get("ours, gap %", np.inf) <= 100 * _SOLVERS_GAP
         started = time.process_time()
-        value, bound = solve(max(limit, _LONG) if is_proven else limit)
+        value, bound = solve(max(limit, _RIVAL_SECONDS) if is_proven else limit)
         row[f"{name}, s"] = time.process_time() - started
         gap = (value - bound) / abs(value) if np.isfinite(value) and np.isfinite(bound) else np.inf
         row[f"{name}, gap %"] = 100 * max(gap, 0.0)
-    is_proven = row["ours, gap %"] <= 100 * _CLOSED
+    is_proven = row["ours, gap %"] <= 100 * _SOLVERS_GAP
     for rival in case.solvers:
         if rival != "ours":
             row[f"{rival}, times"] = row[f"{rival}, s"] / row["ours, s"] if is_proven else np.nan
@@ -147,7 +147,7 @@ def _with_means(table: pd.DataFrame) -> pd.DataFrame:
             mean[f"{rival}, times"] = float(np.exp(np.log(times).mean())) if len(times) else np.nan
             least[f"{rival}, times"] = times.min() if len(times) else np.nan
             ours, theirs = own["ours, gap %"], own[f"{rival}, gap %"]
-            open_ = (ours > 100 * _CLOSED) & theirs.notna()
+            open_ = (ours > 100 * _SOLVERS_GAP) & theirs.notna()
             worse[f"{rival}, times"] = float((open_ & (ours > theirs * (1 + 1e-6))).sum())
         more += [mean, least, worse]
     order = ["program", "data", "n"]

@@ -48,11 +48,10 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.helpers.interpretable_cells import Make, computed, kept_cells
 from benchmarks.helpers.interpretable_data import SETS
 from benchmarks.helpers.interpretable_ours import OURS, ours
-from benchmarks.helpers.interpretable_page import by_model, draw
+from benchmarks.helpers.interpretable_page import by_model
 from benchmarks.helpers.interpretable_rivals import RIVALS, after_words, is_installed
 
-RESULTS = Path(__file__).parent / "results"
-KEPT, PICTURE = RESULTS / "interpretable.csv", RESULTS / "interpretable.png"
+KEPT = Path(__file__).parent / "results" / "interpretable.csv"
 SPLITS = 10
 _SMOKE = ["wbc"]
 
@@ -60,9 +59,7 @@ _SMOKE = ["wbc"]
 def run(smoke: bool = False, kept: bool = False) -> pd.DataFrame:
     """One row per model; with `kept` nothing is run."""
     if kept:
-        rows = pd.DataFrame(kept_cells(KEPT))
-        draw(rows, PICTURE)
-        return by_model(rows)
+        return by_model(pd.DataFrame(kept_cells(KEPT)))
     models, missing = entrants()
     for name, why in missing.items():
         print(f"  {name}: {why}")
@@ -73,9 +70,7 @@ def run(smoke: bool = False, kept: bool = False) -> pd.DataFrame:
         if rows["failed"].any():  # a long run goes on where a model fails, and its table tells
             raise RuntimeError("; ".join(rows["model"] + ": " + rows["failed"]))
         return by_model(rows, missing)
-    table = pd.DataFrame(computed(KEPT, models, list(SETS), range(SPLITS)))
-    draw(table, PICTURE)
-    return by_model(table, missing)
+    return by_model(pd.DataFrame(computed(KEPT, models, list(SETS), range(SPLITS))), missing)
 
 
 def entrants() -> tuple[dict[str, Make], dict[str, str]]:

@@ -73,7 +73,7 @@ _REPETITIONS, _FOLDS, _INNER = 10, 10, 3
 # Two methods that are to be compared with each other: the same ridges for both, and more inner folds.
 _PAIR, _PAIR_INNER = ("PLUME", "SPLA1"), 5
 _RIDGES = [10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003]
-_STEP, _LEAST, _MOST = 10.0**0.5, 1e-5, 1e3  # beyond its ends
+_STEP, _MIN_COST, _MAX_COST = 10.0**0.5, 1e-5, 1e3  # beyond its ends
 _EACH, _ABOVE = "of each repetition", "PLUME above SPLA1"
 
 # The paper's accuracies and their deviations over the ten repetitions, in the order of the data.
@@ -305,7 +305,7 @@ def _chosen(machine: Any, grid: dict[str, list[Any]], X: Any, y: Any, is_paired:
     step = ends.get(best["ridge"]) if is_paired else None
     while step is not None:
         farther, there = best_of({"ridge": [best["ridge"] * step]})
-        if farther <= score or not _LEAST < best["ridge"] < _MOST:
+        if farther <= score or not _MIN_COST < best["ridge"] < _MAX_COST:
             break
         score, best = farther, there
     return best

@@ -105,12 +105,12 @@ def whole_or_none(name: str, value: object) -> int | None:
     return int(value)
 
 
-def seconds(value: object, name: str = "time_limit") -> float | None:
+def seconds(value: object) -> float | None:
     """A limit in seconds, at least 0, or None for no limit; errors as of :func:`positive`."""
     if value is None:
         return None
     if not (_is_number(value) and 0.0 <= value < np.inf):
-        _refuse(name, "seconds, at least 0, or None", value)
+        _refuse("time_limit", "seconds, at least 0, or None", value)
     return float(value)
 
 

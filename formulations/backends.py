@@ -162,7 +162,6 @@ _STATUSES = {
 }
 _RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
 _INTERRUPTED = ("interrupted", "userinterrupt")  # words of the solvers that answer Ctrl-C themselves
-_HAIR = 1e-9  # seconds: a limit of 0 is none to some solvers, and with this one all of them end at once
 
 
 def attempt(
@@ -209,7 +208,8 @@ def attempt(
     try:
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
-            settings[backend.time] = _HAIR if clock.is_over else clock.left
+            # To some solvers a limit of 0 is no limit; with a nanosecond all of them end at once.
+            settings[backend.time] = 1e-9 if clock.is_over else clock.left
         # A warm start is the caller's point: a solver kept from the last solve would keep its limits, too.
         begins = False
         if start is not None and solver == "HIGHS":

@@ -33,7 +33,7 @@ __all__ = [
     "running",
 ]
 
-_HAIR = 1e-3  # seconds that are left at least: some solvers take a limit of 0 as no limit
+_MIN_LEFT = 1e-3  # seconds that are left at least: to some solvers a limit of 0 is no limit
 
 _left_out = 0.0  # seconds of this process that count against no limit
 _leaving_out = threading.Lock()
@@ -113,10 +113,10 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the limit, at least a hair; None without one."""
+        """Seconds until the limit, at least a millisecond; None without one."""
         if self._outermost._stopped:
-            return _HAIR
-        return None if self._until is None else max(self._until - _now(), _HAIR)
+            return _MIN_LEFT
+        return None if self._until is None else max(self._until - _now(), _MIN_LEFT)
 
     def part(self, share: float) -> Clock:
         """A clock for a share, from 0 to 1, of the seconds left; without a limit where this has none."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ErrorBound", "confidence", "log_odds_against", "margins_to_try", "ramp", "rounded_up"]
 
 _RATIO = 1.1  # ρ
-_LOWEST = -60  # j of the smallest radius: a machine of smaller norm lies in its class as well
+_MIN_J = -60  # of the smallest radius ρ^j: a machine of smaller norm lies in its class as well
 _MARGINS = np.geomspace(1e-3, 1e3, 61)  # tried beside 1, in units of the largest |f|
 
 
@@ -92,7 +92,7 @@ def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
     radii : array_like
         Norms, not negative.
     """
-    j = np.ceil(np.log(np.maximum(radii, _RATIO**_LOWEST)) / log(_RATIO))
+    j = np.ceil(np.log(np.maximum(radii, _RATIO**_MIN_J)) / log(_RATIO))
     return j, _RATIO**j
 
 

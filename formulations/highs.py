@@ -39,7 +39,6 @@ def quiet_highs() -> Any:
     return highspy
 
 
-_WAIT = 0.05  # seconds between two looks at the clock
 _one_at_a_time = Lock()
 
 
@@ -90,7 +89,7 @@ def search(
     try:
         is_over = False
         while not is_over:
-            is_over = has_ended.wait(_WAIT)
+            is_over = has_ended.wait(0.05)  # seconds between two looks at the clock
             is_asked = clock.is_over
             if meanwhile is not None:
                 meanwhile()

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
 
-# A coefficient under this share of its cap is a solver's rounding: it is dropped, and the loss that counts
-# is the one without it.
-_NOTHING = 1e-9
-
 
 @dataclass(frozen=True)
 class L0Data:
@@ -82,7 +78,8 @@ class L0Data:
 
     def support(self, alpha: Vector) -> NDArray[np.bool_]:
         """Which coefficients are above rounding: the pruned pattern, shape (p,)."""
-        return alpha > _NOTHING * self.C
+        # Less is a solver's rounding: it is dropped, and the loss that counts is the one without it.
+        return alpha > 1e-9 * self.C
 
     def score(self, alpha: Vector, b: float) -> float:
         """The score ‖α‖₀ + C times the loss, of the support alone: what is pruned does not help the loss."""

@@ -52,10 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Landmarks", "LeastTrace"]
 
-_SHRINK = 0.1  # of the barrier, a step
-_REACH = 0.995  # of the way to where a weight would vanish
-_ROWS = 4096  # samples that meet the landmarks at once
-_TRIALS = 30  # halvings of a step
+_TO_BOUNDARY = 0.995  # share of the way to where a weight would vanish, that a step takes
+_BLOCK_ROWS = 4096  # samples whose products with the landmarks are formed at once
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ class Landmarks:
         U : ndarray or CSR matrix of shape (n_u, m)
             Landmarks.
         """
-        blocks = (dense(X[start : start + _ROWS] @ U.T) for start in range(0, X.shape[0], _ROWS))
+        blocks = (dense(X[start : start + _BLOCK_ROWS] @ U.T) for start in range(0, X.shape[0], _BLOCK_ROWS))
         return cls.of(dense(U @ U.T), blocks, square_sum(X))
 
     def with_constant(self, constant: float) -> Landmarks:
@@ -204,12 +202,12 @@ class Landmarks:
                 break
             if not len(z):
                 z = 1.1 * q.max() - q
-            mu = _SHRINK * float(p @ z) / n_u
+            mu = 0.1 * float(p @ z) / n_u  # of the barrier, which each step lowers
             dp, dz = _direction(2.0 * (R @ Y) * (Y.T @ S @ Y), p, z, q, mu)
             step = _descent(R, S, p, dp, inside, q, mu)
             if step == 0.0:
                 break
-            p, z = p + step * dp, z + min(1.0, _REACH * _room(z, dz)) * dz
+            p, z = p + step * dp, z + min(1.0, _TO_BOUNDARY * _room(z, dz)) * dz
             p = p / p.sum()
         return best
 
@@ -240,8 +238,8 @@ def _descent(R: Array, S: Array, p: Array, dp: Array, inside: float, q: Array, m
     """The first of halved steps along which tr(S M⁻¹) − mu Σ ln p falls as it should; 0 if none does."""
     slope = -float((q + mu / p) @ dp)
     here = inside - mu * float(np.log(p).sum())
-    step = min(1.0, _REACH * _room(p, dp))
-    for _ in range(_TRIALS):
+    step = min(1.0, _TO_BOUNDARY * _room(p, dp))
+    for _ in range(30):
         there = p + step * dp
         M = np.eye(len(S)) + (R * there[:, None]).T @ R
         value = float(np.trace(cho_solve(cho_factor(M), S))) - mu * float(np.log(there).sum())

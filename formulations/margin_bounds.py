@@ -101,9 +101,7 @@ Form = Literal["F", "G", "H"]
 FORMS = {"F": "small weights", "G": "small outputs on the average", "H": "every output small"}
 
 _CONSTANTS = np.arange(-30, 31)  # a
-_NEARBY = 2  # so far from class F's a is class G's sought
 _WEIGHTS = np.arange(-12, 13)  # k
-_GAP = 1e-4  # within which the least τ is sought: its root counts
 
 
 @dataclass(frozen=True)
@@ -181,7 +179,7 @@ class HeldClasses:
         if (a, k) not in self._every:
             seen, norm, outputs, unit = self._at(a)
             D = 4.0**k * unit
-            least = seen.least(D, _GAP)
+            least = seen.least(D, 1e-4)
             size = sqrt(norm**2 + D * float(outputs.max() ** 2))
             # The capacity has the root of τ.
             gap = 1.0 - sqrt(1.0 - least.gap)
@@ -191,7 +189,7 @@ class HeldClasses:
     def best_average(self, sample: Sample, near: int) -> tuple[int, int]:
         """(a, k) of the best class G, for a near a given one."""
         found = []
-        for a in range(near - _NEARBY, near + _NEARBY + 1):
+        for a in range(near - 2, near + 3):
             seen, norm, outputs, unit = self._at(a)
             D = 4.0**_WEIGHTS * unit
             norms = np.sqrt(norm**2 + D * float(np.mean(outputs**2)))

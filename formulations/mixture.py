@@ -63,7 +63,7 @@ __all__ = [
     "value_and_gradient",
 ]
 
-_BLOCK = 1 << 9  # rows converted, or lifted, at once: few enough to stay in the cache
+_BLOCK_ROWS = 1 << 9  # rows converted, or lifted, at once: few enough to stay in the cache
 
 
 def check_model(gamma: float, ridge: float) -> None:
@@ -241,8 +241,8 @@ def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
     if X.dtype == np.float64 and not always:
         yield slice(None), X
         return
-    for first in range(0, X.shape[0], _BLOCK):
-        rows = slice(first, first + _BLOCK)
+    for first in range(0, X.shape[0], _BLOCK_ROWS):
+        rows = slice(first, first + _BLOCK_ROWS)
         yield rows, X[rows].astype(np.float64)
 
 

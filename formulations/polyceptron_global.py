@@ -84,8 +84,6 @@ if TYPE_CHECKING:
 
 __all__ = ["big_m", "mixed_integer", "point_of", "shares_between"]
 
-_NEGLIGIBLE = 1e-9  # share of a positive in a convex combination below which it is left out
-
 
 def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:
     """M_i of each negative, shape (n₋,).
@@ -124,7 +122,7 @@ def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None)
         solved = linprog(distance, A_eq=points.T, b_eq=own, bounds=(0.0, None))
         if solved.status == 0:
             # The solver's shares meet its tolerance; these of the same positives are exact but for rounding.
-            used = np.flatnonzero(solved.x > _NEGLIGIBLE)
+            used = np.flatnonzero(solved.x > 1e-9)
             exact = np.linalg.lstsq(points[used].T, own, rcond=None)[0]
             found[i, used] = np.maximum(exact, 0.0)
     return found

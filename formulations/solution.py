@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Solution", "Status"]
 
-_RECORDS = 50  # of a history that are shown
+_MAX_RECORDS = 50  # of a history that are shown
 
 
 class Status(Enum):
@@ -141,10 +141,10 @@ def _history(history: tuple[dict[str, float], ...]) -> list[Table]:
     """The run as a table, its last records where there are many."""
     if not history:
         return []
-    columns, kept = tuple(history[-1]), history[-_RECORDS:]
+    columns, kept = tuple(history[-1]), history[-_MAX_RECORDS:]
     rows = tuple(tuple(_cell(record.get(name)) for name in columns) for record in kept)
     title = f"history, {len(history)} records" + (
-        "" if len(kept) == len(history) else f", the last {_RECORDS}"
+        "" if len(kept) == len(history) else f", the last {_MAX_RECORDS}"
     )
     return [Table(title, columns, rows)]
 

@@ -34,7 +34,7 @@ __all__ = ["require_scip", "solve"]
 
 # Of the worst optimality condition, relative. Up to the first a point is optimal, as certificates hold it to
 # by default, and no other solver is asked; up to the second the solver is not asked again.
-_OPTIMAL, _SHARP = 1e-6, 1e-7
+_OPTIMAL_RESIDUAL, _SETTLED_RESIDUAL = 1e-6, 1e-7
 _DOUBTED = (("HIGHS", "QP"),)  # whose "optimal" may be far from that
 _RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
@@ -117,7 +117,7 @@ class _Run:
             settled = self._judge(found, number)
             if settled or found.status in _RULED_OUT or self.as_told:
                 break
-        return settled or self.shortfall <= _OPTIMAL
+        return settled or self.shortfall <= _OPTIMAL_RESIDUAL
 
     def _judge(self, found: Solution, number: int) -> bool:
         """Take note of an answer; whether it is the last."""
@@ -139,16 +139,16 @@ class _Run:
             self._keep(found, 0.0, number)
             return True
         shortfall = conditions(self.program, found.primal, found.duals).shortfall
-        if first and shortfall <= _OPTIMAL:
+        if first and shortfall <= _OPTIMAL_RESIDUAL:
             self._keep(found, shortfall, number)
             return True
         if self.best is None or shortfall < self.shortfall:
             if not asked:
                 ended = Status.INACCURATE if found.status is Status.SOLVED else found.status
-                found = replace(found, status=Status.SOLVED if shortfall <= _OPTIMAL else ended)
+                found = replace(found, status=Status.SOLVED if shortfall <= _OPTIMAL_RESIDUAL else ended)
             self._keep(found, shortfall, number)
         self.tried[name] = "fell short"
-        return asked or self.shortfall <= _SHARP
+        return asked or self.shortfall <= _SETTLED_RESIDUAL
 
     def _keep(self, found: Solution, shortfall: float, number: int) -> None:
         self.best = replace(found, solver=self._named(found.solver, number))

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["least_by_tangents"]
 
-_FIRST = 17  # tangents of each square before the first program
-_ROUNDS = 100
-_GAP = 1e-7  # between bound and value, relative to the value, at which the rounds end
 _OPTIONS = {
     "mip_rel_gap": 1e-10,
     "mip_abs_gap": 0.0,
@@ -65,9 +62,9 @@ def least_by_tangents(program: Program, prices: Mapping[str, float]) -> tuple[fl
         return eta >= cp.multiply(2.0 * price * t, v) - price * t**2
 
     objective = cp.Minimize(cp.sum(eta) + paid)
-    cuts = [tangent(share * reach) for share in np.linspace(-1.0, 1.0, _FIRST)]
+    cuts = [tangent(share * reach) for share in np.linspace(-1.0, 1.0, 17)]
     value, bound = np.inf, -np.inf
-    for _ in range(_ROUNDS):
+    for _ in range(100):
         found = attempt(_with(program, objective, cuts), "HIGHS", _OPTIONS)
         bound = bound if found.bound is None else max(bound, found.bound)
         if found.status is not Status.SOLVED:
@@ -75,7 +72,7 @@ def least_by_tangents(program: Program, prices: Mapping[str, float]) -> tuple[fl
         at = np.asarray(v.value)
         value = min(value, float(price @ at**2) + float(paid.value))
         cuts.append(tangent(at))
-        if value - bound <= _GAP * abs(value):
+        if value - bound <= 1e-7 * abs(value):
             break
     return bound, value
 

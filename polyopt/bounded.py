@@ -31,14 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounded"]
 
-_DOUBLE = 2.0**-53  # rounding of double precision
-_TERMS = 128  # that are summed at once in single precision, so that fewer roundings add up
-_TINY, _LOST = (
-    1e-30,
-    1e-37,
-)  # more than what is lost below the range of single precision, of a value and a term
-_SMALL = 1.0  # γ‖x‖², below which it does not matter to a bound
-_MORE = 1.02  # what products of roundings add to their sum
+_DOUBLE_UNIT = 2.0**-53  # rounding of double precision
+_MAX_TERMS = 128  # that are summed at once in single precision, so that fewer roundings add up
+# More than what is lost of a value, and of a term, below the range of single precision.
+_VALUE_UNDERFLOW, _TERM_UNDERFLOW = 1e-30, 1e-37
+_COMPOUNDING = 1.02  # what products of roundings add to their sum
 
 
 class Bounded:
@@ -53,7 +50,7 @@ class Bounded:
     def __init__(self, gram: SampleGram, parts: list[Part], count: int, dtype: DTypeLike):
         self._gram, self._count, self._dtype = gram, count, np.dtype(dtype)
         self._is_rbf, self._unit = gram.kernel.name == "rbf", float(np.finfo(dtype).eps) / 2
-        self._summed = _TERMS if self._dtype == np.float32 else SAMPLES
+        self._summed = _MAX_TERMS if self._dtype == np.float32 else SAMPLES
         norms = gram.kernel.gamma * gram.square_norms(gram.X) if self._is_rbf else np.zeros(gram.n)
         order, self._tiles, start = [], [], 0
         for part in parts:
@@ -131,32 +128,33 @@ class Bounded:
 
     def _share(self, own: Array, tile: Part, terms: int) -> Array:
         """Relative error of a tile's values, for every point; a squared norm has so many terms at most."""
-        per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE
-        exponent = _MORE * per_norm * (own + self._norms[tile.stop - 1]) + _TINY
+        per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE_UNIT
+        exponent = _COMPOUNDING * per_norm * (own + self._norms[tile.stop - 1]) + _VALUE_UNDERFLOW
         grown = 1.01 * exponent if exponent.max(initial=0.0) < 0.01 else np.expm1(exponent)
-        return _MORE * (grown + self._rounding(tile))
+        return _COMPOUNDING * (grown + self._rounding(tile))
 
     def _rounding(self, tile: Part) -> float:
         """The relative error of a term: of its exponential, its coefficient and the sums."""
         summed = self._summed if len(tile.columns) > 1 else 0
-        return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE
+        return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE_UNIT
 
     def _errors(self, found: Array, squares: Array) -> Array:
         """The bounds, from what the tiles gave to them."""
         reach = self._reach[:, None]
-        if self._roundings * self._unit > _MORE - 1.01:  # too many: they compound
+        if self._roundings * self._unit > _COMPOUNDING - 1.01:  # too many: they compound
             return np.full(found.shape, np.inf)
         if self._is_rbf:
-            return found + _TINY * reach + _LOST * self._gram.n
+            return found + _VALUE_UNDERFLOW * reach + _TERM_UNDERFLOW * self._gram.n
         entry = self._gram.product_error(self._roundings, 2 * self._unit)
         rounding = max(self._rounding(tile) for tile in self._tiles)
-        return _MORE * (entry + rounding) * (reach + _TINY) * self._gram.sizes(squares) + _LOST * self._gram.n
+        size = (reach + _VALUE_UNDERFLOW) * self._gram.sizes(squares)
+        return _COMPOUNDING * (entry + rounding) * size + _TERM_UNDERFLOW * self._gram.n
 
     @property
     def _width(self) -> int:
         """Terms of a dense product that are summed at once."""
         width = max(self._right.shape[1], 1)
-        return -(-width // -(-width // _TERMS)) if self._dtype == np.float32 else width
+        return -(-width // -(-width // _MAX_TERMS)) if self._dtype == np.float32 else width
 
     @property
     def _roundings(self) -> int:
@@ -181,7 +179,8 @@ class Bounded:
 
 def _ends(norms: Array) -> list[int]:
     """Ends of the tiles of samples in the order of these norms."""
-    ordinary, ends, start = max(float(np.median(norms)), _SMALL) if len(norms) else _SMALL, [], 0
+    # Below 1, γ‖x‖² does not matter to a bound.
+    ordinary, ends, start = max(float(np.median(norms)), 1.0) if len(norms) else 1.0, [], 0
     while start < len(norms):
         alike = np.searchsorted(norms, 4.0 * max(float(norms[start]), ordinary), side="right")
         start = min(start + SAMPLES, int(alike))

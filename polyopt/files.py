@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 STANDARD = "-"  # standard input or standard output, where a file could be named
-_LONGEST = 200  # bytes of a name that are kept in the name of its temporary file; most systems allow 255
 
 
 @contextmanager
@@ -80,7 +79,7 @@ def _is_written_straight(path: Path) -> bool:
 
 @contextmanager
 def _beside(target: Path) -> Iterator[BinaryIO]:
-    short = os.fsdecode(os.fsencode(target.name)[:_LONGEST])
+    short = os.fsdecode(os.fsencode(target.name)[:200])  # most systems allow 255 bytes
     unfinished = target.with_name(f".{short}.{secrets.token_hex(6)}.part")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(None, "it is write-protected")
@@ -164,9 +163,7 @@ def check_target(
         raise PermissionError(f"{option}: the folder {folder} is write-protected")
     for name in () if replace_input else inputs:
         if target.exists() and os.path.exists(name) and os.path.samefile(target, name):
-            raise ValueError(
-                f"{option}: {target} is the file that is read; name another, or add --overwrite-input"
-            )
+            raise ValueError(f"{option}: {target} is the file that is read; name another, or add --force")
 
 
 def check_is_file(path: Path, what: str) -> None:

@@ -38,7 +38,7 @@ _Made: TypeAlias = "tuple[Signature, Callable[..., Any]]"
 __all__ = ["LANES", "add_bias", "add_to_face", "padded", "prefetch_row", "row_product", "row_update"]
 
 LANES = 8  # weights in a vector
-_MOST = 8  # vectors at work at once: as many as fit the registers next to the operands
+_MAX_VECTORS = 8  # vectors at work at once: as many as fit the registers next to the operands
 _FUSE = ("contract",)  # a product and a sum may be one instruction
 _WORD, _SHORT = ir.IntType(64), ir.IntType(32)
 
@@ -129,8 +129,8 @@ def _by_vectors(
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         walk = _Walk(context, builder, signature, arguments, vectors)
         operand = walk.vectors_of(6)
-        for first in range(0, vectors, _MOST):
-            step(walk, first, min(_MOST, vectors - first), operand)
+        for first in range(0, vectors, _MAX_VECTORS):
+            step(walk, first, min(_MAX_VECTORS, vectors - first), operand)
         return context.get_dummy_value()
 
     place = types.int64

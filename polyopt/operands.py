@@ -155,7 +155,7 @@ _ROUNDER = np.float32(12582912.0)
 _PER_LOG_2 = np.float32(1.44269504088896)
 # log(2) in two parts, the first of few bits, so that a small integer times it is exact.
 _LOG_2, _LOG_2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
-_LEAST = np.float32(-87.0)  # exp of it is 2e-38; below, numbers lose their digits
+_MIN_EXPONENT = np.float32(-87.0)  # exp of it is 2e-38; below, numbers lose their digits
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 # exp(r) = 1 + r + r² p(r) for |r| <= log(2) / 2 (Cephes), highest power first.
 _P5, _P4, _P3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
@@ -163,8 +163,8 @@ _P2, _P1, _P0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.flo
 
 
 # The same in double precision: 1.5 * 2^52, log(2) in two parts, and Taylor's series, its rest below 1e-17.
-_ROUNDER_2, _PER_LOG_2_2, _LEAST_2 = 6755399441055744.0, 1.4426950408889634, -700.0
-_HIGH, _LOW = 0.6931471803691238, 1.9082149292705877e-10
+_ROUNDER_2, _PER_LOG_2_2, _MIN_EXPONENT_2 = 6755399441055744.0, 1.4426950408889634, -700.0
+_LOG_2_HEAD, _LOG_2_TAIL = 0.6931471803691238, 1.9082149292705877e-10
 _T = tuple(1.0 / math.factorial(k) for k in range(14))
 
 
@@ -177,10 +177,10 @@ def _exp(t: Any) -> Any:
 def _exp_of(t: Any) -> Any:
     def double(t: Any) -> Any:
         t = 0.0 if t > 0.0 else t  # what is no number stays none
-        t = _LEAST_2 if t < _LEAST_2 else t
+        t = _MIN_EXPONENT_2 if t < _MIN_EXPONENT_2 else t
         shifted = t * _PER_LOG_2_2 + _ROUNDER_2
         power = shifted - _ROUNDER_2
-        r = (t - power * _HIGH) - power * _LOW
+        r = (t - power * _LOG_2_HEAD) - power * _LOG_2_TAIL
         s = r * r
         p = ((_T[13] * r + _T[12]) * r + _T[11]) * r + _T[10]
         p = (((p * r + _T[9]) * r + _T[8]) * r + _T[7]) * r + _T[6]
@@ -190,7 +190,7 @@ def _exp_of(t: Any) -> Any:
 
     def single(t: Any) -> Any:
         t = _ZERO if t > _ZERO else t
-        t = _LEAST if t < _LEAST else t
+        t = _MIN_EXPONENT if t < _MIN_EXPONENT else t
         shifted = t * _PER_LOG_2 + _ROUNDER
         power = shifted - _ROUNDER
         r = (t - power * _LOG_2) - power * _LOG_2_REST

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "as_rows"]
 
-_PACKED = 0.5  # share of entries other than zero below which dense samples are packed
+_MAX_PACKED_SHARE = 0.5  # of entries other than zero, below which dense samples are packed
 
 
 class Rows(NamedTuple):
@@ -67,7 +67,7 @@ def as_rows(X: Matrix) -> Rows:
     X = np.ascontiguousarray(X)
     starts = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(count_filled(X), out=starts[1:])
-    if starts[-1] >= _PACKED * X.size:
+    if starts[-1] >= _MAX_PACKED_SHARE * X.size:
         return Rows(X.ravel(), np.arange(m, dtype=narrow), np.arange(n + 1, dtype=np.int64) * m, 1, m)
     values, columns = np.empty(starts[-1], dtype=X.dtype), np.empty(starts[-1], dtype=narrow)
     pack(X, starts, values, columns)

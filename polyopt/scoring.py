@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "Scorer"]
 
-_WORTH = 1e7  # multiplications below which bounds save no time
+_MIN_BOUND_WORK = 1e7  # multiplications below which bounds save no time
 
 
 class Scorer:
@@ -56,7 +56,7 @@ class Scorer:
     def precisions(self, Z: Matrix) -> list[Any]:
         """Precisions in which bounded scores may tell signs of these points sooner, the fastest first."""
         gram = self._gram
-        if callable(gram.kernel.name) or self._cost(Z) <= _WORTH:
+        if callable(gram.kernel.name) or self._cost(Z) <= _MIN_BOUND_WORK:
             return []
         if gram.kernel.name == "rbf":
             return [np.float32, np.float64]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import html
 import unicodedata
+from typing import TYPE_CHECKING
 
-__all__ = ["escape", "in_picture", "visible"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["cut_short", "escape", "first_of", "in_picture", "visible"]
 
 # Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
 # pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.
@@ -29,6 +33,32 @@ def visible(text: str, keep: str = "") -> str:
         repr(char)[1:-1] if unicodedata.category(char) in _UNSEEN and char not in keep else char
         for char in text
     )
+
+
+def first_of(names: Sequence[str], most: int = 8) -> str:
+    """The first names, and the number of the others.
+
+    names: any names, as they are to be shown.
+    most: names that are shown.
+
+    Examples
+    --------
+    >>> first_of(["age", "height", "weight"], 2)
+    'age, height and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def cut_short(text: str, letters: int) -> str:
+    """A text of at most so many letters, the last of them an ellipsis where some are missing.
+
+    Examples
+    --------
+    >>> cut_short("sepal length", 8)
+    'sepal l…'
+    """
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def escape(text: str, quote: bool = True) -> str:

@@ -23,7 +23,8 @@ __all__ = ["blas_held", "run_blocks", "thread_count"]
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
 
-_SMALL = 2e7  # multiplications, a few milliseconds, below which starting a thread costs more than it saves
+# Multiplications, a few milliseconds, below which starting a thread costs more than it saves.
+_MIN_THREAD_WORK = 2e7
 
 
 def thread_count() -> int:
@@ -63,7 +64,7 @@ def run_blocks(
             raise
 
     with blas_held() as count:
-        helpers = 0 if cost < _SMALL else min(count, len(todo)) - 1
+        helpers = 0 if cost < _MIN_THREAD_WORK else min(count, len(todo)) - 1
         if helpers < 1:
             with _inside():
                 work()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ObliqueTree", "Tree", "grow", "pruned"]
 
-SAME = 1e-12  # impurities closer than this are equal
+ROUNDING = 1e-12  # impurities closer than this are equal
 
 
 class ObliqueTree(ClassifierMixin, BaseEstimator):
@@ -167,7 +167,7 @@ def _split(
     least, best = impurity_of_sides(np.ones(n), *rest), None
     for feature in range(m):
         value, alpha = best_step(np.ascontiguousarray(X[:, feature]), np.ones(n), *rest)
-        if value < least - SAME:
+        if value < least - ROUNDING:
             least, best = value, np.append(np.zeros(m), alpha)
             best[feature] = 1.0
     if n < 2 * m:  # fewer samples than that say too little about an oblique split
@@ -183,12 +183,12 @@ def _split(
         starts[0] = np.append(best[:-1], (best[-1] + best[:-1] @ centre) / (best[:-1] @ half))
     state = random.integers(np.iinfo(np.int64).max, size=1).astype(np.uint64)
     for a in starts:
-        if least <= SAME:
+        if least <= ROUNDING:
             break
         climb(columns, *rest, a, n_jumps, state)
         w = np.append(a[:-1] / half, a[-1] - a[:-1] @ (centre / half))
         value = impurity_of_sides(values(X, w), *rest)  # as it will be met, in the units of X
-        if value < least - SAME:
+        if value < least - ROUNDING:
             least, best = value, w
     return best
 
@@ -214,12 +214,12 @@ def pruned(tree: Tree, X: Vector, codes: Integers, weights: Vector) -> Tree:
         for node in np.flatnonzero(~leaf)[::-1]:
             for total in (size, below, held_out):
                 total[node] = total[tree.children[node]].sum()
-        if held_out[0] <= least + SAME * weights.sum():
+        if held_out[0] <= least + ROUNDING * weights.sum():
             best, least = leaf, min(least, held_out[0])
         if leaf[0]:
             return _cut(tree, best)
         link = np.where(leaf, np.inf, (risk - below) / np.maximum(size - 1.0, 1.0))
-        leaf = leaf | (link <= link.min() + SAME * tree.counts[0].sum())
+        leaf = leaf | (link <= link.min() + ROUNDING * tree.counts[0].sum())
 
 
 def _cut(tree: Tree, leaf: NDArray[np.bool_]) -> Tree:
@@ -254,7 +254,7 @@ def impurity(sides: Vector) -> float:
     for s in range(2):
         side = right if s else left
         for count in sides[s]:
-            if count > SAME * total:
+            if count > ROUNDING * total:
                 value += count * (1.0 - count / side)
     return max(value / total, 0.0)
 
@@ -309,7 +309,7 @@ def best_step(V: Vector, r: Vector, codes: Integers, weights: Vector, n_classes:
             if alpha <= crossing:
                 alpha = after
         value = impurity(sides)
-        if value < least - SAME and np.isfinite(alpha):
+        if value < least - ROUNDING and np.isfinite(alpha):
             least, best = value, alpha
     return least, best
 
@@ -324,13 +324,13 @@ def move(
     `V` and `state` are changed; `patience` is the probability of a move that changes nothing.
     """
     value, alpha = best_step(V, r, codes, weights, n_classes)
-    if value >= current - SAME and _uniform(state) >= patience:
+    if value >= current - ROUNDING and _uniform(state) >= patience:
         return 0.0, current
     moved = np.empty(len(V))
     for j in range(len(V)):
         moved[j] = V[j] + alpha * r[j]
     value = impurity_of_sides(moved, codes, weights, n_classes)
-    if value > current + SAME:  # samples as close to a crossing as rounding is
+    if value > current + ROUNDING:  # samples as close to a crossing as rounding is
         return 0.0, current
     for j in range(len(V)):
         V[j] = moved[j]
@@ -364,19 +364,19 @@ def climb(
     V, r = _product(a, columns, np.empty(columns.shape[1])), np.empty(columns.shape[1])
     current = impurity_of_sides(V, codes, weights, n_classes)
     patience, direction = 1.0, np.empty(len(a))
-    while current > SAME:
+    while current > ROUNDING:
         improved = True
-        while improved and current > SAME:
+        while improved and current > ROUNDING:
             before = current
             for m in range(len(a)):
                 earlier = current
                 alpha, current = move(V, columns[m], current, patience, codes, weights, n_classes, state)
                 a[m] += alpha
-                if current < earlier - SAME:
+                if current < earlier - ROUNDING:
                     patience = 1.0
                 elif alpha != 0.0:
                     patience = max(patience - 0.1, 0.0)
-            improved = current < before - SAME
+            improved = current < before - ROUNDING
         for _ in range(n_jumps):
             for m in range(len(a)):
                 direction[m] = 2.0 * _uniform(state) - 1.0
@@ -385,7 +385,7 @@ def climb(
             alpha, current = move(V, r, current, 0.0, codes, weights, n_classes, state)
             for m in range(len(a)):
                 a[m] += alpha * direction[m]
-            improved = current < earlier - SAME
+            improved = current < earlier - ROUNDING
             if improved:
                 break
         if not improved:

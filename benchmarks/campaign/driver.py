@@ -31,7 +31,7 @@ PROBLEMS = {"ordinary": 10_000, "extreme": 3_000}
 RESULTS = Path(__file__).parents[1] / "results"
 COUNTS, FAULTS = RESULTS / "campaign.csv", RESULTS / "campaign_faults.csv"
 _CHUNK = 50  # problems whose counts are kept together
-_WARM = 40  # problems of each family that compile most of what is to be compiled
+_N_WARM_UP = 40  # problems of each family that compile most of what is to be compiled
 _BAD = ("false", "traceback", "overrun")
 
 
@@ -79,7 +79,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
 def _compile() -> None:
     """The first problems, uncounted: what is compiled is in the cache when the workers begin."""
     for family in FAMILIES:
-        for seed in range(_WARM):
+        for seed in range(_N_WARM_UP):
             replay(family, RANGES[0], seed)
 
 

@@ -25,7 +25,7 @@ from polyopt.kernels import Kernel
 __all__ = ["laplacian", "run_hinge"]
 
 _KERNELS = (*3 * ("linear",), *3 * ("rbf",), *2 * ("poly",), "sigmoid", "precomputed", "callable")
-_ROUNDED = 1e-6  # relative: a matrix that is so far from semidefinite is not so by rounding
+_MAX_NEGATIVE = 1e-6  # relative: a matrix that is so far from semidefinite is not so by rounding
 _SOLVERS = ("auto", "auto", "decomposition", "decomposition", "exact", "interior-point")
 
 
@@ -157,7 +157,7 @@ def _judged(
     found = judge(claimed, facts)
     y, costs = settings.drawn.y, settings.costs
     ambiguous = truth.D is not None and truth.lift > 0
-    if ambiguous and truth.lift > _ROUNDED * abs(truth.gram[0]).max():
+    if ambiguous and truth.lift > _MAX_NEGATIVE * abs(truth.gram[0]).max():
         found.append(Untruth("an indefinite kernel accepted", f"eigenvalue {-float(truth.lift):.3g}"))
     if claimed.claim != "NONE" and not ambiguous:
         off = point.off

@@ -36,7 +36,7 @@ _SOLVERS = {
     "PLUME": ("newton", "bfgs", "gradient", "exact"),
 }
 _SINGLE, _AT_MOST = 2e-5, 1e-3  # what scores in single precision are granted: of their terms, and of 1
-_BRUTE = 4  # positives up to which all assignments are tried
+_MAX_BRUTE_FORCE = 4  # positives up to which all assignments are tried
 
 
 def run_polytope(rng: np.random.Generator, extreme: bool) -> list[Trial]:
@@ -113,7 +113,7 @@ def _truth(machine: str, model: Any, drawn: Draw, W: Any) -> tuple[Any, Point, P
         truth: Any = Cpm(drawn.values, y, LD(model.C) * weights, model.loss, model.margin)
         if model.solver_ == "global":
             point = truth.at(W)
-            return truth, point, _lesser(point, truth.best_of_all(W, _BRUTE))
+            return truth, point, _lesser(point, truth.best_of_all(W, _MAX_BRUTE_FORCE))
         z = np.asarray(model.assignment_)
         return truth, truth.at(W, z), truth.best_for(W, z)
     if machine in ("Polyceptron", "PC-SLP"):

@@ -23,7 +23,7 @@ __all__ = [
     "sentence_of",
 ]
 
-_DOUBLE = 2.0**-52
+_EPS = 2.0**-52
 # What a certificate that states no rounding of its own is granted, relative: the digits that it prints.
 _PRINTED = 1e-10
 _OUTPUT = 1e-6  # relative, by which outputs may differ
@@ -94,7 +94,7 @@ def judge(claimed: Claimed, truth: Truth) -> list[Untruth]:
     def granted(*values: Any) -> float:
         """What rounding is granted to a comparison of these."""
         size = max(abs(float(v)) for v in values)
-        return (_PRINTED * size if claimed.rounding is None else claimed.rounding) + 8 * _DOUBLE * size
+        return (_PRINTED * size if claimed.rounding is None else claimed.rounding) + 8 * _EPS * size
 
     found = []
     if d > best + truth.best_error + granted(d if np.isfinite(d) else 0.0, best):
@@ -111,7 +111,7 @@ def judge(claimed: Claimed, truth: Truth) -> list[Untruth]:
             found.append(
                 Untruth("not optimal", f"{name}: model {float(value):.12g}, a point has {float(best):.12g}")
             )
-    if truth.beyond > claimed.tol * truth.unit * (1 + 1e-3) + 8 * _DOUBLE * truth.unit:
+    if truth.beyond > claimed.tol * truth.unit * (1 + 1e-3) + 8 * _EPS * truth.unit:
         found.append(Untruth("outside its rows", f"{name}: by {truth.beyond:.3g} of {truth.unit:.3g}"))
     return found
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sparse"]
 
-_NONE = 1e-9  # of its cap, under which a coefficient is none
+_ZERO_SHARE = 1e-9  # of its cap, under which a coefficient is none
 _PATTERNS = 8  # samples up to which all patterns may be tried
 
 
@@ -94,7 +94,7 @@ class Sparse:
     def pattern(self, alpha: Array) -> Array:
         """The coefficients that count: within their caps, and zero where they are under 1e-9 of them."""
         inside = np.clip(np.asarray(alpha, dtype=LD), 0, self.caps)
-        return np.where(inside > LD(_NONE) * self.caps, inside, 0)
+        return np.where(inside > LD(_ZERO_SHARE) * self.caps, inside, 0)
 
     def best_with(self, alpha: Array) -> Point:
         """The best point known with the centres that these coefficients have, all of them paid for."""

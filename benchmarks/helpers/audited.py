@@ -24,7 +24,7 @@ from polyopt.kernels import Kernel
 C, B, D = 1.0, 2.0, 1.0
 LIMIT = 10.0  # seconds of a general solver
 STEPS = 10_000_000  # LIBSVM's own limit; scikit-learn has none unless it is told, nor has ...
-FEW_STEPS = 300  # ... scikit-learn-intelex, which counts in larger ones
+INTELEX_STEPS = 300  # ... scikit-learn-intelex, which counts in larger ones
 GENERAL = {
     "OSQP": {"time_limit": LIMIT}, "SCS": {"time_limit_secs": LIMIT}, "HiGHS": {"time_limit": LIMIT},
     "Clarabel": {"time_limit": LIMIT},
@@ -50,7 +50,7 @@ def entrants(family: str) -> dict[str, Callable[[Any, Any], Heard]]:
         kernel = "linear" if family == "SVM" else "rbf"
         found["scikit-learn"] = lambda X, y: _svc(SVC, kernel, X, y)
         if find_spec("sklearnex"):
-            found["scikit-learn-intelex"] = lambda X, y: _svc(_intelex(), kernel, X, y, FEW_STEPS)
+            found["scikit-learn-intelex"] = lambda X, y: _svc(_intelex(), kernel, X, y, INTELEX_STEPS)
         if find_spec("libsvm"):
             found["LIBSVM"] = lambda X, y: _libsvm(kernel, X, y)
     elif family == "SVM, bias penalised":

@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter
 __all__ = ["DeformedDigits"]
 
 _BANK = 1024  # smooth displacement fields, of which each digit gets one, at a strength of its own
-_SMOOTH = 5.0  # pixels: the deviation of the Gaussian that smooths the noise of a field
+_BLUR_PIXELS = 5.0  # pixels: the deviation of the Gaussian that smooths the noise of a field
 # Standard deviations, and in the kernel no more than twice as much.
 _TURN, _SCALE, _SHEAR, _SHIFT, _BEND = 0.10, 0.07, 0.08, 0.7, 0.6
 
@@ -25,7 +25,7 @@ class DeformedDigits:
         self.rng = np.random.default_rng(seed)
         size = self.side / 28  # displacements are given in pixels of MNIST
         noise = self.rng.normal(size=(_BANK, 2, self.side, self.side))
-        fields = gaussian_filter(noise, (0, 0, _SMOOTH * size, _SMOOTH * size), mode="wrap")
+        fields = gaussian_filter(noise, (0, 0, _BLUR_PIXELS * size, _BLUR_PIXELS * size), mode="wrap")
         fields *= size / fields.std(axis=(2, 3), keepdims=True)
         self.fields = fields.astype(np.float32).reshape(_BANK, 2, -1)
 

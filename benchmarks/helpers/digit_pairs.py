@@ -25,8 +25,8 @@ Pair = tuple[int, int]
 
 SCALINGS = ("unit length", "pixels in [0, 1]")  # of images; the first is computed first
 _SPLITS = 5
-_MANY = 4_000  # samples from which products and kernels are in single precision
-_CACHED = 200_000  # numbers that a processor's cache holds
+_MAX_ROWS_DOUBLE = 4_000  # samples from which products and kernels are in single precision
+_CACHE_NUMBERS = 200_000  # numbers that a processor's cache holds
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PairData:
         samples, coefs = samples[used], np.asarray(coefs[used], dtype=self._train.dtype)
         products, sizes = (self._test, self._test_sizes) if at is None else (self._train, self._sizes)
         at = np.arange(len(products)) if at is None else at
-        step = max(1, 20 * _CACHED // max(len(samples), 1))
+        step = max(1, 20 * _CACHE_NUMBERS // max(len(samples), 1))
         parts = [at[start : start + step] for start in range(0, len(at), step)]
         blocks = ((self._values(kernel, products[np.ix_(p, samples)], sizes[p], samples), p) for p in parts)
         return np.vstack([block @ coefs for block, _ in blocks]).astype(float)
@@ -98,7 +98,7 @@ class PairData:
         q is the mean of ``‖x‖²`` and ``s^d`` that of ``(x'x + 1)^d`` over the pair's samples: the kernel is
         divided by its mean diagonal. Of images of unit length, s = 2 and q = 1.
         """
-        step = max(1, _CACHED // max(products.shape[1], 1))
+        step = max(1, _CACHE_NUMBERS // max(products.shape[1], 1))
         if kernel == "RBF":
             mean = self._sizes.mean()
             left, right = sizes / (2.0 * mean), self._sizes[samples] / (2.0 * mean)
@@ -141,7 +141,8 @@ def images(digits: Digits, scaling: str) -> tuple[Matrix, Samples, Matrix, Sampl
     if T is None:
         X, y = X[data.y < digits.classes], y[data.y < digits.classes]
         X, T, y, t = X[::3], X[1::3], y[::3], y[1::3]
-    kind = np.float32 if 2 * len(X) / digits.classes > _MANY and (digits.part or 0.0) <= 1.0 else np.float64
+    is_large = 2 * len(X) / digits.classes > _MAX_ROWS_DOUBLE
+    kind = np.float32 if is_large and (digits.part or 0.0) <= 1.0 else np.float64
     largest = float(X.max()) - digits.blank
     scaled = [((part - digits.blank) / largest).astype(kind) for part in (X, T)]
     if scaling == "unit length":

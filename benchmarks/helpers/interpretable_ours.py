@@ -29,10 +29,10 @@ __all__ = ["OURS", "Polytopes", "ours"]
 OURS = ("polytope, 60 numbers", "polytope, any size")
 """The names that are compared, from small to large."""
 
-_MOST_BENT = 20
-_FEW_VALUES = 10  # a column of so many different numbers, or fewer, is not bent
-_HALF = 0.5  # nor one of whose rows a single number fills this share
-_WITHIN = 3.0  # deviations beyond which bent columns are held
+_MAX_BENT = 20
+_MAX_LEVELS = 10  # a column of so many different numbers, or fewer, is not bent
+_MAX_SHARE = 0.5  # nor one of whose rows a single number fills this share
+_MAX_DEVIATIONS = 3.0  # deviations beyond which bent columns are held
 _KNOTS = (0, 3)
 
 
@@ -80,7 +80,7 @@ class Polytopes(ClassifierMixin, BaseEstimator):
         Z = np.asarray(steps[0].fit_transform(X) if steps else X)
         most, bent = self.max_numbers, np.array([_is_bent(column) for column in Z.T])
         if most is not None:
-            bent &= bent.sum() <= _MOST_BENT
+            bent &= bent.sum() <= _MAX_BENT
             most = most - int(bent.sum())
         if bent.any():
             steps.append(_power(bent))
@@ -122,12 +122,12 @@ def _columns(X: Any) -> Any:
 
 def _is_bent(column: NDArray[np.float64]) -> bool:
     values, counts = np.unique(column, return_counts=True)
-    return len(values) > _FEW_VALUES and counts.max() < _HALF * len(column)
+    return len(values) > _MAX_LEVELS and counts.max() < _MAX_SHARE * len(column)
 
 
 def _power(bent: NDArray[np.bool_]) -> ColumnTransformer:
     """The power transform of some columns, which come first then."""
-    held = FunctionTransformer(np.clip, kw_args={"a_min": -_WITHIN, "a_max": _WITHIN})
+    held = FunctionTransformer(np.clip, kw_args={"a_min": -_MAX_DEVIATIONS, "a_max": _MAX_DEVIATIONS})
     return ColumnTransformer(
         [("power", make_pipeline(PowerTransformer(), held), np.flatnonzero(bent))], remainder="passthrough"
     )

@@ -1,9 +1,7 @@
-"""Tables and picture of the comparison with interpretable models, from its cells alone."""
+"""Tables of the comparison with interpretable models, from its cells alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,11 @@ import pandas as pd
 from benchmarks.helpers.interpretable_cells import TEST_SHARE
 from benchmarks.helpers.interpretable_ours import OURS
 from polyopt.compare.repeats import interval
-from polyopt.files import replacing
 
-__all__ = ["by_model", "by_set", "common", "compared", "draw"]
+__all__ = ["by_model", "by_set", "common", "compared"]
 
 _RATIO = TEST_SHARE / (1.0 - TEST_SHARE)  # test samples for each training sample
 _CELL = ["set", "split"]
-_LINE, _NEAR = 0.035, 1.3  # of names in the picture: a line over the spread, decades at which they could meet
 _BEST, _SMALL = "EBM", OURS[0]
 
 
@@ -146,43 +142,3 @@ def _span(mean: float, low: float, high: float) -> str:
         return ""
     inside = "" if np.isnan(low) else f" ({low:+.4f} to {high:+.4f})"
     return f"{mean:+.4f}{inside}".replace("-", "−")
-
-
-def draw(rows: pd.DataFrame, file: Path) -> None:
-    """AUROC against model size: the mean of every model over the sets, ours joined by a line."""
-    from polyopt.plots.style import BLUE, MUTED, new_figure, styled
-
-    table = by_model(rows)
-    with styled():
-        figure = new_figure(7.0, 4.4)
-        axes = figure.subplots()
-        own = table["model"].isin(OURS)
-        for part, colour, marker in ((table[~own], MUTED, "o"), (table[own], BLUE, "D")):
-            axes.plot(part["numbers"], part["AUROC"], marker, color=colour, markersize=6)
-        axes.plot(table[own]["numbers"], table[own]["AUROC"], color=BLUE, linewidth=1)
-        _name_points(axes, table[["model", "numbers", "AUROC"]].to_numpy().tolist())
-        axes.set_xscale("log")
-        axes.set(
-            xlabel="numbers of a model, geometric mean over sets", ylabel="AUROC, mean over sets",
-            title=f"{common(rows)['set'].nunique()} public sets: AUROC against model size",
-        )  # fmt: skip
-        axes.margins(x=0.18, y=0.1)
-        axes.grid(True)
-        with replacing(file) as stream:
-            figure.savefig(stream, dpi=110)
-
-
-def _name_points(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
-    """The name of each point at its right, higher where another name is near."""
-    heights = [height for *_, height in points]
-    line = _LINE * (max(heights) - min(heights))
-    placed: list[tuple[float, float]] = []
-    for name, across, height in sorted(points, key=lambda point: point[2]):
-        shown = height
-        for other, below in placed:
-            if abs(np.log10(across / other)) < _NEAR and abs(shown - below) < line:
-                shown = below + line
-        placed.append((across, shown))
-        axes.annotate(
-            name, (across, shown), xytext=(7, 0), textcoords="offset points", va="center", fontsize=7
-        )

@@ -30,7 +30,7 @@ OURS, TIGHT, PEER, LIBSVM = "polyopt", "polyopt to 1e-8", "intelex", "LIBSVM"
 OVER = "limit"  # the status of a fit that took longer than the limit
 _CACHE = 2000.0  # megabytes
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_PREDICTED = 10_000  # rows
+_MAX_PREDICTIONS = 10_000  # rows
 _PATIENCE = 600.0  # seconds by the clock for what is not timed
 _STRETCH = 3.0
 
@@ -169,7 +169,7 @@ def _serve(pipe: Any, threads: int, limit: float, limit_rows: int | None) -> Non
 
 def _looked_at(machine: Any, X: Any, y: Any, kernel: Kernel, C: float, B: float) -> dict[str, float]:
     clock, processor = time.perf_counter(), time.process_time()
-    machine.predict(X[:_PREDICTED])
+    machine.predict(X[:_MAX_PREDICTIONS])
     found = {"predict CPU": time.process_time() - processor, "predict clock": time.perf_counter() - clock}
     if isinstance(machine, SVM | RelativeMarginMachine):
         duals = machine.solution_.duals

@@ -12,7 +12,7 @@ from benchmarks.helpers.digit_machines import DIRECT, GRIDS, TOL
 KERNELS = ("1", "2", "3", "4", "5", "6", "7", "RBF")  # degrees of the polynomial, and the RBF kernel
 LINES = ("MNIST, full", "MNIST, 2/3", "MNIST, 1000", "USPS", "optdigits", "digits")
 _GOOD = (DIRECT, "SOLVED", "CONVERGED")
-_MOST = 1.1 * TOL  # of the largest violation, computed anew, of cells that count as converged
+_MAX_VIOLATION = 1.1 * TOL  # of the largest violation, computed anew, of cells that count as converged
 
 # The paper's errors, in the order of KERNELS.
 PAPER: dict[tuple[str, str], tuple[int, ...]] = {
@@ -59,7 +59,7 @@ def as_printed(rows: Sequence[dict[str, Any]], absent: Sequence[str] = ()) -> pd
 
 def is_converged(cell: dict[str, Any]) -> bool:
     """Whether all solves of a cell ended well, and their outputs, computed anew, say so too."""
-    return cell["end"] in _GOOD and not cell["largest violation"] > _MOST
+    return cell["end"] in _GOOD and not cell["largest violation"] > _MAX_VIOLATION
 
 
 def _written(cell: dict[str, Any]) -> str:
@@ -72,7 +72,7 @@ def _status(cells: Sequence[dict[str, Any]]) -> str:
     ends = [cell["end"] for cell in cells]
     bad = [end for end in ends if end not in _GOOD]
     largest = max(cell["largest violation"] for cell in cells)
-    if not bad and largest > _MOST:
+    if not bad and largest > _MAX_VIOLATION:
         return (
             f"{sum(not is_converged(cell) for cell in cells)} of {len(ends)} short; violation ≤ {largest:.1e}"
         )

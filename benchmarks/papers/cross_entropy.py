@@ -21,7 +21,7 @@ from benchmarks.papers.chapter import (
 __all__ = ["CHAPTER"]
 
 _KERNELS = ("linear", "polynomial", "RBF")
-_CLOSE = 2.0  # deviations of the difference within which two errors are called the same
+_MAX_DEVIATIONS = 2.0  # deviations of the difference within which two errors are called the same
 
 
 def _numbers(column: pd.Series) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def _comparable() -> Seen:
     cells = _cells("error")
     ce, svm = cells.loc["CE"], cells.loc["SVM"]
     spread = (ce["error ±"] ** 2 + svm["error ±"] ** 2) ** 0.5
-    apart = ((ce["error"] - svm["error"]).abs() > _CLOSE * spread).sum()
+    apart = ((ce["error"] - svm["error"]).abs() > _MAX_DEVIATIONS * spread).sum()
     return verdict(1.0 - apart / len(ce)), (
         f"Mean error {ce['error'].mean():.1f} % (CE) and {svm['error'].mean():.1f} % (SVM); they differ by "
         f"more than two deviations in {shared(int(apart), len(ce))} cells."

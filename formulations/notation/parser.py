@@ -46,7 +46,7 @@ __all__ = ["functions_of", "read_definition", "read_expression", "read_formula",
 
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
 _ENDS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
-_KEPT = 2048  # trees, of each kind of formula
+_CACHE_SIZE = 2048  # trees that are kept, of each kind of formula
 _NAMED = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
 
 
@@ -174,25 +174,25 @@ def functions_of(letters: Iterable[str]) -> frozenset[str]:
 # A page asks for the same formulas again and again, each time in another form; a tree never changes.
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def _expression(formula: str, functions: frozenset[str], latex: bool) -> Expression:
     parser = _Parser(formula, functions, latex)
     return parser.whole(parser.sum)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def _row(formula: str, functions: frozenset[str], latex: bool) -> tuple[Claim, ...]:
     parser = _Parser(formula, functions, latex)
     return parser.whole(parser.claims)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def _definition(formula: str, functions: frozenset[str]) -> Definition:
     parser = _Parser(formula, functions, latex=False)
     return parser.whole(parser.definition)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHE_SIZE)
 def _formula(formula: str, functions: frozenset[str]) -> Expression | tuple[Claim, ...]:
     parser = _Parser(formula, functions, latex=False)
     signs = {token.kind for token in parser.tokens}

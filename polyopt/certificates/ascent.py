@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["ascend"]
 
 _BANDS = (1e-6, 1e-4, 1e-2)  # how near the margin or a bound an output counts as on it
-_FREE_LIMIT = 600  # least squares over more free multipliers than this would cost more than it gives, ...
-_FIT_WORK = 2e9  # ... as it would where rows times squared columns are more than this
-_VALUES = 4e9  # of a kernel that an ascent may ask for
-_CHECK_EVERY = 20  # ascent steps between two evaluations of the bound
+_MAX_FREE = 600  # multipliers that are fitted by least squares, ...
+_MAX_FIT_WORK = 2e9  # ... and rows times squared columns: beyond either a fit costs more than it gives
+_MAX_KERNEL_VALUES = 4e9  # that an ascent may ask for
 
 
 def ascend(
@@ -50,7 +49,7 @@ def ascend(
         if relative_gap(primal_value, best_value) <= tol:
             return dual.unpack(best)
     if isinstance(program.geometry, KernelGeometry):  # a step costs n² products
-        max_iter = min(max_iter, int(_VALUES / program.geometry.n**2))
+        max_iter = min(max_iter, int(_MAX_KERNEL_VALUES / program.geometry.n**2))
     if not max_iter:
         return dual.unpack(best)
     z = previous = dual.project(best)
@@ -62,7 +61,7 @@ def ascend(
         z = dual.project(ahead + step * dual.gradient(ahead))
         if (ahead - z) @ (z - previous) > 0:  # momentum points downhill: restart it
             momentum = 1.0
-        if iteration % _CHECK_EVERY == 0 or iteration == max_iter:
+        if iteration % 20 == 0 or iteration == max_iter:
             value = dual.value(z)
             if value > best_value:
                 best, best_value = z, value
@@ -114,7 +113,7 @@ class _Dual:
         z = self.costs * (room < 0.0)
         z[free] = 0.0
         places = np.flatnonzero(free)
-        if not 0 < len(places) <= _FREE_LIMIT or self.rows.n * len(places) ** 2 > _FIT_WORK:
+        if not 0 < len(places) <= _MAX_FREE or self.rows.n * len(places) ** 2 > _MAX_FIT_WORK:
             return z
         held = self.beta(z)
         columns = geometry.columns(places % geometry.n) * self.signs[places]

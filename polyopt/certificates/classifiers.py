@@ -18,6 +18,7 @@ from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.kernels.protocol import MAX_WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +35,6 @@ __all__ = [
     "certify_families", "certify_rmm", "certify_rmm_bounded", "certify_sigma_svm", "certify_soft_rmm",
     "certify_svm",
 ]  # fmt: skip
-
-_GRAM_SAMPLES = 20_000  # the Sigma-SVM's kernel needs the whole matrix: 3.2 GB for this number of samples
 
 
 class Given(TypedDict, total=False):
@@ -342,10 +341,10 @@ def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any
 
 def _whole(gram: Gram) -> NDArray[Any]:
     """The whole Gram matrix, where there is room for it."""
-    if gram.n > _GRAM_SAMPLES:
+    if gram.n > MAX_WHOLE:
         raise ValueError(
             f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "
-            f"at most {_GRAM_SAMPLES} samples can be certified with a kernel"
+            f"at most {MAX_WHOLE} samples can be certified with a kernel"
         )
     if isinstance(gram, MatrixGram):
         return gram.K

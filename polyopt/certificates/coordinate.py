@@ -33,14 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FaceAscent", "climb"]
 
-_STRETCH = 1 << 12  # samples scanned between two looks at what was found
+_SCAN_ROWS = 1 << 12  # samples scanned at once
 _WIDTHS = (8, 16, 32, 64)  # numbers of lanes that scans are compiled for
-_NEAR = 0.1  # pairs this close to the margin are climbed as well
-_PASSES = 20  # over a face's pairs, between two scans
-_FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-14  # accuracy of a climb: at first, then from climb to climb
-_CROWDED = 8  # active faces per active sample above which walking samples is cheaper than faces
-_ROUNDS = 30  # scans for a certificate's multipliers, at most
-_SWEEPS = 5  # over the active samples, between two scans, where they are crowded
+_MARGIN_BAND = 0.1  # distance beyond the margin up to which pairs are climbed as well
+_FIRST_ACCURACY, _ACCURACY_FACTOR, _MIN_ACCURACY = 1e-2, 0.3, 1e-14  # of a climb, and from climb to climb
+_FACES_TO_SWEEP = 8  # per active sample: for more, walking samples is cheaper than walking faces
 
 
 class FaceAscent:
@@ -51,7 +48,6 @@ class FaceAscent:
         a broadcast (n,), and its columns are then known to be alike.
     assignment (n,): the face that answers for each positive; entries of negatives are ignored.
     single: whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
-    shrink: whether climbs leave out what rests at its bound.
     seed: of the order of the steps.
 
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
@@ -64,11 +60,11 @@ class FaceAscent:
 
     def __init__(
         self, rows: Rows, y: Vector, caps: Vector, assignment: Integers, *, scale: float = 1.0,
-        single: bool = False, shrink: bool = True, seed: int = 0,
+        single: bool = False, seed: int = 0,
     ):  # fmt: skip
         n, K = caps.shape
         self._samples = (rows.values, rows.columns, rows.starts, rows.shared)
-        self._scale, self.single, self._shrink = scale, single, shrink
+        self._scale, self.single = scale, single
         self._y, self._caps, self._alike = y, caps, caps.strides[1] == 0
         # One face's caps lie like those of several, for which the kernels are then compiled once.
         self._lent = np.broadcast_to(caps, (n, 2)) if K == 1 else caps
@@ -84,7 +80,7 @@ class FaceAscent:
         self.scores = np.zeros((len(self._positives), K))
         self._inside, self._earned = np.zeros(K), np.zeros(K)
         self._scanned, self._settled = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
-        self._accuracy = np.full(K, _FIRST)
+        self._accuracy = np.full(K, _FIRST_ACCURACY)
         self._solved = -1
         # The samples, in their order, whose pair with the face may move; all that hold it are among them.
         self._pools: list[Integers] = [np.empty(0, dtype=np.int64)] * K
@@ -157,7 +153,7 @@ class FaceAscent:
             self._copy(self._solved, self._spared)
         self._scanned[:] = True
 
-    def climb(self, tol: float, accuracy: float | None = None, passes: int = _PASSES) -> None:
+    def climb(self, tol: float, accuracy: float | None = None, passes: int = 20) -> None:
         """Climb the faces whose gap is above `tol` times their share of the objective.
 
         tol: relative gap that will do.
@@ -172,15 +168,15 @@ class FaceAscent:
         faces = np.flatnonzero(open_).tolist()
         pools = [self._with_own(k) for k in faces]
         self.active = sum(map(len, pools))
-        if self.active > _CROWDED * len(self._y) // 4 and len(self.W) > 1:
+        if self.active > _FACES_TO_SWEEP * len(self._y) // 4 and len(self.W) > 1:
             rows = np.unique(np.concatenate(pools))
-            if self.active > _CROWDED * len(rows):
-                self.sweep(rows, _SWEEPS)
+            if self.active > _FACES_TO_SWEEP * len(rows):
+                self.sweep(rows, 5)
                 return
         for k, pool in zip(faces, pools, strict=True):
             self._climb(k, pool, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
-                self._accuracy[k] = max(_STRICTER * self._accuracy[k], _STRICTEST)
+                self._accuracy[k] = max(_ACCURACY_FACTOR * self._accuracy[k], _MIN_ACCURACY)
 
     def reassign(self, assignment: Integers) -> None:
         """Let other faces answer for some positives; their multipliers on the old ones become 0."""
@@ -197,7 +193,7 @@ class FaceAscent:
                 self._scanned[k] = False
         touched = np.union1d(old, assignment[moved])
         self._settled[touched] = False
-        self._accuracy[touched] = np.maximum(self._accuracy[touched], _FIRST)
+        self._accuracy[touched] = np.maximum(self._accuracy[touched], _FIRST_ACCURACY)
         self.assignment = np.where(self._y > 0, assignment, 0)
         self._gather()
 
@@ -263,12 +259,12 @@ class FaceAscent:
     def _scan(self, faces: Integers) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         lanes = next(width for width in _WIDTHS if width >= len(faces))
         U, n, found = self._lanes(faces, lanes), len(self._y), []
-        rows, owners = np.empty((2, min(_STRETCH, n) * len(faces)), dtype=np.int32)
+        rows, owners = np.empty((2, min(_SCAN_ROWS, n) * len(faces)), dtype=np.int32)
         self._inside[faces] = 0.0
-        scale, reach = U.dtype.type(self._scale), U.dtype.type(-1.0 - _NEAR)
-        for first in range(0, n, _STRETCH):
+        scale, reach = U.dtype.type(self._scale), U.dtype.type(-1.0 - _MARGIN_BAND)
+        for first in range(0, n, _SCAN_ROWS):
             used = loops.scan_kernel(lanes)(
-                *self._samples, scale, U, faces, first, min(first + _STRETCH, n), self._y, self._lent,
+                *self._samples, scale, U, faces, first, min(first + _SCAN_ROWS, n), self._y, self._lent,
                 self._slots, reach, self.scores, self._inside, rows, owners,
             )  # fmt: skip
             found.append((rows[:used].copy(), owners[:used].copy()))
@@ -282,7 +278,7 @@ class FaceAscent:
     def _with_own(self, k: int) -> Integers:
         """The face's pool, with those of its own positives that are not at rest as of the last scan."""
         pool, own = self._pools[k], self._own[k]
-        near = (self.alpha[own, k] > 0.0) | (self.scores[self._slots[own], k] < 1.0 + _NEAR)
+        near = (self.alpha[own, k] > 0.0) | (self.scores[self._slots[own], k] < 1.0 + _MARGIN_BAND)
         return self._union(pool[self._y[pool] < 0.0], own[near])
 
     def _union(self, some: NDArray[Any], others: NDArray[Any]) -> Integers:
@@ -296,7 +292,7 @@ class FaceAscent:
         alpha = self.alpha[pool, k]
         made = loops.climb_face(
             *self._samples, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
-            self.W[k], accuracy, passes, self._shrink, int(self._rng.integers(1 << 31)),
+            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
         self.passes += made * len(pool) / (len(self._y) * len(self.W))
         self.alpha[pool, k] = alpha
@@ -338,7 +334,7 @@ def climb(
     caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces))
     ascent = FaceAscent(as_rows(X), y, caps, assignment)
     ascent.sweep(times=2)
-    for _ in range(_ROUNDS):
+    for _ in range(30):
         ascent.scan()
         least = min(float(ascent.primal.sum()), primal_value)
         if relative_gap(least, float(ascent.dual.sum())) <= tol:

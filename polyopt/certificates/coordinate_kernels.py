@@ -161,9 +161,12 @@ def row_times(values, columns, begin, end, offset, w):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def climb_face(  # type: ignore[no-untyped-def]
-    values, columns, starts, shared, scale, y, caps, squares, rows, alpha, w, accuracy, passes, shrink, seed
+    values, columns, starts, shared, scale, y, caps, squares, rows, alpha, w, accuracy, passes, seed
 ):  # fmt: skip
     """Climb one face over some of its samples, in place, until no slope is above `accuracy`.
+
+    Multipliers at rest at a bound beyond the largest slope of the pass before are left out, and are looked at
+    again before the climb ends.
 
     values, columns, starts, shared, scale: the samples.
     y, caps, squares, alpha: labels, caps, squared lengths and multipliers.
@@ -171,8 +174,6 @@ def climb_face(  # type: ignore[no-untyped-def]
     w (m + 1,): the face.
     accuracy: largest slope that an ascent direction may still have, in units of the margin.
     passes: passes over the rows at most.
-    shrink: whether to leave out, within this call, what rests at its bound beyond the largest slope of the
-        pass before; those are looked at again before the climb ends.
     seed: of the order in which the samples are visited.
     Returns: passes made.
     """
@@ -206,9 +207,7 @@ def climb_face(  # type: ignore[no-untyped-def]
             before, cap = alpha[r], caps[r]
             upward = slope if before < cap else 0.0
             downward = -slope if before > 0.0 else 0.0
-            if shrink and (
-                (before <= 0.0 and slope < -worst_before) or (before >= cap and slope > worst_before)
-            ):
+            if (before <= 0.0 and slope < -worst_before) or (before >= cap and slope > worst_before):
                 active -= 1
                 order[j], order[active] = order[active], order[j]
                 continue

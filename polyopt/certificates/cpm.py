@@ -59,8 +59,7 @@ if TYPE_CHECKING:
 __all__ = ["certify_cpm", "certify_cpm_held", "certify_cpm_search", "check_faces"]
 
 _NAME = "the Convex Polytope Machine"
-_LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
-_COARSE = 1e-4  # gap at which such a search ends where the weights have a price
+_MAX_GRADIENT_ENTRIES = 500_000  # of X; above, the bound is sought one multiplier at a time
 _STATED = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
 _SEARCHED = (
     "The bound is that of this package's own branch and bound over all assignments, by trial moves or by the "
@@ -303,14 +302,15 @@ def _multipliers_by_ascent(point: CpmPoint, loss: Loss, tol: float, max_iter: in
         worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
         parts = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
     X, costs = point.geometry.X, point.C[:, None] * parts
+    is_large = X.shape[0] * X.shape[1] > _MAX_GRADIENT_ENTRIES
     if point.penalty is not None:
         from polyopt.certificates.shrunk_ascent import ShrunkAscent
 
         ascent = ShrunkAscent(X[:, :-1], point.y, costs, point.penalty)
         ascent.begin_at(point.W)
-        ascent.reach(tol if X.shape[0] * X.shape[1] <= _LARGE else max(tol, _COARSE))
+        ascent.reach(max(tol, 1e-4) if is_large else tol)
         return ascent.alpha
-    if X.shape[0] * X.shape[1] > _LARGE:
+    if is_large:
         from polyopt.certificates.coordinate import climb
 
         return climb(

@@ -27,7 +27,7 @@ from formulations.matrices import is_sparse
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.hinge_residuals import stationarity
 from polyopt.certificates.rounding import ABOVE, Ball, gamma, transposed_product
-from polyopt.certificates.tally import Tally
+from polyopt.certificates.tally import SLICE_ROWS, Tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Multipliers", "Weighed", "certify_faces", "faces_of", "halves_of", "pull", "weigh"]
 
 _NAME = "the Convex Polytope Machine"
-_ROWS = 1 << 14  # samples that are scored at once
 
 
 class Weighed(NamedTuple):
@@ -77,8 +76,8 @@ def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
     halves = np.zeros((len(used), n_faces))
     cut = np.clip(given.alpha, 0.0, block.caps(given.rows, given.faces))
     halves[place, given.faces] = np.where(block.outside[given.rows], 0.5, -0.5) * cut
-    for first in range(0, len(used), _ROWS):
-        part = slice(first, first + _ROWS)
+    for first in range(0, len(used), SLICE_ROWS):
+        part = slice(first, first + SLICE_ROWS)
         X, M = _doubles(block.X[used[part]]), halves[part]
         last = Ball(M).sum(axis=0)
         rows = transposed_product(X, M)
@@ -114,8 +113,8 @@ def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: fl
     order = np.argsort(given.rows, kind="stable")
     rows, faces, alpha = (each[order] for each in given)
     found = Tally()
-    for first in range(0, n, _ROWS):
-        part = slice(first, min(first + _ROWS, n))
+    for first in range(0, n, SLICE_ROWS):
+        part = slice(first, min(first + SLICE_ROWS, n))
         low, high = np.searchsorted(rows, [part.start, part.stop])
         A = np.zeros((part.stop - part.start, K))
         A[rows[low:high] - first, faces[low:high]] = alpha[low:high]

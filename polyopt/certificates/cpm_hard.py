@@ -59,8 +59,6 @@ _BY_DIRECTION = (
     "faces that have a length"
 )
 _NOT_SEPARATED = "A face does not separate the samples that it answers for."
-_LEAST = 1e-100  # entry that counts, next to a largest one of about 1
-_USED = 1e-9  # share of the largest multiplier from which on one counts
 
 
 def certify_cpm_hard(
@@ -173,7 +171,7 @@ def _in_unit(vectors: Vector, axis: int | None) -> Vector:
     """
     exponent = np.frexp(np.abs(vectors).max(axis=axis, initial=0.0, keepdims=True))[1]
     found = np.ldexp(vectors, -exponent)
-    return np.where(np.abs(found) < _LEAST, 0.0, found)
+    return np.where(np.abs(found) < 1e-100, 0.0, found)
 
 
 def _lengths(columns: Ball) -> Ball:
@@ -190,7 +188,7 @@ def _solve_dual(X: Matrix, y: Vector, Z: Vector, margin: Margin) -> Vector:
     make = cpm_margin.total_dual if margin == "total" else cpm_margin.worst_dual
     found = make(X, y, Z.shape[1], Z.argmax(axis=1)).solve()
     alpha = found.primal.get("alpha", np.zeros_like(Z))
-    return np.where(alpha > _USED * np.abs(alpha).max(initial=0.0), alpha, 0.0)
+    return np.where(alpha > 1e-9 * np.abs(alpha).max(initial=0.0), alpha, 0.0)
 
 
 def _certificate(point: _Point, given: bool, margin: Margin, measure: Measure, tol: float) -> Certificate:

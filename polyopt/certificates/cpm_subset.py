@@ -56,9 +56,7 @@ _ROOT = (
     "there may be features."
 )
 _ELSE = "Another assignment may have a lower optimum."
-_AT_ONCE = 64  # nodes whose multipliers are pulled together
-_LEAD = 4  # columns of a tree's table before those of w
-_ROOT_STEPS = 2000  # of ascent, for the bound of a face without a tree
+_BLOCK_NODES = 64  # nodes whose multipliers are pulled together
 FEW = (
     "faces with at most so many features are bounded by searches over their features, and claims in files "
     "have no such trees: certificate() evaluates them"
@@ -149,7 +147,7 @@ def _bound(point: CpmPoint, k: int, s: int, trees: list[SubsetTree] | None) -> f
     w, none = point.W[k], np.zeros(X.shape[1] - 1, dtype=bool)
     value = 0.5 * float(w @ w + c @ point.hinge[:, k])
     program = HingeProgram("a face", point.geometry, Families(margin_family(y, c / 2)), intercept=False)
-    found = np.clip(2.0 * ascend(program, w, np.asarray(X @ w), value, 0.0, _ROOT_STEPS)[0], 0.0, c)
+    found = np.clip(2.0 * ascend(program, w, np.asarray(X @ w), value, 0.0, 2000)[0], 0.0, c)
     return max(bound_of_subsets(found, transposed_product(X, found * y), s, none, none), 0.0)
 
 
@@ -194,7 +192,7 @@ class SubsetTree:
         ValueError: another shape, numbers that are not finite, or nodes that are no tree of these features.
         """
         found = real_array(name, table)
-        columns = m + 1 + _LEAD
+        columns = m + 5
         if found.ndim != 2 or len(found) < 1 or found.shape[1] != columns:
             raise ValueError(f"{name} must have {columns} columns and a row at least, not {found.shape}")
         whole, number, eps = found[:, :3], np.arange(len(found)), found[:, 3]
@@ -204,7 +202,7 @@ class SubsetTree:
         if not fits or not behind[inner].all():
             raise ValueError(f"{name} must be a tree over {m} features, each child behind its parent")
         table_of = whole.astype(np.int64)
-        return cls(table_of[:, 0], table_of[:, 1], table_of[:, 2], found[:, _LEAD:], eps)
+        return cls(table_of[:, 0], table_of[:, 1], table_of[:, 2], found[:, 4:], eps)
 
 
 def bound_of_subsets(alpha: Vector, v: Ball, s: int, inside: Bits, out: Bits) -> float:
@@ -239,8 +237,8 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
     common = None if given is None else (given, transposed_product(X, given * y))
     own = np.zeros(len(tree.eps))
     nodes = _nodes_of(tree, m)
-    for first in range(0, len(nodes), _AT_ONCE):
-        some = nodes[first : first + _AT_ONCE]
+    for first in range(0, len(nodes), _BLOCK_NODES):
+        some = nodes[first : first + _BLOCK_NODES]
         at = np.array([number for number, _, _ in some])
         outputs = product(X, tree.w[at].T).mid
         alphas = c[:, None] * np.clip((1.0 - signed * outputs) / tree.eps[at], 0.0, 1.0)

@@ -28,8 +28,6 @@ __all__ = [
     "sign_residuals",
 ]
 
-_WITHIN = 1.0 - 1e-12  # times a vector of length τ: no longer than τ, whatever its rounding
-
 
 def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
     """The price, None where nothing is priced; one for other features is refused."""
@@ -92,7 +90,8 @@ def held_by_groups(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:
     factor = np.where(own, np.inf, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(factor, penalty.group / lengths)
-    return np.asarray(np.where(lengths > 0.0, _WITHIN * share * along, 0.0))
+    within = 1.0 - 1e-12  # times a vector of length τ: no longer than τ, whatever its rounding
+    return np.asarray(np.where(lengths > 0.0, within * share * along, 0.0))
 
 
 def _lengths(penalty: FacePenalty, sizes: Ball) -> Ball:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["within_shared_caps"]
 
-_SMALLEST = 2.0**-900  # caps under this are not worth the digits that a product may lose to underflow
-
 
 def within_shared_caps(M: Vector, caps: Vector) -> Vector:
     """Multipliers M (n, K), not negative, shrunk until each row adds up to at most its cap (n,).
@@ -33,5 +31,5 @@ def within_shared_caps(M: Vector, caps: Vector) -> Vector:
     if not over.any():
         return M
     share = np.divide(allowed, total, out=np.ones_like(total), where=total > 0.0) * (1.0 - spare)
-    share[caps < _SMALLEST] = 0.0
+    share[caps < 2.0**-900] = 0.0  # not worth the digits that a product may lose to underflow
     return np.where(over[:, None], M * np.minimum(share, 1.0)[:, None], M)

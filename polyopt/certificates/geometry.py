@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from formulations.matrices import canonical, is_sparse
 from polyopt.certificates.rounding import ABOVE, Ball, gamma, product, transposed_product
 from polyopt.kernels import MatrixGram, SampleGram, as_gram, chunks, middle_of, spread_samples
+from polyopt.kernels.protocol import CHUNK
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
@@ -38,12 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "Geometry", "KernelGeometry", "LinearGeometry", "largest_eigenvalue", "middle"]
 
-_KEPT_BYTES = 2**29  # that kept columns of the matrix may take
-_REMEMBERED = 8  # products K v, the last ones
+_CACHE_BYTES = 2**29  # that kept columns of the matrix may take
 _ROWS = 512  # rows of the matrix that are multiplied at once
-_TILE = 2048  # and columns
 _COLUMNS = 64  # terms that are added up before the sums are, for less rounding
-_POWERS = 30  # steps of a power iteration: within a few percent, of what only sets a step length
 BLOCK = 4096  # samples that are centred at a time: what a pass over the data needs beside them
 
 
@@ -55,7 +53,7 @@ class Products:
         self._every = np.arange(gram.n)
         self._kept: list[tuple[Samples, Vector]] = []
         self._is_kept = np.zeros(gram.n, dtype=bool)
-        self._room = _KEPT_BYTES // (8 * gram.n)  # columns that may still be kept
+        self._room = _CACHE_BYTES // (8 * gram.n)  # columns that may still be kept
         self._known: dict[bytes, tuple[Vector, Vector | None]] = {}
         if isinstance(gram, MatrixGram):
             self._kept.append((self._every, gram.K))
@@ -77,7 +75,7 @@ class Products:
     def ball(self, v: Vector) -> Ball:
         """``K v`` with the rounding of its sums, for the entries of K as they are computed."""
         terms = self.terms(v)
-        k = _COLUMNS + _TILE // _COLUMNS + len(v) // _TILE + len(self._kept) + 6
+        k = _COLUMNS + CHUNK // _COLUMNS + len(v) // CHUNK + len(self._kept) + 6
         return Ball(self.of(v), gamma(k) * terms * ABOVE)
 
     def prepare(self, vectors: list[Vector]) -> None:
@@ -115,7 +113,7 @@ class Products:
         for place, key in enumerate(vectors):
             self._known.pop(key, None)
             self._known[key] = found[:, place], found[:, width + place] if sizes else None
-        while len(self._known) > _REMEMBERED:
+        while len(self._known) > 8:
             del self._known[next(iter(self._known))]
 
     def _cost(self, columns: int) -> float:
@@ -131,10 +129,10 @@ class Products:
             self._keep(missing)
             missing = missing[:0]
         for samples, columns in self._kept:
-            for at in chunks(np.arange(len(samples)), _TILE):
+            for at in chunks(np.arange(len(samples))):
                 some = slice(at[0], at[-1] + 1)
                 yield samples[some], partial(_cut, columns, some)
-        for samples in chunks(missing, _TILE):
+        for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
             yield samples, partial(self._computed, panel)
 
@@ -388,7 +386,7 @@ def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
     """Largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
     direction = np.cos(np.arange(n) + 1.0)  # no symmetry of the data is likely to hide from it
     largest, norm = 0.0, float(np.linalg.norm(direction))
-    for _ in range(_POWERS):
+    for _ in range(30):  # within a few percent, which do for a step length
         direction = product(direction / norm)
         norm = float(np.linalg.norm(direction))
         if norm == 0.0 or not np.isfinite(norm):

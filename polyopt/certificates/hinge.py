@@ -52,8 +52,7 @@ __all__ = ["BROKEN", "NO_RAY", "certify_hinge", "find_ray"]
 
 BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
 NO_RAY = "No multiple of the point keeps every hard row for certain."
-_EXACT_TERMS = 1_000_000  # of rational sums, at most
-_DENOMINATOR = 10**6  # of a multiplier in units of the least one
+_MAX_EXACT_TERMS = 1_000_000  # of rational sums
 
 
 def certify_hinge(
@@ -199,11 +198,11 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
     used = np.flatnonzero(weight > 1e-9 * weight.max(initial=0.0))
     if X is None or not len(used) or np.isfinite(rows.caps[Z > 0]).any():
         return None
-    if len(used) * X.shape[1] > _EXACT_TERMS or (weight < 0).any():
+    if len(used) * X.shape[1] > _MAX_EXACT_TERMS or (weight < 0).any():
         return None
     exact = [[Fraction(float(x)) for x in mu[used]] for mu in Z]
     least = float(weight[used].min())
-    rounded = [[Fraction(float(x / least)).limit_denominator(_DENOMINATOR) for x in mu[used]] for mu in Z]
+    rounded = [[Fraction(float(x / least)).limit_denominator(10**6) for x in mu[used]] for mu in Z]
     for multipliers in (exact, rounded):
         beta = [Fraction(0)] * len(used)
         for family, row in zip(rows, multipliers, strict=True):

@@ -36,7 +36,7 @@ from polyopt.certificates.hinge_residuals import (
 from polyopt.certificates.ray import to_feasible
 from polyopt.certificates.rounding import ABOVE, Ball, transposed_product
 from polyopt.certificates.sigma_geometry import SigmaMetric, inverse, kept, left_by_spread, sizes_in_metric
-from polyopt.certificates.tally import Tally, together
+from polyopt.certificates.tally import SLICE_ROWS, Tally, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     Ask = Callable[..., Sequence[Tally]]
 
 __all__ = ["Slices", "certify_blocks"]
-
-_ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,8 @@ class Slices:
         self._weights = np.ones(rows.n) if weights is None else weights
 
     def _slices(self, metric: Metric | None) -> Iterator[tuple[slice, HingeProgram, LinearGeometry, Vector]]:
-        for start in range(0, self._rows.n, _ROWS):
-            part = slice(start, start + _ROWS)
+        for start in range(0, self._rows.n, SLICE_ROWS):
+            part = slice(start, start + SLICE_ROWS)
             rows = Families(*(replace(each, side=each.side[part], cap=each.cap[part]) for each in self._rows))
             weights = self._weights[part]
             X = self._X[part] if self._intercept else lift(self._X[part])

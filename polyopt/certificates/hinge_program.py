@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Balance", "HingeProgram", "balancing"]
 
-_TOO_LONG = 1e150  # to be squared
-
 
 class Balance(NamedTuple):
     """Sums over the samples for the balance Σ β_i = 0.
@@ -50,12 +48,11 @@ class HingeProgram:
     rows: Families
     intercept: bool = True
 
-    def primal_value(self, v: Vector, f: Vector, shrink: float = 1.0) -> float:
-        """Objective with the least slacks at ``shrink * v``, where the outputs are ``shrink * f``."""
-        return float(self.value(v, Ball(f), shrink).mid)
-
     def value(self, v: Vector, f: Ball, scale: float = 1.0, *, soft_only: bool = False) -> Ball:
-        """:meth:`primal_value` with its rounding, at ``scale * v``; hard margins may break if `soft_only`."""
+        """Objective at ``scale * v``, with the least slacks at outputs ``scale * f``.
+
+        Hard margins may break if `soft_only`.
+        """
         paid, broken, costs = self.paid(f, scale)
         if self.geometry.short:
             # With a matrix within that distance the cost of slack differs by at most this.
@@ -120,8 +117,8 @@ class HingeProgram:
         # ‖Σ β φ‖ for the multipliers in balance is at most this much more.
         more *= ABOVE
         length = float(np.sqrt(max(float(pays.upper), 0.0)))
-        if not length + more < _TOO_LONG:
-            return Ball(0.0)  # of no multipliers at all; these overflow
+        if not length + more < 1e150:  # its square may overflow
+            return Ball(0.0)  # of no multipliers at all
         extra = (2.0 * length * more + more**2) * ABOVE
         found = gain - 0.5 * Ball(pays.mid, pays.rad + extra)
         return found if found.lower >= 0.0 else Ball(0.0)  # no multipliers at all are feasible too

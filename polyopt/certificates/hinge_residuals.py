@@ -22,8 +22,6 @@ __all__ = [
     "balance_residual", "complementarity_violations", "primal_violations", "sign_violations", "stationarity",
 ]  # fmt: skip
 
-_HIDES = 1e-9  # rounding of an output from which on it may hide that a row is broken
-
 
 def primal_violations(program: HingeProgram, f: Ball) -> Iterator[tuple[str, Vector, float]]:
     """Hard rows only, at what the outputs may be: slacks are recomputed, so rows with slack hold.
@@ -39,7 +37,7 @@ def primal_violations(program: HingeProgram, f: Ball) -> Iterator[tuple[str, Vec
 
 def _certain(violation: Vector, rad: Vector) -> Vector:
     """Violations, at their worst where rounding may hide them; rounding alone is no violation."""
-    return np.where(rad > _HIDES, violation + rad, violation)
+    return np.where(rad > 1e-9, violation + rad, violation)
 
 
 def sign_violations(program: HingeProgram, Z: Vector) -> Iterator[tuple[str, Vector]]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Assignment = NDArray[np.int64]
 
 __all__ = [
-    "LARGE",
+    "MAX_PROGRAM_ENTRIES",
     "OTHERS",
     "STATED",
     "TRIVIAL",
@@ -61,15 +61,15 @@ __all__ = [
     "conditions",
     "gains_elsewhere",
     "hinges_of",
+    "is_at_box",
 ]
 
 OTHERS = "Another assignment may have a lower optimum."
 ZERO = "The value is 0, which bounds every assignment."
 STATED = "The bound on all assignments is an integer solver's word; 0 alone is proven."
 TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
-LARGE = 2_000_000
-"""Entries of X, times faces, beyond which no program is solved for a bound."""
-_ROUNDING = 1e-9  # relative to R, within which an entry of W is at the box
+MAX_PROGRAM_ENTRIES = 2_000_000
+"""Entries of X, times faces, up to which a program is solved for a bound."""
 _BOX_HOLDS = "The box holds a face: raise radius or scale the features."
 _BROKEN = "The faces break their box; the value is of the faces clipped to it."
 
@@ -138,7 +138,7 @@ def certify_polyceptron(
     caps = costs[:, None] * belonging(y, chosen, K, "all")
 
     value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
-    large = given is None and X.shape[0] * X.shape[1] * K > LARGE
+    large = given is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
     M = given
     if M is None:
         asks = _any(value) and not large
@@ -227,7 +227,7 @@ def certify_pc_slp(
     # A sample pays once: a positive for its worst face, a negative for its own.
     misses = hinges.signed(own).max(axis=1)
     paid, value = misses.mid, misses.dot(weights) if _any(misses.signed(costs > 0)) else Ball(0.0)
-    large = u is None and X.shape[0] * X.shape[1] * K > LARGE
+    large = u is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
     inside, outside = checked_vector("u", u, (n, K)), checked_vector("q", q, (n,))
     if inside is not None and outside is not None:
         M = at_faces(inside, outside)
@@ -364,8 +364,7 @@ class FaceBox:
     @property
     def side(self) -> Vector:
         """1 where an entry is at R, -1 where it is at -R, else 0."""
-        at = np.abs(self.W) >= self.radius * (1.0 - _ROUNDING)
-        return np.where(at, np.sign(self.W), 0.0)
+        return np.where(is_at_box(self.W, self.radius), np.sign(self.W), 0.0)
 
     @property
     def notes(self) -> list[str]:
@@ -375,6 +374,11 @@ class FaceBox:
         if self.beyond is None:
             return [f"The bound is on faces with entries of up to {self.radius:.4g}."]
         return [_BOX_HOLDS] if self.side.any() else []
+
+
+def is_at_box(W: Vector, radius: float) -> NDArray[np.bool_]:
+    """Mask of the entries of faces that are at R or at -R, but for rounding."""
+    return np.abs(W) >= radius * (1.0 - 1e-9)
 
 
 def bound_of(

@@ -49,11 +49,11 @@ UNIT = 2.0**-53
 """Largest relative error of one rounded operation in double precision."""
 ABOVE = 1 + 1e-9
 """Times a computed number of positive terms: above the true one, after up to a million roundings in a row."""
-_TINY = 2.0**-1022  # a result under this may lose all its digits; a radius never has fewer
-_ELEMENTARY = 8 * UNIT  # relative error of exp, log1p and their like, generously
-_ROWS = 512  # rows of a long sum that are added up before the sums are
-_LARGEST_CAREFUL = 4_000_000  # entries of X up to which sums are made in twice the precision
-_SAFE = 2.0**480  # sizes whose products and splits stay clear of overflow, and of underflow the other way
+_MIN_NORMAL = 2.0**-1022  # a result under this may lose all its digits; a radius never has fewer
+_ELEMENTARY_ERROR = 8 * UNIT  # relative error of exp, log1p and their like, generously
+_BLOCK_ROWS = 512  # rows of a long sum that are added up before the sums are
+_MAX_TWICE_PRECISE = 4_000_000  # entries of X up to which sums are made in twice the precision
+_MAX_SIZE = 2.0**480  # sizes whose products and splits stay clear of overflow, and of underflow the other way
 _SPLIT = 2.0**27 + 1.0  # Veltkamp's: the halves of a double's 53 bits, whose products are exact
 
 
@@ -184,12 +184,12 @@ class Ball:
     def softplus(self) -> Ball:
         """``ln(1 + e^x)``; its slope is at most 1."""
         mid = np.logaddexp(0.0, self.mid)
-        return Ball(mid, _more(self.rad + _ELEMENTARY * mid, 2))
+        return Ball(mid, _more(self.rad + _ELEMENTARY_ERROR * mid, 2))
 
     def logistic(self) -> Ball:
         """``1/(1 + e^-x)``; its slope is at most 1/4."""
         mid = expit(self.mid)
-        return Ball(mid, _more(0.25 * self.rad + _ELEMENTARY * mid, 2))
+        return Ball(mid, _more(0.25 * self.rad + _ELEMENTARY_ERROR * mid, 2))
 
     def log_sum_exp(self) -> Ball:
         """``ln Σ e^x`` of each row; it moves by no more than the entry of the row that moves most."""
@@ -198,7 +198,7 @@ class Ball:
         mid = top + sums
         # The sum is from 1 to K, so its relative error is the logarithm's absolute one. The rounding of
         # x - top is relative to it, and e^-t t is at most 1/e.
-        own = gamma(2 * k) + 2 * _ELEMENTARY * (1.0 + sums) + UNIT * np.abs(mid)
+        own = gamma(2 * k) + 2 * _ELEMENTARY_ERROR * (1.0 + sums) + UNIT * np.abs(mid)
         return Ball(mid, _more(self.rad.max(axis=1) + own, k))
 
     def softmax(self) -> Ball:
@@ -207,7 +207,7 @@ class Ball:
         powers = np.exp(below)
         mid = powers / powers.sum(axis=1, keepdims=True)
         moved = np.broadcast_to(2.0 * self.rad.max(axis=1, keepdims=True), mid.shape)
-        relative = 2.0 * np.minimum(moved, 1.0) + gamma(2 * k) + 4 * _ELEMENTARY - UNIT * below
+        relative = 2.0 * np.minimum(moved, 1.0) + gamma(2 * k) + 4 * _ELEMENTARY_ERROR - UNIT * below
         return Ball(mid, np.where(moved <= 1.0, _more(mid * relative, k), 1.0))  # shares are from 0 to 1
 
 
@@ -243,7 +243,7 @@ def transposed_product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = No
         if v.rad.any():
             rad += sizes @ v.rad[part]
         parts += 1
-    return Ball(mid, _more(gamma(min(_ROWS, X.shape[0]) + parts + 1) * size + rad, X.shape[0]))
+    return Ball(mid, _more(gamma(min(_BLOCK_ROWS, X.shape[0]) + parts + 1) * size + rad, X.shape[0]))
 
 
 def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
@@ -261,9 +261,9 @@ def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
 
 def _parts(X: Matrix, shift: Vector | None) -> Iterator[tuple[slice, Matrix]]:
     """The matrix by blocks of rows, less the shift: one rounding an entry, which callers count."""
-    for start in range(0, X.shape[0], _ROWS):
-        part = slice(start, start + _ROWS)
-        rows = X if X.shape[0] <= _ROWS else X[part]
+    for start in range(0, X.shape[0], _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        rows = X if X.shape[0] <= _BLOCK_ROWS else X[part]
         yield part, rows if shift is None else rows - shift
 
 
@@ -276,20 +276,20 @@ def _terms(X: Matrix) -> int:
 
 def _rounded(mid: Vector, carried: Vector) -> Ball:
     """The result of one rounded operation, with what its operands carried."""
-    return Ball(mid, (UNIT * np.abs(mid) + carried) * (1.0 + 8 * UNIT) + _TINY)
+    return Ball(mid, (UNIT * np.abs(mid) + carried) * (1.0 + 8 * UNIT) + _MIN_NORMAL)
 
 
 def _more(rad: Vector, k: int) -> Vector:
     """A radius that covers its own rounding over k terms, and what k underflows may lose."""
-    return rad * (1.0 + 4.0 * gamma(k + 8)) + (k + 2) * _TINY
+    return rad * (1.0 + 4.0 * gamma(k + 8)) + (k + 2) * _MIN_NORMAL
 
 
 def careful_transposed_product(X: Matrix, M: Vector) -> Ball:
     """``X' M`` (m, K) for exact matrices, in twice the working precision if X is not large."""
-    if X.shape[0] * X.shape[1] > _LARGEST_CAREFUL:
+    if X.shape[0] * X.shape[1] > _MAX_TWICE_PRECISE:
         return transposed_product(X, M)
     whole = dense(X)
-    if max(np.abs(whole).max(initial=0.0), np.abs(M).max(initial=0.0)) > _SAFE:
+    if max(np.abs(whole).max(initial=0.0), np.abs(M).max(initial=0.0)) > _MAX_SIZE:
         return transposed_product(X, M)
     columns = [_column(whole, m) for m in M.T]
     return Ball(np.stack([c.mid for c in columns], axis=1), np.stack([c.rad for c in columns], axis=1))

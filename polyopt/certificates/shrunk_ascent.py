@@ -56,27 +56,15 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix, Vector
 
 
-__all__ = ["LARGEST", "CentralPath", "ShrunkAscent"]
+__all__ = ["MAX_FACTORED", "CentralPath", "ShrunkAscent"]
 
-LARGEST = 1500
-"""Rows of a system up to which the interior-point method is worth its factorisations."""
+MAX_FACTORED = 1500
+"""Rows of a system up to which it is factored; a Newton step takes conjugate gradients above."""
 _RIDGE_INIT, _RIDGE_MIN, _RIDGE_MAX = 1e-2, 1e-13, 1e8  # Levenberg's multiple, over a pair's mean curvature
-_RIDGE_AFTER_PATH = 1e-8  # the same for steps that go on from an interior point
-_STEP_LENGTHS = 0.25 ** np.arange(6)  # tried in turn
-_ARMIJO = 1e-4  # share of the gain that the slope promises, which a step must keep
-_MAX_FACTORED = 1200  # weights in use up to which a system is factored; above, conjugate gradients
-_MAX_CG_PRODUCTS = 60
 _WARM_STEPS, _MAX_STEPS = 12, 300  # Newton steps from multipliers that are near, and in the end
 _WARM_PATH_STEPS, _PATH_STEPS = 20, 60  # of an interior point, near faces of another program and from nothing
-_COARSEST_PATH = 1e-8  # relative gap at which Newton steps are better than those of an interior point
-_FINEST = 1e-12  # relative gap to which answers are polished
-_AT_BOUND = 1e-3  # share of a cap within which a multiplier is next to its bound, at most
-_PULL_ROUNDING = 1e-13  # relative
-_PATH_FIRST_WIDTH = 60  # features up to which an interior point that begins near faces comes before steps,
-_PATH_FIRST_TOL = 1e-6  # for a relative gap no smaller than this
+_MIN_GAP = 1e-12  # relative gap to which answers are polished
 _TO_BOUNDARY = 0.995  # share of the way that an interior point's step takes
-_NEAR_OPTIMAL = 1e-2  # relative gap of faces from which a path for other caps or prices may begin
-_EDGE = 1e-14  # share of a box at which a number counts as within it
 
 
 class ShrunkAscent:
@@ -120,7 +108,7 @@ class ShrunkAscent:
     def faces(self) -> Vector:
         """The faces W, with zeros for weights that are the rounding of a pull of zero."""
         sizes = _pull(abs(self._X), self.alpha)
-        return np.where(np.abs(self.V) > _PULL_ROUNDING * sizes, self.W, 0.0)
+        return np.where(np.abs(self.V) > 1e-13 * sizes, self.W, 0.0)
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -146,7 +134,7 @@ class ShrunkAscent:
         # What is all but at a bound goes there, and takes no part in the system.
         left = np.where(slope < 0.0, -self.alpha, self.caps - self.alpha)
         size = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
-        near = free & (np.abs(left) <= min(_AT_BOUND, self.gap) * np.minimum(self.caps, size))
+        near = free & (np.abs(left) <= min(1e-3, self.gap) * np.minimum(self.caps, size))
         return self._step(slope, free, left, near) or (near.any() and self._step(slope, free, left, ~free))
 
     def _step(self, slope: Vector, free: NDArray[np.bool_], left: Vector, near: NDArray[np.bool_]) -> bool:
@@ -160,7 +148,7 @@ class ShrunkAscent:
         while self._weight <= _RIDGE_MAX:
             ridge = np.full(slope.shape, 2.0 * self._weight * self._curvature)
             way = going + 2.0 * system.solve(slope, ridge)
-            for length in _STEP_LENGTHS:
+            for length in 0.25 ** np.arange(6):
                 new = np.clip(old + length * way, 0.0, caps)
                 change = new - old
                 if not change.any():
@@ -168,7 +156,7 @@ class ShrunkAscent:
                 V = self.V + _pull(block, y[:, None] * change)
                 W = 0.5 * self._penalty.shrunk(V)
                 gained = float(change.sum() - ((W - self.W) * (W + self.W)).sum())
-                if gained >= _ARMIJO * float((slope * change).sum()) > 0.0:
+                if gained >= 1e-4 * float((slope * change).sum()) > 0.0:
                     self._weight = max(self._weight * (0.2 if length == 1.0 else 1.5), _RIDGE_MIN)
                     self.alpha[rows] = new
                     self._move(V, W)
@@ -188,13 +176,14 @@ class ShrunkAscent:
         From multipliers that are near, a few steps do. Otherwise an interior-point method goes on where it
         was, begins near the faces of other caps or another price, or anew.
         """
-        first = self.W.shape[1] <= _PATH_FIRST_WIDTH and tol >= _PATH_FIRST_TOL and self._near is not None
+        # With few features a path that begins near faces is faster than steps.
+        first = self.W.shape[1] <= 60 and self._near is not None
         if self.alpha.any() and self._steps(tol, 0 if first else _WARM_STEPS, is_over):
             return True
         if not self._has_small_systems:
             return self._steps(tol, _MAX_STEPS, is_over)
         # Good multipliers may have bad faces, where the data are out of scale: then better ones.
-        for enough, most in ((max(0.1 * tol, _COARSEST_PATH), _WARM_PATH_STEPS), (_FINEST, _MAX_STEPS)):
+        for enough, most in ((max(0.1 * tol, 1e-8), _WARM_PATH_STEPS), (_MIN_GAP, _MAX_STEPS)):
             if not is_over():
                 self._begin_centrally(enough, is_over)
             if self._steps(tol, most, is_over):
@@ -203,15 +192,15 @@ class ShrunkAscent:
 
     def polish(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Some more steps, to as small a gap as they come to: single conditions hold less well than it."""
-        if not self._steps(_FINEST, _WARM_STEPS, is_over) and self._has_small_systems and not is_over():
-            self._begin_centrally(_FINEST, is_over)
-            self._steps(_FINEST, _WARM_STEPS, is_over)
+        if not self._steps(_MIN_GAP, _WARM_STEPS, is_over) and self._has_small_systems and not is_over():
+            self._begin_centrally(_MIN_GAP, is_over)
+            self._steps(_MIN_GAP, _WARM_STEPS, is_over)
 
     @property
     def _has_small_systems(self) -> bool:
         """True if the interior point's systems are worth their factorisations."""
         rows = self.W.shape[1] if self._penalty.group == 0.0 else self.W.size
-        return rows <= LARGEST
+        return rows <= MAX_FACTORED
 
     def _begin_centrally(self, enough: float, is_over: Callable[[], bool]) -> None:
         """Take the multipliers of an interior point, if they are better."""
@@ -225,7 +214,7 @@ class ShrunkAscent:
         self._take(path.best)
         if self.dual < before:
             self._take(kept)
-        self._weight = _RIDGE_AFTER_PATH
+        self._weight = 1e-8  # a small ridge, as the steps go on from an interior point
 
     def _steps(self, tol: float, most: int, is_over: Callable[[], bool]) -> bool:
         for _ in range(most):
@@ -274,7 +263,7 @@ class _System:
 
     def solve(self, slope: Vector, ridge: Vector) -> Vector:
         """(A J A' + D)⁻¹ slope, by Woodbury: D⁻¹ (slope − A (J⁻¹ + A'D⁻¹A)⁻¹ A'D⁻¹ slope), D the ridge."""
-        if self.size > _MAX_FACTORED:
+        if self.size > MAX_FACTORED:
             return self._iterate(slope, ridge)
         scaled = np.where(self._free, slope / ridge, 0.0)
         if self._penalty.group == 0.0:
@@ -297,7 +286,7 @@ class _System:
         scaled = left / ridge
         toward, product = scaled.copy(), float((left * scaled).sum())
         first = product
-        for _ in range(_MAX_CG_PRODUCTS):
+        for _ in range(60):
             image = self._up(self._bend(self._down(toward))) + np.where(self._free, ridge * toward, 0.0)
             length = product / float((toward * image).sum())
             way += length * toward
@@ -407,7 +396,7 @@ class CentralPath:
             for _ in range(most):
                 gap = self.gap()
                 if not self._is_near:
-                    self.near, self._is_near = self.W, gap <= _NEAR_OPTIMAL
+                    self.near, self._is_near = self.W, gap <= 1e-2
                 if gap <= enough or is_over():
                     break
                 try:
@@ -575,7 +564,7 @@ class CentralPath:
 def _root(pull: Vector, width: Vector, mu: float) -> Vector:
     """The a between 0 and the width with μ/(width − a) − μ/a = pull."""
     share = pull * width / (np.sqrt((pull * width) ** 2 + 4.0 * mu**2) + 2.0 * mu)
-    return np.asarray(width * np.clip(0.5 * (1.0 + share), _EDGE, 1.0 - _EDGE))
+    return np.asarray(width * np.clip(0.5 * (1.0 + share), 1e-14, 1.0 - 1e-14))
 
 
 def _room(values: Vector, change: Vector) -> float:

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 
 from polyopt.certificates.geometry import BLOCK, KernelGeometry, LinearGeometry, largest_eigenvalue
 from polyopt.certificates.rounding import ABOVE, Ball, transposed_product
+from polyopt.kernels.protocol import MAX_WHOLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +45,6 @@ __all__ = [
 ]
 
 
-_FEATURES = 20_000  # at most: their covariance is a matrix of 3.2 GB
 _HIDDEN = (
     "At D=1 with a kernel the optimum rests on the least eigenvalues, which rounding hides: the bound is "
     "good only where they are all large."
@@ -74,10 +74,10 @@ class SigmaLinearGeometry:
     @cached_property
     def _metric(self) -> SigmaMetric:
         X, m = self.X, self.X.shape[1]
-        if m > _FEATURES:
+        if m > MAX_WHOLE:
             raise ValueError(
                 f"{m} features have a covariance of {8e-9 * m * m:.0f} GB, and the Sigma-SVM takes at most "
-                f"{_FEATURES}: choose fewer features, or D=0"
+                f"{MAX_WHOLE}: choose fewer features, or D=0"
             )
         Sigma, shift = np.zeros((m, m)), self.centre
         for start in range(0, self.n, BLOCK):

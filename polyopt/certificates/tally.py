@@ -13,7 +13,10 @@ from polyopt.certificates.certificate import Residual
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Tally", "together"]
+__all__ = ["SLICE_ROWS", "Tally", "together"]
+
+SLICE_ROWS = 1 << 14
+"""Samples of a slice."""
 
 
 @dataclass

@@ -6,7 +6,7 @@ ends in one sentence on standard error and exit status 2, never in a traceback.
 Exit status: 0 where all is well; 1 where something was checked and falls short (``verify``); 2 for bad input
 or a bad option; 130 after Ctrl-C and 143 after SIGTERM, with a sentence on what is kept; 141 where the reader
 of the standard output has gone, as of ``polyopt show svm | head``. A file that is there is not replaced by
-the result of a run that was stopped, unless ``--keep-interrupted`` asks for it.
+the result of a run that was stopped, unless ``--force`` asks for it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,17 +16,7 @@ if TYPE_CHECKING:
     from formulations.catalogue import Entry
 
 
-_LEAST, _FULL = 64, 110  # columns: for the longest name, and for the source beside it
-
-
-class Format(StrEnum):
-    """Format of the printed list."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    CSV = "csv"
-    JSON = "json"
+_MIN_WIDTH, _FULL_WIDTH = 64, 110  # columns: for the longest name, and for the source beside it
 
 
 def catalogue(
@@ -37,7 +26,6 @@ def catalogue(
             help="A family (rmm); all by default.", show_default=False, autocompletion=complete_family
         ),
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
 ) -> None:
     """List every program: paper, equation, class, size, and the dual beside it.
 
@@ -46,30 +34,10 @@ def catalogue(
     """
     from polyopt.cli.console import output
     from polyopt.compare.programs import entries as list_programs
-    from polyopt.report.programs import CATALOGUE_COLUMNS, catalogue_page, catalogue_rows
 
     entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))
-    names = [name for name, _ in CATALOGUE_COLUMNS]
-    rows = catalogue_rows(entries)
-    if format is Format.TEXT:
-        console = output(_LEAST)
-        console.print(_table(entries, compact=console.width < _FULL))
-    elif format is Format.HTML:
-        typer.echo(catalogue_page(entries))
-    elif format is Format.MARKDOWN:
-        lines = [names, ["---"] * len(names), *rows]
-        typer.echo("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    elif format is Format.CSV:
-        import csv
-        import sys
-
-        csv.writer(sys.stdout, lineterminator="\n").writerows([names, *rows])
-    else:
-        import json
-
-        sizes = {"variables", "constraints"}
-        records = [{k: int(v) if k in sizes else v for k, v in zip(names, row, strict=True)} for row in rows]
-        typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
+    console = output(_MIN_WIDTH)
+    console.print(_table(entries, compact=console.width < _FULL_WIDTH))
 
 
 def _table(entries: Sequence[Entry], compact: bool) -> Table:

@@ -50,7 +50,7 @@ def certify(
     gamma: options.Gamma = None, others: options.Set = None, target: options.Target = None,
     time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
-    large: options.Large = False, overwrite_input: options.OverwriteInput = False,
+    large: options.Large = False, force: options.Force = False,
 ) -> None:  # fmt: skip
     """Certify a saved model, or another package's solution, and write the claim for a stranger to check.
 
@@ -65,7 +65,7 @@ def certify(
 
     form = Form(separator, decimal, categorical, impute, large)
     inputs = [str(path) for path in (model, data, coefficients, of) if path is not None]
-    check_target(out, "--out", inputs=inputs, replace_input=overwrite_input, is_alone=False)
+    check_target(out, "--out", inputs=inputs, replace_input=force, is_alone=False)
     given = options.read_settings(others, C=C, B=B, D=D, kernel=kernel, gamma=gamma)
     if model is not None and data is not None and len(inputs) == 2:
         if given or (positive, target, time_limit, form) != (None, None, None, Form()):
@@ -78,7 +78,7 @@ def certify(
         certificate = found.estimator.certificate()
         output().print(certificate.table())
         if out is not None:
-            write_claim(certificate, found, data, out, replace_input=overwrite_input)
+            write_claim(certificate, found, data, out, replace_input=force)
     elif coefficients is not None and of is not None and len(inputs) == 2:
         check_is_file(coefficients, "coefficients")
         check_data(of, target, form)
@@ -86,7 +86,7 @@ def certify(
         certificate, column = _of_solution(coefficients, of, program, given, target, form)
         output().print(certificate.table())
         if out is not None:
-            _write(certificate, of, out, target=column, inputs=() if overwrite_input else inputs)
+            _write(certificate, of, out, target=column, inputs=() if force else inputs)
     else:
         raise ValueError("certify takes MODEL and DATA, or --coefficients FILE and --data DATA")
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["by_features"]
 
-_SHOWN = 10  # names in a message
-
 
 def by_features(
     settings: Mapping[str, Any],
@@ -91,5 +89,5 @@ class _Names:
     def _listed(self, names: list[str]) -> str:
         if not names:
             return "none with a name: give numbers, from 0"
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return ", ".join(visible(name) for name in names[:_SHOWN]) + more
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        return ", ".join(visible(name) for name in names[:10]) + more

@@ -9,7 +9,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data, complete_methods
-from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, raise_if_stopped, tell
+from polyopt.cli.stopping import end_if_stopped, is_replaced, raise_if_stopped, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,7 @@ def compare(
     methods: _Methods = None,
     prove: _Prove = False,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
-    perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
-    ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
+    kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None,
     splits: Annotated[
         int, typer.Option(min=1, help="Splits into training and test part: means, intervals, differences.")
@@ -53,17 +52,13 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
-    data_limit: Annotated[
-        float | None, typer.Option("--limit-per-set", help="Seconds at most for all fits on one data set.")
-    ] = None,
     target: options.Target = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write one self-contained HTML page.")] = None,
     separator: options.Separator = None, decimal: options.Decimal = ".",
     categorical: options.Categorical = None, impute: options.Impute = None,
-    large: options.Large = False, overwrite_input: options.OverwriteInput = False,
-    keep_interrupted: KeepInterrupted = False, quiet: options.Quiet = False,
+    large: options.Large = False, force: options.Force = False, quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Solve each method exactly and fast, and certify both.
 
@@ -72,7 +67,7 @@ def compare(
     each method that has a solver that proves more, such as branch and bound over all assignments of a
     polytope, and how far each solver ended from that bound; the report draws the gap against time. With
     --data built-in that is one command for all sets that need no download. Ctrl-C prints what is done, and
-    writes it to the report; to one that is there only with --keep-interrupted.
+    writes it to the report; to one that is there only with --force.
 
     A setting is for the methods that have it. With --splits it prints means over splits of the data with
     their intervals, and the differences of test error between methods.
@@ -83,11 +78,8 @@ def compare(
 
     if csv and json:
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
-    check_target(report, "--report", inputs=data or (), replace_input=overwrite_input, is_alone=False)
-    given = options.read_settings(
-        others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
-        ridge=ridge, kernel=kernel, gamma=gamma,
-    )  # fmt: skip
+    check_target(report, "--report", inputs=data or (), replace_input=force, is_alone=False)
+    given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
     chosen = _chosen(methods, prove)
     form = Form(separator, decimal, categorical, impute, large)
     named = _with_built_in(data or ())
@@ -108,10 +100,10 @@ def compare(
     with progress("", quiet):
         found = run(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
-            data_limit=data_limit, prove=prove,
+            prove=prove,
         )  # fmt: skip
     _show(found, csv, json)
-    if report is not None and (not found.interrupted or is_replaced(report, keep_interrupted)):
+    if report is not None and (not found.interrupted or is_replaced(report, force)):
         _write_page(found, report, quiet)
     end_if_stopped(found.interrupted)
 

@@ -31,9 +31,7 @@ __all__ = [
 ]
 
 _PIPED_WIDTH = 120  # columns, where no terminal tells
-_SILENT = 2.0  # seconds that a run may take without a word
-_BAR = 12  # columns
-_TELLING = 0.02  # the share from which on it tells how long the rest may take
+_SECONDS_BEFORE_PROGRESS = 2.0
 
 
 def output(at_least: int = 0) -> Console:
@@ -122,7 +120,7 @@ def _drawn(watch: Watch, title: str) -> Iterator[None]:
         console=Console(stderr=True), transient=True, refresh_per_second=4, redirect_stdout=False,
         get_renderable=lambda: _line(watch, title, time.monotonic() - begun),
     )  # fmt: skip
-    timer = threading.Timer(_SILENT, live.start)
+    timer = threading.Timer(_SECONDS_BEFORE_PROGRESS, live.start)
     timer.daemon = True
     timer.start()
     try:
@@ -134,16 +132,16 @@ def _drawn(watch: Watch, title: str) -> Iterator[None]:
 
 
 def _line(watch: Watch, title: str, elapsed: float) -> Text:
-    """Share and times, and as much of what is going on as there is room for."""
+    """A bar of 12 columns, times, and as much of what is going on as there is room for."""
     from rich.text import Text
 
     share, line = watch.share, Text(no_wrap=True, overflow="ellipsis")
     if share is not None:
-        full = round(_BAR * share)
-        line.append("━" * full, style="green").append("─" * (_BAR - full), style="dim")
+        full = round(12 * share)
+        line.append("━" * full, style="green").append("─" * (12 - full), style="dim")
         line.append(f" {share:.0%} ")
     line.append(_clock(elapsed))
-    if share is not None and share >= _TELLING:
+    if share is not None and share >= 0.02:  # less tells little of the rest
         line.append(f", {_clock(elapsed * (1.0 - share) / share)} left")
     words = visible(": ".join(filter(None, (title, watch.text))))
     return line.append(f"  {words}", style="dim")

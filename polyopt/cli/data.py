@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Form", "check_data", "check_faces", "check_read_once", "column_of", "first_row", "load_data"]
 
-_MANY_CLASSES = 100  # 4,950 pairs
-_SOME_CLASSES = 20  # 190 pairs; more, where most labels stand once, are numbers rather than classes
-_MANY_FEATURES = 10_000_000  # 80 MB a weight vector
-
 
 class Form(NamedTuple):
     """Options on a table: its separators, and the treatment of texts and gaps."""
@@ -149,7 +145,8 @@ def _check_sizes(data: Dataset) -> None:
     import numpy as np
 
     classes = len(np.unique(data.y))
-    if classes > _MANY_CLASSES or (classes > _SOME_CLASSES and 2 * classes > len(data.y)):
+    # More than 20 labels that mostly stand once are numbers rather than classes.
+    if classes > 100 or (classes > 20 and 2 * classes > len(data.y)):
         pairs = classes * (classes - 1) // 2
         time = f"{pairs / 6000:.0f} minutes" if pairs >= 6000 else f"{pairs / 100:.0f} seconds"
         column = "" if data.target is None else f" Is column {data.target!r} that of the labels (--target)?"
@@ -158,7 +155,7 @@ def _check_sizes(data: Dataset) -> None:
             f" {len(data.y):,} rows; at a hundredth of a second each, {time}.{column} --large goes on"
         )
     n_features = data.X.shape[1]
-    if n_features > _MANY_FEATURES:
+    if n_features > 10_000_000:
         raise ValueError(
             f"{data.name} has the index {n_features:,}: each vector of weights takes {n_features * 8e-9:.1f} "
             "GB, and a fit several. Number the features without gaps, or --large goes on"

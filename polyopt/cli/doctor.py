@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -10,29 +10,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-) -> None:
+def doctor() -> None:
     """Tell what this installation is, and whether it works.
 
     Versions, processor and threads, caches, and every solver tried on a program of two variables. Exit status
     1 where something that polyopt needs is missing or does not work. Of the environment it reads and prints
     only what sets the number of threads.
     """
+    from rich.text import Text
+
     from polyopt.cli.console import output
     from polyopt.cli.health import examine
 
-    found = examine()
-    if json:
-        import json as writer
-
-        typer.echo(writer.dumps(found, indent=2, ensure_ascii=False))
-    else:
-        from rich.text import Text
-
-        console = output()
-        for line in _lines(found):
-            console.print(Text(line), soft_wrap=True)
+    found, console = examine(), output()
+    for line in _lines(found):
+        console.print(Text(line), soft_wrap=True)
     if found["problems"]:
         raise typer.Exit(1)
 

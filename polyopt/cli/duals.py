@@ -31,8 +31,7 @@ def duals(
     csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
     solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.EXACT,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
-    perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
-    ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
+    kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,
     time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
@@ -46,10 +45,7 @@ def duals(
     from polyopt.cli.data import Form, check_data, check_faces, load_data
     from polyopt.methods.registry import find_method, for_kernel
 
-    given = options.read_settings(
-        others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
-        ridge=ridge, kernel=kernel, gamma=gamma,
-    )  # fmt: skip
+    given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
     entry = for_kernel(find_method(method), given.get("kernel"))
     named = solver.of(entry)
     form = Form(separator, decimal, categorical, impute, large)

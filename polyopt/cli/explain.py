@@ -31,12 +31,6 @@ def explain(
         list[str] | None,
         typer.Option(metavar="NAME", help="A column that may not change; may be given again."),
     ] = None,
-    within_data: Annotated[
-        bool,
-        typer.Option(
-            "--within-data", help="Let no number leave its range in the data; no text that is not there."
-        ),
-    ] = False,
     top: Annotated[
         int | None, typer.Option(min=1, help="Columns to show: 5 of a row, 8 of the model by default.")
     ] = None,
@@ -47,7 +41,7 @@ def explain(
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
-    overwrite_input: options.OverwriteInput = False,
+    force: options.Force = False,
 ) -> None:
     """Say what a polytope machine goes by, or why a row has its label and what would change it.
 
@@ -59,18 +53,18 @@ def explain(
     from polyopt.cli.data import check_data
     from polyopt.files import check_is_file, check_target
 
-    if row is None and (hold or within_data):
-        raise ValueError(f"{'--hold' if hold else '--within-data'} is about a row: say which by --row")
+    if row is None and hold:
+        raise ValueError("--hold is about a row: say which by --row")
     check_is_file(model, "model")
     check_data(data)
-    check_target(report, "--report", inputs=(model, data), replace_input=overwrite_input)
+    check_target(report, "--report", inputs=(model, data), replace_input=force)
 
     from polyopt.explanations import explain_model  # takes seconds, and so only when the paths are right
 
     subject, X, y = _read(model, data, (separator, decimal), by_position)
     if not len(X):
         raise ValueError(f"{data} has no rows")
-    one = None if row is None else _explain_row(subject, X, row, hold or [], within_data, top or 5)
+    one = None if row is None else _explain_row(subject, X, row, hold or [], top or 5)
     whole = explain_model(subject, X, y, top=top or 8) if one is None or report is not None else None
     found = one or whole
     assert found is not None
@@ -100,9 +94,7 @@ def _read(
     return subject, features_of_table(found, X), y
 
 
-def _explain_row(
-    subject: Subject, X: Array, row: int, hold: list[str], within: bool, top: int
-) -> SampleExplanation:
+def _explain_row(subject: Subject, X: Array, row: int, hold: list[str], top: int) -> SampleExplanation:
     from polyopt.models.explained import explain_features
 
     if row >= len(X):
@@ -113,4 +105,4 @@ def _explain_row(
             shown = ", ".join(visible(each) for each in names[:8])
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             raise ValueError(f"--hold {visible(name)}: no such column; there are {shown}{more}")
-    return explain_features(subject, X, row, held=hold, within_data=within, top=top)
+    return explain_features(subject, X, row, held=hold, top=top)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
-class Form(StrEnum):
-    """Formats that other programs read."""
-
-    ONNX = "onnx"
-
-
 def export(
     model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit.")],
     out: Annotated[Path, typer.Option(help="File to write, such as model.onnx.")],
-    form: Annotated[Form, typer.Option("--format", help="Format of the file.")] = Form.ONNX,
 ) -> None:
     """Write a saved model as other programs read it: the whole pipeline as an ONNX graph.
 
@@ -39,4 +31,4 @@ def export(
     write_bytes(out, content)
     inputs = ", ".join(one.name for one in made.graph.input)
     opset = made.opset_import[0].version
-    say(f"saved: {out} ({size_text(len(content))}), {form}, opset {opset}, input {inputs}")
+    say(f"saved: {out} ({size_text(len(content))}), onnx, opset {opset}, input {inputs}")

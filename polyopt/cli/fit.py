@@ -10,7 +10,7 @@ import typer
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
 from polyopt.cli.info import probabilities_of, size_text
-from polyopt.cli.stopping import KeepInterrupted, came, end_if_stopped, is_replaced, raise_if_stopped, tell
+from polyopt.cli.stopping import came, end_if_stopped, is_replaced, raise_if_stopped, tell
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
 if TYPE_CHECKING:
@@ -51,19 +51,18 @@ def fit(
     scale: _Scale = True,
     solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.AUTO,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
-    perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
-    ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
+    kernel: options.Kernel = None, gamma: options.Gamma = None,
     calibration: options.Calibration = None, others: options.Set = None, target: options.Target = None,
     seed: options.Seed = 0, time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
-    large: options.Large = False, overwrite_input: options.OverwriteInput = False,
-    keep_data: _KeepData = False, keep_interrupted: KeepInterrupted = False, quiet: options.Quiet = False,
+    large: options.Large = False, keep_data: _KeepData = False, force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Fit a method to data, certify it, and save it.
 
     The last column of a CSV file holds the labels, unless --target names another. --time-limit is for the
     whole fit, with all its pairs of classes. Ctrl-C ends it with the best point, which is saved where --out
-    names a new file; a file that is there is replaced by it only with --keep-interrupted.
+    names a new file; a file that is there is replaced by it only with --force.
     """
     from polyopt.cli.console import progress, say, warnings_as_sentences
     from polyopt.cli.data import Form, check_data, check_faces, load_data
@@ -71,15 +70,14 @@ def fit(
     from polyopt.methods.registry import find_method, for_kernel
 
     given = options.read_settings(
-        others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
-        ridge=ridge, kernel=kernel, gamma=gamma, calibration=calibration,
-    )  # fmt: skip
+        others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma, calibration=calibration
+    )
     entry = for_kernel(find_method(method), given.get("kernel"))
     named = solver.of(entry)
     form = Form(separator, decimal, categorical, impute, large)
     check_data(data, target, form)
     for path, option in ((out, "--out"), (claim, "--certificate")):
-        check_target(path, option, inputs=(data,), replace_input=overwrite_input, is_alone=False)
+        check_target(path, option, inputs=(data,), replace_input=force, is_alone=False)
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.clock import Clock, running
@@ -106,11 +104,11 @@ def fit(
         certificate = _certified(estimator)
     is_cut = _is_cut(estimator)
     model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
-    if out is not None and (not is_cut or is_replaced(out, keep_interrupted)):
+    if out is not None and (not is_cut or is_replaced(out, force)):
         say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
-        _write(certificate, model, data, claim, overwrite_input)
+        _write(certificate, model, data, claim, force)
     end_if_stopped(is_cut or certificate is None)
 
 

@@ -18,7 +18,6 @@ def handbook(
     out: Annotated[
         Path | None, typer.Option(help="Write the site into this folder, and do not open it.")
     ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print where it is.")] = False,
 ) -> None:
     """Open the handbook: chapters, programs, reference, commands, results.
 
@@ -41,5 +40,5 @@ def handbook(
         say("building the handbook; it is kept for the next time")
     file = page_of(kept_site(), page)
     typer.echo(file)
-    if not no_open and not webbrowser.open(file.as_uri()):
+    if not webbrowser.open(file.as_uri()):
         say("no browser was found: open this file in one")

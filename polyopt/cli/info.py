@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["info", "size_text"]
 
-_SHOWN = 20  # features and classes that are named in text; all of them in JSON
 _UNKNOWN = "not known: the file is of the first version"
 
 
@@ -155,5 +154,5 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _some(values: list[Any]) -> str:
-    more = f", ... ({len(values)} in all)" if len(values) > _SHOWN else ""
-    return ", ".join(str(value) for value in values[:_SHOWN]) + more
+    more = f", ... ({len(values)} in all)" if len(values) > 20 else ""
+    return ", ".join(str(value) for value in values[:20]) + more

@@ -43,7 +43,7 @@ def predict(
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
-    overwrite_input: options.OverwriteInput = False,
+    force: options.Force = False,
 ) -> None:
     """Predict labels by a saved model.
 
@@ -57,8 +57,8 @@ def predict(
 
     check_is_file(model, "model")
     check_data(data)
-    check_target(out, "--out", inputs=(model, data), replace_input=overwrite_input)
-    check_target(reliability, "--reliability", inputs=(model, data), replace_input=overwrite_input)
+    check_target(out, "--out", inputs=(model, data), replace_input=force)
+    check_target(reliability, "--reliability", inputs=(model, data), replace_input=force)
     kind = None if reliability is None else _kind_of(reliability)
 
     from polyopt.models import load_model  # takes seconds, and so only when the paths are right

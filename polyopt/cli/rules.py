@@ -50,7 +50,6 @@ def rules(
         str | None, typer.Option(help="File or data set on which rules and model are compared.")
     ] = None,
     form: Annotated[Output, typer.Option("--format", help="What the rules are printed as.")] = Output.TEXT,
-    csv: Annotated[bool, typer.Option("--csv", help="The same as --format csv.")] = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
 ) -> None:
@@ -62,7 +61,6 @@ def rules(
     from polyopt.cli.data import Form, check_data
     from polyopt.files import check_is_file
 
-    form = Output.CSV if csv else form
     if fidelity is not None and (terms is not None or data is None):
         raise ValueError("--fidelity finds the number of terms on --data: give that, and no --terms")
     check_is_file(model, "model")

@@ -21,17 +21,14 @@ __all__ = [
     "Categorical",
     "D",
     "Decimal",
-    "DoubleSided",
     "Faces",
+    "Force",
     "Gamma",
     "Impute",
     "Kernel",
     "Large",
     "MethodName",
-    "OverwriteInput",
-    "Perplexity",
     "Quiet",
-    "Ridge",
     "Seed",
     "Separator",
     "Set",
@@ -71,12 +68,6 @@ Faces = Annotated[
     int | None,
     typer.Option("--faces", help="Faces of the polytope."),
 ]
-Perplexity = Annotated[
-    float | None, typer.Option(help="Least effective number of faces in use, 1 to the faces.")
-]
-DoubleSided = Annotated[
-    bool | None, typer.Option("--double-sided", help="A polytope with each class outside.")
-]
 Calibration = Annotated[
     str | None,
     typer.Option(
@@ -84,7 +75,6 @@ Calibration = Annotated[
         help="Probabilities, calibrated on samples held out: sigmoid or isotonic.",
     ),
 ]
-Ridge = Annotated[float | None, typer.Option(help="Penalty on the faces.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds at most.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of a stochastic solver.")]
 Set = Annotated[
@@ -113,8 +103,9 @@ Categorical = Annotated[
 Impute = Annotated[
     str | None, typer.Option(help="Fill missing values by the column's: median or most-frequent.")
 ]
-OverwriteInput = Annotated[
-    bool, typer.Option("--overwrite-input", help="Let the output replace a file that is read.")
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Let the output replace a file that is read and, after Ctrl-C, any other."),
 ]
 Large = Annotated[
     bool, typer.Option("--large", help="Go on although the data would take very long or much memory.")

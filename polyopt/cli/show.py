@@ -34,9 +34,8 @@ def show(
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
     solve: Annotated[
-        str | None, typer.Option(help="A small table of two classes: print its optimum, solved exactly.")
+        str | None, typer.Option(help="A small table of two classes: print its optimum in fractions.")
     ] = None,
-    fractions: Annotated[bool, typer.Option("--fractions", help="Print the optimum in fractions.")] = False,
     others: options.Set = None,
 ) -> None:
     """Print a program's mathematics.
@@ -50,14 +49,14 @@ def show(
     from polyopt.methods import METHODS
     from polyopt.methods.registry import family_module, is_family
 
-    if solve is None and (fractions or others):
-        raise ValueError("--fractions and --set are of an optimum: name a table with --solve")
+    if solve is None and others:
+        raise ValueError("--set is of an optimum: name a table with --solve")
     if solve is not None:
         from polyopt.cli.worked import worked_example
 
         if name is None:
             raise ValueError("--solve needs the name of a method")
-        typer.echo(worked_example(name, solve, fractions, options.read_settings(others)))
+        typer.echo(worked_example(name, solve, options.read_settings(others)))
         return
     if name is None:
         for one, own in groupby(entries(), key=lambda entry: entry.family):

@@ -14,13 +14,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 
 __all__ = [
     "BROKEN_PIPE",
-    "KeepInterrupted",
     "answer_signals",
     "came",
     "end_if_stopped",
@@ -34,13 +33,6 @@ __all__ = [
 ]
 
 BROKEN_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 141
-
-KeepInterrupted = Annotated[
-    bool,
-    typer.Option(
-        "--keep-interrupted", help="After Ctrl-C, replace a file that is there by what is done by then."
-    ),
-]
 
 
 class _State:
@@ -111,15 +103,15 @@ def end_if_stopped(is_cut: bool) -> None:
         raise typer.Exit(status_of_stop())
 
 
-def is_replaced(path: Path, keep_interrupted: bool) -> bool:
+def is_replaced(path: Path, force: bool) -> bool:
     """Return True if the result of a command that was stopped goes to a file; tells what becomes of it.
 
-    A file that is there is replaced only with `keep_interrupted`.
+    A file that is there is replaced only with `force`.
     """
-    if not path.exists() or keep_interrupted:
+    if not path.exists() or force:
         tell(f"what was done by then is kept in {path}")
         return True
-    tell(f"{path} is as it was; --keep-interrupted replaces it by what was done by then")
+    tell(f"{path} is as it was; --force replaces it by what was done by then")
     return False
 
 

@@ -17,7 +17,6 @@ def verify(
     html: Annotated[
         Path | None, typer.Option(help="Also write everything, with the mathematics, as one page.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random data.")] = 0,
     quiet: options.Quiet = False,
 ) -> None:
     """Check every program, by every solver that can solve it.
@@ -40,7 +39,7 @@ def verify(
         with progress("family", quiet, len(families())) as step:
             for name in families():
                 step.name(name)
-                checks += run(seed, (name,))
+                checks += run(names=(name,))
                 raise_if_stopped()
                 step.done()
     finally:
@@ -56,7 +55,7 @@ def verify(
             with progress("cross-check", quiet, len(held)) as step:
                 for check in held:
                     step.name(check.name)
-                    outcome = evaluate(check, seed)
+                    outcome = evaluate(check)
                     raise_if_stopped()  # after Ctrl-C a solver's point is no answer
                     outcomes.append(outcome)
                     step.done()
@@ -68,7 +67,7 @@ def verify(
             from polyopt.compare.programs import entries
             from polyopt.report import write_verification
 
-            write_verification(entries(seed=seed), checks, outcomes, html)
+            write_verification(entries(), checks, outcomes, html)
             say(f"page: {html}")
     if failed:
         raise typer.Exit(1)

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["worked_example"]
 
-_LARGEST = 2000  # samples
-_DIGITS = 40  # of a fraction that is printed whole
 _LETTERS = {"margin": "alpha", "bound_above": "lambda", "bound_below": "lambda*"}
 
 
-def worked_example(name: str, data: str, fractions: bool, given: dict[str, Any]) -> str:
+def worked_example(name: str, data: str, given: dict[str, Any]) -> str:
     """The optimum of a method's program for a table, solved exactly, as text.
 
     Features are as they are in the table, and its decimals are taken for what they say: 0.1 is a tenth.
@@ -35,10 +33,8 @@ def worked_example(name: str, data: str, fractions: bool, given: dict[str, Any])
     entry, table = find_method(name), load_data(data)
     check_dataset(table)
     table, _ = fit_preparation(table)
-    if len(table.y) > _LARGEST:
-        raise ValueError(
-            f"{table.name} has {len(table.y)} samples; exact solutions are of {_LARGEST} at most"
-        )
+    if len(table.y) > 2000:
+        raise ValueError(f"{table.name} has {len(table.y)} samples; exact solutions are of 2000 at most")
     settings = entry.settings_for(table.X, table.y, **given)
     if entry.tuned not in given and isinstance(settings.get(entry.tuned), float):
         settings[entry.tuned] = float(f"{settings[entry.tuned]:.2g}")
@@ -52,7 +48,7 @@ def worked_example(name: str, data: str, fractions: bool, given: dict[str, Any])
     found = exact_solution(replace(statement, program=_decimals(statement.program)), rows)
     names = dict(zip((-1, 1), evidence[0].names, strict=True))
     title = f"{found.title} ({settings_text(settings)}), {len(statement.y)} samples, solved exactly"
-    return "\n".join([title, "", *_lines(found, [names[int(s)] for s in statement.y], fractions)])
+    return "\n".join([title, "", *_lines(found, [names[int(s)] for s in statement.y])])
 
 
 def _cells(statement: Statement) -> list[dict[int, float]]:
@@ -77,13 +73,13 @@ def _decimals(told: Any) -> Any:
     return str(_decimal(number(told))) if isinstance(told, str) and "0x" in told else told
 
 
-def _lines(found: ExactSolution, labels: list[str], fractions: bool) -> list[str]:
+def _lines(found: ExactSolution, labels: list[str]) -> list[str]:
     """A line for each number of the solution that is not 0."""
 
     def shown(value: Fraction) -> str:
         text = str(value)
-        if not fractions or len(text) > _DIGITS:
-            return f"{float(value):.12g}" + (f" ({len(text) - 1} digits)" if fractions else "")
+        if len(text) > 40:
+            return f"{float(value):.12g} ({len(text) - 1} digits)"
         return text if value.denominator == 1 else f"{text} = {float(value):.6g}"
 
     lines: list[str] = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "check_dataset", "prepare", "scaler_for"]
 
 _TEST_SHARE = 0.25  # of the samples, scikit-learn's own default
-_LEAST_RANGE = 1e-150  # of a feature that is no constant: the square of less is 0
+_MIN_RANGE = 1e-150  # of a feature that is no constant: the square of less is 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +85,7 @@ def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
         scaler = StandardScaler(with_mean=not sp.issparse(X)).set_output(transform="default").fit(X)
         low, high = (np.asarray(end.todense() if sp.issparse(end) else end).ravel() for end in _ends(X))
     range_ = high / 2 - low / 2
-    wrong = ~np.isfinite(scaler.var_) | ((scaler.var_ == 0) & (range_ > 0) & (range_ < _LEAST_RANGE))
+    wrong = ~np.isfinite(scaler.var_) | ((scaler.var_ == 0) & (range_ > 0) & (range_ < _MIN_RANGE))
     if wrong.any():
         j = int(np.flatnonzero(wrong)[0])
         name = f"feature {j + 1}" if names is None else f"feature {names[j]!r}"

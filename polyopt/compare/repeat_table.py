@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["VERDICTS", "points", "repeat_notes", "repeat_tables", "shown_differences", "span"]
 
-_PAIRS = 15  # differences that are printed, of as many methods as have no more
 
 VERDICTS = {
     "lower": "green",
@@ -69,7 +68,7 @@ def repeat_tables(
 
 def shown_differences(differences: Sequence[Difference], summaries: Sequence[Summary]) -> list[Difference]:
     """All differences on a data set; of many methods those to the method whose mean test error is lowest."""
-    if len(differences) <= _PAIRS:
+    if len(differences) <= 15:
         return list(differences)
     fast = {(one.method, one.solver) for one in differences} | {
         (one.other, one.other_solver) for one in differences

@@ -32,7 +32,7 @@ LEVEL = 0.95
 """Of every interval."""
 
 _CLAIMS = [claim.name.lower() for claim in Claim]  # the strongest first
-_NO_SPREAD = 1e-12  # of shares: what rounding leaves of equal ones
+_ROUNDING = 1e-12  # of shares: what rounding leaves of equal ones
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Difference:
             return "lower"
         if self.low > 0.0:
             return "higher"
-        equal = np.isnan(self.low) and abs(self.difference) <= _NO_SPREAD and self.splits > 1
+        equal = np.isnan(self.low) and abs(self.difference) <= _ROUNDING and self.splits > 1
         return "equal" if equal else "not told apart"
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float,
     found = np.asarray(list(values), dtype=float)
     J = len(found)
     mean = float(found.mean()) if J else np.nan
-    if J < 2 or not (s := float(found.std(ddof=1))) > _NO_SPREAD:
+    if J < 2 or not (s := float(found.std(ddof=1))) > _ROUNDING:
         return mean, np.nan, np.nan
     half = float(t.ppf(0.5 + LEVEL / 2, J - 1)) * s * float(np.sqrt(1.0 / J + ratio))
     return mean, mean - half, mean + half

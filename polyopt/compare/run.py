@@ -31,7 +31,6 @@ __all__ = ["DEFAULT_DATA", "compare"]
 
 DEFAULT_DATA = ("ionosphere", "wbc")
 PROVABLE_DATA = ("wdbc",)  # where a search over all assignments ends in seconds
-_PROOF = 60.0  # seconds for a search that may never end, unless a limit is given
 
 _NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error")
 
@@ -45,9 +44,7 @@ def compare(
     seeds: int = 1,
     splits: int = 1,
     time_limit: float | None = None,
-    data_limit: float | None = None,
     prove: bool = False,
-    on_start: Callable[[str, str, str], None] | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Comparison:
     """Solve each method's program exactly and by its fast solver, and certify both.
@@ -71,15 +68,10 @@ def compare(
         part is the publisher's.
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
-    data_limit : float, optional
-        Seconds at most for all fits on one split of one data set: each gets an equal share of what those
-        before it left.
     prove : bool
         Whether methods that are not convex are also solved by search over all assignments, which proves
         the optimum on small data, and a bound on it elsewhere; 60 seconds at most unless a limit
         says otherwise.
-    on_start : callable, optional
-        Called with data, method and solver before each fit.
     on_row : callable, optional
         Called with each :class:`Row` when it is done.
 
@@ -95,13 +87,13 @@ def compare(
         data set which others can has a row that says so.
     """
     began = time.perf_counter()
-    time_limit, data_limit = arguments.seconds(time_limit), arguments.seconds(data_limit)
+    time_limit = arguments.seconds(time_limit)
     seeds, splits = arguments.whole("seeds", seeds), arguments.whole("splits", splits)
     given = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
     loaded = _named_apart([load(one) if isinstance(one, str) else one for one in several])
     datasets = tuple(prepare(one, seed) for one in loaded)
-    race = _Race(given, range(seed, seed + seeds), time_limit, data_limit, prove, on_start, on_row)
+    race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_row)
     counts = [1 if first.published else splits for first in datasets]
     interrupted = False
     try:
@@ -130,15 +122,12 @@ class _Race:
         given: Mapping[str, Mapping[str, Any]],
         seeds: range,
         time_limit: float | None,
-        data_limit: float | None,
         prove: bool,
-        on_start: Callable[[str, str, str], None] | None,
         on_row: Callable[[Row], None] | None,
     ):
         self.rows: list[Row] = []
         self._given, self._seeds, self._prove = given, seeds, prove
-        self._time_limit, self._data_limit = time_limit, data_limit
-        self._on_start, self._on_row = on_start, on_row
+        self._time_limit, self._on_row = time_limit, on_row
         self._solvers = {name: find_method(name).solvers(prove) for name in given}
 
     @property
@@ -156,13 +145,10 @@ class _Race:
     def warm_up(self, method: Method, step: Step) -> None:
         """Import and compile what the method needs, so that neither is in the seconds of its fits."""
         step.name(f"compiling {method.name}")
-        if self._on_start is not None:
-            self._on_start("", method.name, "compiling")
         _warm_up(method, self._prove, self._given[method.name])
 
     def run(self, data: Prepared, split: int, step: Step) -> None:
         """All methods on one split; what was done is kept whatever ends it."""
-        clock, left = Clock(self._data_limit), self.size
         for name, solvers in self._solvers.items():
             method = find_method(name)
             settings, wrong = _settings(method, data, self._given[name])
@@ -171,13 +157,10 @@ class _Race:
                 for seed in self._seeds_of(name):
                     self.end_if_stopped()
                     step.name(f"{name} {solver} on {data.name}")
-                    if self._on_start is not None:
-                        self._on_start(data.name, name, solver)
-                    share = None if clock.left is None else clock.left / left
-                    limits = [limit for limit in (self._time_limit, share) if limit is not None]
+                    seconds = self._time_limit
                     endless = solver == method.proving or (method.is_integer and solver == "exact")
-                    seconds = min(limits, default=_PROOF if endless else None)
-                    left -= 1
+                    if seconds is None and endless:
+                        seconds = 60.0
                     how = {"settings": settings, "time_limit": seconds, "seed": seed}
                     begin = best.estimator if best is not None and solver == method.proving else None
                     row = replace(_fit(method, solver, how, data, wrong, begin), split=split, seed=seed)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CLAIMS", "SIZES", "WIDE", "duration", "marks_explained", "number", "tables"]
 
 # From these widths on: claims in words; one more digit; conditions in full.
-WIDE, _MEDIUM, _FULL = 112, 96, 140
-_LONG = 9  # letters of a solver's name, from which on it is cut
+WIDE, _MEDIUM_WIDTH, _FULL_WIDTH = 112, 96, 140
 _SHORT = {"stationarity": "stat.", "complementarity": "compl."}
 
 
@@ -110,7 +109,7 @@ def _short_falls(rows: Iterable[Row]) -> list[str]:
 
 
 def _table(title: str, rows: list[Row], width: int) -> Table:
-    gap = 1 if width < _FULL else 2
+    gap = 1 if width < _FULL_WIDTH else 2
     table = Table(
         title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
         padding=(0, gap, 0, 0), header_style="bold",
@@ -137,7 +136,7 @@ def _table(title: str, rows: list[Row], width: int) -> Table:
 
 def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | Text]]]:
     """Header and contents of each column that fits."""
-    wide, medium = width >= WIDE, width >= _MEDIUM
+    wide, medium = width >= WIDE, width >= _MEDIUM_WIDTH
     places = 1 if medium else 0
 
     def small(value: float) -> str:
@@ -149,7 +148,7 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
     def place(row: Row) -> str:
         condition, _, where = row.residual_at.partition(" of ")
-        if width >= _FULL or not where:
+        if width >= _FULL_WIDTH or not where:
             return row.residual_at
         return f"{_SHORT.get(condition, condition)} {where}" if medium else where
 
@@ -166,17 +165,17 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
         ("test error" if wide else "err %", lambda row: _percent(row.test_error, wide)),
         ("seconds" if wide else "sec", lambda row: duration(row.seconds)),
     ]
-    if width >= _FULL:
+    if width >= _FULL_WIDTH:
         columns.insert(4, ("gap (abs.)", lambda row: small(row.gap)))
     return columns
 
 
 def solver_word(solver: str, width: int) -> str:
     """A solver's name; where the table is narrow its first part, cut short if that is long."""
-    if width >= _FULL or len(solver) <= _LONG:
+    if width >= _FULL_WIDTH or len(solver) <= 9:
         return solver
     first = solver.partition("-")[0]
-    return first if len(first) <= _LONG else f"{first[: _LONG - 3]}."
+    return first if len(first) <= 9 else f"{first[:6]}."
 
 
 def _percent(share: float, with_sign: bool) -> str:

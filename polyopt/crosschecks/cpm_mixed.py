@@ -22,7 +22,7 @@ __all__ = ["CHECKS"]
 
 CHECKS = Registry("cpm")
 
-_FEATURES, _FEW, _NUMBERS = 6, 2, 2
+_FEATURES, _N_CHOSEN, _NUMBERS = 6, 2, 2
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, Vector]:
@@ -46,8 +46,8 @@ def few_features_by_our_search(seed: int) -> Pair:
     Source: formulations.cpm_subset; derived.
     """
     X, y, C = _sample(seed)
-    program = cpm_subset.mixed_integer(X, y, _FEW, C)
-    search, _ = search_subset(SubsetFace(X, y, C, _FEW), tol=1e-8)
+    program = cpm_subset.mixed_integer(X, y, _N_CHOSEN, C)
+    search, _ = search_subset(SubsetFace(X, y, C, _N_CHOSEN), tol=1e-8)
     assert search.best is not None
     mine = (search.best.objective, search.bound)
     return mine, least_by_tangents(program, {"w": 1.0, "b": 1.0})[::-1]
@@ -60,7 +60,7 @@ def few_features_by_scip(seed: int) -> Pair:
     Source: formulations.cpm_subset; derived.
     """
     X, y, C = _sample(seed)
-    program = cpm_subset.mixed_integer(X, y, _FEW, C)
+    program = cpm_subset.mixed_integer(X, y, _N_CHOSEN, C)
     return _by_scip(program), least_by_tangents(program, {"w": 1.0, "b": 1.0})[1]
 
 

@@ -24,7 +24,7 @@ __all__ = ["CHECKS"]
 
 CHECKS = Registry("l0")
 
-_SMALL = 20  # samples: few enough for the integer program to be solved to 1e-9 in moments
+_N_SAMPLES = 20  # samples: few enough for the integer program to be solved to 1e-9 in moments
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, float, Vector]:
@@ -136,7 +136,7 @@ def _exact(seed: int) -> Solution:
 
 def _small(seed: int) -> tuple[Vector, Vector, float, Vector]:
     K, y, C, sigma = _sample(seed)
-    return K[:_SMALL, :_SMALL], y[:_SMALL], C, sigma[:_SMALL]
+    return K[:_N_SAMPLES, :_N_SAMPLES], y[:_N_SAMPLES], C, sigma[:_N_SAMPLES]
 
 
 @CHECKS.add("T42a", 1e-6, "≤")

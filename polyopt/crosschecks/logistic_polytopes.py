@@ -22,7 +22,6 @@ __all__ = ["CHECKS"]
 
 CHECKS = Registry("logistic_polytopes")
 
-_RIDGE = 0.5
 _OWNERS = (Owners(2, 2), Owners(0, 3), Owners(3, 1))
 
 
@@ -41,9 +40,9 @@ def logistic_regression(seed: int) -> Pair:
     Source: formulations.logistic_polytopes; derived.
     """
     X, y, _ = blobs(seed)
-    problem = FaceLoss(X, y, np.ones(len(y)), Owners(0, 1), _RIDGE, _RIDGE)
+    problem = FaceLoss(X, y, np.ones(len(y)), Owners(0, 1), 0.5, 0.5)
     found = solve_logistic_polytopes(problem, tol=1e-10)
-    return found.objective, spla1.cell(X, y, 1.0, _RIDGE).solve().objective
+    return found.objective, spla1.cell(X, y, 1.0, 0.5).solve().objective
 
 
 @CHECKS.add("X71", 0.0, "≥")

@@ -23,8 +23,6 @@ __all__ = ["CHECKS"]
 
 CHECKS = Registry("polyhedral")
 
-_STEPS = 6  # of the loop that is compared with the printed one
-
 
 def _sample(seed: int) -> tuple[Vector, Vector, Vector]:
     """Overlapping clusters, labels that put the middle inside, and three random faces."""
@@ -133,7 +131,7 @@ def printed_loop(seed: int) -> Pair:
 def _descent(W: Vector, step: Callable[[Vector], Vector], value: Callable[[Vector], float]) -> Pair:
     """The values after and before each of some steps."""
     values = [value(W)]
-    for _ in range(_STEPS):
+    for _ in range(6):
         W = step(W)
         values.append(value(W))
     return values[1:], values[:-1]

@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Team", "Workers"]
 
-_LOOK = 0.5  # seconds between two looks at the tasks under way
-_WORKERS_SEEN_EVERY = 2.0  # seconds between two looks at the workers
-_FAILURES = 100  # tasks that may fail in a fit or a walk because their worker was lost
-_ALONE = 60.0  # seconds without any worker after which a fit fails
-_SILENT = 5.0  # seconds without a scheduler after which it does
+_POLL_SECONDS = 0.5  # between two looks at the tasks under way
+_WORKER_POLL_SECONDS = 2.0  # between two looks at the workers
+_MAX_FAILURES = 100  # tasks of a fit or a walk whose worker was lost
+_SCHEDULER_SECONDS = 5.0  # without an answer after which the scheduler is lost
 _LOSSES = ("KilledWorker", "CommClosedError", "FutureCancelledError", "LostWorkerError")  # names of errors
 
 
@@ -102,7 +101,7 @@ class Workers(Crew):
         self._marks = marks
         self._homes: dict[int, str] = {}
         self._threads: dict[str, int] = {}
-        self._looked, self._failures, self.is_closed = -_WORKERS_SEEN_EVERY, 0, False
+        self._looked, self._failures, self.is_closed = -_WORKER_POLL_SECONDS, 0, False
         self._through = dict.fromkeys(self._parts, 0)  # how much of the log a block at home has been through
         # Whoever has no sample of the two classes answers None, and is left out.
         try:
@@ -136,7 +135,7 @@ class Workers(Crew):
         every = getattr(self, "_numbers", list(self._parts))
         left = every
         found: dict[int, Any] = {}
-        if time.monotonic() > self._looked + _WORKERS_SEEN_EVERY:
+        if time.monotonic() > self._looked + _WORKER_POLL_SECONDS:
             self._find_homes()
         under_way: dict[Future, list[int]] = {}
         try:
@@ -182,7 +181,7 @@ class Workers(Crew):
         from distributed import wait
 
         with suppress(Exception):  # not all in that time, or some were cancelled
-            wait(futures, timeout=_LOOK)
+            wait(futures, timeout=_POLL_SECONDS)
         return [future for future in futures if future.status != "pending"]
 
     def _collect(self, ended: dict[Future, list[int]], found: dict[int, Any]) -> None:
@@ -289,7 +288,7 @@ def walked(
             found |= _gathered(client, ended, is_over)
             for number in ended:  # what has not come is sent again
                 del under_way[number]
-            if not ended and time.monotonic() > looked + _WORKERS_SEEN_EVERY:
+            if not ended and time.monotonic() > looked + _WORKER_POLL_SECONDS:
                 workers_of(client)
                 looked = time.monotonic()
     finally:
@@ -332,7 +331,8 @@ def _ended(under_way: dict[int, list[Future]]) -> dict[int, list[Future]]:
     from distributed import wait
 
     with suppress(Exception):  # none in that time, or some were cancelled
-        wait([futures[0] for futures in under_way.values()], timeout=_LOOK, return_when="FIRST_COMPLETED")
+        firsts = [futures[0] for futures in under_way.values()]
+        wait(firsts, timeout=_POLL_SECONDS, return_when="FIRST_COMPLETED")
     return {number: futures for number, futures in under_way.items() if futures[0].status != "pending"}
 
 
@@ -374,18 +374,18 @@ def workers_of(client: Client) -> dict[str, int]:
     while True:
         now = time.monotonic()
         with suppress(Exception):
-            there = client.sync(client.scheduler.ncores, callback_timeout=_SILENT)
+            there = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
             heard = now
             if there:
                 return {worker: max(int(threads), 1) for worker, threads in there.items()}
-        if now - heard > _SILENT or client.status == "closed":
+        if now - heard > _SCHEDULER_SECONDS or client.status == "closed":
             raise RuntimeError(
                 "Dask's scheduler is lost, and the fit with it; a checkpoint that was written is whole, and "
                 "can be resumed"
             )
-        if now - begun > _ALONE:
-            raise RuntimeError(f"Dask has had no worker for {_ALONE:.0f} seconds")
-        time.sleep(_LOOK)
+        if now - begun > 60.0:
+            raise RuntimeError("Dask has had no worker for 60 seconds")
+        time.sleep(_POLL_SECONDS)
 
 
 def _bear(client: Client, error: BaseException, parts: Iterable[Any], failures: int) -> None:
@@ -394,7 +394,7 @@ def _bear(client: Client, error: BaseException, parts: Iterable[Any], failures: 
     parts: what the blocks are read from; futures that Dask has given up are computed again.
     failures: how many tasks have failed by now.
     """
-    if type(error).__name__ not in _LOSSES or failures > _FAILURES:
+    if type(error).__name__ not in _LOSSES or failures > _MAX_FAILURES:
         raise error
     again = [part for part in parts if getattr(part, "status", "") == "error"]
     if again:
@@ -410,7 +410,7 @@ def _fetched(client: Client, by_key: dict[str, Future], gives_up: Callable[[], b
     )
     while True:
         try:
-            return dict(coming.result(timeout=_LOOK))
+            return dict(coming.result(timeout=_POLL_SECONDS))
         except TimeoutError:
             if gives_up():
                 coming.cancel()

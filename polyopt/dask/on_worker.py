@@ -33,7 +33,7 @@ __all__ = ["Missing", "Part", "answers", "forget", "hold", "looked", "samples_at
 _TRIM, _MAP = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
 _NAMES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP: "MALLOC_MMAP_THRESHOLD_"}
 _HELD = {_TRIM: 1 << 26, _MAP: 1 << 25}  # up to which glibc goes by itself
-_USUAL = 1 << 17  # bytes; glibc's own value of both
+_GLIBC_DEFAULT = 1 << 17  # bytes, of both
 
 
 Part = Source | tuple[Any, ...]
@@ -138,9 +138,9 @@ def give_back() -> None:
 
 def _told(option: int) -> int:
     try:
-        return int(os.environ.get(_NAMES[option], _USUAL))
+        return int(os.environ.get(_NAMES[option], _GLIBC_DEFAULT))
     except ValueError:
-        return _USUAL
+        return _GLIBC_DEFAULT
 
 
 def _set(option: int, size: int) -> None:

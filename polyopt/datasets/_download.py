@@ -29,9 +29,6 @@ DIGESTS = {
     "a9a.t": "md5:f0bb16cf1ee3e80ff560e9d132ee647e",
     "sms+spam+collection.zip": "sha256:1587ea43e58e82b14ff1f5425c88e17f8496bfcdb67a583dbff9eefaf9963ce3",
 }
-_RETRIES = 3
-_TIMEOUT = 30  # seconds without a byte
-_CHUNK = 1 << 14  # bytes; of the last one, nothing is kept where a connection breaks
 
 
 def cache_folder() -> Path:
@@ -56,7 +53,7 @@ def retrieve(url: str, folder: Path) -> Path:
     base, _, name = url.rpartition("/")
     digest = DIGESTS.get(name)
     pooch.get_logger().setLevel("WARNING")
-    source = pooch.create(path=folder, base_url=f"{base}/", registry={name: digest}, retry_if_failed=_RETRIES)
+    source = pooch.create(path=folder, base_url=f"{base}/", registry={name: digest}, retry_if_failed=3)
     try:
         path = Path(source.fetch(name, downloader=_resumed))
     except ValueError as error:  # pooch's word for another digest
@@ -81,7 +78,7 @@ def _resumed(url: str, output: str, source: pooch.Pooch) -> None:
     have = part.stat().st_size if part.exists() else 0
     # As it is: what a publisher compressed is not to be unpacked, nor the rest packed, on the way.
     asked = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    with requests.get(url, headers=asked, stream=True, timeout=_TIMEOUT) as answer:
+    with requests.get(url, headers=asked, stream=True, timeout=30) as answer:
         if answer.status_code == 416:  # there is nothing after what we have, or it is another file now
             part.unlink()
             raise ValueError(f"{url} does not continue what was downloaded before")
@@ -89,7 +86,8 @@ def _resumed(url: str, output: str, source: pooch.Pooch) -> None:
         goes_on = answer.status_code == 206
         with part.open("ab" if goes_on else "wb") as stream:
             try:
-                shutil.copyfileobj(answer.raw, stream, _CHUNK)
+                # Where a connection breaks, nothing is kept of the last piece: pieces are small.
+                shutil.copyfileobj(answer.raw, stream, 1 << 14)
             except HTTPError as error:
                 raise requests.ConnectionError(f"{url} broke off: {error}") from error
         size = answer.headers.get("Content-Length")

@@ -37,10 +37,7 @@ _POLYCEPTRON2 = np.array(
 _FACES = {1: _POLYCEPTRON1, 2: _POLYCEPTRON2}
 
 # The two lines run along (1, 1), one above the other; each class keeps its distance from the middle.
-_GAP = 1.0
 _START, _END = 0.25, 1.0  # of the lines, along (1, 1)
-
-_RING = 20  # features of ringnorm
 
 
 def polyceptron_faces(dataset: int) -> tuple[Floats, Floats]:
@@ -241,7 +238,7 @@ def make_two_lines(
     for label in (1, -1):
         along[np.flatnonzero(y == label)[:2]] = _START, _END
     along *= y
-    X = np.column_stack([scale * along, along + 0.5 * _GAP * y])
+    X = np.column_stack([scale * along, along + 0.5 * y])
     order = random.permutation(n_samples)
     return X[order], y[order]
 
@@ -380,7 +377,8 @@ def make_ringnorm(n_samples: int = 1000, *, random_state: Seed = None) -> tuple[
     whole("n_samples", n_samples)
     random = check_random_state(random_state)
     y = np.where(np.arange(n_samples) < n_samples // 2, 1, -1)
-    X = random.standard_normal((n_samples, _RING))
-    X = np.where(y[:, None] > 0, 2.0 * X, X + 2.0 / np.sqrt(_RING))
+    n_features = 20
+    X = random.standard_normal((n_samples, n_features))
+    X = np.where(y[:, None] > 0, 2.0 * X, X + 2.0 / np.sqrt(n_features))
     order = random.permutation(n_samples)
     return X[order], y[order]

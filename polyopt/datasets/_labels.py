@@ -20,12 +20,11 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = ("nan", "inf", "infinity")  # in small letters and without sign
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
 _LIMITS = np.iinfo(np.int64)
-_SHOWN = 60  # characters of a cell in a message
 
 
 def quoted(text: str) -> str:
     """A text as a message quotes it: a long one by its beginning."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}..."
 
 
 def is_like_number(text: str) -> bool:

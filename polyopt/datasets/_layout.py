@@ -15,9 +15,7 @@ from polyopt.datasets._source import Source, kind_of, text_kind
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
 _SNIFFED = (",", ";", "\t")  # the first wins a tie
-_SAMPLE = 20  # lines
 _SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re.IGNORECASE)
-_LONGEST_SEPARATOR_LINE = 16  # characters
 
 
 class Layout(NamedTuple):
@@ -67,7 +65,7 @@ def separator_of(source: Source, given: str | None) -> str:
     told = _separator_line(source)
     if told is not None:
         return told
-    lines = [line for line in source.beginning().splitlines() if line.strip()][:_SAMPLE]
+    lines = [line for line in source.beginning().splitlines() if line.strip()][:20]
 
     def score(separator: str) -> tuple[int, int, int]:
         try:
@@ -87,7 +85,7 @@ def _separator_line(source: Source) -> str | None:
     """The separator that a spreadsheet has written in a first line such as ``sep=;``; None without one."""
     with source.text() as stream:
         try:
-            found = _SEPARATOR_LINE.fullmatch(stream.readline(_LONGEST_SEPARATOR_LINE))
+            found = _SEPARATOR_LINE.fullmatch(stream.readline(16))
         except UnicodeDecodeError:
             return None
     return None if found is None else found[1]

@@ -31,9 +31,7 @@ _KINDS: dict[tuple[bytes, ...], str] = {
     (b"SQLite format 3",): "an SQLite database; export the table as CSV",
     (b"\x28\xb5\x2f\xfd",): "compressed by zstd; unpack it (gzip, bzip2 and xz are read as they are)",
 }
-_CHUNK = 1 << 22  # bytes
-_BEGINNING = 1 << 16  # bytes, by which a file is known
-_SHARE = 4  # of the memory, that the bytes of one table may take where they are kept
+_FIRST_BYTES = 1 << 16  # by which a file is known
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,8 @@ class Source:
     def beginning(self) -> str:
         """Whole lines from the first on; what is no UTF-8 is replaced."""
         with self.open() as stream:
-            block = stream.read(_BEGINNING)
-        if len(block) == _BEGINNING and b"\n" in block:
+            block = stream.read(_FIRST_BYTES)
+        if len(block) == _FIRST_BYTES and b"\n" in block:
             block = block[: block.rindex(b"\n") + 1]
         return block.decode("utf-8-sig", "replace")
 
@@ -179,15 +177,15 @@ def _kept(path: Path, stream: BinaryIO) -> Source:
 
 
 def _whole(path: Path, stream: BinaryIO) -> bytes:
-    limit = memory() // _SHARE
+    limit = memory() // 4
     parts: list[bytes] = []
     total = 0
-    while block := stream.read(_CHUNK):
+    while block := stream.read(1 << 22):
         parts.append(block)
         total += len(block)
         if total > limit:
             raise DataFileError(
-                path, f"holds more than {limit / 1e9:.1f} GB of text, 1/{_SHARE} of this machine's memory"
+                path, f"holds more than {limit / 1e9:.1f} GB of text, a quarter of this machine's memory"
             )
     return b"".join(parts)
 

@@ -25,9 +25,6 @@ from polyopt.datasets._source import Source, open_source
 _LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
-_EXACT = 2**53  # below which a float tells every whole number from the next
-_LARGEST_INDEX = 2**31 - 1  # that the column numbers of a CSR matrix hold, at 32 bits
-_LONGEST = 100  # digits of an index that are read: more are too many in any case
 
 
 def is_svmlight(source: Source) -> bool:
@@ -167,7 +164,7 @@ def _read_fast(
 
 def _are_whole(y: NDArray[np.float64]) -> bool:
     """True if no label has lost a digit as a float."""
-    return bool((y == np.rint(y)).all() and (np.abs(y) < _EXACT).all())
+    return bool((y == np.rint(y)).all() and (np.abs(y) < 2**53).all())
 
 
 def _read_carefully(
@@ -185,7 +182,8 @@ def _read_carefully(
             continue
         try:
             labels.append(_label(words[0]))
-            _add_features(words[1:], n_features or _LARGEST_INDEX, indices, values)
+            largest = n_features or 2**31 - 1  # of the 32 bits that a CSR matrix has for a column
+            _add_features(words[1:], largest, indices, values)
         except ValueError as error:
             raise DataFileError(path, str(error), number) from error
         starts.append(len(indices))
@@ -219,7 +217,7 @@ def _add_features(words: list[str], largest: int, indices: list[int], values: li
             raise ValueError(f"query ids ({word!r}) are not supported")
         if not _INDEX.fullmatch(name):
             raise ValueError(f"the index {quoted(name)} of {quoted(word)} is not a whole number")
-        index = int(name[:_LONGEST])
+        index = int(name[:100])  # Python refuses thousands of digits; a hundred are too large in any case
         if index < 1:
             hint = "; scikit-learn's dump_svmlight_file starts at 0 unless it is called with zero_based=False"
             raise ValueError(f"index {index} in {word!r}: indices start at 1{hint if index == 0 else ''}")

@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Array, Matrix
 
-__all__ = ["WIDE", "advise_scaling"]
+__all__ = ["MAX_RATIO", "advise_scaling"]
 
-WIDE = 1e4
-"""Ratio of spreads, or distance of one from 1, at which scaling is advised."""
-_FAR = 1e3  # distance from 0 in spreads, at which it is advised to take the mean away
-_ENTRIES = 1 << 18  # of samples that are measured: of more, rows at equal distances
+MAX_RATIO = 1e4
+"""Ratio of spreads, or distance of one from 1, above which scaling is advised."""
+_MAX_ENTRIES = 1 << 18  # that are measured: of larger samples, rows at equal distances
 
 
 def advise_scaling(
-    X: Matrix, name: str, *, wide: float = WIDE, names: Sequence[object] | None = None, frames: int = 0
+    X: Matrix,
+    name: str,
+    *,
+    wide: float = MAX_RATIO,
+    names: Sequence[object] | None = None,
+    frames: int = 0,
 ) -> None:
     """Warn of features that steps, penalties and boxes treat unequally, or that biases hardly reach.
 
@@ -55,7 +59,7 @@ def _measured(X: Any) -> tuple[Array | None, Array]:
     if is_sparse(X):
         own = X.astype(np.float64)  # bytes have no squares
         return None, np.sqrt(np.asarray(own.multiply(own).mean(axis=0)).ravel())
-    X = X[:: X.size // _ENTRIES | 1]  # an odd step, as rows may take turns
+    X = X[:: X.size // _MAX_ENTRIES | 1]  # an odd step, as rows may take turns
     middle = X.mean(axis=0, dtype=np.float64)
     spread = np.sqrt(((X - middle) ** 2).mean(axis=0))
     spread[X.max(axis=0) == X.min(axis=0)] = 0.0  # whatever rounding makes of it
@@ -65,7 +69,7 @@ def _measured(X: Any) -> tuple[Array | None, Array]:
 def _of_offsets(middle: Array, spread: Array, names: Sequence[object] | None) -> str:
     """The sentence of the feature that is farthest away; empty where none is far."""
     far = np.divide(np.abs(middle), spread, out=np.zeros_like(middle), where=spread > 0)
-    if not len(far) or not far.max() > _FAR:
+    if not len(far) or not far.max() > 1e3:
         return ""
     j = int(far.argmax())
     return (

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CalibratedClassifier", "ScoreClassifier"]
 
-_FOLDS = 5  # at most
-
 
 class ScoreClassifier(ClassifierMixin, BaseEstimator):
     """A classifier of one feature, which is a score: what ``CalibratedClassifierCV`` is wrapped around.
@@ -108,7 +106,7 @@ class CalibratedClassifier(PairwiseClassifier):
     def _calibrate(self, X: Any, y: Array, weights: Array, whole: Clock) -> None:
         if self.calibration is None:
             return
-        count = min(_FOLDS, int((y > 0).sum()), int((y < 0).sum()))
+        count = min(5, int((y > 0).sum()), int((y < 0).sum()))
         if count < 2:
             self._uncalibrated = "a class has one sample"
             return

@@ -26,7 +26,7 @@ from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import MACHINE, Ruled, shared
 from polyopt.estimators.priced_faces import PRICED
-from polyopt.estimators.restricted_faces import FEW_CELLS, FEW_STARTS, RestrictedFaces
+from polyopt.estimators.restricted_faces import RestrictedFaces
 from polyopt.estimators.stream import keeps_no_data
 from polyopt.estimators.two_sides import TwoSidedClassifier
 from polyopt.estimators.votes import random_votes
@@ -51,12 +51,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ConvexPolytopeMachine"]
 
-# ``solver="auto"`` is exact up to this many entries of the face programs, two or three seconds for all
-# starts. Each face counts as some entries more, the least that a program costs.
-_EXACT_CELLS = 30_000
-_CELLS_PER_FACE = 1_500
-_PRICED_CELLS = 10_000_000  # entries of all faces' programs up to which Newton steps are worth their time
-_PRICED_STARTS = 5  # of "dual" with a price, each of which begins with a run without
+# Entries of all faces' programs up to which ``solver="auto"`` is exact, two or three seconds for all starts.
+_MAX_EXACT_CELLS, _MAX_EXACT_RESTRICTED_CELLS = 30_000, 100_000
+_MAX_PRICED_CELLS = 10_000_000  # the same up to which Newton steps are worth their time
 _STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
@@ -420,8 +417,10 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
     def _starts(self) -> int:
         """Of n_init="auto"."""
         if self.max_features is not None:
-            return FEW_STARTS
-        return _PRICED_STARTS if self._is_priced and self.solver_ == "dual" else _STARTS[self.solver_]
+            return 10
+        if self._is_priced and self.solver_ == "dual":
+            return 5  # each begins with a run without the price
+        return _STARTS[self.solver_]
 
     def _forget(self) -> None:
         super()._forget()
@@ -440,10 +439,11 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
             return "exact"
         n, m = X.shape
         if self._is_priced:
-            return "dual" if n * m * self.n_faces <= _PRICED_CELLS else "sgd"
+            return "dual" if n * m * self.n_faces <= _MAX_PRICED_CELLS else "sgd"
         if self.max_features is not None or self.integers is not None:
-            return "exact" if self.n_faces * n * (m + 1) <= FEW_CELLS else "dual"
-        small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
+            return "exact" if self.n_faces * n * (m + 1) <= _MAX_EXACT_RESTRICTED_CELLS else "dual"
+        # A program costs as much as 1,500 entries, however small it is.
+        small = self.n_faces * (n * (m + 1) + 1_500) <= _MAX_EXACT_CELLS
         return "exact" if small and self.perplexity == 1 else "sgd"
 
     def _at_once(self) -> str:

@@ -27,7 +27,6 @@ __all__ = ["PolytopeSearch"]
 _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
 _COLUMNS = ["stage", "C", "perplexity", "error", "deviation", "seconds"]
 _OUTSIDE = ("given", "search")
-_SHARES = np.arange(1, 10) / 10  # of K: the paper's floors h = ln(jK/10)
 
 
 @estimator
@@ -92,7 +91,9 @@ class PolytopeSearch(ClassifierSearch):
 
         machine = ConvexPolytopeMachine(solver="sgd") if self.estimator is None else self.estimator
         machine = clone(machine).set_params(perplexity=1.0)
-        shares = machine.n_faces * _SHARES if self.perplexities is None else self.perplexities
+        # By default the paper's floors h = ln(jK/10).
+        tenths = machine.n_faces * np.arange(1, 10) / 10
+        shares = tenths if self.perplexities is None else self.perplexities
         if not len(self.costs):
             raise ValueError("costs must name at least one candidate for C")
         sides = self._sides(y)

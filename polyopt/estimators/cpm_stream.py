@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PolytopeStream"]
 
-_JUDGES = 4096  # samples of a chunk, at most, by which its answer is chosen
+_MAX_JUDGES = 4096  # samples of a chunk by which its answer is chosen
 
 
 @dataclass
@@ -67,7 +67,7 @@ class PolytopeStream:
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]
         self.chunks += 1
         # Some of the chunk stand for all the data, to tell the better of last iterate and average.
-        few = np.arange(0, n, -(-n // _JUDGES))
+        few = np.arange(0, n, -(-n // _MAX_JUDGES))
         judges, price = as_rows(X[few]), C[few] * (self.n_total / len(few))
         found = []
         for sgd, outer, history in zip(self.sides, self.outer, self.history, strict=True):

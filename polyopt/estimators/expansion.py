@@ -40,8 +40,7 @@ EXPANSION_PARAMETERS: dict[str, list[Any]] = {
 }
 """Constraints of the parameters that both have."""
 
-# The linear programs hold the kernel matrix whole, in HiGHS as well.
-_LARGEST = 5_000
+_MAX_SAMPLES = 5_000  # the linear programs hold the kernel matrix whole, in HiGHS as well
 
 
 @estimator
@@ -109,10 +108,10 @@ class ExpansionClassifier(SupportClassifier):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
-        if X.shape[0] > _LARGEST:
+        if X.shape[0] > _MAX_SAMPLES:
             raise ValueError(
                 f"{type(self).__name__} holds the kernel matrix of all samples in its linear programs and "
-                f"takes at most {_LARGEST} of them, not {X.shape[0]}: choose fewer, or the SVM"
+                f"takes at most {_MAX_SAMPLES} of them, not {X.shape[0]}: choose fewer, or the SVM"
             )
         clock = Clock(self.time_limit)
         self._X, self._y, self._weights, self._rows = X, y, weights, rows

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["scores_at"]
 
-_ROWS = 1 << 9  # dense samples at a time, so that they are still in the cache when they are multiplied
-_UNIT = 2.0**-24  # relative rounding in single precision
-_CERTAIN = 1e-4  # of a score, in its unit, that rounding its terms to single precision may cost
-_LARGEST = 1e30  # entries of X up to which what single precision cannot tell from zero in W adds up to none
+_BLOCK_ROWS = 1 << 9  # dense samples at a time, so that they are still in the cache when they are multiplied
 
 
 def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
@@ -55,7 +52,7 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64
 
 def _parts(X: Any) -> Iterator[tuple[slice, Any]]:
     """The samples in single precision: sparse ones at once, dense ones some at a time."""
-    step = X.shape[0] if sp.issparse(X) else _ROWS
+    step = X.shape[0] if sp.issparse(X) else _BLOCK_ROWS
     for first in range(0, X.shape[0], step):
         part = slice(first, first + step)
         yield part, (X if step == X.shape[0] else X[part]).astype(np.float32, copy=False)
@@ -64,10 +61,11 @@ def _parts(X: Any) -> Iterator[tuple[slice, Any]]:
 def _reach(W: NDArray[Any], b: NDArray[Any]) -> float:
     """The size of entries up to which single precision keeps the scores at these faces."""
     length = float(np.abs(W).sum(axis=1).max())
-    room = _CERTAIN / _UNIT - float(np.abs(b).max())
+    room = 1e-4 * 2.0**24 - float(np.abs(b).max())  # rounding to single precision may cost 1e-4 of a score
     if not room > 0.0:
         return -1.0  # no entry is small enough
-    return min(room / length, _LARGEST) if length > 0.0 else _LARGEST
+    # Up to 1e30, what single precision cannot tell from zero in W adds up to none.
+    return min(room / length, 1e30) if length > 0.0 else 1e30
 
 
 def _beyond(rows: Any, reach: float) -> NDArray[np.intp]:

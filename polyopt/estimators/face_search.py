@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FaceSearch"]
 
 _HOW = ("cv", "prune")
-_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # faces that "auto" tries in turn,
-_IDLE = 2  # until so many in a row are not worth their faces
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # faces that "auto" tries in turn
 
 
 @estimator
@@ -137,7 +136,7 @@ class FaceSearch(ClassifierSearch):
             tables.append(found)
             score = float(found.mean[0])
             idle = 0 if score > best + error else idle + 1
-            if idle == _IDLE:
+            if idle == 2:
                 break
             if score > best:
                 best, error = score, float(found.deviation[0]) / np.sqrt(trials.n_splits)

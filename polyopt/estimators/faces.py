@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FaceClassifier", "check_sizes", "inside_place", "refuse_inside_label"]
 
-_LARGEST = 1e100  # entries of X and costs beyond which squares and products may leave double precision
+_MAX_SIZE = 1e100  # of entries of X and costs: squares and products of larger ones may leave double precision
 
 
 def check_sizes(largest: float, costs: float) -> None:
@@ -37,14 +37,14 @@ def check_sizes(largest: float, costs: float) -> None:
     largest: the largest size of an entry of X.
     costs: the costs of all samples, added up.
     """
-    if largest > _LARGEST:
+    if largest > _MAX_SIZE:
         raise ValueError(
-            f"X must have entries of at most {_LARGEST:g} in size, not {largest:.3g}: squares leave "
+            f"X must have entries of at most {_MAX_SIZE:g} in size, not {largest:.3g}: squares leave "
             "double precision. Scale the features to unit variance (StandardScaler)"
         )
-    if costs > _LARGEST:
+    if costs > _MAX_SIZE:
         raise ValueError(
-            f"sample_weight, times the class's weight and C, must add up to at most {_LARGEST:g}, not "
+            f"sample_weight, times the class's weight and C, must add up to at most {_MAX_SIZE:g}, not "
             f"{costs:.3g}: products leave double precision. Divide the weights by their mean"
         )
 

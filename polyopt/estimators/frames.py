@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
-from polyopt.text import visible
+from polyopt.text import first_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["check_names", "check_unique", "column_names", "in_order", "listed", "matrix_of_frame", "named_as"]
-
-_SHOWN = 8  # columns that a message names as wrong
-_MOST_SHOWN = 50  # columns that a message names as expected
 
 
 def column_names(X: object) -> list[str] | None:
@@ -35,8 +32,7 @@ def listed(names: Sequence[object]) -> str:
 
     names: the names.
     """
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(repr(name) for name in names[:_SHOWN]) + more
+    return first_of([repr(name) for name in names])
 
 
 def check_unique(where: object, names: Any) -> None:
@@ -68,7 +64,7 @@ def check_names(where: object, found: Sequence[object], names: Sequence[object])
         [f"has {others} {listed(extra)}"] if extra else []
     )
     if problems:
-        shown = visible(", ".join(str(name) for name in names[:_MOST_SHOWN]))
+        shown = visible(", ".join(str(name) for name in names[:50]))
         raise ValueError(f"{where} {' and '.join(problems)}; expected are the columns {shown}")
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HingeClassifier"]
 
-_FAR = 1e3  # centre times weights from which on samples are centred before they are scored
+_MAX_OFFSET = 1e3  # centre times weights up to which samples are scored as they are, without centring
 
 
 @estimator
@@ -108,7 +108,7 @@ class HingeClassifier(HingeFit):
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self.kernel == "linear":
             w, centre = self.coef_[0], self._centre
-            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < _FAR:
+            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < _MAX_OFFSET:
                 return np.asarray(X @ w).ravel() + self.intercept_[0]
             parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
             return np.concatenate([np.zeros(0), *parts]) + self._b
@@ -118,7 +118,7 @@ class HingeClassifier(HingeFit):
         if self.kernel != "linear":
             return super()._draw_scores(graph, x)
         w, centre = self.coef_, self._centre
-        if np.abs(centre) @ np.abs(w[0]) < _FAR:
+        if np.abs(centre) @ np.abs(w[0]) < _MAX_OFFSET:
             return graph.affine(x, w, self.intercept_)
         return graph.affine(graph.op("Sub", x, graph.constant(centre)), w, [self._b])
 

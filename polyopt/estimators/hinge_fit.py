@@ -20,6 +20,7 @@ from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.estimators.support import SupportClassifier
 from polyopt.kernels import MatrixGram, SampleGram, require_psd
+from polyopt.kernels.protocol import MAX_WHOLE
 from polyopt.solvers.decomposition import Decomposition, recapped
 
 if TYPE_CHECKING:
@@ -36,20 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["HingeFit"]
 
 # Number of samples up to which ``solver="auto"`` solves to 1e-8 whatever `tol` is: it takes no longer.
-_SMALL = 2_000
-_TIGHT = 1e-8
-# The interior point asks for a relative gap of 1e-8, and of 1e-11 where an iteration costs nothing.
-_SMALL_CELLS = 1_000_000
-_TIGHTEST = 1e-11
+_MAX_AUTO_SAMPLES = 2_000
 # Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
-_FEATURES = 2_000
-# Largest kernel value times the sum of the coefficients up to which single precision keeps the outputs.
-_CANCELS = 1e7
-_DIGITS = 1e-13  # relative rounding error of an output, which the costs multiply
-_NO_FINER, _NEARLY, _WORST_GAP = 1e-5, 1e-3, 0.1  # relative gaps of an end called optimal, or nearly so
-_VAGUE = 1e-3  # rounding error of an output above which a fit warns
-# What needs the whole kernel matrix stops here: 3.2 GB.
-_WHOLE_MATRIX = 20_000
+_MAX_AUTO_FEATURES = 2_000
+_OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multiply
+# Relative gaps: of an optimal end, whatever `tol` is; of an inaccurate one; of an optimal one at most.
+_OPTIMAL_GAP, _INACCURATE_GAP, _MAX_GAP = 1e-5, 1e-3, 0.1
 
 
 class HingeFit(SupportClassifier):
@@ -147,7 +140,7 @@ class HingeFit(SupportClassifier):
         self._read_off(v, b, geometry)
         certificate = None
         # Whether the rounding of an output, times all costs together, matters beside the objective.
-        dear = _DIGITS * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
+        dear = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(self.solution_.objective)
         if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
             certificate = self._certify(geometry(), tol=1e-6)
             self._take_back(certificate.relative_gap)
@@ -157,7 +150,7 @@ class HingeFit(SupportClassifier):
             bound = max(certificate.dual_value, self.solution_.bound)
             self._take_back(relative_gap(certificate.primal_value, bound))
         # For a kernel machine of many samples a certificate would cost too much here.
-        is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _SMALL
+        is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
         self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
 
     def _fit_nothing(self) -> None:
@@ -184,9 +177,11 @@ class HingeFit(SupportClassifier):
         if self.solver_ == "interior-point":
             from polyopt.solvers.interior_point import solve_interior_point
 
+            # An iteration on a million entries costs next to nothing.
+            tol = 1e-11 if X.size <= 1_000_000 else min(self.tol, 1e-8)
             self.solution_ = solve_interior_point(
                 X, self.families_, D=self._share, weights=self._sample_weights,
-                tol=_TIGHTEST if X.size <= _SMALL_CELLS else min(self.tol, _TIGHT), **self._limits(),
+                tol=tol, **self._limits(),
             )  # fmt: skip
         else:
             # With D > 0 the regulariser has a scale of its own, and stays as it is.
@@ -219,23 +214,25 @@ class HingeFit(SupportClassifier):
             return None, None
         limits = self._limits()
         machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
-        tol = min(self.tol, _TIGHT) if self.solver == "auto" and gram.n <= _SMALL else self.tol
+        tol = min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= _MAX_AUTO_SAMPLES else self.tol
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._keep(self.solution_.duals)
         # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
         coef = self.solution_["coef"]
-        # The solver's own outputs and intercept are taken, unless more digits cancel than it accounts for.
+        # The solver's own outputs and intercept are taken, unless more digits cancel than it accounts for, or
+        # than single precision has.
         size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
-        dear = _DIGITS * size * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
-        if self.kernel == "linear" or not self._is_pairwise or dear or not size < _CANCELS:
+        rounding = _OUTPUT_ROUNDING * size * float(self._costs.sum())
+        dear = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
+        if self.kernel == "linear" or not self._is_pairwise or dear or not size < 1e7:
             return geometry().represent(coef), None
         return coef, float(self.solution_["b"])
 
     def _take_back(self, gap: float) -> None:
         """Take back the status optimal where a certificate's gap shows that the kernel was too inexact."""
-        stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _NO_FINER)
-        if self.solution_.status is Status.SOLVED and not gap <= min(stated, _WORST_GAP):
-            status = Status.INACCURATE if gap <= _NEARLY else Status.STALLED
+        stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
+        if self.solution_.status is Status.SOLVED and not gap <= min(stated, _MAX_GAP):
+            status = Status.INACCURATE if gap <= _INACCURATE_GAP else Status.STALLED
             self.solution_ = replace(self.solution_, status=status)
 
     def _limits(self) -> dict[str, Any]:
@@ -290,9 +287,9 @@ class HingeFit(SupportClassifier):
         self._set_support(places, (v if is_expansion else beta)[places], self._sample_weights > 0.0)
 
     def _warn_if_vague(self, outputs: Ball) -> None:
-        """Warn if rounding alone moves an output by more than ``_VAGUE``."""
+        """Warn if rounding alone moves an output by more than 1e-3."""
         vague = float(outputs.rad.max(initial=0.0))
-        if not vague <= _VAGUE:
+        if not vague <= 1e-3:
             warnings.warn(
                 f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
                 "centre the features, scale them, or choose a smaller C",
@@ -313,17 +310,17 @@ class HingeFit(SupportClassifier):
                 "choose solver='decomposition'"
             )
         if solver == "auto":
-            solver = "interior-point" if self._is_tall(X) and m <= _FEATURES else "decomposition"
-        if solver == "interior-point" and m > _WHOLE_MATRIX:
+            solver = "interior-point" if self._is_tall(X) and m <= _MAX_AUTO_FEATURES else "decomposition"
+        if solver == "interior-point" and m > MAX_WHOLE:
             raise ValueError(
                 f"{m} features need matrices of {8e-9 * m * m:.0f} GB, and solver='interior-point' takes at "
-                f"most {_WHOLE_MATRIX}: choose solver='auto' or 'decomposition'"
+                f"most {MAX_WHOLE}: choose solver='auto' or 'decomposition'"
             )
         whole = solver == "exact" or not self._is_pairwise
-        if whole and n > _WHOLE_MATRIX and not (self.kernel == "linear" and solver != "decomposition"):
+        if whole and n > MAX_WHOLE and not (self.kernel == "linear" and solver != "decomposition"):
             raise ValueError(
                 f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} with "
-                f"solver={self.solver!r} takes at most {_WHOLE_MATRIX}: choose "
+                f"solver={self.solver!r} takes at most {MAX_WHOLE}: choose "
                 f"{'another solver' if self._is_pairwise else 'a linear kernel'} or fewer samples"
             )
         return solver

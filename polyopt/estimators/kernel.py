@@ -40,11 +40,8 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 }
 """Constraints of the parameters that all of them have."""
 
-_SAME = 1e-12  # relative size up to which a variance counts as rounding of the mean
-_DOUBTFUL = 1e-7  # error of a score, by the kernel's rounding, from which on more care is taken
-_PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
-_TRIED = 1 << 10  # points on which a precision is tried
-_ENOUGH = 0.5  # share of the labels tried that a precision must make certain
+_BLOCK_POINTS = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
+_TRIAL_POINTS = 1 << 10  # on which a precision is tried: half of their labels must be certain
 
 
 class LightKernelClassifier(PairwiseClassifier):
@@ -256,7 +253,7 @@ class KernelClassifier(LightKernelClassifier):
         for dtype in prepared.scorer.precisions(X):
             if len(left):
                 left = self._decide(X, left, labels, prepared, dtype)
-        for rest in chunks(left, _PREDICTED):
+        for rest in chunks(left, _BLOCK_POINTS):
             labels[rest] = super()._labels(_rows(X, rest))
         return labels
 
@@ -264,12 +261,12 @@ class KernelClassifier(LightKernelClassifier):
         self, X: Any, points: NDArray[np.intp], labels: NDArray[np.intp], prepared: _Prepared, dtype: Any
     ) -> NDArray[np.intp]:
         """Give labels to points whose labels are certain in one precision; the others are returned."""
-        unsure, parts = [], [points[:_TRIED], *chunks(points[_TRIED:], _PREDICTED)]
+        unsure, parts = [], [points[:_TRIAL_POINTS], *chunks(points[_TRIAL_POINTS:], _BLOCK_POINTS)]
         for number, part in enumerate(parts):
             found, sure = self._certain_labels(_rows(X, part), prepared, dtype)
             labels[part] = found
             unsure.append(part[~sure])
-            if number == 0 and sure.mean() < _ENOUGH:
+            if number == 0 and sure.mean() < 0.5:
                 return np.concatenate([*unsure, *parts[1:]])
         return np.concatenate(unsure)
 
@@ -312,8 +309,8 @@ class KernelClassifier(LightKernelClassifier):
             X, parts = self._union(machines, fitted)
         gram = SampleGram(X, kernel)
         largest = max(float(np.abs(machine.coef).sum()) for machine in machines)
-        # With distances by differences where the coefficients need it.
-        if kernel.name == "rbf" and gram.entry_error()[0] * largest > _DOUBTFUL:
+        # With distances by differences, if the kernel's rounding may cost a score more than this.
+        if kernel.name == "rbf" and gram.entry_error()[0] * largest > 1e-7:
             gram = gram.careful(always=True)
         kept = [machine._replace(coef=machine.coef.copy()) for machine in machines]
         intercepts = np.array([machine.intercept for machine in machines])
@@ -447,4 +444,4 @@ def variance(X: Matrix, weights: Vector) -> float:
                 left += float(weights[part] @ block.sum(axis=1)) / total
                 spread += float(weights[part] @ (block**2).sum(axis=1)) / total
     found = spread - left * left
-    return 0.0 if abs(found) <= _SAME * spread < np.inf else found
+    return 0.0 if abs(found) <= 1e-12 * spread < np.inf else found

@@ -215,12 +215,6 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         self._begin = W
         return self
 
-    @property
-    def holds_one_problem(self) -> bool:
-        """Whether it was fitted to two classes."""
-        check_is_fitted(self)
-        return self._is_binary
-
     def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
         from polyopt.solvers.logistic_polytopes import FaceLoss
 

@@ -23,9 +23,6 @@ __all__ = ["RIDGES", "SearchRounds"]
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Ridges that are tried, times the weight of the samples."""
 
-_KEPT, _THINNED = 3, 2  # structures that come to the second round and to the third
-_LEAST = 4  # numbers for each face down to which weights go, where no number is given
-_WORSE = 2.0  # standard errors by which the loss may be above the best before no more weights go
 
 Structure = tuple[int, tuple[int, int]]  # knots, faces of each class
 
@@ -66,7 +63,7 @@ class SearchRounds:
         try:
             for structure in self._first():
                 self._second(structure)
-            for structure in self._best_structures(self.all, _THINNED):
+            for structure in self._best_structures(self.all, 2):
                 self._third(structure)
         except KeyboardInterrupt:
             interrupted()
@@ -132,7 +129,7 @@ class SearchRounds:
                 if faces > 4 and (best is None or before is None or not self._is_better(best, before)):
                     break
                 faces, before = 2 * faces, best
-        return self._best_structures(self.first, _KEPT)
+        return self._best_structures(self.first, 3)
 
     def _second(self, structure: Structure) -> None:
         """Ridges around the best on all splits."""
@@ -151,7 +148,8 @@ class SearchRounds:
             dense = own._replace(ridge=ridge * self.unit)
             if not self._follow([dense], self.all):
                 return
-            least = _LEAST * sum(own.n_faces) if self.max_numbers is None else self.max_numbers
+            # By default four numbers for each face.
+            least = 4 * sum(own.n_faces) if self.max_numbers is None else self.max_numbers
             sizes = sizes_down_to(max(least // 2, 1), self.paths.numbers(dense, self.all))
             points, best = [dense], dense
             for size in sorted({*sizes[1:], least}, reverse=True):
@@ -159,7 +157,7 @@ class SearchRounds:
                 if not self._follow(points, self.all):
                     return
                 best = min(best, points[-1], key=lambda c: self.paths.loss(c, self.all))
-                if size < least and self._is_better(best, points[-1], _WORSE):
+                if size < least and self._is_better(best, points[-1], 2.0):
                     break
 
     def _of(self, structure: Structure) -> list[Candidate]:

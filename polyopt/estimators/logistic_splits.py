@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitSamples"]
 
-_MANY, _SOME = 3000, 1000  # samples from which one split is enough, and from which three are
-_FIRST = 3000  # samples that the first round trains on at most
+_MAX_FIRST_ROUND = 3000  # samples that the first round trains on
 
 
 class SplitSamples:
@@ -68,8 +67,8 @@ class SplitSamples:
         self.count = len(pieces)
         # The first round needs no more samples than tell structures apart.
         train, held = pieces[0]
-        if len(train) > _FIRST:
-            pieces.append((np.random.default_rng(seed).permutation(train)[:_FIRST], held))
+        if len(train) > _MAX_FIRST_ROUND:
+            pieces.append((np.random.default_rng(seed).permutation(train)[:_MAX_FIRST_ROUND], held))
         self.first = len(pieces) - 1 if len(pieces) > self.count else 0
         self.splits = [
             [
@@ -87,9 +86,9 @@ def _splitter(codes: NDArray[np.intp], seed: int) -> Any:
             "LogisticSearch chooses by samples held out, and needs at least two of every class; a class "
             "has one: fit LogisticPolytopes, or give cv"
         )
-    if n >= _MANY:
+    if n >= 3000:  # one split is enough
         return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
-    return StratifiedKFold(max(2, min(3 if n >= _SOME else 5, fewest)), shuffle=True, random_state=seed)
+    return StratifiedKFold(max(2, min(3 if n >= 1000 else 5, fewest)), shuffle=True, random_state=seed)
 
 
 def _split(

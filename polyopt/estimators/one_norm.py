@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OneNormSVM"]
 
-_NOTHING = 1e-7  # share of the cap under which a coefficient is rounding
 _ADVICE = "scale the features to unit variance, or choose solver='highs'"
 
 
@@ -82,7 +81,7 @@ class OneNormSVM(ExpansionClassifier):
         if not found.primal:
             raise RuntimeError(f"{type(self).__name__}: no solver found a point ({found.status}); {_ADVICE}")
         # An interior-point method leaves no coefficient at zero.
-        alpha = np.where(found["alpha"] > _NOTHING * costs, np.minimum(found["alpha"], costs), 0.0)
+        alpha = np.where(found["alpha"] > 1e-7 * costs, np.minimum(found["alpha"], costs), 0.0)
         b = best_intercept(K @ (y * alpha), y, costs)
         return replace(found, primal={**found.primal, "alpha": alpha, "b": np.array(b)})
 

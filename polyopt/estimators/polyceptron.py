@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["Polyceptron"]
 
 
-_SHARE_OF_BATCH = 0.1  # of a time limit, for the point from which an exact or global run begins as well
-
-
 @estimator
 class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
@@ -172,7 +169,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
 
     def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
         """The faces in the box that "batch" ends with, in a tenth of the time limit."""
-        limit = None if time_left is None else min(_SHARE_OF_BATCH * (self.time_limit or 0.0), time_left)
+        limit = None if time_left is None else min(0.1 * (self.time_limit or 0.0), time_left)
         W = self._make_passes(X, y, c, seed, "batch", limit)["W"]
         return W * min(1.0, self.radius / (float(np.abs(W).max()) or 1.0))
 

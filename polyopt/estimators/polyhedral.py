@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polyhedral import scores
-from polyopt.estimators.advice import WIDE
+from polyopt.estimators.advice import MAX_RATIO
 from polyopt.estimators.calibrated import CalibratedClassifier
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
@@ -44,7 +44,7 @@ SHARED: dict[str, list[Any]] = {
 }
 """Constraints of the parameters that all of them have."""
 
-_ABOVE = math.nextafter(0.5, 1.0)  # the least probability of a class, of two, that is the more probable
+_MIN_WINNING = math.nextafter(0.5, 1.0)  # the least probability of a class, of two, that is the more probable
 
 
 @estimator
@@ -89,7 +89,7 @@ class PolyhedralClassifier(FaceClassifier):
     verbose: bool | int = False
 
     _outward: ClassVar[float] = -1.0
-    _wide: ClassVar[float] = WIDE
+    _wide: ClassVar[float] = MAX_RATIO
 
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -195,7 +195,7 @@ class Probabilities(CalibratedClassifier):
         """
         odds = self._log_odds(X)
         second = expit(odds)
-        return np.where(odds > 0, np.maximum(second, _ABOVE), np.minimum(second, 0.5))
+        return np.where(odds > 0, np.maximum(second, _MIN_WINNING), np.minimum(second, 0.5))
 
     def _coupled(self, X: Any) -> Array:
         """Probabilities of more than two classes, by the model."""
@@ -216,7 +216,7 @@ class Probabilities(CalibratedClassifier):
 
     def _draw_second_by_model(self, graph: Graph, scores: str, is_second: str) -> str:
         second = graph.op("Sigmoid", scores)
-        above = graph.op("Max", second, graph.constant(_ABOVE))
+        above = graph.op("Max", second, graph.constant(_MIN_WINNING))
         return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
 
     def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:

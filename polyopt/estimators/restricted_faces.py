@@ -24,12 +24,7 @@ if TYPE_CHECKING:
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
 
-__all__ = ["FEW_CELLS", "FEW_STARTS", "RestrictedFaces"]
-
-FEW_CELLS = 100_000
-"""Entries of the samples times faces up to which ``solver="auto"`` is exact: some seconds."""
-FEW_STARTS = 10
-"""Random starts by default."""
+__all__ = ["RestrictedFaces"]
 
 _NUMBERS = ("integers", "scales", "thresholds")  # of a solution, and of a fitted machine
 

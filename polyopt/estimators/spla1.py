@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SPLA1"]
 
-_NEWTON = 1000  # unknowns of a face up to which ``solver="auto"`` is Newton's method
 _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}
 
 
@@ -111,7 +110,7 @@ class SPLA1(Probabilities, PolyhedralClassifier):
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
-        return "newton" if X.shape[1] < _NEWTON else "bfgs"
+        return "newton" if X.shape[1] < 1000 else "bfgs"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.rounds import Stage

@@ -22,6 +22,7 @@ from formulations.arguments import refuse_masked
 from formulations.matrices import canonical
 from polyopt.estimators.column_table import is_frame, is_missing, refuse_dates
 from polyopt.estimators.frames import check_unique, matrix_of_frame
+from polyopt.text import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +34,6 @@ __all__ = ["check_label_kinds", "check_labels", "check_targets", "explained", "v
 _PLAIN_KINDS = "biuU"  # numpy kinds that hold only labels: scikit-learn's check takes a tenth of a small fit
 # numpy's and pandas' words about cells that hold lists, and about categories.
 _OF_CELLS = ("setting an array element with a sequence", "Cannot cast")
-_MAX_NAMED = 5  # columns named in a sentence
 
 
 @contextmanager
@@ -194,14 +194,11 @@ def _about_gaps(X: Any, name: str, what: str) -> ValueError:
     else:
         bad = np.flatnonzero(is_bad(values).any(axis=0))
     known = list(X.columns) if hasattr(X, "columns") else range(values.shape[1])
-    named = ", ".join(repr(known[column]) for column in bad[:_MAX_NAMED])
-    more = f" and {len(bad) - _MAX_NAMED} more" if len(bad) > _MAX_NAMED else ""
+    named = first_of([repr(known[column]) for column in bad], 5)
     remedy = (
         f"Fill the gaps before the machine, make_pipeline(SimpleImputer(), {name}()), or on the command line "
         "with polyopt fit --impute median"
         if what == "NaN"
         else "Replace these values by numbers, or leave their rows out"
     )
-    return ValueError(
-        f"Input X contains {what} in column{'s' if len(bad) > 1 else ''} {named}{more}. {remedy}"
-    )
+    return ValueError(f"Input X contains {what} in column{'s' if len(bad) > 1 else ''} {named}. {remedy}")

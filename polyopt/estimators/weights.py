@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from polyopt.estimators.given import ClassWeight
 
-__all__ = ["LARGEST_TOTAL", "check_total", "checked_weights", "class_weights"]
+__all__ = ["MAX_TOTAL", "check_total", "checked_weights", "class_weights"]
 
-LARGEST_TOTAL = 1e304
+MAX_TOTAL = 1e304
 """Largest sum of the samples' weights: their products with outputs stay within double precision."""
 
-SMALLEST_TOTAL = 1e-300
+MIN_TOTAL = 1e-300
 """Smallest sum of the samples' weights: quotients by them stay within double precision."""
 
 
@@ -37,8 +37,8 @@ def check_total(weights: NDArray[np.float64]) -> None:
     """Refuse weights whose sums, products and quotients may leave double precision."""
     with np.errstate(over="ignore"):
         total = float(weights.sum())
-    if total > LARGEST_TOTAL or 0 < total < SMALLEST_TOTAL:
-        limit = f"at most {LARGEST_TOTAL:g}" if total > 1 else f"at least {SMALLEST_TOTAL:g}"
+    if total > MAX_TOTAL or 0 < total < MIN_TOTAL:
+        limit = f"at most {MAX_TOTAL:g}" if total > 1 else f"at least {MIN_TOTAL:g}"
         raise ValueError(
             f"sample_weight, times the class's weight, must add up to {limit}, not {total:.3g}: products "
             "leave double precision. Divide the weights by their mean"

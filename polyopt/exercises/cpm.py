@@ -23,7 +23,7 @@ _WORDS = words_of("cpm")
 # The inside class is in the middle; +1 is outside, and each outer sample answers at one face.
 _X = np.array([[-3.0], [-2.0], [-1.5], [-0.5], [0.5], [1.5], [2.5], [3.5]])
 _Y = np.array([1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
-_PASSES = 10_000  # over eight samples: some seconds
+_MAX_PASSES = 10_000  # over eight samples: some seconds
 _OUTER = np.flatnonzero(_Y > 0)
 
 
@@ -109,8 +109,8 @@ def _judge_settings(settings: Any) -> str | None:
         "average",
     }:
         raise ValueError("settings is a dict of max_iter, random_state, perplexity and average")
-    if isinstance(passes := settings.get("max_iter"), int) and passes > _PASSES:
-        raise ValueError(f"max_iter is at most {_PASSES} here")
+    if isinstance(passes := settings.get("max_iter"), int) and passes > _MAX_PASSES:
+        raise ValueError(f"max_iter is at most {_MAX_PASSES} here")
     found = _after_steps(**settings)
     return (
         None

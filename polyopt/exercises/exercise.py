@@ -24,7 +24,6 @@ __all__ = ["Exercise", "Find", "Formula", "Number", "Verdict", "finite", "whole"
 
 _WIDTH = 79
 _TOLERANCE = 1e-9
-_LONG = 1000  # letters of a formula; the longest solution has a tenth of them
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,7 +183,7 @@ class Formula(Exercise):
     def _judge(self, answer: Any) -> str | None:
         if not isinstance(answer, str):
             raise TypeError("a formula is a text, such as 'Σᵢ αᵢ'")
-        if len(answer) > _LONG:
+        if len(answer) > 1000:  # ten times the longest solution
             raise ValueError(f"a formula of {len(answer)} letters is not read")
         formula = as_read(answer)
         for mistake, text in self.mistakes:

@@ -18,7 +18,6 @@ _WORDS = words_of("svm")
 
 _X = np.array([[-2.0], [-1.0], [0.5], [0.0], [1.0], [3.0]])
 _Y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
-_LARGEST = 1e6  # of a weight: its square is still a number that a person reads
 _INSEPARABLE = np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, -1.0])
 
 
@@ -56,7 +55,7 @@ def _far(answer: Any) -> str | None:
     X, y = _X[[0, 1, 4, 5]], _Y[[0, 1, 4, 5]]
     if not (y * (X[:, 0] * w + b) > 0).all():
         return "It does not answer right for all four samples."
-    if abs(w[0]) > _LARGEST:
+    if abs(w[0]) > 1e6:  # its square would no longer be a number that a person reads
         raise ValueError("w is larger than need be")
     found = certify_svm(X, y, w=w, b=b, C=1.0)
     if not found.primal_value - found.dual_value > 1.0:

@@ -28,8 +28,6 @@ __all__ = [
     "share_sentence",
 ]
 
-_BAR = 20  # columns of the longest bar
-
 
 @dataclass(frozen=True)
 class FaceRole:
@@ -254,7 +252,7 @@ def _share_lines(e: ModelExplanation) -> list[str]:
     shown, hidden = e.shares[: e.top], [pair for pair in e.shares[e.top :] if pair[1]]
     largest = max((share for _, share in shown), default=0.0) or 1.0
     lines += [
-        f"  {cut(name):<{NAME}} {100 * share:>6.1f} %  {'█' * round(_BAR * share / largest)}".rstrip()
+        f"  {cut(name):<{NAME}} {100 * share:>6.1f} %  {'█' * round(20 * share / largest)}".rstrip()
         for name, share in shown
     ]
     if hidden:

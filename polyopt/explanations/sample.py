@@ -11,6 +11,7 @@ from formulations.arguments import real_array, whole
 from formulations.solution import Status
 from polyopt.explanations.way import way_out
 from polyopt.explanations.words import NAME, cut, named, number, others, wrapped
+from polyopt.text import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -340,8 +341,7 @@ def _by(e: SampleExplanation) -> str:
     names = [e.subject.face_name(name) for name, _ in e.way.found.deciding()]
     if not names:
         return ", where bounds decide" if e.way.distance else ""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", on " + ", ".join(names[:3]) + more
+    return f", on {first_of(names, 3)}"
 
 
 def _changes(way: Way, top: int, unit: str) -> list[str]:

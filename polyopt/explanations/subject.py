@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from polyopt.polytope.region import Region
+from polyopt.text import first_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from polyopt.polytope import Polytope
 
 __all__ = ["Answer", "Column", "Subject", "columns_of"]
-
-_SHOWN = 8  # names in a message
 
 
 @dataclass(frozen=True)
@@ -204,9 +203,7 @@ class Subject:
             elif isinstance(name, (int, np.integer)) and 0 <= name < self.n_features:
                 found[int(name)] = True
             else:
-                more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-                listed = ", ".join(list(known)[:_SHOWN]) + more
-                raise ValueError(f"there is no feature {name!r} to hold; there are {listed}")
+                raise ValueError(f"there is no feature {name!r} to hold; there are {first_of(list(known))}")
         return found
 
 

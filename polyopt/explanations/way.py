@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Way", "way_out"]
 
-_FIRST, _GROWTH, _LAST = 1e-15, 8.0, 2.0  # depths beyond the boundary that are tried, in spreads
-_HALVINGS = 30
+_MIN_DEPTH, _DEPTH_FACTOR, _MAX_DEPTH = 1e-15, 8.0, 2.0  # beyond the boundary, as tried, in spreads
 
 
 @dataclass(frozen=True)
@@ -142,12 +141,12 @@ def _crossing(subject: Subject, found: Nearest, label: Any) -> Array | None:
 
     if is_across(found.point):
         return found.point
-    depth, last = _FIRST, 0.0
-    while depth <= _LAST and not is_across(found.deeper(depth)):
-        last, depth = depth, _GROWTH * depth
-    if depth > _LAST:
+    depth, last = _MIN_DEPTH, 0.0
+    while depth <= _MAX_DEPTH and not is_across(found.deeper(depth)):
+        last, depth = depth, _DEPTH_FACTOR * depth
+    if depth > _MAX_DEPTH:
         return None
-    for _ in range(_HALVINGS if depth > 1e-6 else 0):  # of rounding it is no matter
+    for _ in range(30 if depth > 1e-6 else 0):  # of rounding it is no matter
         middle = 0.5 * (last + depth)
         last, depth = (last, middle) if is_across(found.deeper(middle)) else (middle, depth)
     return found.deeper(depth)

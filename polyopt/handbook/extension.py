@@ -37,7 +37,6 @@ _WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden
 _LINE = re.compile(r'<li class="toctree-l(\d+)')
 _NAME = r"\*{0,2}(?:[a-z_]|[A-Z](?![a-z]))\w*(?: \([^)]*\))?"  # with its shape
 _ARGUMENT = re.compile(rf"({_NAME}(?:, {_NAME})*|\w+(?:Error|Warning)(?:, \w+Error)*|Returns[\w, ]*): ")
-_LONG = 300  # letters of a solution that is printed
 _HOW = (
     "<p>They check themselves: <code>from polyopt.exercises import {0}</code>, then "
     "<code>{0}.check(answer)</code>. The data of which a task speaks are <code>{0}.data</code>.</p>"
@@ -92,9 +91,7 @@ class _Exercises(_Raw):
 
 def _exercise(name: str, one: Exercise) -> str:
     solution = str(one.solution) if isinstance(one.solution, str) else repr(one.solution)
-    answer = (
-        f"<p><code>{escape(solution)}</code></p>" if len(solution) <= _LONG and "<" not in solution else ""
-    )
+    answer = f"<p><code>{escape(solution)}</code></p>" if len(solution) <= 300 and "<" not in solution else ""
     task = " ".join(filter(None, [one.task, one.form]))
     return (
         f"<div class='exercise' id='exercise-{name}'><p><code>{name}</code> <b>{escape(one.title)}.</b> "

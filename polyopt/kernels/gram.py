@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "MatrixGram", "SampleGram", "as_gram"]
 
-_FEW_FAR = 0.02  # share of samples too far out for single precision: their rows are computed by differences
-
 
 class Kernel(KernelFunction):
     """A kernel function.
@@ -98,7 +96,7 @@ class SampleGram(KernelOperands):
 
     def is_single(self) -> bool:
         if self.kernel.name == "rbf":
-            return len(self.far_out) <= _FEW_FAR * self.n
+            return len(self.far_out) <= 0.02 * self.n  # their rows are computed by differences
         return float(np.abs(self.diagonal()).max()) < 1e30
 
     def entry_error(self) -> tuple[float, Vector]:

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelFunction", "KernelOperands", "longest_row", "middle_of"]
 
-# Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
-_SINGLE_EXPONENT = 150.0
-_EXPONENT_ERROR = 1e-9  # of an RBF kernel's exponent by products; where more may be lost, by differences
-_CAREFUL = 3e8  # multiplications up to which :meth:`KernelOperands.careful` takes differences in any case
+_MAX_EXPONENT_ERROR = 1e-9  # of an RBF kernel's exponent by products; where more may be lost, by differences
+_MAX_CAREFUL_WORK = 3e8  # multiplications up to which distances are taken by differences in any case
 _NAMES = ("linear", "poly", "rbf", "sigmoid")
 
 
@@ -104,14 +102,15 @@ class KernelOperands:
             # A column that is at the middle for all samples adds nothing to their products.
             self._used = np.flatnonzero(differing(X, self._middle))
         self._squares = self.square_norms(X) if kernel.name == "rbf" else np.zeros(0)
-        self.far_out = np.flatnonzero(kernel.gamma * self._squares >= _SINGLE_EXPONENT)
+        # Single precision keeps an exponent to 1e-5 while its terms are no larger than this.
+        self.far_out = np.flatnonzero(kernel.gamma * self._squares >= 150.0)
         self._careful = False
 
     def careful(self, *, always: bool = False) -> Self:
         """The same, with the RBF kernel's distances by differences where that costs little, or always."""
         twin = copy.copy(self)
         columns = min(self.X.shape[1], 2 * DENSE_ROWS * self.width) if self.is_sparse else self.X.shape[1]
-        twin._careful = always or float(self.n) ** 2 * columns <= _CAREFUL
+        twin._careful = always or float(self.n) ** 2 * columns <= _MAX_CAREFUL_WORK
         return twin
 
     def terms(self, Z: Matrix | None = None) -> int:
@@ -156,7 +155,7 @@ class KernelOperands:
 
     def loses_digits(self) -> bool:
         """Return True if products lose too many digits of the RBF exponents between these samples."""
-        return not self._exponent_error(self._squares) <= _EXPONENT_ERROR
+        return not self._exponent_error(self._squares) <= _MAX_EXPONENT_ERROR
 
     def largest_square(self) -> float:
         """The largest squared norm of these samples (RBF kernel)."""
@@ -169,7 +168,7 @@ class KernelOperands:
             return np.zeros(count, dtype=bool)
         if self._careful:
             return np.ones(count, dtype=bool)
-        return ~(self._exponent_share(Z) * np.maximum(squares, self.largest_square()) <= _EXPONENT_ERROR)
+        return ~(self._exponent_share(Z) * np.maximum(squares, self.largest_square()) <= _MAX_EXPONENT_ERROR)
 
     def alike(self, Z: Matrix) -> Matrix:
         """Points sparse where these samples are, and dense where they are."""

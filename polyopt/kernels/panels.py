@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctionPanel", "SamplePanel", "outputs_at", "square", "stream", "weighted"]
 
 # Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
-_CACHED, _LEAST_STRIP, _STRIPS = 200_000, 256, 8
-_DEAR = 256  # multiplications of an entry from which it is taken from its mirror image where that is at hand
+_CACHE_NUMBERS, _MIN_STRIP, _MIN_STRIPS = 200_000, 256, 8
 
 
 class FunctionPanel:
@@ -79,7 +78,7 @@ class SamplePanel:
 
             run_blocks(some_rows, range(0, count, DENSE_ROWS), cost)
         else:
-            strip = max(_LEAST_STRIP, min(_CACHED // max(count, 1), -(-width // _STRIPS)))
+            strip = max(_MIN_STRIP, min(_CACHE_NUMBERS // max(count, 1), -(-width // _MIN_STRIPS)))
 
             def some_columns(start: int) -> None:
                 columns = slice(start, start + strip)
@@ -97,25 +96,6 @@ class SamplePanel:
     def is_dense(self) -> bool:
         """True if the samples are dense."""
         return not sp.issparse(self._right)
-
-    @property
-    def is_dear(self) -> bool:
-        """True if an entry costs more than copying its mirror image, which is as exact, from another row."""
-        gram = self._gram
-        return self.is_dense and gram.width >= _DEAR and not (self._dtype == np.float32 and len(gram.far_out))
-
-    def block(self, samples: Samples, places: Samples) -> NDArray[Any]:
-        """``K[samples, columns[places]]``, shape (samples, places)."""
-        found, left = np.empty((len(samples), len(places)), dtype=self._dtype), self._left(samples)
-
-        def some_columns(start: int) -> None:
-            columns = slice(start, start + _LEAST_STRIP)
-            np.matmul(left, self._right[places[columns]].T, out=found[:, columns])
-            self._gram.kernel.finish(found, columns)
-
-        cost = float(len(samples)) * len(places) * self._gram.width
-        run_blocks(some_columns, range(0, len(places), _LEAST_STRIP), cost)
-        return found
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """``(left, right, degree)``: ``left @ right.T`` is the argument of the kernel between the samples.

@@ -14,6 +14,7 @@ __all__ = [
     "BLOCK",
     "CHUNK",
     "DENSE_ROWS",
+    "MAX_WHOLE",
     "TILE",
     "Gram",
     "Panel",
@@ -30,9 +31,10 @@ Samples: TypeAlias = "NDArray[np.intp]"
 DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
 TILE = 256  # rows of a tile, and columns in double precision: half a megabyte
 CHUNK = 2048  # rows of a product that is streamed
+MAX_WHOLE = 20_000  # rows of a square matrix that is held whole: 3.2 GB
+MAX_SPREAD_SAMPLES = 2000  # that stand for all, for what would cost too much of the whole matrix
 # Numbers of a block whose memory is taken again, and its rows at least.
-BLOCK, _LEAST_ROWS = 1_000_000, 128
-_SOME = 2000  # samples that stand for all where the whole matrix would cost too much
+BLOCK, _MIN_ROWS = 1_000_000, 128
 
 
 class Panel(Protocol):
@@ -85,9 +87,9 @@ def strips(samples: Samples, columns: int) -> Iterator[Samples]:
     columns : int
         Columns of the blocks.
     """
-    return chunks(samples, min(CHUNK, max(_LEAST_ROWS, BLOCK // max(columns, 1))))
+    return chunks(samples, min(CHUNK, max(_MIN_ROWS, BLOCK // max(columns, 1))))
 
 
 def spread_samples(n: int) -> Samples:
     """All of n samples, or 2,000 of them evenly spaced."""
-    return np.linspace(0, n - 1, min(n, _SOME)).astype(np.intp)
+    return np.linspace(0, n - 1, min(n, MAX_SPREAD_SAMPLES)).astype(np.intp)

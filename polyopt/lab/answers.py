@@ -16,12 +16,12 @@ import numpy as np
 
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.machines import machines
-from polyopt.lab.picture import MOST_NODES, drawing, explained, picture, read_grid
+from polyopt.lab.picture import MAX_NODES, drawing, explained, picture, read_grid
 from polyopt.lab.programs import program_told
 from polyopt.lab.samples import rows_held, samples_of
 from polyopt.lab.sets import beginning, dataset, datasets
-from polyopt.lab.state import MOST_POINTS, read_state, read_view
-from polyopt.lab.tables import MOST_TEXT, columns_of
+from polyopt.lab.state import MAX_POINTS, read_state, read_view
+from polyopt.lab.tables import MAX_TEXT, columns_of
 from polyopt.lab.traces import trace_told
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPUTED", "Context", "explain", "hello"]
 
-MOST_FRAMES = 24
-_FRAMES = 9  # by default
+MAX_FRAMES = 24
 _DECADES = 2.0  # to both sides of the state's own value
 _SMALL_GRID = (24, 24)  # nodes of a frame
 _CLAIM, _DATA = "claim.json", "points.svm"
@@ -77,7 +76,7 @@ def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
         "version": polyopt.__version__,
         "machines": [machine.shown() for machine in machines().values()],
         "datasets": datasets(),
-        "limits": {"points": MOST_POINTS, "grid": MOST_NODES, "text": MOST_TEXT},
+        "limits": {"points": MAX_POINTS, "grid": MAX_NODES, "text": MAX_TEXT},
         "state": dict(beginning() if begin is None else begin),
     }
 
@@ -143,12 +142,12 @@ def read_values(state: State, parameter: object, values: object, count: object) 
         raise ValueError(f"parameter must be one of {', '.join(paths)} for {state.machine.name}")
     setting = state.machine.settings[str(parameter)]
     if values is not None:
-        if not isinstance(values, (list, tuple)) or not 1 <= len(values) <= MOST_FRAMES:
-            raise ValueError(f"values must be a list of 1 to {MOST_FRAMES} numbers")
+        if not isinstance(values, (list, tuple)) or not 1 <= len(values) <= MAX_FRAMES:
+            raise ValueError(f"values must be a list of 1 to {MAX_FRAMES} numbers")
         return [float(setting.read(value)) for value in values]  # type: ignore[arg-type]
-    number = _FRAMES if count is None else count
-    if type(number) is not int or not 2 <= number <= MOST_FRAMES:
-        raise ValueError(f"count must be a whole number from 2 to {MOST_FRAMES}")
+    number = 9 if count is None else count
+    if type(number) is not int or not 2 <= number <= MAX_FRAMES:
+        raise ValueError(f"count must be a whole number from 2 to {MAX_FRAMES}")
     own = state.settings[setting.name]
     if not setting.log:
         return np.linspace(setting.low, setting.high, number + 2)[1:-1].tolist()

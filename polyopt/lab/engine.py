@@ -25,17 +25,15 @@ if TYPE_CHECKING:
     from polyopt.watch import Watch
 
 
-__all__ = ["MOST_BYTES", "Engine", "Teller"]
+__all__ = ["MAX_BYTES", "Engine", "Teller"]
 
-MOST_BYTES = 2_097_152
+MAX_BYTES = 2_097_152
 """Largest message from a client, in bytes."""
 
-_LONGEST = 30.0  # seconds that a job may take
-_MOST_WAITING = 8  # jobs
+_MAX_WAITING = 8  # jobs
 _SUPERSEDED = "A newer state is solved in its place."
-_QUIET = 0.3  # seconds before the first progress message
-_EVERY = 0.1  # seconds between two records of a solver, at least
-_SILENT = 0.5  # seconds after which progress is sent without a record of the solver
+_MIN_SECONDS = 0.1  # between two records of a solver
+_MAX_SECONDS = 0.5  # after which progress is sent without a record of the solver
 _COMPILES = "compiles what this solver needs, the first time alone; nothing stops that"
 
 
@@ -71,7 +69,7 @@ class Teller:
     def __init__(self, number: int, send: Callable[[dict[str, Any]], None], watch: Watch):
         self._number, self._send, self._watch = number, send, watch
         self._start = time.perf_counter()
-        self._last = self._start + _QUIET - _EVERY
+        self._last = self._start + 0.2  # an answer within 0.3 s needs no progress
         self._one = threading.Lock()
         self._over = threading.Event()
         self._clock = threading.Thread(target=self._tick, name="polyopt lab, clock", daemon=True)
@@ -85,8 +83,8 @@ class Teller:
         self._clock.join()  # nothing is told after the answer
 
     def hear(self, record: Mapping[str, float]) -> None:
-        """Send a solver record, at most one every 0.1 s."""
-        if time.perf_counter() >= self._last + _EVERY:
+        """Send a solver record, at most one every `_MIN_SECONDS`."""
+        if time.perf_counter() >= self._last + _MIN_SECONDS:
             self.tell(**{name: record[name] for name in ("objective", "bound") if name in record})
 
     def tell(self, **values: object) -> None:
@@ -99,8 +97,8 @@ class Teller:
             self._send(plain({"id": self._number, "kind": "progress", **told}))
 
     def _tick(self) -> None:
-        while not self._over.wait(_SILENT):
-            if time.perf_counter() >= self._last + _SILENT:
+        while not self._over.wait(_MAX_SECONDS):
+            if time.perf_counter() >= self._last + _MAX_SECONDS:
                 self.tell()
 
 
@@ -154,8 +152,8 @@ class Engine:
     @staticmethod
     def _parsed(message: object) -> Mapping[str, Any]:
         if isinstance(message, str | bytes):
-            if len(message) > MOST_BYTES:
-                raise ValueError(f"a message may have {MOST_BYTES} bytes at most, not {len(message)}")
+            if len(message) > MAX_BYTES:
+                raise ValueError(f"a message may have {MAX_BYTES} bytes at most, not {len(message)}")
             try:
                 message = json.loads(message, parse_constant=_refuse_constant)
             except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -190,8 +188,8 @@ class Engine:
             dropped = [old for old in self._waiting if old.op == job.op == "solve" and old.who == job.who]
             for old in dropped:
                 self._waiting.remove(old)
-            if len(self._waiting) >= _MOST_WAITING:
-                raise ValueError(f"{_MOST_WAITING} requests wait already: stop what runs, or wait")
+            if len(self._waiting) >= _MAX_WAITING:
+                raise ValueError(f"{_MAX_WAITING} requests wait already: stop what runs, or wait")
             if (
                 job.message.get("replace") is True
                 and self._current is not None
@@ -235,7 +233,7 @@ class Engine:
         try:
             with watching() as watch, Teller(job.number, self._send, watch) as teller:
                 last = None if self._last is None else self._last[1]
-                run = Clock(_LONGEST, outer=job.run)  # the time begins with the work
+                run = Clock(30.0, outer=job.run)  # the seconds begin with the work
                 context = answers.Context(job.message, run, teller.hear, teller.tell, last)
                 told, fitted = answers.COMPUTED[job.op](context)
                 told = plain(told)

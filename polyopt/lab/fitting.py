@@ -30,7 +30,7 @@ __all__ = ["Fitted", "fit_state", "of_kernel", "status_of"]
 
 # Python keeps its list of warnings for the whole process.
 _one_at_a_time = threading.Lock()
-_LOOK = 0.05  # seconds between two looks at whether a run that waits was stopped
+_POLL_SECONDS = 0.05  # between two looks at whether a run that waits was stopped
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,10 @@ def _fitted(state: State, method: Method, settings: dict[str, Any], begin: NDArr
 @contextmanager
 def _turn(run: Clock) -> Iterator[None]:
     """Wait until no other solves, and say so; a run that is stopped waits no longer."""
-    if not _one_at_a_time.acquire(timeout=_LOOK):
+    if not _one_at_a_time.acquire(timeout=_POLL_SECONDS):
         with steps(1, "turn") as step:
             step.name("waits until another page's solver has ended")
-            while not _one_at_a_time.acquire(timeout=_LOOK):
+            while not _one_at_a_time.acquire(timeout=_POLL_SECONDS):
                 if run.is_over:
                     raise KeyboardInterrupt
     try:

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
     View = tuple[float, float, float, float]
 
-__all__ = ["MOST_NODES", "drawing", "explained", "picture", "read_grid"]
+__all__ = ["MAX_NODES", "drawing", "explained", "picture", "read_grid"]
 
-MOST_NODES = 200
-_HUGE = 1e30
-_MOST_FACES = 255
+MAX_NODES = 200
 
 
 def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, int] | None:
@@ -36,8 +34,8 @@ def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, i
         return None if told is None else default
     if not isinstance(told, (list, tuple)) or len(told) != 2 or any(type(k) is not int for k in told):
         raise ValueError("grid must be two whole numbers")
-    if not all(2 <= k <= MOST_NODES for k in told):
-        raise ValueError(f"grid must be two numbers from 2 to {MOST_NODES}")
+    if not all(2 <= k <= MAX_NODES for k in told):
+        raise ValueError(f"grid must be two numbers from 2 to {MAX_NODES}")
     return told[0], told[1]
 
 
@@ -121,10 +119,10 @@ def _grid(fitted: Fitted, view: View, nx: int, ny: int) -> dict[str, Any]:
     U, V = np.meshgrid(np.linspace(x0, x1, nx), np.linspace(y0, y1, ny))
     nodes = np.column_stack([U.ravel(), V.ravel()])
     values = np.asarray(fitted.estimator.decision_function(nodes), dtype=float)
-    values = np.nan_to_num(np.clip(values, -_HUGE, _HUGE))
+    values = np.nan_to_num(np.clip(values, -1e30, 1e30))  # within what float32 holds
     polytopes = _polytopes(fitted)
     cells = None
-    if len(polytopes) == 1 and polytopes[0][0].shape[0] <= _MOST_FACES:
+    if len(polytopes) == 1 and polytopes[0][0].shape[0] <= 255:  # a byte for each face
         W, b = polytopes[0]
         cells = _base64((nodes @ W.T + b).argmax(axis=1).astype("<u1"))
     return {"nx": nx, "ny": ny, "values": _base64(values.astype("<f4")), "cells": cells}

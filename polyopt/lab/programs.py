@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["program_told"]
 
-_MOST_NUMBERS = 400
-_SHOWN_ENTRIES = 4
-
 
 def program_told(fitted: Fitted) -> dict[str, Any]:
     """Primal and dual as they are printed, with the values of this state in their rows.
@@ -48,7 +45,7 @@ def program_told(fitted: Fitted) -> dict[str, Any]:
     def numbers(own: Iterable[tuple[int, Held]]) -> list[dict[str, Any]]:
         return [{"sample": sample, **words.row(one, labels[sample])} for sample, one in own]
 
-    told = {row: numbers(own[:_MOST_NUMBERS]) for row, own in held.items()}
+    told = {row: numbers(own[:400]) for row, own in held.items()}
     of = "" if certificate.scope == certificate.program else f", of {certificate.scope}"
     return plain(
         {
@@ -185,6 +182,6 @@ def _entries(values: np.ndarray[Any, Any]) -> str:
     """A few entries of a vector, and how many there are."""
     if values.size == 1:
         return number_told(float(values[0]))
-    shown = ", ".join(number_told(float(value)) for value in values[:_SHOWN_ENTRIES])
-    more = f", … {values.size} in all" if values.size > _SHOWN_ENTRIES else ""
+    shown = ", ".join(number_told(float(value)) for value in values[:4])
+    more = f", … {values.size} in all" if values.size > 4 else ""
     return f"({shown}{more})"

@@ -24,7 +24,6 @@ __all__ = [
     "Held", "RowsOf", "faces_answering", "family_rows", "rows_by_sample", "rows_held", "samples_of",
 ]  # fmt: skip
 
-_SMALL = 1e-6
 """The share of the largest multiplier up to which one counts as 0, as in ``polyopt duals``."""
 
 
@@ -88,7 +87,7 @@ def rows_held(fitted: Fitted) -> RowsOf:
     sizes = frame["multiplier"].abs().to_numpy()
     largest = float(np.nanmax(sizes, initial=0.0)) if len(sizes) else 0.0
     rows = _program_rows(method.duals_of or method.programs_for(fitted.settings)[0])
-    return RowsOf(frame, rows, method.leftovers, _SMALL * largest)
+    return RowsOf(frame, rows, method.leftovers, 1e-6 * largest)
 
 
 def family_rows(rows: RowsOf, fitted: Fitted) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocketDisconnect
 
-from polyopt.lab.engine import MOST_BYTES, Engine
+from polyopt.lab.engine import MAX_BYTES, Engine
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection, Request
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["HOST", "lab_app", "listening_socket", "serve"]
 
 HOST = "127.0.0.1"
-_MOST_CLIENTS = 8
+MAX_CLIENTS = 8
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _REFUSED = "This is the lab of another session. Open it by the link that 'polyopt lab' has printed.\n"
-_FARTHEST = 4 * MOST_BYTES  # of a message: up to here it is refused in a sentence, beyond the line is cut
 
 
 class _Guard:
@@ -123,7 +122,7 @@ def lab_app(port: int, token: str, begin: Mapping[str, Any] | None = None) -> AS
         return Response(files[name], media_type=kind)
 
     async def talk(line: WebSocket) -> None:
-        if not knows(line) or len(clients) >= _MOST_CLIENTS:
+        if not knows(line) or len(clients) >= MAX_CLIENTS:
             await line.close(1008)
             return
         await line.accept()
@@ -196,7 +195,7 @@ def listening_socket(port: int) -> socket.socket:
 def serve(app: ASGIApp, listening: socket.socket) -> None:
     """Serve an application until Ctrl-C, or SIGTERM."""
     settings = uvicorn.Config(
-        app, log_level="error", access_log=False, lifespan="off", ws_max_size=_FARTHEST,
+        app, log_level="error", access_log=False, lifespan="off", ws_max_size=4 * MAX_BYTES,
         ws="websockets-sansio", timeout_graceful_shutdown=2, server_header=False, date_header=False,
         proxy_headers=False,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from polyopt.datasets import (
 )
 from polyopt.lab.machines import machines
 from polyopt.lab.plain import plain
-from polyopt.lab.state import MOST_POINTS
+from polyopt.lab.state import MAX_POINTS
 from polyopt.lab.tables import read_own, source_of
 from polyopt.methods.registry import DEFAULT_METHOD
 
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["beginning", "dataset", "datasets", "points_of", "state_of"]
 
-_MOST = 150
-_FEW = 60
+_N_POINTS = 150
 _MADE: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "blobs": ("Two Gaussian classes", lambda n, seed: two_blobs(n, 2, seed, 1.6)),
     "two-lines": (
@@ -70,9 +69,9 @@ def datasets() -> list[dict[str, Any]]:
 def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
     """Points of a named set, or of a file that the page has read."""
     name, features = told.get("name"), told.get("features")
-    most, seed = told.get("most", _MOST), told.get("seed", 0)
-    if type(most) is not int or not 4 <= most <= MOST_POINTS:
-        raise ValueError(f"most must be a whole number from 4 to {MOST_POINTS}")
+    most, seed = told.get("most", _N_POINTS), told.get("seed", 0)
+    if type(most) is not int or not 4 <= most <= MAX_POINTS:
+        raise ValueError(f"most must be a whole number from 4 to {MAX_POINTS}")
     if type(seed) is not int or not 0 <= seed < 2**31:
         raise ValueError("seed must be a whole number from 0 to 2147483647")
     if told.get("table") is not None:
@@ -89,7 +88,7 @@ def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def points_of(
-    found: Dataset, most: int = _MOST, seed: int = 0, features: object = None, note: str = ""
+    found: Dataset, most: int = _N_POINTS, seed: int = 0, features: object = None, note: str = ""
 ) -> dict[str, Any]:
     """Points of a data set of two classes: its two features, or its principal plane.
 
@@ -189,4 +188,4 @@ def state_of(points: list[list[float]]) -> dict[str, Any]:
 
 def beginning() -> dict[str, Any]:
     """The state that the lab begins with where none is given."""
-    return state_of(dataset({"name": "blobs", "most": _FEW, "seed": 1})["points"])
+    return state_of(dataset({"name": "blobs", "most": 60, "seed": 1})["points"])

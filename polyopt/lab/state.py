@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from formulations.matrices import Array
     from polyopt.lab.machines import Machine
 
-__all__ = ["FARTHEST", "MOST_POINTS", "State", "read_state", "read_view"]
+__all__ = ["MAX_COORDINATE", "MAX_POINTS", "State", "read_state", "read_view"]
 
-MOST_POINTS = 400
-FARTHEST = 1e6
-_CLOSEST = 1e-10  # width of a view, as a share of its numbers
-_SEEDS = 2**31
+MAX_POINTS = 400
+MAX_COORDINATE = 1e6
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,8 @@ def read_state(told: object) -> State:
         for name, one in machine.settings.items()
     }
     seed = told.get("seed", 0)
-    if type(seed) is not int or not 0 <= seed < _SEEDS:
-        raise ValueError(f"seed must be a whole number from 0 to {_SEEDS - 1}")
+    if type(seed) is not int or not 0 <= seed < 2**31:
+        raise ValueError(f"seed must be a whole number from 0 to {2**31 - 1}")
     X, y = _points(told.get("points"))
     held = _assignment(told.get("assignment"), len(y)) if solver == HELD else None
     return State(X, y, machine, solver, settings, seed, held)
@@ -93,7 +91,7 @@ def read_state(told: object) -> State:
 def _assignment(told: object, count: int) -> NDArray[np.int64]:
     if not isinstance(told, (list, tuple)) or len(told) != count:
         raise ValueError(f"assignment must be a list of {count} faces, one for each point, to be held")
-    if any(type(face) is not int or not -1 <= face < MOST_POINTS for face in told):
+    if any(type(face) is not int or not -1 <= face < MAX_POINTS for face in told):
         raise ValueError("assignment must be of whole numbers: the face of each point, -1 for none")
     return np.array(told, dtype=np.int64)
 
@@ -101,15 +99,16 @@ def _assignment(told: object, count: int) -> NDArray[np.int64]:
 def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
     if not isinstance(told, (list, tuple)) or not told:
         raise ValueError("there are no points: draw some of both classes, or load a data set")
-    if len(told) > MOST_POINTS:
-        raise ValueError(f"there are {len(told)} points; the lab takes {MOST_POINTS} at most")
+    if len(told) > MAX_POINTS:
+        raise ValueError(f"there are {len(told)} points; the lab takes {MAX_POINTS} at most")
     for i, point in enumerate(told):
         if not isinstance(point, (list, tuple)) or len(point) != 3:
             raise ValueError(f"point {i} must be [x, y, label]")
         if any(type(value) not in (int, float) for value in point):
             raise ValueError(f"point {i} must be three numbers")
-        if not all(abs(value) <= FARTHEST for value in point[:2]):  # which NaN is not, either
-            raise ValueError(f"point {i} must have coordinates from {-FARTHEST:g} to {FARTHEST:g}")
+        if not all(abs(value) <= MAX_COORDINATE for value in point[:2]):  # which NaN is not, either
+            limits = f"{-MAX_COORDINATE:g} to {MAX_COORDINATE:g}"
+            raise ValueError(f"point {i} must have coordinates from {limits}")
         if point[2] not in (-1, 1):
             raise ValueError(f"point {i} must have the label 1 or -1, not {point[2]}")
     table = np.array(told, dtype=np.float64)
@@ -137,8 +136,9 @@ def read_view(told: object, X: Array) -> tuple[float, float, float, float]:
     ):
         raise ValueError("view must be four numbers: x0, x1, y0, y1")
     x0, x1, y0, y1 = (float(value) for value in told)
-    if not all(abs(value) <= 10 * FARTHEST for value in (x0, x1, y0, y1)):
+    if not all(abs(value) <= 10 * MAX_COORDINATE for value in (x0, x1, y0, y1)):
         raise ValueError("view must be within ten million")
-    if any(not high - low > _CLOSEST * max(abs(low), abs(high)) for low, high in ((x0, x1), (y0, y1))):
+    # A view narrower than its numbers' last digits is no picture.
+    if any(not high - low > 1e-10 * max(abs(low), abs(high)) for low, high in ((x0, x1), (y0, y1))):
         raise ValueError("view must have x0 below x1 and y0 below y1, and not by next to nothing")
     return x0, x1, y0, y1

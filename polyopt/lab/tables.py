@@ -14,9 +14,9 @@ from scipy import sparse
 from polyopt.datasets import DataFileError, Dataset, Source, first_cells, is_svmlight, read_csv, read_svmlight
 from polyopt.text import visible
 
-__all__ = ["MOST_TEXT", "columns_of", "read_own", "source_of"]
+__all__ = ["MAX_TEXT", "columns_of", "read_own", "source_of"]
 
-MOST_TEXT = 1_000_000
+MAX_TEXT = 1_000_000
 """Characters of a file that the page may send."""
 
 
@@ -24,9 +24,9 @@ def source_of(told: object) -> Source:
     """Return a file that the page has read, from its ``name`` and ``text``."""
     if not isinstance(told, Mapping) or not all(isinstance(told.get(key), str) for key in ("name", "text")):
         raise ValueError("table must be an object with the name and the text of a file")
-    if len(told["text"]) > MOST_TEXT:
+    if len(told["text"]) > MAX_TEXT:
         raise ValueError(
-            f"the file has more than {MOST_TEXT} characters; polyopt lab --points FILE takes larger ones"
+            f"the file has more than {MAX_TEXT} characters; polyopt lab --points FILE takes larger ones"
         )
     name = visible(told["name"][:100]).replace("/", " ") or "file"
     return Source(Path(name), told["text"].encode("utf-8", "replace"))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from polyopt.lab.state import State
     from polyopt.watch import Listener
 
-__all__ = ["MOST_STEPS", "trace_told"]
+__all__ = ["MAX_STEPS", "trace_told"]
 
-MOST_STEPS = 400
+MAX_STEPS = 400
 _UNITS = ("iteration", "epoch", "step", "round", "pass")
 _BEGUN = (
     "Alternation from a random assignment: a round solves the convex program of each face, then moves "
@@ -27,7 +27,6 @@ _BEGUN = (
     "prepared starts."
 )
 _HELD = "The assignment is held, so there is one convex program, and no round but this."
-_TIE = 1e-6  # relative: ends that are equal
 _SHOWN = ("W", "w", "assignment", "p")  # faces, a machine of one function, who answers, probabilities
 _VALUES = ("objective", "criterion", "best")  # what a loop calls the value that it lowers
 
@@ -56,7 +55,7 @@ class _Album:
 
     def _turn(self) -> None:
         ends = [pages[-1]["objective"] for pages in (self._now, self._best) if pages]
-        near = len(ends) == 2 and abs(ends[0] - ends[1]) <= _TIE * abs(ends[1])
+        near = len(ends) == 2 and abs(ends[0] - ends[1]) <= 1e-6 * abs(ends[1])
         if len(ends) == 1 or (len(self._now) > len(self._best) if near else ends[0] < ends[1]):
             self._best = self._now
         self._now = []
@@ -74,8 +73,8 @@ def trace_told(state: State, most: object, run: Clock, hear: Listener) -> dict[s
     most: how many steps are told at most; of more some are left out.
     """
     most = 60 if most is None else most
-    if type(most) is not int or not 2 <= most <= MOST_STEPS:
-        raise ValueError(f"most must be a whole number from 2 to {MOST_STEPS}")
+    if type(most) is not int or not 2 <= most <= MAX_STEPS:
+        raise ValueError(f"most must be a whole number from 2 to {MAX_STEPS}")
     album = _Album()
     fitted = fit_state(state, run, hear, seeing=album.see)
     begun = _alternates(fitted)

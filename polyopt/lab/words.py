@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Words", "number_told"]
 
-_NEAR = 1e-5  # of an output and its level, in the words
+_TOLERANCE = 1e-5  # relative: an output is at its level
 _MARGIN = ("beyond the margin", "on the margin", "inside the margin")
 _OF_OUTPUTS = ("margin", "score", "bound_above", "bound_below")  # other rows are of slacks and coefficients
 _PROVEN = (Claim.OPTIMAL, Claim.STATIONARY)
@@ -61,10 +61,10 @@ class Words:
         price = f"{held.letter} = {number_told(0.0 if held.is_zero else held.multiplier)}"
         if math.isnan(held.multiplier):
             price = f"{held.letter} is not known"
+        over = f", slack {number_told(held.xi)}" if held.xi is not None and held.xi > _TOLERANCE else ""
         if held.row.startswith("bound"):
             sign = "−" if held.row == "bound_below" else ""
             left = self._left(held, label)
-            over = f", slack {number_told(held.xi)}" if held.xi is not None and held.xi > _NEAR else ""
             level = _beside(left, self._bound, f"B = {number_told(self._bound)}")
             return f"{sign}f(x) = {level}{over}; {price}: {held.state}"
         if held.row.startswith("slack"):
@@ -72,7 +72,6 @@ class Words:
             return f"{used}{price}: {held.state}"
         if held.state in _MARGIN:
             left = self._left(held, label)
-            over = f", slack {number_told(held.xi)}" if held.xi is not None and held.xi > _NEAR else ""
             limits = "" if held.is_zero else ": between its limits"
             if not held.is_zero and held.state == _MARGIN[2]:
                 limits = ": at the upper limit"
@@ -116,7 +115,7 @@ class Words:
         price = f"{held.letter} = {number_told(held.multiplier)}"
         if held.state == _MARGIN[2]:
             left = self._left(held, label)
-            place = "inside" if left < 1.0 - _NEAR else "on"
+            place = "inside" if left < 1.0 - _TOLERANCE else "on"
             margin = f"the point is {place} the margin (y f = {number_told(left)})"
             return f"{price}{where} is at its upper limit, as {margin}"
         if held.state == _MARGIN[1]:
@@ -129,7 +128,7 @@ class Words:
 def _beside(left: float, level: float, name: str = "") -> str:
     """A value beside its level, such as ``0.4 < 1``, ``2.5 > B = 2``; what is at the level has its name."""
     name = name or number_told(level)
-    if abs(left - level) <= _NEAR * max(1.0, abs(level)):
+    if abs(left - level) <= _TOLERANCE * max(1.0, abs(level)):
         return name
     return f"{number_told(left)} {'<' if left < level else '>'} {name}"
 

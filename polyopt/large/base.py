@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight, SamplesLike
 
-__all__ = ["BlockClassifier"]
+__all__ = ["MIN_CERTIFICATE_TOL", "BlockClassifier"]
+
+MIN_CERTIFICATE_TOL = 1e-6
+"""Least tolerance of a certificate, as in memory."""
 
 _NUMBERS = (np.float64, np.float32)  # types that samples to be scored may keep
 

@@ -35,7 +35,7 @@ from polyopt.certificates.cpm_blocks import Multipliers, Weighed, faces_of, halv
 from polyopt.certificates.tally import together
 from polyopt.large.faces import GAIN, scaled
 from polyopt.large.held import Walk
-from polyopt.large.parts import Recipe, Sides, sides_of
+from polyopt.large.parts import ROWS_AT_ONCE, Recipe, Sides, sides_of
 from polyopt.large.shards import each_block, joined
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.block_ascent import BlockAscent, Pairs, climb, no_pairs, release
@@ -61,17 +61,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FaceAscents", "Proof"]
 
-_GROUP = 8  # faces that go through the blocks together
-_COLD_SWEEPS = 2  # from multipliers of 0
-_PASSES = 20  # through the blocks, over pairs that may move, between two scans
-_GATHERED_PASSES = 1000  # over gathered rows, between two scans
-_MOST_GATHERED = 1 << 24  # entries of the rows that are gathered
-_MOST_SCANS = 1000
-_FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-13  # largest slope after passes: at first, factor, at last
-_SAFE = 0.9  # of a tolerance: scans in single precision see a little less than a proof
-_PATIENCE, _STILL = 30, 1e-13  # a run that gains no more than this, relative, in this many scans has stalled
-_TAME, _COARSE = 1e4, 1e-5  # largest entry, least tolerance for which scans in single precision are good
-_ROWS = 1 << 14  # samples that are assigned at once
+_FACES_TOGETHER = 8  # faces that go through the blocks together
+_MAX_ROUNDS = 1000  # scans, and passes over gathered rows between two scans
+_MAX_GATHERED = 1 << 24  # entries of the rows that are gathered
+# Largest slope after the passes between two scans: at first, its factor from scan to scan, and at last.
+_FIRST_SLOPE, _SLOPE_FACTOR, _MIN_SLOPE = 1e-2, 0.3, 1e-13
+_PATIENCE, _MIN_GAIN = 30, 1e-13  # scans, and relative gain of the bound in them below which a run stalls
+_MAX_ENTRY_SINGLE, _MIN_TOL_SINGLE = 1e4, 1e-5  # largest entry and tolerance for scans in single precision
 
 
 class Proof(NamedTuple):
@@ -105,7 +101,7 @@ class _State:
     pairs: list[list[Pairs]]
     passes: int = 0
     scans: int = 0
-    accuracy: float = _FIRST
+    accuracy: float = _FIRST_SLOPE
     gained: list[float] = field(default_factory=list)
 
 
@@ -123,8 +119,8 @@ class FaceAscents:
         largest: float = np.inf, seed: int = 0,
     ):  # fmt: skip
         self._hands, self._recipe, self._count, self._K = hands, recipe, count, n_faces
-        self._scale, self._seed, self._tame = scale, seed, largest * scale < _TAME
-        self._groups = np.array_split(np.arange(n_faces), -(-n_faces // _GROUP))
+        self._scale, self._seed, self._tame = scale, seed, largest * scale < _MAX_ENTRY_SINGLE
+        self._groups = np.array_split(np.arange(n_faces), -(-n_faces // _FACES_TOGETHER))
         self._assigned: list[NDArray[np.integer]] = []
         self._full: list[int] = []
         self._width = float(n_features)  # entries of a row, in the mean
@@ -155,7 +151,7 @@ class FaceAscents:
                                                       self._all_pairs(number)))  # fmt: skip
         state.W = state.W - total([gone for gone, _ in found])
         state.pairs = [by_groups(self._groups, pairs) for _, pairs in found]
-        state.scans, state.accuracy, state.gained = 0, _FIRST, []
+        state.scans, state.accuracy, state.gained = 0, _FIRST_SLOPE, []
 
     def run(self, tol: float, max_iter: int | None, clock: Clock, save: Save | None = None) -> Status:
         """Climb until the relative gap is `tol`, as far as scans tell.
@@ -164,8 +160,8 @@ class FaceAscents:
         save: takes what is known, at every scan.
         """
         state, is_over = self._state, lambda: clock.is_over
-        self._how = self._how._replace(single=self._tame and tol >= _COARSE)
-        while state.passes < _COLD_SWEEPS:
+        self._how = self._how._replace(single=self._tame and tol >= _MIN_TOL_SINGLE)
+        while state.passes < 2:  # from multipliers of 0
             if not self._sweep(is_over):
                 return Status.TIME_LIMIT
         while True:
@@ -177,13 +173,13 @@ class FaceAscents:
             value, bound = found
             now = clock.seconds
             tell({"iteration": float(state.scans), "seconds": now, "objective": value, "bound": bound})
-            if relative_gap(value, bound) <= _SAFE * tol:
+            if relative_gap(value, bound) <= 0.9 * tol:  # single precision sees less of it than a proof does
                 return Status.SOLVED
             state.gained.append(bound)
-            if state.scans >= (max_iter or _MOST_SCANS):
+            if state.scans >= (max_iter or _MAX_ROUNDS):
                 return Status.ITERATION_LIMIT
             last = state.gained[-_PATIENCE:]
-            if len(last) == _PATIENCE and last[-1] - last[0] <= _STILL * abs(bound):
+            if len(last) == _PATIENCE and last[-1] - last[0] <= _MIN_GAIN * abs(bound):
                 return Status.STALLED
             if not self._climb(is_over):
                 return Status.TIME_LIMIT
@@ -243,7 +239,7 @@ class FaceAscents:
         state = self._state
         pairs = [self._all_pairs(number) for number in range(self._count)]
         used = [np.unique(each.rows[each.awake]) for each in pairs]
-        if self._width * sum(map(len, used)) <= _MOST_GATHERED:
+        if self._width * sum(map(len, used)) <= _MAX_GATHERED:
             seed = int(np.random.default_rng([self._seed, state.passes]).integers(1 << 31))
             found = climbed_here(
                 self._hands, self._recipe, state.W, pairs, used, state.accuracy, scale=self._scale,
@@ -255,14 +251,14 @@ class FaceAscents:
             state.passes += 1
         elif not self._pass_by_blocks(is_over):
             return False
-        state.accuracy = max(_STRICTER * state.accuracy, _STRICTEST)
+        state.accuracy = max(_SLOPE_FACTOR * state.accuracy, _MIN_SLOPE)
         return True
 
     def _pass_by_blocks(self, is_over: Callable[[], bool]) -> bool:
         """Passes of all faces through the blocks; False where time is over before they end."""
         state = self._state
         rests = np.full(self._K, np.inf)
-        for _ in range(_PASSES):
+        for _ in range(20):
             met = self._walk(climbed, [(rests[group],) for group in self._groups], is_over)
             if met is None:
                 return False
@@ -341,8 +337,8 @@ def assigned(
     X, outside = sides_of(samples, recipe)[:2]
     found = np.full(len(outside), -1, kind)
     up = np.flatnonzero(outside)
-    for first in range(0, len(up), _ROWS):
-        rows = up[first : first + _ROWS]
+    for first in range(0, len(up), ROWS_AT_ONCE):
+        rows = up[first : first + ROWS_AT_ONCE]
         some = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=float)
         found[rows] = (np.asarray(some @ held[:, :-1].T) + held[:, -1]).argmax(axis=1)
     return found
@@ -439,7 +435,7 @@ def climbed_here(
     given = Pairs(np.concatenate(rows).astype(np.int32), faces, alpha, np.ones(len(alpha), bool))
     W, moved, _ = climb(
         X, outside, recipe.C * weights, W, given, np.full(len(W), np.inf), scale=scale, seed=seed,
-        passes=_GATHERED_PASSES, accuracy=accuracy, is_over=is_over,
+        passes=_MAX_ROUNDS, accuracy=accuracy, is_over=is_over,
     )  # fmt: skip
     return W, _given_back(pairs, moved)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from polyopt.certificates.tally import Tally, together
 from polyopt.large import checkpoint as files
-from polyopt.large.parts import Costed, Hinge, SomeRows, costed, rows_of
+from polyopt.large.parts import ROWS_AT_ONCE, Costed, Hinge, SomeRows, costed, rows_of
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.rows import Rows
@@ -33,7 +33,6 @@ __all__ = ["GAIN", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes", "about_fa
 
 GAIN = 1e-7
 """A hinge must fall by more than this for a positive to change its face."""
-_ROWS = 1 << 14  # samples that are scored at once
 
 
 class Sizes(NamedTuple):
@@ -203,7 +202,7 @@ class FaceRecipe(NamedTuple):
 
 
 def _parts(n: int) -> Iterator[slice]:
-    return (slice(first, first + _ROWS) for first in range(0, n, _ROWS))
+    return (slice(first, first + ROWS_AT_ONCE) for first in range(0, n, ROWS_AT_ONCE))
 
 
 def _scores(X: Any, faces: Vector) -> Vector:

@@ -68,12 +68,8 @@ __all__ = ["MACHINE", "solve_cpm_rounds"]
 MACHINE = "local steps of the Convex Polytope Machine"
 """What a checkpoint of them is of."""
 
-_SPARING = 1.5  # passes grow by this factor between two measurements, each of which costs about as much
-_AGREEING = 3  # measurements that must agree for a run to have settled
-_SHORT = 1.5  # times the steps taken before, up to which the rest of a pass is a round
-_STARTS = 3  # of the pilot
-_EPOCHS = 100  # of each of them, at most
-_PILOT_SHARE = 0.3  # of the time, at most
+_N_AGREEING = 3  # measurements that must agree for a run to have settled
+_PILOT_EPOCHS = 100  # of each start of the pilot, at most
 
 
 def solve_cpm_rounds(
@@ -114,7 +110,7 @@ def solve_cpm_rounds(
         ("n_faces", n_faces), ("n_shards", n_shards), ("n_pilot", n_pilot), ("max_iter", max_iter),
     ):  # fmt: skip
         whole(name, value, 1)
-    steps = whole("steps", _EPOCHS * n_pilot if steps is None else steps, 1)
+    steps = whole("steps", _PILOT_EPOCHS * n_pilot if steps is None else steps, 1)
     facts = survey(hands, recipe, count)
     W = None if start is None else checked_faces("start", start, n_faces, facts.m + 1)
     rounds = _Rounds(
@@ -222,8 +218,8 @@ class _Rounds:
         X, outside, weights = drawn
         left = self.clock.left
         settings = Settings(
-            self.n_faces, "sgd", feature_scale=self.scale, n_init=_STARTS if self.n_faces > 1 else 1,
-            max_iter=_EPOCHS, time_limit=None if left is None else _PILOT_SHARE * left,
+            self.n_faces, "sgd", feature_scale=self.scale, n_init=3 if self.n_faces > 1 else 1,
+            max_iter=_PILOT_EPOCHS, time_limit=None if left is None else 0.3 * left,
         )  # fmt: skip
         found = solve_cpm(X, np.where(outside, 1.0, -1.0), self.recipe.C * weights, settings, self.seed)
         epochs = max(each.iterations for each in found.runs or (found,))
@@ -238,10 +234,11 @@ class _Rounds:
             if (is_due or is_last) and not self._measure(is_due):
                 return Status.TIME_LIMIT
             if is_due:
-                state.due = max(passes + 1.0, _SPARING * passes) if passes else 1.0
+                # A measurement costs about as much as a pass, and so they become rarer.
+                state.due = max(passes + 1.0, 1.5 * passes) if passes else 1.0
             tell(state.history[-1])
-            last = state.measured[-_AGREEING:]
-            if len(last) == _AGREEING and max(last) <= (1.0 + tol) * min(state.measured):
+            last = state.measured[-_N_AGREEING:]
+            if len(last) == _N_AGREEING and max(last) <= (1.0 + tol) * min(state.measured):
                 return Status.CONVERGED
             if is_last:
                 return Status.ITERATION_LIMIT
@@ -257,7 +254,8 @@ class _Rounds:
         """One round; False, and nothing has changed, where time is over before."""
         state, shards = self.state, self.shards
         left = shards.longest - state.done
-        steps = left if left <= _SHORT * state.point.steps else min(state.point.steps, left)
+        # No round takes more steps than were taken before, save for the short rest of a pass.
+        steps = left if left <= 1.5 * state.point.steps else min(state.point.steps, left)
         place = state.done, state.done + steps
         first = begin(state.point, self.dtype)
         how = (self.recipe, self.facts.n, self.n_faces, self.scale, self.seed, state.passes)

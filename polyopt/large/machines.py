@@ -11,7 +11,7 @@ from formulations.families import hinge_families
 from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.estimators.parameters import shared
 from polyopt.large import checkpoint as files
-from polyopt.large.base import BlockClassifier
+from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.parts import Recipe
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.driver import solve_problem
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from polyopt.large.held import Hands
 
 __all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
-
-_TOLERANCE = 1e-6  # of a certificate, as of one in memory
 
 
 class LargeMachine(BlockClassifier):
@@ -103,7 +101,7 @@ class LargeMachine(BlockClassifier):
                 b=b,
                 centre=None if self._is_sparse else problem.shift,
                 D=D,
-                tol=max(self.tol, _TOLERANCE),
+                tol=max(self.tol, MIN_CERTIFICATE_TOL),
             )
         )
         crew.close()

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Mark", "check_mark", "mark_of"]
 
-_BYTES = 1 << 20  # that are copied at once, where a copy is needed
-_SOME = 64  # rows, roughly, that are looked at whenever a block is read
 _OTHERS = (
     "partition {number} was read again, and has other samples, labels or weights than at first: what it is "
     "made from must give the same each time (a random source needs a seed, which may follow from the "
@@ -55,7 +53,7 @@ def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool)
 
 
 def _stride(samples: Samples) -> int:
-    return max(len(samples.y) // _SOME, 1)
+    return max(len(samples.y) // 64, 1)  # some 64 rows are looked at whenever a block is read
 
 
 def _checksum(samples: Samples, stride: int) -> int:
@@ -75,7 +73,7 @@ def _further(found: int, values: Any, stride: int) -> int:
         stride = 1
     found = crc32(repr((values.shape, str(values.dtype))).encode(), found)
     values = values[::stride]
-    rows = max(_BYTES // max(values[:1].nbytes, 1), 1)
+    rows = max((1 << 20) // max(values[:1].nbytes, 1), 1)  # a megabyte is copied at once, if at all
     for first in range(0, len(values), rows):
         piece = np.ascontiguousarray(values[first : first + rows])
         found = crc32(piece.reshape(-1).view(np.uint8).data, found)

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from polyopt.large.sources import Samples
 
 __all__ = [
-    "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "SomeRows", "costed", "held_matrix",
-    "look", "matrix_of", "rows_of", "sides_of",
+    "ROWS_AT_ONCE", "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "SomeRows", "costed",
+    "held_matrix", "look", "matrix_of", "rows_of", "sides_of",
 ]  # fmt: skip
 
-_SLICE = 1 << 16  # rows that are looked at together
+ROWS_AT_ONCE = 1 << 14
+"""Rows of a block that are looked at, scored or assigned together."""
+
 _SMALL = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)  # types that float32 holds exactly
 
 
@@ -180,8 +182,8 @@ def _first_bad(X: Any) -> tuple[int, int] | None:
             return None
         at = _first(~np.isfinite(X.data))
         return int(X.indptr.searchsorted(at, side="right")) - 1, int(X.indices[at])
-    for start in range(0, len(X), _SLICE):
-        good = np.isfinite(X[start : start + _SLICE])
+    for start in range(0, len(X), ROWS_AT_ONCE):
+        good = np.isfinite(X[start : start + ROWS_AT_ONCE])
         if not good.all():
             row, feature = np.argwhere(~good)[0]
             return start + int(row), int(feature)

@@ -15,7 +15,7 @@ from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_la
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.validation import validated
 from polyopt.large import checkpoint as files
-from polyopt.large.base import BlockClassifier
+from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.face_ascent import FaceAscents
 from polyopt.large.faces import FacesRecipe, Sizes, about_faces, scaled, sizes_of
 from polyopt.large.local_sgd import MACHINE, solve_cpm_rounds
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ConvexPolytopeMachine"]
 
-_TOLERANCE = 1e-6  # of a certificate, as of one in memory
-_SHARE = 0.5  # of the time, at most, for local steps
 _SOLVERS = ("auto", "interior point", "dual ascent")
-_WIDE, _ROUGH = 256, 1e-4  # features above which, to this gap, passes are cheaper than n m² for every face
-_WIDEST = 5_000  # features above which m² numbers are too many for a block: chosen, not measured
+# Features up to which solver="auto" is the interior point: if the tolerance is coarse, passes are cheaper
+# beyond than n m² for every face; if not, m² numbers are too many for a block (chosen, not measured).
+_MAX_FEATURES_COARSE, _MIN_COARSE_TOL = 256, 1e-4
+_MAX_FEATURES = 5_000
 
 
 class ConvexPolytopeMachine(BlockClassifier):
@@ -231,7 +231,8 @@ class ConvexPolytopeMachine(BlockClassifier):
         solver = "interior point" if ascents is None else "dual ascent"
         about = about_faces(crew, recipe, sizes, self.n_faces, solver, self.feature_scale) if is_kept else {}
         saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
-        limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, max(self.tol, _TOLERANCE))
+        proof_tol = max(self.tol, MIN_CERTIFICATE_TOL)
+        limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, proof_tol)
         rounds = Rounds(hands, recipe, crew, limits, clock, saver, ascents, float(self.feature_scale))
         start = None
         steps = self._beginning is None and self.n_faces > 1  # a single face has one assignment
@@ -256,7 +257,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         is_scaled, m = self.feature_scale != 1.0, len(sizes.features)
         if self.solver == "interior point" and is_scaled:
             raise ValueError("feature_scale is for solver='dual ascent': the interior point takes X as it is")
-        is_wide = is_scaled or m > (_WIDE if self.tol >= _ROUGH else _WIDEST)
+        is_wide = is_scaled or m > (_MAX_FEATURES_COARSE if self.tol >= _MIN_COARSE_TOL else _MAX_FEATURES)
         if self.solver == "interior point" or (self.solver == "auto" and not is_wide):
             return None
         return FaceAscents(
@@ -275,7 +276,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         return solve_cpm_rounds(
             hands, self._n_blocks, Recipe(recipe.classes, recipe.factors, recipe.C), self.n_faces,
             n_shards=self.n_shards, n_pilot=self.pilot, max_iter=self.max_passes,
-            time_limit=None if left is None else _SHARE * left,
+            time_limit=None if left is None else 0.5 * left,
             scale=float(self.feature_scale), seed=self._seed(), checkpoint=checkpoint, resume=resume,
         )  # fmt: skip
 

@@ -40,7 +40,6 @@ __all__ = ["Limits", "Rounds"]
 
 _STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)
 _SHORT = (Status.INACCURATE, Status.STALLED)
-_SAME = 1e-9  # of its value, to which the proofs of faces are to add up
 _TORN = (
     "The faces' programs were not of one assignment, as where processors of several kinds round differently: "
     "nothing is proven of them together."
@@ -169,7 +168,8 @@ class Rounds:
         notes = [_SETTLED.format(share=self._limits.fall)] if settled and not best.is_fixed else []
         assignment = best.met.residual("stationarity", "assignment", 1.0)
         proof = certify_faces(best.halves, assignment, self._limits.proof, notes)
-        if abs(proof.primal_value - best.value) > 2.0 * proof.rounding + _SAME * abs(best.value):
+        # The proofs of the faces are to add up to the value of all together.
+        if abs(proof.primal_value - best.value) > 2.0 * proof.rounding + 1e-9 * abs(best.value):
             proof = replace(proof, claim=Claim.NONE, note=_TORN)
         found = Solution(
             status=status or short or fine,

@@ -26,7 +26,6 @@ __all__ = ["Facts", "Part", "Shards", "draw", "each_block", "joined", "row_order
 
 # What a random order is for.
 _BLOCKS, _ROWS, _SHARES, _DRAWN = range(4)
-_MOST = 10**9  # numpy draws without replacement from fewer
 
 
 class Part(NamedTuple):
@@ -141,7 +140,7 @@ def joined(parts: Sequence[Sides]) -> Sides:
 
 def _share(rng: np.random.Generator, counts: NDArray[np.int64], some: int) -> NDArray[np.int64]:
     """How many of `some` samples, drawn without replacement, are of each block."""
-    if counts.sum() < _MOST:
+    if counts.sum() < 10**9:  # numpy draws from no more
         return rng.multivariate_hypergeometric(counts, some, method="marginals")
     # Of so many, drawing with replacement differs by next to nothing; it may be a few less in small blocks.
     return np.minimum(rng.multinomial(some, counts / counts.sum()), counts)

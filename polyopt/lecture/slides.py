@@ -36,11 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "slide_page", "slides_of"]
 
-_ROOM, _CROWDED = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
-_FEW = 3.5  # lines that are too few for a slide of their own
-_FULL, _LONG = 12.0, 6.5  # lines up to which paragraphs are shown in full, and those of the longest
-_LETTERS = 74.0  # of a line of text
-_SHORT = 120  # letters of a paragraph that is shown whole
+_MAX_LINES, _MAX_LINES_SMALLER = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
+_MIN_LINES = 3.5  # for a slide of its own
+_MAX_FULL_LINES = 12.0  # on a slide whose paragraphs are shown in full
+_MAX_PARAGRAPH_LINES = 6.5  # of a paragraph that is shown in full
 _CODE, _MATH, _ROW = 0.6, 1.5, 1.15  # lines of text that a line of each takes
 _KEYS = "<p class='quiet keys'>→ next, ← back, n notes, f full screen</p>"
 _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install polyopt[lecture]"
@@ -111,7 +110,8 @@ def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Sl
 def _put(slides: list[Slide], block: Block) -> None:
     """Put a block on the last slide or, where it has no room, on another one with the same heading."""
     last = slides[-1]
-    room = _CROWDED if last.lines <= _FEW else _ROOM  # a line alone on a slide is worse than smaller letters
+    # A line alone on a slide is worse than smaller letters.
+    room = _MAX_LINES_SMALLER if last.lines <= _MIN_LINES else _MAX_LINES
     if last.blocks and last.lines + block.lines > room and len(slides) > 1:
         slides.append(Slide(last.title, last.section))
     slides[-1].blocks.append(block)
@@ -122,7 +122,7 @@ def _joined(slides: list[Slide]) -> Iterator[Slide]:
     kept = slides[0]
     for slide in slides[1:]:
         goes_on = (slide.title, slide.section) == (kept.title, kept.section)
-        if goes_on and slide.lines <= _FEW and kept.lines + slide.lines <= _CROWDED:
+        if goes_on and slide.lines <= _MIN_LINES and kept.lines + slide.lines <= _MAX_LINES_SMALLER:
             kept = replace(kept, blocks=[*kept.blocks, *slide.blocks])
             continue
         yield kept
@@ -135,7 +135,7 @@ def _filled(slide: Slide) -> Slide:
     blocks, lines = list(slide.blocks), slide.lines
     for place, block in enumerate(blocks):
         more = block.note_lines - block.lines
-        if block.note and block.note_lines <= _LONG and lines + more <= _FULL:
+        if block.note and block.note_lines <= _MAX_PARAGRAPH_LINES and lines + more <= _MAX_FULL_LINES:
             blocks[place] = Block(block.note, block.note_lines)
             lines += more
     return replace(slide, blocks=blocks)
@@ -214,7 +214,7 @@ def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
     """A paragraph by its first sentence, and as a note in full."""
     whole = reader.renderer.render(tokens, reader.options, {})
     source = " ".join(tokens[1].content.split())
-    lead = source if len(source) <= _SHORT else _lead(source)
+    lead = source if len(source) <= 120 else _lead(source)
     shown = whole if lead == source else reader.render(lead)
     if lead == source:
         return Block(shown, _lines_of(lead) + 0.4)
@@ -246,7 +246,7 @@ def _masked(source: str) -> str:
 
 def _lines_of(text: str) -> float:
     plain = re.sub(r"\\[a-zA-Z]+|[{}$\\*`_^]", "", text)
-    return float(-(-len(plain) // _LETTERS))
+    return float(-(-len(plain) // 74.0))  # letters of a line of text
 
 
 def _code(token: Token) -> str:

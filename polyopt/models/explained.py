@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["explain_features", "explain_row", "explain_table", "features_of_table", "subject_of"]
 
-_CELLS = 50_000_000  # of a sparse table that is made dense
+_MAX_CELLS = 50_000_000  # of a sparse table that is made dense
 
 
 def explain_row(
-    model: Model, X: Matrix, row: int, *, held: Sequence[str] = (), within_data: bool = False, top: int = 5
+    model: Model, X: Matrix, row: int, *, held: Sequence[str] = (), top: int = 5
 ) -> SampleExplanation:
     """Why a row of a table has its label, and the nearest point that has another, in the table's columns.
 
@@ -34,8 +34,6 @@ def explain_row(
     X (n, columns): rows as the model reads them: the fidelity is counted on them.
     row: the number of the row, from 0.
     held: columns that may not change.
-    within_data: whether no number leaves the range that it has in X, and no text is proposed that is not in
-        X.
     top: columns that are shown.
     ValueError: as of :func:`subject_of`; a row or a column that is not there.
     """
@@ -44,19 +42,18 @@ def explain_row(
         raise ValueError(
             f"row must be one of the {len(features)} rows of the data, counted from 0; got {row}"
         )
-    return explain_features(subject, features, row, held=held, within_data=within_data, top=top)
+    return explain_features(subject, features, row, held=held, top=top)
 
 
 def explain_features(
-    subject: Subject, features: Array, row: int, *, held: Sequence[str], within_data: bool, top: int
+    subject: Subject, features: Array, row: int, *, held: Sequence[str], top: int
 ) -> SampleExplanation:
     """The same of what :func:`subject_of` and :func:`features_of_table` give.
 
     subject: the model.
     features (n, m): the rows.
     """
-    bounds = (features.min(axis=0), features.max(axis=0)) if within_data else None
-    return explain_sample(subject, features[row], held=held, bounds=bounds, top=top, data=features)
+    return explain_sample(subject, features[row], held=held, top=top, data=features)
 
 
 def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: int = 8) -> ModelExplanation:
@@ -117,7 +114,7 @@ def features_of_table(model: Model, X: Matrix) -> Array:
     ValueError: A sparse table that is too large to be explained as a whole.
     """
     if is_sparse(X):
-        if X.shape[0] * X.shape[1] > _CELLS:
+        if X.shape[0] * X.shape[1] > _MAX_CELLS:
             raise ValueError(
                 f"the data have {X.shape[0]} x {X.shape[1]} cells, too many to explain a model on; give fewer"
             )

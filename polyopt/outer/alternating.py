@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["AlternatingProblem", "HeldProblem"]
+__all__ = ["MIN_REL_DECREASE", "AlternatingProblem", "HeldProblem"]
+
+MIN_REL_DECREASE = 1e-6  # of the objective, for which a round may end with a gap that is open
 
 
 class AlternatingProblem(Shipped, ABC):

@@ -37,10 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FacesByPrograms", "box_columns", "largest_entries", "worse"]
 
-_WORTH = 1e-6  # of the objective, which an unused face must save to be taken up
-_ROUNDING_REL = 1e-9  # relative length added to faces whose margins rounding has made short
-_AT_BOX_REL = 1e-9  # distance from the box, relative to its radius, at which a face touches it
-_ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
+_SAFE_MARGIN = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
@@ -123,7 +120,7 @@ class FacesByPrograms(DescentProblem):
                     break
                 other = self._attempt(W, before, offered, clock)
                 iterations += other.iterations
-                if other.objective < (1.0 - _WORTH) * before:
+                if other.objective < (1.0 - 1e-6) * before:
                     found = other
                     break
         if last is not None and found["W"] is W and found.status is not Status.SOLVED:
@@ -181,7 +178,7 @@ class FacesByPrograms(DescentProblem):
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
         """Faces without what the program leaves free: shortest if they touch the box, and projected."""
-        touching = np.abs(faces).max(axis=1) >= (1.0 - _AT_BOX_REL) * self.radius
+        touching = np.abs(faces).max(axis=1) >= (1.0 - 1e-9) * self.radius
         if touching.any():
             faces = faces.copy()
         for k in np.flatnonzero(touching):
@@ -195,7 +192,7 @@ class FacesByPrograms(DescentProblem):
         """Faces with the same scores of the samples and the shortest normals, in the box."""
         found = self._span.project(W, self.radius)
         if self.value(W) == 0.0 < self.value(found):  # no sample pays, and none shall by rounding
-            found = np.clip(found * (1.0 + _ROUNDING_REL), -self.radius, self.radius)
+            found = np.clip(found * (1.0 + 1e-9), -self.radius, self.radius)
         return found
 
     @abstractmethod
@@ -213,12 +210,12 @@ class FacesByPrograms(DescentProblem):
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         moved = W[unused]
         nearest = self._surely(moved)[self.y > 0].min(axis=0, initial=np.inf)
-        moved[:, -1] += np.maximum(0.0, _ROOM - nearest)
+        moved[:, -1] += np.maximum(0.0, _SAFE_MARGIN - nearest)
         fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
         faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
         faces[unused[fits]] = moved[fits]
         margins = np.where(members, self._surely(faces), np.inf).min(axis=0)
-        factor = np.where((margins > 0.0) & (margins < 1.0), _ROOM / np.maximum(margins, 1e-300), 1.0)
+        factor = np.where((margins > 0.0) & (margins < 1.0), _SAFE_MARGIN / np.maximum(margins, 1e-300), 1.0)
         fits = factor * np.abs(faces).max(axis=1) <= self.radius
         return faces * np.where(fits, factor, 1.0)[:, None]
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "Paths", "Split"]
 
 _SHARP = (0.3,)  # softness of the maxima along a path
-_FIRST, _NEXT = 40, 20  # iterations of a path's first point, at either softness, and of the next ones
+# Iterations of a path's first point, at either softness, and of the next ones.
+_MAX_ITER_FIRST, _MAX_ITER_NEXT = 40, 20
 
 
 class Candidate(NamedTuple):
@@ -142,7 +143,7 @@ class Paths:
             if before is None:
                 W = self._begun(problem, (split, number), clock)
             elif candidate.max_numbers is None:
-                W, _ = descend(problem, before[number], clock, softness=_SHARP, max_iter=_NEXT)
+                W, _ = descend(problem, before[number], clock, softness=_SHARP, max_iter=_MAX_ITER_NEXT)
             else:
                 most, knots = candidate.max_numbers // len(parts), self._knots[candidate.n_knots]
                 W, _ = eliminate(problem, before[number], most, clock, knots)
@@ -156,10 +157,10 @@ class Paths:
         ends = []
         for start in range(1 if single else self._n_init):
             W = random_start(free, np.random.default_rng([self._seed, *key, start]))
-            ends.append(descend(free, W, clock, max_iter=_FIRST)[0])
+            ends.append(descend(free, W, clock, max_iter=_MAX_ITER_FIRST)[0])
         W = min(ends, key=free.value)
         priced = problem.l1 > 0.0 or problem.group > 0.0
-        return descend(problem, W, clock, softness=_SHARP, max_iter=_NEXT)[0] if priced else W
+        return descend(problem, W, clock, softness=_SHARP, max_iter=_MAX_ITER_NEXT)[0] if priced else W
 
     def _problem(self, candidate: Candidate, part: Split, key: tuple[int, int, int]) -> FaceLoss:
         ridge, (l1, group) = candidate.ridge * part.share, (part.share * price for price in self._prices)

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["random_start", "solve_logistic_polytopes"]
 
-_SIZE = 1.0  # of the scores' spread at random faces
-_STEPS_AT_ONE_SOFTNESS = 100  # iterations of a descent at one softness at most
-
 
 def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     """Faces (K, m+1) in random directions through the mean of the samples, 0 at rest.
@@ -43,12 +40,12 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     """
     scale = problem.units.scale[:-1]
     K, m = problem.shape[0], problem.shape[1] - 1
-    directions = rng.normal(size=(K, m)) * (_SIZE / np.sqrt(m)) / scale
+    directions = rng.normal(size=(K, m)) * (1.0 / np.sqrt(m)) / scale
     middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()
     ways = problem.ways[:, :-1]
     directions[:, ~present_features(problem.X)] = 0.0
     directions = np.where(ways * directions < 0, -directions, directions)
-    W = np.column_stack([directions, -directions @ middle + rng.normal(size=K) * (_SIZE / 2)])
+    W = np.column_stack([directions, -directions @ middle + 0.5 * rng.normal(size=K)])
     W[~problem.free] = 0.0
     return W
 
@@ -90,9 +87,7 @@ def solve_logistic_polytopes(
             record = {"step": len(records) + 1.0, "seconds": watch.seconds, "objective": np.nan}
             records.append({**record, "softness": softness, "smoothed": smoothed})
 
-        W, made = descend(
-            problem, W, watch, max_iter=_STEPS_AT_ONE_SOFTNESS, most=max_iter, progress=note
-        )  # fmt: skip
+        W, made = descend(problem, W, watch, max_iter=100, most=max_iter, progress=note)
         value = problem.value(W)
         for record in records[-1:]:
             record["objective"] = value

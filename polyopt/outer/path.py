@@ -40,7 +40,6 @@ __all__ = ["PathPoint", "rmm_path"]
 
 _NAME = "Relative Margin Machines"
 _SHARES = (1 / 2, 1 / 4, 1 / 10)  # the paper's steps from 1 towards θ, downwards
-_FEATURES = 2_000  # a linear machine with no more features than this, or than samples, is solved in them
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,7 +172,7 @@ def _solver(
     X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
 ) -> Callable[..., Solution]:
     """The solver for families of rows: the interior point, or a decomposition that keeps its point."""
-    if not precomputed and kernel.name == "linear" and X.shape[1] <= min(_FEATURES, X.shape[0]):
+    if not precomputed and kernel.name == "linear" and X.shape[1] <= min(2_000, X.shape[0]):
         from polyopt.solvers.interior_point import solve_interior_point
 
         def solve(rows: Families, *, tol: float, time_limit: float | None) -> Solution:

@@ -43,15 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PlumeProblem", "softer", "solve_plume"]
 
-_CLOSER = 0.1  # share of the tolerance to which the polish goes, to be clear of it
 _METHODS = ("auto", "exact", "newton", "bfgs", "gradient")
-_NEWTON_BELOW = 600  # entries of W up to which Newton is quicker than L-BFGS
 _INNER = {"newton": 1, "bfgs": 5, "gradient": 1}  # iterations of an M-step, where none are asked
-_SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, the ratio, the steps at each
-_JITTER = 0.1  # share of a random face in one from a cluster: equal faces would stay equal
-_SMALL = 2e7  # multiplications of X W', some milliseconds, under which threads of BLAS wait for each other
-_SLOW = 1e-2  # relative decrease of a step under which EM is at its tail, and minimising L quicker
-_STEPS_BEFORE = 15  # steps after which it is quicker in any case: on separable data L falls for long
+# Annealing: the first γ, the ratio of the next to it, and the steps at each.
+_MIN_GAMMA, _GAMMA_RATIO, _STEPS_PER_GAMMA = 0.25, 2.0, 5
 
 
 class PlumeProblem(DescentProblem):
@@ -95,8 +90,9 @@ class PlumeProblem(DescentProblem):
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.gamma, self.ridge, self.init = gamma, ridge, init
         entries = n_faces * (X.shape[1] + 1)
-        self.is_small = entries * X.shape[0] <= _SMALL
-        few = entries <= _NEWTON_BELOW
+        # So few multiplications of X W' take some milliseconds: threads of BLAS would wait for each other.
+        self.is_small = entries * X.shape[0] <= 2e7
+        few = entries <= 600  # for which Newton is quicker than L-BFGS
         self.polisher: Polisher = "bfgs-newton" if few else "bfgs"
         quick: Climber = "newton" if few else "bfgs"
         self.climber: Climber = quick if method == "auto" or method == "exact" else method
@@ -135,7 +131,7 @@ class PlumeProblem(DescentProblem):
         # Of no length where a centre is at the mean; a random face alone is better there.
         apart = np.flatnonzero(lengths > 0)
         normals = 2.0 * ways[apart] / lengths[apart, None] ** 2 / scaler.scale_
-        W[apart] = _JITTER * W[apart] + np.column_stack([normals, 1.0 - normals @ mean])
+        W[apart] = 0.1 * W[apart] + np.column_stack([normals, 1.0 - normals @ mean])
         return W
 
     def value(self, W: Array) -> float:
@@ -220,15 +216,16 @@ def solve_plume(
         the best point.
     """
     whole("max_iter", max_iter)
-    step_tol = max(tolerance(tol), _SLOW)
+    step_tol = max(tolerance(tol), 0.01)
     stages: list[Stage[Array]] = [
-        Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol)
+        Stage(problem.at(gamma), _STEPS_PER_GAMMA, step_tol)
         for gamma in (softer(problem.gamma) if anneal else [])
     ]
-    stages.append(Stage(problem, _STEPS_BEFORE, step_tol) if polish else Stage(problem, max_iter, tol))
+    # On separable data L falls for long: the polish is quicker in any case after 15 steps.
+    stages.append(Stage(problem, 15, step_tol) if polish else Stage(problem, max_iter, tol))
 
     def polished(found: Solution, time_left: float | None) -> Solution:
-        return _polished(problem, found, max_iter - found.iterations, _CLOSER * tol, time_left)
+        return _polished(problem, found, max_iter - found.iterations, 0.1 * tol, time_left)  # clear of it
 
     with blas_held() if problem.is_small else nullcontext():
         best = run_from_many_starts(
@@ -245,8 +242,8 @@ def softer(gamma: float) -> list[float]:
 
     gamma: what is asked.
     """
-    count = int(np.ceil(np.log(gamma / _SOFTEST) / np.log(_SHARPEN))) if gamma > _SOFTEST else 0
-    return [_SOFTEST * _SHARPEN**i for i in range(count)]
+    count = int(np.ceil(np.log(gamma / _MIN_GAMMA) / np.log(_GAMMA_RATIO))) if gamma > _MIN_GAMMA else 0
+    return [_MIN_GAMMA * _GAMMA_RATIO**i for i in range(count)]
 
 
 def _polished(

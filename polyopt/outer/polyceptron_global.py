@@ -28,14 +28,11 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike, Vector
 
-__all__ = ["MOST_SAMPLES", "solve_polyceptron_global"]
+__all__ = ["MAX_SAMPLES", "solve_polyceptron_global"]
 
-MOST_SAMPLES = 1_000
+MAX_SAMPLES = 1_000
 """Samples at most: HiGHS proves the optimum of some hundred in few dimensions."""
 
-_STARTS = 0.1  # share of the time limit for the descent
-_SHARES = 0.3  # share of the time left for the negatives between positives
-_ROUNDS = 100  # of a descent
 _LIMITS = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
@@ -67,15 +64,15 @@ def solve_polyceptron_global(
     tol, radius = tolerance(tol), positive("radius", radius)
     if not ((y > 0).any() and (y < 0).any()):
         raise ValueError("y must hold both classes, -1 and +1: with one of them there is nothing to assign")
-    if len(y) > MOST_SAMPLES:
+    if len(y) > MAX_SAMPLES:
         raise ValueError(
-            f"the integer program over all assignments takes at most {MOST_SAMPLES:,} samples, and there are "
+            f"the integer program over all assignments takes at most {MAX_SAMPLES:,} samples, and there are "
             f"{len(y):,}: fit a sample of the data, or choose solver='highs', which ends at an assignment"
         )
     clock, problem = Clock(time_limit), ExactPolyceptron(X, y, as_costs(C, len(y)), n_faces, radius)
     point = run_from_many_starts(
-        [Stage(problem, _ROUNDS)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else _STARTS * time_limit, first=first,
+        [Stage(problem)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
+        time_limit=None if time_limit is None else 0.1 * time_limit, first=first,
     )  # fmt: skip
     status, bound, iterations = point.status, 0.0, 0
     if status is not Status.INTERRUPTED and point.objective > 0.0:
@@ -104,7 +101,7 @@ def solve_polyceptron_global(
 
 def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> Solution:
     """HiGHS on the integer program, from faces."""
-    shares = shares_between(problem.X, problem.y, clock.part(_SHARES).left)
+    shares = shares_between(problem.X, problem.y, clock.part(0.3).left)
     program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius, shares)
     return program.solve(
         "HIGHS", time_limit=clock.left, start=point_of(problem.X, problem.y, W),
@@ -122,5 +119,5 @@ def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock)
         return point
     faces = problem.best_faces(W, clock)
     start = faces if problem.value(faces) < point.objective else W
-    found = run_rounds(problem, start, max_iter=_ROUNDS, time_limit=clock.left)
+    found = run_rounds(problem, start, time_limit=clock.left)
     return replace(found, history=point.history) if found.objective < point.objective else point

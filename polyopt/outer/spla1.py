@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LogisticCells"]
 
-_SMALL = 1_000_000  # entries up to which sparse samples are made dense
-
 
 class LogisticCells(DescentProblem):
     """Steps of SPLA1.
@@ -70,7 +68,7 @@ class LogisticCells(DescentProblem):
         whole("n_faces", n_faces)
         whole("inner", inner)
         # Many small products are made; those of small sparse matrices cost many times the dense ones.
-        small = X.shape[0] * X.shape[1] <= _SMALL
+        small = X.shape[0] * X.shape[1] <= 1_000_000
         self.X, self.y, self.n_faces = dense(X) if small else X, y, n_faces
         self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
         self.positives, self.engine, self.inner = positives, engine, inner

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decision_boundaries", "decision_boundary", "draw_classes", "draw_levels", "plane_limits"]
 
-_GRID = 240  # points of each axis at which scores are drawn
-
 
 class Classifier(Protocol):
     """Interface that a picture needs of a fitted classifier."""
@@ -93,10 +91,9 @@ def decision_boundaries(
     *,
     axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
-    columns: int = 3,
     ax: Places | None = None,
 ) -> Drawn:
-    """Pictures of several binary classifiers of the same two features, side by side.
+    """Pictures of several binary classifiers of the same two features, three in a row.
 
     Parameters
     ----------
@@ -104,8 +101,6 @@ def decision_boundaries(
         Each with its title, fitted to X and y.
     X, y, axis_names, class_names
         As in :func:`decision_boundary`.
-    columns : int
-        Panels in a row.
     ax : Axes or array of Axes, optional
         Where to draw: axes for each panel, or one whose place they share; a new figure by default.
 
@@ -122,7 +117,7 @@ def decision_boundaries(
     if not estimators:
         raise ValueError("estimators must have at least one entry")
     across, up = _axis_names(axis_names, next(iter(estimators.values())), X)
-    rows, columns = -(-len(estimators) // columns), min(columns, len(estimators))
+    rows, columns = -(-len(estimators) // 3), min(3, len(estimators))
     with styled():
         sheet = Sheet(ax, 3.2 * columns, 3.1 * rows + 0.3)
         panels = sheet.grid(rows, columns, sharex=True, sharey=True)
@@ -193,7 +188,7 @@ def draw_classes(
 
 def draw_levels(axes: Axes, estimator: Classifier, limits: NDArray[Any]) -> None:
     """The two sides as tints, and the lines f = 0, ±1, ±B."""
-    u, v = (np.linspace(low, high, _GRID) for low, high in limits)
+    u, v = (np.linspace(low, high, 240) for low, high in limits)
     U, V = np.meshgrid(u, v)
     f = estimator.decision_function(_as_fitted(estimator, np.column_stack([U.ravel(), V.ravel()])))
     f = f.reshape(U.shape)

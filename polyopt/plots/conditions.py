@@ -11,7 +11,7 @@ from polyopt.certificates.certificate import Certificate
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, GRID, INK, ORANGE, styled
 from polyopt.plots.subject import machine_of
-from polyopt.text import in_picture
+from polyopt.text import cut_short, in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["conditions"]
 
-_MOST = 24  # conditions that are drawn, the worst
-_FLOOR = 1e-18  # where a condition stands that holds to the last digit
-_LINE = 62  # letters of the claim on a line
-_NAME = 34  # letters of a condition's name
+_MAX_CONDITIONS = 24  # conditions that are drawn, the worst
+_AXIS_FLOOR = 1e-18  # shown for conditions that hold to the last digit
 
 
 def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> Drawn:
@@ -55,19 +53,20 @@ def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = No
         raise TypeError(f"certificate must be one, or a fitted machine, not {type(certificate).__name__}")
     known = [("gap", certificate.relative_gap)]
     known += [(residual.label, residual.relative) for residual in certificate.residuals]
-    if len(known) > _MOST:
+    if len(known) > _MAX_CONDITIONS:
         kept = sorted(range(1, len(known)), key=lambda i: -np.nan_to_num(known[i][1], nan=np.inf))
-        known = [known[0], *(known[i] for i in sorted(kept[: _MOST - 1]))]
-    names = [in_picture(name if len(name) <= _NAME else f"{name[: _NAME - 1]}…") for name, _ in known]
+        known = [known[0], *(known[i] for i in sorted(kept[: _MAX_CONDITIONS - 1]))]
+    names = [in_picture(cut_short(name, 34)) for name, _ in known]
     values, tol = np.array([value for _, value in known]), certificate.tol
     finite = values[np.isfinite(values)]
     most = 10 * max(float(finite.max(initial=tol)), tol)
-    places, shown = np.arange(len(known)), np.clip(np.nan_to_num(values, nan=most, posinf=most), _FLOOR, most)
+    places = np.arange(len(known))
+    shown = np.clip(np.nan_to_num(values, nan=most, posinf=most), _AXIS_FLOOR, most)
     holds = values <= tol
     with styled():
         sheet = Sheet(ax, 5.2, 0.21 * len(known) + 1.3)
         axes = sheet.axes()
-        axes.hlines(places, _FLOOR, shown, color=GRID, lw=1.0, zorder=1)
+        axes.hlines(places, _AXIS_FLOOR, shown, color=GRID, lw=1.0, zorder=1)
         axes.axvline(tol, color=INK, lw=0.9, ls="--", label=f"tolerance, {tol:.0e}")
         looks = (holds, BLUE, "o", "within it"), (~holds, ORANGE, "^", "beyond it")
         for chosen, colour, marker, label in looks:
@@ -75,10 +74,10 @@ def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = No
                 axes.plot(
                     shown[chosen], places[chosen], marker, color=colour, ms=4.5, label=label, clip_on=False
                 )
-        axes.set(xscale="log", xlim=(_FLOOR, 10 * most), xlabel="relative gap, and relative violations")
+        axes.set(xscale="log", xlim=(_AXIS_FLOOR, 10 * most), xlabel="relative gap, and relative violations")
         axes.set_yticks(places, names)
         axes.tick_params(axis="y", length=0, labelsize=8)
         axes.invert_yaxis()
-        sheet.title("\n".join(textwrap.wrap(in_picture(certificate.sentence), _LINE)[:4]))
+        sheet.title("\n".join(textwrap.wrap(in_picture(certificate.sentence), 62)[:4]))
         sheet.legend(3)
     return sheet.drawn

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["convergence"]
 
-_FEW = 40  # points up to which each is marked
-_WIDE = 5.0  # ratio of values from which a scale is logarithmic
-
 
 def convergence(
     history: pd.DataFrame | Solution | BaseEstimator, *, reference: float | None = None,
@@ -77,7 +74,7 @@ def convergence(
     with styled():
         sheet = Sheet(ax, 5.0, 4.6 if bound is not None else 2.8)
         axes = sheet.grid(1 if bound is None else 2, 1, sharex=True)[:, 0]
-        size = 3 if len(steps) <= _FEW else 0
+        size = 3 if len(steps) <= 40 else 0  # marks of more steps would touch
         axes[0].plot(steps, objective, "-o", color=BLUE, ms=size, lw=1.4, label="objective")
         if bound is not None:
             axes[0].plot(steps, bound, "-s", color=ORANGE, ms=size, lw=1.4, label="proven bound")
@@ -88,7 +85,7 @@ def convergence(
             axes[1].grid(axis="y")
         if reference is not None:
             axes[0].axhline(reference, color=INK, lw=0.9, ls="--", label="exact solver")
-        if bound is None and objective.min() > 0 and objective.max() > _WIDE * objective.min():
+        if bound is None and objective.min() > 0 and objective.max() > 5.0 * objective.min():
             _logarithmic(axes[0])
         axes[0].set(title=title, ylabel="objective" if bound is None else "objective and bound")
         axes[0].grid(axis="y")

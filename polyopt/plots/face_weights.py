@@ -10,7 +10,7 @@ from formulations.arguments import whole
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, MUTED, ORANGE, styled
 from polyopt.plots.subject import machine_of
-from polyopt.text import in_picture
+from polyopt.text import cut_short, in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from polyopt.plots.sheet import Places
 
 __all__ = ["face_weights"]
-
-_PANELS = 12  # faces that are drawn, those that answer for most
-_NAME = 22  # letters of a feature's name
 
 
 def face_weights(
@@ -68,7 +65,7 @@ def face_weights(
             f"not {type(explanation).__name__}"
         )
     most, columns = whole("most", most), whole("columns", columns)
-    roles = sorted(explanation.faces, key=lambda role: -role.answers)[:_PANELS]
+    roles = sorted(explanation.faces, key=lambda role: -role.answers)[:12]
     columns = min(columns, len(roles))
     rows = -(-len(roles) // columns)
     deepest = min(most, max((len(role.weights) for role in roles), default=1)) or 1
@@ -91,8 +88,7 @@ def _draw(axes: Axes, role: FaceRole, most: int, reach: float, name: str) -> Non
     places = np.arange(len(shown))
     weights = np.array([weight for _, weight in shown])
     axes.barh(places, weights, color=[ORANGE if weight > 0 else BLUE for weight in weights], height=0.7)
-    names = [text if len(text) <= _NAME else f"{text[: _NAME - 1]}…" for text, _ in shown]
-    axes.set_yticks(places, [in_picture(text) for text in names])
+    axes.set_yticks(places, [in_picture(cut_short(text, 22)) for text, _ in shown])
     axes.invert_yaxis()
     axes.axvline(0.0, color=MUTED, lw=0.8)
     axes.set_xlim(-1.05 * reach, 1.05 * reach)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gaps"]
 
-_LEAST_GAP, _LEAST_SECONDS = 1e-7, 1e-3  # what is less is drawn there: the scales are logarithmic
+_MIN_GAP, _MIN_SECONDS = 1e-7, 1e-3  # what is less is drawn there: the scales are logarithmic
 _MARKERS = ("o", "s", "^", "*", "D", "v")
 
 
@@ -80,4 +80,4 @@ def gaps(
 
 def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Seconds and gaps, held where the scales can show them."""
-    return np.maximum(points[:, 0], _LEAST_SECONDS), np.clip(points[:, 1], _LEAST_GAP, None)
+    return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import BLUE, FACES, GREEN, INK, MANY_MARKS, MUTED, ORANGE, PURPLE, ZERO_SHARE, styled
+from polyopt.plots.style import BLUE, FACES, GREEN, INK, MAX_SHAPES, MUTED, ORANGE, PURPLE, ZERO_SHARE, styled
 from polyopt.plots.subject import machine_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _CAPS = ("at the cap", GREEN, "s"), ("of a centre not used", ORANGE, "D")
 _LEFTOVERS = ("beta", "v", "r")
 _MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 _MARGIN = ("inside the margin", "on the margin", "beyond the margin")
-_LONG = 12  # letters of a label, of which there is no room for three in a row
 
 
 @dataclass(frozen=True)
@@ -112,12 +111,12 @@ def multipliers(
             if with_outputs and family.at_outputs:
                 axes[1].plot(
                     held["output"], held["multiplier"], family.marker, color=family.colour,
-                    ms=3.5, alpha=0.75, rasterized=len(held) > MANY_MARKS,
+                    ms=3.5, alpha=0.75, rasterized=len(held) > MAX_SHAPES,
                 )  # fmt: skip
         axes[0].set(title=title, xlabel="samples, largest multiplier first", ylabel="multiplier")
         axes[0].set_xticks([])
         if families:
-            sheet.legend(3 if max(len(family.label) for family in families) < _LONG else 2)
+            sheet.legend(3 if max(len(family.label) for family in families) < 12 else 2)
         else:
             axes[0].text(
                 0.5, 0.5, "every multiplier is 0", transform=axes[0].transAxes,
@@ -157,7 +156,7 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
 def _stems(axes: Axes, family: _Family, held: pd.DataFrame, first: int) -> int:
     """Draw one family from its largest down, beginning at a place; return how many there are."""
     sizes: NDArray[Any] = np.sort(held["multiplier"].to_numpy())[::-1]
-    places, many = first + np.arange(len(sizes)), len(sizes) > MANY_MARKS  # too many for a vector picture
+    places, many = first + np.arange(len(sizes)), len(sizes) > MAX_SHAPES  # too many for a vector picture
     axes.vlines(places, 0.0, sizes, color=family.colour, lw=0.8, alpha=0.55, rasterized=many)
     axes.plot(
         places, sizes, family.marker, rasterized=many, color=family.colour, ms=3,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["path"]
 
-_WIDE = 20.0  # ratio of ends from which the scale is logarithmic
 _MARKERS = ("o", "^", "v", "s", "D", "P")
 
 
@@ -49,7 +48,7 @@ def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Dra
     at = np.array([float(getattr(point, points.varied)) for point in points])
     finite = at[np.isfinite(at)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (1.0, 1.0)
-    logarithmic = low > 0 and high > _WIDE * low
+    logarithmic = low > 0 and high > 20.0 * low
     end = high * (high / low) ** 0.15 if logarithmic else high + 0.15 * ((high - low) or 1.0)
     places = np.where(np.isfinite(at), at, end)
     order = np.argsort(places, kind="stable")

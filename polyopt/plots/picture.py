@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 
 __all__ = ["Picture"]
 
-_POINTS = 96  # of a screen to an inch
-
 
 class Picture(Figure):
     """A :class:`matplotlib.figure.Figure` that a notebook shows."""
@@ -23,4 +21,4 @@ class Picture(Figure):
         buffer = io.BytesIO()
         self.savefig(buffer, format="png")
         width, height = self.get_size_inches()
-        return buffer.getvalue(), {"width": round(_POINTS * width), "height": round(_POINTS * height)}
+        return buffer.getvalue(), {"width": round(96 * width), "height": round(96 * height)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import CLASSES, FACES, INK, MANY_MARKS, MUTED, styled
+from polyopt.plots.style import CLASSES, FACES, INK, MAX_SHAPES, MUTED, styled
 from polyopt.plots.subject import values_of
 from polyopt.polytope import Polytope
 from polyopt.text import in_picture
@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["polytope_plane", "polytope_slices"]
 
-_FEATURES = 4  # shown where none are named: six panels
 _LINES = ("-", "--", "-.", ":")  # of the faces, once their colours are used up
-_TINT = 0.11  # opacity of the inside
-_CROWD = 12  # faces up to which each is drawn across the picture, not only where it bounds the inside
-_NAMED = 8  # faces that a legend has room for
-_PANEL = 2.1  # inches
+_INSIDE_OPACITY = 0.11
+_MAX_LEGEND = 8  # faces that a legend has room for
 _GRID = 400  # points of each axis at which the regions of the faces are coloured
 
 
@@ -94,7 +91,7 @@ class Scene:
         if features is None:
             weights = np.abs(self.polytope.W) * self.spread
             weights *= (self.answers / np.maximum(weights.sum(axis=1), np.finfo(float).tiny))[:, None]
-            return sorted(np.argsort(-weights.sum(axis=0), kind="stable")[:_FEATURES].tolist())
+            return sorted(np.argsort(-weights.sum(axis=0), kind="stable")[:4].tolist())
         found = []
         for feature in features:
             if isinstance(feature, str) and feature not in self.names:
@@ -203,7 +200,7 @@ def polytope_slices(
     point = scene.point(at)
     wanted = len(chosen) - 1
     with styled():
-        sheet = Sheet(ax, _PANEL * wanted + 0.9 + (2.2 if wanted == 1 else 0.0), _PANEL * wanted + 0.9)
+        sheet = Sheet(ax, 2.1 * wanted + 0.9 + (2.2 if wanted == 1 else 0.0), 2.1 * wanted + 0.9)
         grid = sheet.grid(wanted, wanted, sharex="col", sharey="row")
         drawn: set[int] = set()
         for row in range(wanted):
@@ -300,14 +297,14 @@ def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Arra
     """Tint and faces of a polytope in the plane; the faces that bound it in the picture."""
     part = plane.within(low, high)
     if not part.is_empty and not part.is_flat:
-        axes.fill(*part.vertices().T, color=scene.inner_colour, alpha=_TINT, lw=0, zorder=1)
+        axes.fill(*part.vertices().T, color=scene.inner_colour, alpha=_INSIDE_OPACITY, lw=0, zorder=1)
     drawn = set()
     for k in range(plane.n_faces):
         colour, line = scene.look(k)
         across = _segment(plane, k, low, high, others=False)
         if across is None:
             continue
-        if plane.n_faces <= _CROWD:
+        if plane.n_faces <= 12:  # more lines across the picture would hide the inside
             axes.plot(*across.T, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
         edge = _segment(plane, k, low, high, others=True)
         if edge is not None:
@@ -353,13 +350,13 @@ def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> l
     if by_face:
         handles.append(_handle("on the wrong side", ls="", marker="o", color="white", mec=MUTED, ms=4))
     inside = f"inside: {scene.inner_name}"
-    handles.append(Patch(color=scene.inner_colour, alpha=2 * _TINT, lw=0, label=inside))
-    busiest = sorted(faces, key=lambda k: -scene.answers[k])[:_NAMED]
+    handles.append(Patch(color=scene.inner_colour, alpha=2 * _INSIDE_OPACITY, lw=0, label=inside))
+    busiest = sorted(faces, key=lambda k: -scene.answers[k])[:_MAX_LEGEND]
     for k in sorted(busiest):
         colour, line = scene.look(k)
         handles.append(_handle(f"face {k}, answers for {scene.answers[k]}", color=colour, ls=line, lw=2.2))
-    if len(faces) > _NAMED:
-        handles.append(_handle(f"and {len(faces) - _NAMED} faces that answer for fewer", ls=""))
+    if len(faces) > _MAX_LEGEND:
+        handles.append(_handle(f"and {len(faces) - _MAX_LEGEND} faces that answer for fewer", ls=""))
     return handles
 
 
@@ -383,7 +380,7 @@ def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -
     for label, (colour, marker) in zip(scene.classes, CLASSES, strict=True):
         mine = order[scene.y[order] == label]
         u, v = scene.X[mine][:, pair].T
-        many = len(mine) > MANY_MARKS  # too many for a vector picture
+        many = len(mine) > MAX_SHAPES  # too many for a vector picture
         shade = strength[mine]
         axes.scatter(u, v, s=11, c=colour, alpha=shade, marker=marker, lw=0, zorder=3, rasterized=many)
     axes.plot(*point[list(pair)], "+", color=INK, ms=8, mew=1.3, zorder=5)
@@ -400,7 +397,7 @@ def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
     u, v = (np.linspace(low[j], high[j], _GRID) for j in (0, 1))
     points = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
     answers = polytope.active_face(points)
-    looks = np.array([to_rgba(scene.look(k)[0], 1.6 * _TINT) for k in range(polytope.n_faces)])
+    looks = np.array([to_rgba(scene.look(k)[0], 1.6 * _INSIDE_OPACITY) for k in range(polytope.n_faces)])
     image = looks[answers]
     image[polytope.contains(points), 3] = 0.0
     axes.imshow(

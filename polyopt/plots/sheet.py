@@ -22,8 +22,6 @@ __all__ = ["Drawn", "Sheet"]
 Drawn = Any
 """Result of a picture: a ``Figure``, or the given ``ax``."""
 
-_SMALL = 7  # points, of a legend within axes that were given
-
 
 class Sheet:
     """A new figure or the given axes, which then keep their figure, their size and their look.
@@ -86,9 +84,7 @@ class Sheet:
             }
             chosen = list(handles) or list(known.values())
             if chosen:
-                panels[0].legend(handles=chosen, fontsize=_SMALL, framealpha=0.8).set_in_layout(
-                    len(panels) == 1
-                )
+                panels[0].legend(handles=chosen, fontsize=7, framealpha=0.8).set_in_layout(len(panels) == 1)
 
     def title(self, text: str) -> None:
         """A title over all panels."""

@@ -25,7 +25,7 @@ __all__ = [
     "GRID",
     "INDIGO",
     "INK",
-    "MANY_MARKS",
+    "MAX_SHAPES",
     "MUTED",
     "OLIVE",
     "ORANGE",
@@ -43,7 +43,7 @@ __all__ = [
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
 WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # Tol's, for the faces that Okabe & Ito leave out
 INK, MUTED, GRID = "#1f2328", "#6e7781", "#d8dee4"
-MANY_MARKS = 2000  # above so many a picture holds pixels: as shapes they make it slow to open
+MAX_SHAPES = 2000  # above so many a picture holds pixels: as shapes they make it slow to open
 ZERO_SHARE = 1e-6  # of the largest multiplier: a smaller one is a solver's zero
 CLASSES = ((BLUE, "o"), (ORANGE, "^"))
 FACES = (GREEN, PURPLE, YELLOW, SKY, MUTED, WINE, INDIGO, OLIVE)

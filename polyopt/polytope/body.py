@@ -116,14 +116,7 @@ class Polytope:
     # -- making one --------------------------------------------------------------------------
 
     @classmethod
-    def from_scaled(
-        cls,
-        W: ArrayLike,
-        b: ArrayLike,
-        mean: ArrayLike | None,
-        scale: ArrayLike | None,
-        feature_names: Sequence[str] | None = None,
-    ) -> Self:
+    def from_scaled(cls, W: ArrayLike, b: ArrayLike, mean: ArrayLike | None, scale: ArrayLike | None) -> Self:
         """The polytope in x of faces learnt on (x − mean) / scale.
 
         Its ``spread`` is the scale, and its ``centre`` the mean.
@@ -132,7 +125,6 @@ class Polytope:
         b (K,): offsets.
         mean (m,): what was taken from each feature; by default nothing.
         scale (m,): what each feature was then divided by, positive; by default 1.
-        feature_names: names of the features.
         """
         W, b = _fixed("W", W, 2), _fixed("b", b, 1)
         m = W.shape[1]
@@ -143,9 +135,8 @@ class Polytope:
                 raise ValueError(f"{name} must have {m} entries, one per column of W, not {array.shape}")
         if np.any(unit <= 0):
             raise ValueError(f"scale must be positive; its least entry is {unit.min()!r}")
-        names = None if feature_names is None else tuple(feature_names)
         spread, centre = None if scale is None else unit, None if mean is None else shift
-        return cls(W / unit, b - W @ (shift / unit), names, spread, centre)
+        return cls(W / unit, b - W @ (shift / unit), None, spread, centre)
 
     def within(self, low: ArrayLike, high: ArrayLike) -> Self:
         """The part within low ≤ x ≤ high, as 2m further faces.
@@ -326,18 +317,11 @@ class Polytope:
             )
         return self._vertices.copy()
 
-    def faces_of_vertices(self, tol: float = 1e-7) -> NDArray[np.bool_]:
-        """Which corner lies on which face (v, K).
-
-        Parameters
-        ----------
-        tol : float
-            Distance from a face, as a share of the polytope's width along its normal, that still counts
-            as on it.
-        """
+    def faces_of_vertices(self) -> NDArray[np.bool_]:
+        """Which corner lies on which face (v, K), up to 1e-7 of the polytope's width along its normal."""
         scores = self.scores(self.vertices())
         width = scores.max(axis=0) - scores.min(axis=0)
-        return np.asarray(np.abs(scores) <= tol * width)
+        return np.asarray(np.abs(scores) <= 1e-7 * width)
 
     def volume(self) -> float:
         """The volume, in the product of the features' units: 0 if empty or flat, inf if unbounded.

@@ -24,9 +24,8 @@ __all__ = [
 Label: TypeAlias = "str | bool | int | float"
 """What a class is called."""
 
-_TOGETHER = 50  # terms of a sum that stand side by side: parsers count their depth
-_LONGEST_CATEGORY = 255  # characters of a number or a truth that is compared as a text
-_LONGEST = 1_000_000  # characters of a statement, as many as SQLite takes by default
+_MAX_CHAIN = 50  # terms of a sum that stand side by side: parsers count their depth
+_MAX_LENGTH = 1_000_000  # characters of a statement, as many as SQLite takes by default
 
 
 @dataclass(frozen=True)
@@ -136,11 +135,11 @@ def two_as_sql(
     lines = _beginning(reading, polytopes)
     first, second = (_sql_sums(reading, polytope) for polytope in polytopes)
     length = sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first)
-    if length > _LONGEST:
+    if length > _MAX_LENGTH:
         raise ValueError(
             f"the {len(first)} sums of one side against the {len(second)} of the other take {length:,} "
-            f"characters of SQL, more than the {_LONGEST:,} that databases take; take fewer terms a face, or "
-            "the rules as Python"
+            f"characters of SQL, more than the {_MAX_LENGTH:,} that databases take; take fewer terms a face, "
+            "or the rules as Python"
         )
     for own in first:
         above = _chain([f"{own} > {other}" for other in second], "\n    AND ")
@@ -194,7 +193,7 @@ def _sql_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) -> st
         texts = {} if isinstance(weights, float) else reading.spelled(j, weights)
         numbers = {str(number): texts[text] for text in texts if (number := number_spelled(text)) is not None}
         if numbers:  # the database may hold the column as numbers or booleans, and 2 as 2.0
-            name, texts = f"CAST({name} AS VARCHAR({_LONGEST_CATEGORY}))", texts | numbers
+            name, texts = f"CAST({name} AS VARCHAR(255))", texts | numbers
         value = name if fill is None else f"COALESCE({name}, {_literal(fill)})"
         if isinstance(weights, float):
             parts.append(f"{weights!r} * {value}")
@@ -308,7 +307,7 @@ def _python_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) ->
 
 def _chain(parts: list[str], sign: str) -> str:
     """The parts with a sign between them, some in brackets together."""
-    while len(parts) > _TOGETHER:
-        groups = [parts[i : i + _TOGETHER] for i in range(0, len(parts), _TOGETHER)]
+    while len(parts) > _MAX_CHAIN:
+        groups = [parts[i : i + _MAX_CHAIN] for i in range(0, len(parts), _MAX_CHAIN)]
         parts = [f"({sign.join(group)})" for group in groups]
     return sign.join(parts)

@@ -26,13 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["InnerBall", "bounding_box", "inner_ball", "is_bounded", "redundant_faces"]
 
 _EPS = float(np.finfo(float).eps)
-_SWEEPS = 12  # of rows and columns in turn: enough for a spread of 1e24
-_FRAMES = 6  # times the origin is moved to a better centre
-_RELATIVE = 1e-8  # below this share of its distance from the centre, a face cuts nothing off
+_MIN_CUT = 1e-8  # share of its distance from the centre, up to which a face cuts nothing off
 # The tightest that HiGHS takes.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
-_PROVEN = 1e-8  # relative residuals of an optimum that is believed
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ def inner_ball(W: Array, b: Array) -> InnerBall:
     A, rows, columns = _equilibrated(np.column_stack([W, norms]))
     centre, cost = np.zeros(m), np.append(np.zeros(m), 1.0)
     length = _typical(rows * b)
-    for _ in range(_FRAMES):
+    for _ in range(6):  # each time around a better centre
         room = -rows * (W @ centre + b)
         if not length:  # every face passes through the origin: any length will do
             length = 1.0
@@ -114,7 +111,7 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
             reach = _maximise(A[k], np.vstack([A[others], A[k]]), limits).value
         except _UnsolvedError:
             continue
-        redundant[k] = reach <= here * (1.0 + _RELATIVE) + rows[k] * noise[k] / length
+        redundant[k] = reach <= here * (1.0 + _MIN_CUT) + rows[k] * noise[k] / length
     return redundant
 
 
@@ -126,7 +123,7 @@ def is_bounded(W: Array) -> bool:
         return False
     box = np.vstack([np.eye(m), -np.eye(m)])
     limits = np.append(np.zeros(len(A)), np.ones(2 * m))
-    return bool(_maximise(-A.sum(axis=0), np.vstack([A, box]), limits).value <= _RELATIVE)
+    return bool(_maximise(-A.sum(axis=0), np.vstack([A, box]), limits).value <= _MIN_CUT)
 
 
 def bounding_box(W: Array, b: Array) -> tuple[Array, Array]:
@@ -208,14 +205,14 @@ def _is_optimum(cost: Array, A: Array, limits: Array, answer: _Optimum) -> bool:
     beyond = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
     off = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))
     gap = abs(cost @ x - limits @ y) / (1.0 + np.abs(cost) @ np.abs(x))
-    return bool(max(beyond.max(), off.max(), gap, -y.min()) <= _PROVEN)
+    return bool(max(beyond.max(), off.max(), gap, -y.min()) <= 1e-8)
 
 
 def _equilibrated(W: Array) -> tuple[Array, Array, Array]:
     """W with rows and columns of size one, and the powers of two they were multiplied by."""
     size = np.abs(W)
     rows, columns = np.ones(W.shape[0]), np.ones(W.shape[1])
-    for _ in range(_SWEEPS):
+    for _ in range(12):  # enough for a spread of 1e24
         here = size * rows[:, None] * columns
         rows /= np.sqrt(_or_one(here.max(axis=1, initial=0.0)))
         columns /= np.sqrt(_or_one(here.max(axis=0, initial=0.0)))

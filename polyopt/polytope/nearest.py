@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Nearest", "Part", "Question", "nearest"]
 
-_NODES = 20_000  # projections at most
-_KEPT = 1e-9  # of a spread: a row violated by less is kept, as its projection keeps it but for rounding
-
 
 @dataclass(frozen=True)
 class Question:
@@ -158,7 +155,7 @@ class _Node:
     gaps: tuple[int, ...]  # of each missing number: 1 where it stays so, 0 where not, -1 where it is open
 
 
-def nearest(question: Question, region: Region, *, max_nodes: int = _NODES) -> Nearest:
+def nearest(question: Question, region: Region, *, max_nodes: int = 20_000) -> Nearest:
     """The point of the region that is nearest to the sample.
 
     question: the sample, and what may move.
@@ -264,7 +261,8 @@ class _Search:
         None where nothing is open at the point.
         """
         case = self.region.cases[node.case]
-        worst, place = _KEPT, -1
+        # A row violated by less is kept, as its projection keeps it but for rounding.
+        worst, place = 1e-9, -1
         for number, rows in enumerate(case.choices):
             if node.chosen[number] < 0:
                 short = float(np.min(_beyond(rows, z, q.spread), initial=np.inf))

@@ -32,8 +32,6 @@ __all__ = ["project"]
 
 _EPS = float(np.finfo(float).eps)
 _NOISE = 32.0 * _EPS  # rounding of a row, relative to the sizes that make it up
-_DEPENDENT = 1e-13  # length left of a unit normal beside independent active ones, times their spread
-_STEPS_PER_ROW = 10  # rows taken up or given up, per row and feature, before the run counts as stalled
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class ActiveSet:
 
     def finish(self) -> Status:
         """Take up rows until none is violated."""
-        limit = _STEPS_PER_ROW * (len(self.q.c) + 2 * len(self.u) + 10)
+        limit = 10 * (len(self.q.c) + 2 * len(self.u) + 10)
         while self.steps < limit:
             face, feature, side = self._most_violated()
             if face < 0 and feature < 0:
@@ -159,7 +157,7 @@ class ActiveSet:
             spread = 1.0 / max(float(np.abs(np.diag(R)).min()), _EPS)
         on_bounds = np.where(inner, 0.0, self.side * (normal - rates @ self.q.N[self.active]))
         size = float(np.linalg.norm(left))
-        return left, rates, on_bounds, size <= min(_DEPENDENT * spread, 1e-6)
+        return left, rates, on_bounds, size <= min(1e-13 * spread, 1e-6)
 
     def _first_to_go(self, rates: Array, on_bounds: Array) -> tuple[float, tuple[int, int]]:
         """The step at which the first multiplier comes to 0, and whose it is: (place of a face, feature)."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Described", "conditions_of", "rules_of", "shortened_faces"]
 
-_ROUNDING = 1e-9  # of the bias: a normal with less influence on the data is a solver's rounding
-
 
 class Described(Protocol):
     """What rules are made of: :class:`~polyopt.polytope.body.Polytope` has all of it."""
@@ -141,7 +139,7 @@ def _terms(polytope: Described, k: int, weights: Array) -> NDArray[np.intp]:
     """The features of a face, weightiest first; none where its normal is a solver's rounding."""
     order = np.argsort(-weights, kind="stable")
     order = order[polytope.W[k, order] != 0]
-    is_noise = polytope.spread is not None and weights.sum() <= _ROUNDING * abs(polytope.b[k])
+    is_noise = polytope.spread is not None and weights.sum() <= 1e-9 * abs(polytope.b[k])
     return np.asarray(order[:0] if is_noise else order)
 
 

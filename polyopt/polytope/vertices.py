@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_size", "vertices_of", "volume_of"]
 
-_MOST_FEATURES = 8  # beyond, corners are too many to be of use
-_MOST_VERTICES = 200_000  # by the upper bound theorem, at most
-_SAME = 1e-9  # corners nearer to each other than this share of the polytope's width are one
-_FREE = 1e-8  # singular value of the normals at a point, below which it can move along them
+_MAX_FEATURES = 8  # beyond, corners are too many to be of use
+_MAX_VERTICES = 200_000  # by the upper bound theorem, at most
+_MIN_DISTANCE = 1e-9  # corners nearer to each other than this share of the polytope's width are one
 
 
 def check_size(n_faces: int, n_features: int) -> None:
@@ -29,17 +28,17 @@ def check_size(n_faces: int, n_features: int) -> None:
     n_faces, n_features: of the polytope.
     ValueError: too many features, or too many corners by the upper bound theorem.
     """
-    if n_features > _MOST_FEATURES:
+    if n_features > _MAX_FEATURES:
         raise ValueError(
-            f"corners and volume are worked out for at most {_MOST_FEATURES} features, and this polytope "
+            f"corners and volume are worked out for at most {_MAX_FEATURES} features, and this polytope "
             f"has {n_features}: the number of corners grows too fast; section() fixes all features but a few"
         )
     low, high = n_features // 2, n_features - n_features // 2
     most = comb(n_faces - high, low) + comb(n_faces - low - 1, high - 1)
-    if most > _MOST_VERTICES:
+    if most > _MAX_VERTICES:
         raise ValueError(
             f"{n_faces} faces in {n_features} dimensions may have {most:,} corners; at most "
-            f"{_MOST_VERTICES:,} are worked out"
+            f"{_MAX_VERTICES:,} are worked out"
         )
 
 
@@ -74,13 +73,13 @@ def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
     A = A / size[:, None]
     left = (room / size)[:, None] - A @ points.T
     # Where faces all but meet Qhull gives points along an edge as well, whose faces leave them a direction.
-    fixed = [np.linalg.matrix_rank(A[faces], tol=_FREE) == len(centre) for faces in (left <= _SAME).T]
+    fixed = [np.linalg.matrix_rank(A[faces], tol=1e-8) == len(centre) for faces in (left <= _MIN_DISTANCE).T]
     return _ordered(points[fixed] + centre)
 
 
 def _merged(points: Array) -> Array:
     """One point for each heap of points: Qhull gives a corner of many faces several times."""
-    pairs = cKDTree(points).query_pairs(_SAME, output_type="ndarray")
+    pairs = cKDTree(points).query_pairs(_MIN_DISTANCE, output_type="ndarray")
     near = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points), len(points)))
     count, heap = connected_components(near, directed=False)
     total = np.zeros((count, points.shape[1]))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Contents", "cells_table", "framed", "head_cells", "page", "part", "scrolling", "table_row"]
 
-_SHORT = 20  # letters, up to which headings stand beside each other on a phone
-
 
 def part(name: str) -> str:
     """The text of a file beside this one."""
@@ -66,7 +64,8 @@ class Contents:
             inside = False
         end = "</ul></li>" if inside else "</li>"
         plain = (re.sub(r"<[^>]*>", "", label) for _, _, label in self._entries)
-        kind = " class='short'" if max(map(len, plain), default=0) <= _SHORT else ""
+        # Short headings stand beside each other on a phone.
+        kind = " class='short'" if max(map(len, plain), default=0) <= 20 else ""
         return f"<nav aria-label='Contents'{kind}><ul>{''.join(lines)}{end}</ul></nav>" if lines else ""
 
 

@@ -33,7 +33,7 @@ from polyopt.plots.style import (
     new_figure,
     styled,
 )
-from polyopt.text import escape, in_picture, visible
+from polyopt.text import cut_short, escape, in_picture, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Picture", "pictures_of", "svg"]
 
-_MOST_POINTS = 1500  # samples of a boundary: each is a shape in the page
-_BINS = 30  # of a histogram of outputs
+_MAX_POINTS = 1500  # samples of a boundary: each is a shape in the page
 # Colours that the page sets, lighter in the dark.
 _PAGE_COLOURS = {
     INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper",
@@ -54,7 +53,6 @@ _PAGE_COLOURS = {
     WINE: "wine", INDIGO: "indigo", OLIVE: "olive",
 }  # fmt: skip
 _WIDTH = 4.0  # inches; at the width of a phone its letters are as large as those of the page
-_LONGEST_NAME = 28  # letters of a class's name that a legend has room for
 _numbers = count(1)
 
 
@@ -74,7 +72,7 @@ def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
     fitted = exact or fast or next((row for row in rows if row.estimator is not None), None)
     drawn: list[Callable[[], Picture]] = [] if fitted is None else [lambda: _outputs(data, fitted)]
     is_plane = data.X_train.shape[1] == 2 and not sp.issparse(data.X_train)
-    if fitted is not None and is_plane and data.X_train.shape[0] <= _MOST_POINTS:
+    if fitted is not None and is_plane and data.X_train.shape[0] <= _MAX_POINTS:
         drawn.append(lambda: _boundary(data, fitted))
     if exact is not None:
         drawn.append(lambda: _multipliers(exact))
@@ -106,7 +104,7 @@ def _outputs(data: Prepared, row: Row) -> Picture:
     with styled():
         figure = new_figure(5.0, 4.6)
         axes = figure.subplots()
-        edges = np.histogram_bin_edges(f, _BINS).tolist()
+        edges = np.histogram_bin_edges(f, 30).tolist()
         for label, name, (colour, _) in zip(row.estimator.classes_, data.target_names, CLASSES, strict=True):
             own, shown = f[data.y_test == label], in_picture(_name(str(name)))
             axes.hist(own, edges, histtype="stepfilled", alpha=0.3, lw=0, color=colour)
@@ -136,7 +134,7 @@ def _boundary(data: Prepared, row: Row) -> Picture:
 def _name(text: str) -> str:
     """A class's name as a legend shows it: no formula, never left out, cut where there is no room."""
     text = visible(text).strip() or "(no name)"
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    return cut_short(text, 28)
 
 
 def _multipliers(row: Row) -> Picture:

@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from formulations.statement import Statement
 
 __all__ = [
-    "CATALOGUE_COLUMNS",
-    "catalogue_page",
-    "catalogue_rows",
     "catalogue_table",
     "program_section",
     "programs_page",
 ]
 
 _HEADINGS = ("row", "subject to", "multiplier", "what it means")
-CATALOGUE_COLUMNS = (
+_CATALOGUE_COLUMNS = (
     ("name", "text"), ("paper", "text"), ("equation", "text"), ("class", "text"), ("variables", ""),
     ("constraints", ""), ("dual beside it", "text"),
 )  # fmt: skip
@@ -77,34 +74,18 @@ def programs_page(programs: Sequence[Program]) -> str:
     return framed(title, f"<h1>Programs</h1>{contents.nav()}{sections}")
 
 
-def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-    """The cells of the catalogue, a row for each program, as text."""
-    return [
-        (
-            entry.name, entry.paper, entry.equation, entry.program.kind, str(entry.n_variables),
-            str(entry.n_constraints), entry.partner,
-        )
-        for entry in entries
-    ]  # fmt: skip
-
-
 def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
     """The catalogue as an HTML table."""
     body, family = [], ""
-    for entry, cells in zip(entries, catalogue_rows(entries), strict=True):
+    for entry in entries:
+        cells = (
+            entry.name, entry.paper, entry.equation, entry.program.kind, str(entry.n_variables),
+            str(entry.n_constraints), entry.partner,
+        )  # fmt: skip
         first = ""
         if entry.family != family:
             family = entry.family
             words = escape(family.replace("_", "-"))
             first = f" class='first' id='{contents.anchor(family, words)}'"
-        body.append(table_row([escape(cell) for cell in cells], CATALOGUE_COLUMNS, first))
-    return scrolling(head_cells(CATALOGUE_COLUMNS), "".join(body), "prose catalogue", sortable=True)
-
-
-def catalogue_page(entries: Sequence[Entry]) -> str:
-    """A page with the catalogue."""
-    note = "Sizes are those on each family's own small data."
-    contents = Contents()
-    table = catalogue_table(entries, contents)
-    text = f"<h1>Programs</h1><p class='quiet'>{len(entries)} programs. {note}</p>{contents.nav()}{table}"
-    return framed("polyopt: the catalogue of programs", text)
+        body.append(table_row([escape(cell) for cell in cells], _CATALOGUE_COLUMNS, first))
+    return scrolling(head_cells(_CATALOGUE_COLUMNS), "".join(body), "prose catalogue", sortable=True)

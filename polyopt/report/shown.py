@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["html_of"]
 
-_MOST = 400  # rows of a table: more make a notebook slow
+_MAX_ROWS = 400  # rows of a table: more make a notebook slow
 
 
 def html_of(summary: Summary) -> str:
@@ -40,8 +40,8 @@ def _table(table: Table) -> str:
     is_text = [not all(_is_number(row[place]) for row in table.rows) for place in range(len(table.columns))]
     columns = [(name, "text" if text else "") for name, text in zip(table.columns, is_text, strict=True)]
     head = "".join(head_cells([column]) if column[0] else "<td></td>" for column in columns)
-    body = "".join(table_row([escape(cell) for cell in row], columns) for row in table.rows[:_MOST])
-    left = len(table.rows) - _MOST
+    body = "".join(table_row([escape(cell) for cell in row], columns) for row in table.rows[:_MAX_ROWS])
+    left = len(table.rows) - _MAX_ROWS
     more = f"<p class='quiet'>and {left} more</p>" if left > 0 else ""
     opened = " open" if table.is_open else ""
     return (

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations import sensitivity as slopes
 from polyopt.certificates.certificate import relative_gap
 from polyopt.estimators.l0 import CrossEntropySVM
-from polyopt.sensitivity.solution import AT, are_independent, paid, value_of, warn_of
+from polyopt.sensitivity.solution import ROW_TOL, are_independent, paid, value_of, warn_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,11 +91,11 @@ def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:
     frame, y = machine.duals_, machine._y
     rows = {letter: mine.reset_index() for letter, mine in frame.groupby("letter")}
     xi = rows["v"]["slack"].to_numpy()
-    margin = (rows["u"]["slack"].to_numpy() <= AT) & (xi <= AT)
-    small = AT * machine.C
+    margin = (rows["u"]["slack"].to_numpy() <= ROW_TOL) & (xi <= ROW_TOL)
+    small = ROW_TOL * machine.C
     inside = (rows["r"]["slack"].to_numpy() > small) & (rows["s"]["slack"].to_numpy() > small)
     K, _ = machine._training_kernel()
     matrix = np.column_stack([K[np.ix_(margin, inside)] * y[inside], np.ones(int(margin.sum()))])
     held = rows["u"]["multiplier"].to_numpy()[margin], rows["v"]["multiplier"].to_numpy()[margin]
     bound = (rows["r"]["multiplier"] + rows["s"]["multiplier"]).to_numpy()[~inside]
-    return matrix, bool(all((part > AT).all() for part in (*held, bound)))
+    return matrix, bool(all((part > ROW_TOL).all() for part in (*held, bound)))

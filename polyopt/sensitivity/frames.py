@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.methods.method import named
 from polyopt.methods.registry import answering_for, method_of
-from polyopt.sensitivity.solution import AT, need_multipliers
+from polyopt.sensitivity.solution import ROW_TOL, need_multipliers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from polyopt.sensitivity.solution import Solved
 
 __all__ = ["binding", "sensitivities"]
-
-_FEW = 3  # samples that binding names of each family
 
 
 def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
@@ -103,7 +101,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
     frame = estimator.duals_
     need_multipliers(estimator, frame["multiplier"])
     sizes = frame["multiplier"].abs()
-    small = AT * float(sizes.max())
+    small = ROW_TOL * float(sizes.max())
     keys = [name for name in ("pair", "outside", "row", "letter") if name in frame]
     found = []
     for key, mine in frame.assign(multiplier=sizes.where(sizes > small, 0.0)).groupby(keys, sort=False):
@@ -115,7 +113,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
                 "binding": int((mine["multiplier"] > 0).sum()),
                 "total": float(mine["multiplier"].sum()),
                 "largest": float(mine["multiplier"].max()),
-                "samples": tuple([at for at in each[each > 0].index if at != -1][:_FEW]),
+                "samples": tuple([at for at in each[each > 0].index if at != -1][:3]),
             }
         )
     return pd.DataFrame(found)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from formulations import sensitivity as slopes
 from formulations.recovery import moments
 from polyopt.estimators.sigma_svm import SigmaSVM
-from polyopt.sensitivity.solution import AT, are_independent, value_of
+from polyopt.sensitivity.solution import ROW_TOL, are_independent, value_of
 
 if TYPE_CHECKING:
     from formulations.matrices import Array
@@ -48,7 +48,7 @@ def _active_samples(machine: HingeClassifier) -> Array:
     matrix among them, plus 1, which is of the same rank.
     """
     places = [(family.room(machine.outputs_), family.cap > 0.0) for family in machine.families_]
-    active = np.concatenate([np.flatnonzero((np.abs(room) <= AT) & there) for room, there in places])
+    active = np.concatenate([np.flatnonzero((np.abs(room) <= ROW_TOL) & there) for room, there in places])
     if machine.kernel == "linear":
         rows = machine._X[active]
         return np.column_stack([rows.toarray() if sp.issparse(rows) else rows, np.ones(len(active))])

@@ -11,7 +11,8 @@ from formulations.class_faces import BIAS
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, pull
 from formulations.polytope import lift
-from polyopt.sensitivity.solution import AT, are_independent, need_multipliers, paid, value_of
+from polyopt.certificates.polyhedral_lp import is_at_box
+from polyopt.sensitivity.solution import ROW_TOL, are_independent, need_multipliers, paid, value_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +36,6 @@ __all__ = [
     "of_polyceptron",
     "of_spla1",
 ]
-
-_BOX = 1e-9  # share of the radius within which an entry of W is at it
 
 
 def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
@@ -91,7 +90,7 @@ def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
     W, y, lifted = machine.solution_["W"], machine._y, _lifted(machine)
     held, pulls = _at_box(machine), pull(machine._X, y[:, None] * u)
     members = belonging(y, machine.assignment_, len(W), "all") > 0
-    on_margin = members & (np.abs(y[:, None] * (lifted @ W.T) - 1.0) <= AT)
+    on_margin = members & (np.abs(y[:, None] * (lifted @ W.T) - 1.0) <= ROW_TOL)
     # The box's multipliers are unique where they are 0, or where those of a face's margins are.
     faces = [k for k in range(len(W)) if held[k].any()]
     only = all(are_independent(lifted[on_margin[:, k]][:, ~held[k]]) for k in faces)
@@ -125,8 +124,8 @@ def _open_pairs(machine: PCSLP, own: NDArray[np.bool_], held: NDArray[np.bool_])
     hinge = 1.0 - y[:, None] * (lifted @ machine.solution_["W"].T)
     inside = (y > 0)[:, None]
     worst = np.maximum(np.where(inside, hinge.max(axis=1, keepdims=True), 0.0), 0.0)
-    open_ = (np.abs(hinge - worst) <= AT) & (inside | own)
-    shares = (worst[:, 0] > AT) & (y > 0)
+    open_ = (np.abs(hinge - worst) <= ROW_TOL) & (inside | own)
+    shares = (worst[:, 0] > ROW_TOL) & (y > 0)
     open_ &= ~(shares & (open_.sum(axis=1) == 1))[:, None]  # alone it has all of the price
     place, face = np.nonzero(open_)
     rows = np.zeros((len(place), K, lifted.shape[1]))
@@ -143,4 +142,4 @@ def _lifted(machine: Polyceptron | PCSLP) -> Array:
 
 def _at_box(machine: Polyceptron | PCSLP) -> NDArray[np.bool_]:
     """Mask of the entries of W that the box holds."""
-    return np.abs(machine.solution_["W"]) >= (1.0 - _BOX) * machine.radius
+    return is_at_box(machine.solution_["W"], machine.radius)

@@ -17,10 +17,18 @@ if TYPE_CHECKING:
     from formulations.matrices import Array
     from polyopt.certificates.certificate import Certificate
 
-__all__ = ["AT", "Certified", "Solved", "are_independent", "need_multipliers", "paid", "value_of", "warn_of"]
+__all__ = [
+    "ROW_TOL",
+    "Certified",
+    "Solved",
+    "are_independent",
+    "need_multipliers",
+    "paid",
+    "value_of",
+    "warn_of",
+]
 
-AT = 1e-6  # within which, in units of the outputs, a row holds
-_ROUNDING = 1e-12  # of what a value was added up from: a gap of less is none
+ROW_TOL = 1e-6  # within which, in units of the outputs, a row holds
 
 
 class Certified(Protocol):
@@ -49,7 +57,7 @@ def value_of(machine: Certified, tol: float, scale: float = 0.0) -> float:
     certificate = machine.certificate(tol)
     proven = certificate.claim in (Claim.OPTIMAL, Claim.STATIONARY)
     # For its assignment, cells or responsibilities a machine may be optimal though another would do better.
-    if not (proven or certificate.relative_gap <= tol or certificate.gap <= _ROUNDING * scale):
+    if not (proven or certificate.relative_gap <= tol or certificate.gap <= 1e-12 * scale):
         warn_of(machine, certificate.sentence)
     return certificate.primal_value
 

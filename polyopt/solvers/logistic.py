@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     Method = Literal["newton", "bfgs"]
 
-__all__ = ["METHODS", "positive_factor", "solve_logistic", "solve_scaled"]
+__all__ = ["ARMIJO", "METHODS", "positive_factor", "solve_logistic", "solve_scaled"]
 
 METHODS = ("newton", "bfgs")
-_SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
-_LEAST_STEP = 1e-10  # share of a step under which a line search gives up: nothing lower is in reach
-_MOST_DENSE = 200  # unknowns up to which BFGS keeps its whole matrix
-_MOST_NEWTON = 6000  # unknowns up to which Newton's method does
+ARMIJO = 1e-4  # share of the decrease that a slope promises which a step must bring
+_MIN_STEP = 1e-10  # share of a step under which a line search gives up: nothing lower is in reach
+_MAX_DENSE_UNKNOWNS = 200  # unknowns up to which BFGS keeps its whole matrix
+_MAX_NEWTON_UNKNOWNS = 6000  # unknowns up to which Newton's method does
 
 
 def solve_logistic(
@@ -51,9 +51,10 @@ def solve_logistic(
     one_of("method", method, METHODS)
     ridge, tol = positive("ridge", ridge), tolerance(tol)
     whole("max_iter", max_iter)
-    if method == "newton" and len(w) > _MOST_NEWTON:
+    if method == "newton" and len(w) > _MAX_NEWTON_UNKNOWNS:
         raise ValueError(
-            f"method='newton' takes {_MOST_NEWTON} unknowns at most, not {len(w)}; choose method='bfgs'"
+            f"method='newton' takes {_MAX_NEWTON_UNKNOWNS} unknowns at most, not {len(w)}; "
+            "choose method='bfgs'"
         )
     clock = Clock(time_limit)
     run = _newton if method == "newton" else _bfgs
@@ -90,10 +91,10 @@ def _newton(
         while True:
             trial = w + size * direction
             found = _loss(X, y, c, trial, ridge)
-            if found[0] <= value + _SUFFICIENT * size * slope:
+            if found[0] <= value + ARMIJO * size * slope:
                 break
             size *= 0.5
-            if size < _LEAST_STEP:  # no lower point in double precision
+            if size < _MIN_STEP:  # no lower point in double precision
                 return w, value, gradient, steps
         # Where neither the loss nor its slope falls any more, rounding has the last word.
         if found[0] >= value and found[1] @ found[1] >= gradient @ gradient:
@@ -168,7 +169,7 @@ def _bfgs(
         if best[2] @ best[2] <= 2 * ridge * tol * best[1] or clock.is_over:
             raise StopIteration
 
-    small = len(w) <= _MOST_DENSE
+    small = len(w) <= _MAX_DENSE_UNKNOWNS
     tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap says when it is enough
     before = np.inf
     # Its line search gives up in narrow valleys, from where a fresh start goes on.

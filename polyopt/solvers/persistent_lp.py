@@ -1,8 +1,8 @@
-"""One linear program kept inside HiGHS, solved again and again as its column bounds change.
+"""One linear program kept inside HiGHS, solved again and again as its upper bounds change.
 
 min  c·x   s.t.   row_lower ≤ A x ≤ row_upper,   lower ≤ x ≤ upper
 
-New column bounds leave the basis dual feasible wherever a column has two finite bounds, so the dual simplex
+New upper bounds leave the basis dual feasible wherever a column has two finite bounds, so the dual simplex
 method goes on from the last basis instead of beginning anew: a few pivots in place of thousands. Its dual
 value only rises on the way, so that it can stop as soon as the minimum is known to be above a given cutoff.
 The basis is thrown away where HiGHS reports an error or no verdict, and the program is solved once more from
@@ -58,12 +58,12 @@ class LinearSolution:
 
 
 class PersistentLP:
-    """A linear program of which only the column bounds change.
+    """A linear program of which only the upper bounds of the columns change.
 
     cost (p,): c, to be minimised.
     A (q, p): the rows.
     row_lower, row_upper (q,): bounds of the rows; -inf and inf for none.
-    lower, upper (p,): bounds of the columns; :meth:`solve` changes them.
+    lower, upper (p,): bounds of the columns; :meth:`solve` changes the upper ones.
 
     restarts: solves that HiGHS failed in and that were begun anew.
     ValueError: shapes that do not fit, numbers that are not finite, or too large for HiGHS (1e15 in A).
@@ -134,12 +134,11 @@ class PersistentLP:
             self._has_basis = False
 
     def solve(
-        self, lower: ArrayLike | None = None, upper: ArrayLike | None = None, *,
-        time_limit: float | None = None, cutoff: float | None = None,
-    ) -> LinearSolution:  # fmt: skip
-        """Solve with the given column bounds, from the last basis if there is one.
+        self, *, upper: ArrayLike | None = None, time_limit: float | None = None, cutoff: float | None = None
+    ) -> LinearSolution:
+        """Solve with the given upper bounds, from the last basis if there is one.
 
-        lower, upper (p,): new bounds of the columns, which stay; those not given are as they were.
+        upper (p,): new upper bounds of the columns, which stay; by default those of the last solve.
         cutoff: end with CUT_OFF once the minimum is found to be above it, or that there is none. HiGHS looks
             every few pivots (the denser the rows, the more often), so that an optimum above the cutoff may be
             reached all the same. For this solve alone; one begun anew after a failure has none.
@@ -150,8 +149,6 @@ class PersistentLP:
             raise ValueError("cutoff must be a number or None, not nan")
         p = len(self._cost)
         with self._lock:
-            if lower is not None:
-                self._lower = _vector("lower", lower, p)
             if upper is not None:
                 self._upper = _vector("upper", upper, p)
             if (self._lower > self._upper).any():

@@ -19,7 +19,7 @@ from formulations import mixture
 from formulations.arguments import one_of, tolerance, whole
 from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
-from polyopt.solvers.logistic import positive_factor
+from polyopt.solvers.logistic import ARMIJO, positive_factor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["MOST_FOR_NEWTON", "MixtureLoss", "maximise", "polish"]
 
 MOST_FOR_NEWTON = 5000  # entries of W: a Hessian of 200 MB
-_ARMIJO = 1e-4  # share of the decrease that the slope promises which a step must bring
 _ROUNDING = 1e-14  # relative, within which two values count as equal
-_MEMORY = 20  # pairs of steps and changes of the gradient that L-BFGS keeps
-_SLOW, _SPAN = 1e-5, 10  # relative decrease, in how many iterations, under which L-BFGS hands on to Newton
+# Relative decrease, in how many iterations, under which L-BFGS hands on to Newton.
+_MIN_REL_FALL, _SPAN = 1e-5, 10
 
 
 class Given(TypedDict, total=False):
@@ -180,7 +179,7 @@ class _Run:
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self.objective(W)
             visible = -step * slope > rounding
-            if value <= self.value + (_ARMIJO * step * slope if visible else rounding) and (
+            if value <= self.value + (ARMIJO * step * slope if visible else rounding) and (
                 # Where values differ by rounding alone, the gradient tells what is better.
                 visible or float(np.abs(gradient).max()) < 0.5 * steepest
             ):
@@ -256,7 +255,7 @@ def _bfgs_then_newton(run: _Run) -> None:
     of L-BFGS, which cost a tenth or less. Near it Newton needs few. The metric, which bounds the Hessian of
     logistic regression for any face (Böhning & Lindsay, 1988), leaves nothing to the units of the features.
     """
-    _bfgs(run, positive_factor(run.objective.metric())[0], _SLOW)
+    _bfgs(run, positive_factor(run.objective.metric())[0], _MIN_REL_FALL)
     if run.status is Status.STALLED:
         _newton(run)
 
@@ -290,6 +289,6 @@ def _bfgs(run: _Run, root: Array | None = None, slow: float = 0.0) -> None:
 
     if run.is_over():
         return
-    options = {"maxiter": run.max_iter + 1, "maxfun": 1 << 30, "ftol": 0.0, "gtol": 0.0, "maxcor": _MEMORY}
+    options = {"maxiter": run.max_iter + 1, "maxfun": 1 << 30, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}
     start = (run.W if root is None else run.W @ np.tril(root)).ravel()
     minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=accepted, options=options)

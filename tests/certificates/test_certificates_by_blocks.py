@@ -57,7 +57,7 @@ kept_or_streamed = pytest.mark.parametrize(
 @pytest.fixture
 def budget(request, monkeypatch):
     """Bytes of kernel columns that are kept; 0 has all of them computed anew."""
-    monkeypatch.setattr(geometry, "_KEPT_BYTES", request.param)
+    monkeypatch.setattr(geometry, "_CACHE_BYTES", request.param)
 
 
 def optimum(K, y, C, B):
@@ -197,7 +197,7 @@ def test_no_square_array_is_made(store, rng):
 
 
 def test_beyond_the_budget_no_more_is_held_than_a_few_rows(monkeypatch, rng):
-    monkeypatch.setattr(geometry, "_KEPT_BYTES", 2**20)
+    monkeypatch.setattr(geometry, "_CACHE_BYTES", 2**20)
     n = 4000
     X, y = rng.normal(size=(n, 5)), np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     tracemalloc.start()
@@ -233,7 +233,7 @@ def test_bad_input_is_refused_by_name(call, message):
 
 
 def test_a_sigma_svm_of_too_many_samples_is_refused(monkeypatch):
-    monkeypatch.setattr(classifiers, "_GRAM_SAMPLES", 39)
+    monkeypatch.setattr(classifiers, "MAX_WHOLE", 39)
     X, y = two_blobs()
     with pytest.raises(ValueError, match=r"X has 40 samples, and .* at most 39 samples"):
         certify_sigma_svm(X, y, kernel=Kernel("rbf"), w=y)
@@ -241,7 +241,7 @@ def test_a_sigma_svm_of_too_many_samples_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("values", [0, 4e9], ids=["no ascent", "ascent"])
 def test_coefficients_of_another_package_have_a_bound(values, monkeypatch):
-    monkeypatch.setattr(ascent, "_VALUES", values)
+    monkeypatch.setattr(ascent, "_MAX_KERNEL_VALUES", values)
     X, y = two_blobs(n=100, seed=3, separation=1.0)
     theirs = SVC(C=5.0, gamma=0.3, tol=0.1).fit(X, y)
     coef = np.zeros(100)

@@ -36,7 +36,7 @@ def test_a_negative_eigenvalue_is_named(scale, rng):
 
 def test_of_many_samples_some_are_tested(monkeypatch):
     assert len(np.unique(spread_samples(2500))) == 2000
-    monkeypatch.setattr(protocol, "_SOME", 200)
+    monkeypatch.setattr(protocol, "MAX_SPREAD_SAMPLES", 200)
     n = 250
     some = spread_samples(n)
     assert len(np.unique(some)) == 200
@@ -67,7 +67,7 @@ def test_samples_are_tested_like_matrices(rng):
 
 @pytest.mark.parametrize("n", [20, 210])
 def test_asymmetry_is_refused_wherever_it_is(n, monkeypatch):
-    monkeypatch.setattr(protocol, "_SOME", 200)
+    monkeypatch.setattr(protocol, "MAX_SPREAD_SAMPLES", 200)
     for i, j in ((0, n - 1), (n // 2, n // 2 + 1)):
         K = np.eye(n)
         K[i, j] = 1e-3

@@ -111,8 +111,7 @@ def test_conjugate_gradients_come_to_the_same(monkeypatch):
     """Without small systems conjugate gradients come to the same."""
     *_, ascent = drawn("all")
     assert ascent.reach(1e-10)
-    monkeypatch.setattr(shrunk_ascent, "_MAX_FACTORED", 3)
-    monkeypatch.setattr(shrunk_ascent, "LARGEST", 3)
+    monkeypatch.setattr(shrunk_ascent, "MAX_FACTORED", 3)
     *_, other = drawn("all")
     assert not other._has_small_systems
     assert other.reach(1e-10)

@@ -17,7 +17,6 @@ from formulations.polytope import lift
 from polyopt.certificates.claims.refine import exact_solution
 from polyopt.certificates.claims.statement import numeral
 from polyopt.check import check as checker
-from polyopt.outer.cpm import leaves as module
 from polyopt.outer.cpm.leaves import prove_by_leaves
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane
 
@@ -172,10 +171,9 @@ def test_a_sample_that_is_not_told_its_face_has_no_multipliers(saved, tmp_path, 
     assert f"sample {first} has no row where it has a multiplier" in capsys.readouterr().out
 
 
-def test_a_tree_that_grows_too_large_proves_less(data, monkeypatch):
+def test_a_tree_that_grows_too_large_proves_less(data):
     X, y = data[0], np.where(data[1] == "out", 1.0, -1.0)
-    monkeypatch.setattr(module, "_MOST", 5)
-    tree, bound = prove_by_leaves(X, y, np.ones(len(y)), 3, 1e3)
+    tree, bound = prove_by_leaves(X, y, np.ones(len(y)), 3, 1e3, max_nodes=5)
     assert 0.0 < bound < 1e3
     assert sum("ways" in node for node in nodes(tree)) == 5
 

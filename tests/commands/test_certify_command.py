@@ -110,7 +110,7 @@ def test_the_samples_are_not_written_over_the_data(table, weights, tmp_path):
     done = run("certify", "--coefficients", weights, *where[:-1], tmp_path / "other.svm")
     assert (done.exit_code, "name the claim otherwise" in said(done)) == (2, True)
     assert data.read_bytes() == before
-    done = run("certify", model, data, "--out", tmp_path / "claim.json", "--overwrite-input")
+    done = run("certify", model, data, "--out", tmp_path / "claim.json", "--force")
     assert done.exit_code == 0, done.output
     assert checker.main([str(tmp_path / "claim.json"), str(data)]) == 0
 

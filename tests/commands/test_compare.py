@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from formulations.program import Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare.programs import find_programs
@@ -191,11 +190,12 @@ def test_ctrl_c_keeps_what_is_done():
     assert "rmm" in printed(found, 80)
 
 
-def test_ctrl_c_before_the_first_row_says_that_there_is_none():
-    def on_start(*args):
+def test_ctrl_c_before_the_first_row_says_that_there_is_none(monkeypatch):
+    def stopped(self, X, y):
         raise KeyboardInterrupt
 
-    found = compare(blobs(), ["svm"], on_start=on_start)
+    monkeypatch.setattr(find_method("svm").estimator_class, "fit", stopped)
+    found = compare(blobs(), ["svm"])
     assert found.rows == ()
     assert "No fit was finished." in printed(found, 80)
 
@@ -287,10 +287,10 @@ def labelled(y):
     ],
 )
 def test_bad_input_is_refused_before_any_fit(arguments, message):
-    started = []
+    done = []
     with pytest.raises(ValueError, match=message):
-        compare(**{"data": blobs(), **arguments}, on_start=lambda *what: started.append(what))
-    assert started == []
+        compare(**{"data": blobs(), **arguments}, on_row=done.append)
+    assert done == []
 
 
 # -- the registry --------------------------------------------------------------------------------
@@ -338,20 +338,6 @@ def test_the_optimum_over_all_assignments_is_proven_beside_the_others():
     assert "Gap to the bound" in printed(found, 120)
     with pytest.raises(ValueError, match="needs a run"):
         gaps({}, {})
-
-
-def test_a_limit_for_a_data_set_is_shared_by_its_fits_and_keeps_what_there_is():
-    given = []
-
-    def noted(data, method, solver):
-        given.append((data, solver))
-
-    found = compare(blobs(40), ["cpm"], prove=True, data_limit=1e-3, on_start=noted)
-    assert [solver for data, solver in given if data] == ["exact", "sgd", "dual", "global"]
-    assert {row.status for row in found.rows if row.solver == "global"} == {str(Status.TIME_LIMIT)}
-    assert all(np.isfinite(row.objective) for row in found.rows)
-    with pytest.raises(ValueError, match="must be"):
-        compare(blobs(40), ["cpm"], data_limit=-1.0)
 
 
 def test_built_in_stands_for_all_sets_that_need_no_download():

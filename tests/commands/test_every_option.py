@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -18,26 +17,21 @@ from polyopt.verify import Check
 TRIALS = {
     "compare": [
         ("--data TEXT --separator ; --decimal , --categorical kind --impute median --large "
-         "--overwrite-input --keep-interrupted --methods svm", r"training and 8 test samples, 4 features"),
+         "--force --methods svm", r"training and 8 test samples, 4 features"),
         ("--data DATA --target answer --methods svm,rmm --C 0.5 --B 1.5 --seed 1 --time-limit 60 --csv -q",
          r"rmm,exact,rmm.qp,\"C=0.5, kernel=linear, B=1.5\".*,1,1$"),
         ("--data DATA --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --json --quiet",
          r'"settings": "C=1, kernel=poly, D=0.3, gamma=0.5, degree=2"'),
         ("--data DATA --methods cpm --faces 2 --set n_init=2 --splits 2 --seeds 2 --report OUT",
          r"Settings given: n_faces=2, n_init=2\."),
-        ("--data DATA --methods cpm --perplexity 1.5 --set n_init=1",
-         r"Settings given: perplexity=1.5, n_init=1"),
-        ("--data DATA --methods spla1 --ridge 0.2 --faces 1 --set n_init=1", r"ridge=0.2"),
-        ("--data DATA --methods cpm --faces 1 --double-sided --set n_init=1", r"double_sided=True"),
-        ("--data DATA --methods cpm --faces 2 --global --set n_init=1 --time-limit 60 --limit-per-set 200",
-         r"^ +global"),
+        ("--data DATA --methods cpm --faces 2 --global --set n_init=1 --time-limit 60", r"^ +global"),
     ],
-    "catalogue": [("svm --format csv", r"^svm\.primal,")],
+    "catalogue": [("svm", r"^svm\.primal ")],
     "show": [
         ("svm.primal --format latex", r"begin{aligned}"),
-        ("svm --solve DATA --fractions --set C=0.5", r"^alpha_\d+ = 1/2 = 0\.5"),
+        ("svm --solve DATA --set C=0.5", r"^alpha_\d+ = 1/2 = 0\.5"),
     ],
-    "verify": [("--all --html OUT --seed 3 --quiet", r"1 checks pass"), ("-q", r"1 checks pass")],
+    "verify": [("--all --html OUT --quiet", r"1 checks pass"), ("-q", r"1 checks pass")],
     "duals": [
         ("--data TEXT --separator ; --decimal , --categorical kind --impute median --large --method svm",
          r"alpha"),
@@ -45,28 +39,25 @@ TRIALS = {
          "--time-limit 60", r"C=0\.5, kernel=linear, B=1\.5"),
         ("--data DATA --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --csv --quiet",
          r"alpha"),
-        ("--data DATA --method cpm --faces 1 --perplexity 1 --double-sided --set n_init=1",
-         r"double_sided=True"),
-        ("--data DATA --method spla1 --ridge 0.2 --faces 1 --set n_init=1", r"ridge=0\.2"),
+        ("--data DATA --method cpm --faces 1 --set double_sided=True --set n_init=1", r"double_sided=True"),
     ],
     "fit": [
         ("TEXT --separator ; --decimal , --categorical kind --impute median --large "
-         "--overwrite-input --keep-interrupted --method svm --out OUT", r"of 32 samples"),
+         "--force --method svm --out OUT", r"of 32 samples"),
         ("DATA --target answer --method rmm --C 0.5 --B 1.5 --solver exact --no-scale --out OUT --seed 1 -q "
          "--time-limit 60", r"C=0\.5, kernel=linear, B=1\.5"),
         ("DATA --scale --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --quiet",
          r"C=1, kernel=poly, D=0\.3, gamma=0\.5, degree=2"),
-        ("DATA --method cpm --faces 2 --perplexity 1.2 --set max_iter=50 --keep-data --out OUT",
+        ("DATA --method cpm --faces 2 --set perplexity=1.2 --set max_iter=50 --keep-data --out OUT",
          r"perplexity=1\.2"),
-        ("DATA --method cpm --faces 1 --double-sided --set n_init=1", r"double_sided=True"),
-        ("DATA --method spla1 --ridge 0.2 --faces 1 --set n_init=1 --certificate CLAIM", r"ridge=0\.2"),
+        ("DATA --method spla1 --set ridge=0.2 --faces 1 --set n_init=1 --certificate CLAIM", r"ridge=0\.2"),
         ("DATA --method pc-slp --faces 1 --calibration sigmoid", r"calibrated, sigmoid, on samples held out"),
         ("DATA --method svm --set class_weight={'a':2.0,'b':1.0}", r"class_weight=\{'a': 2\.0, 'b': 1\.0\}"),
         ("DATA --method ce-svm --set search.n_samples=20 --set search.n_init=2",
          r"n_samples=20.*n_init=2"),
     ],
     "certify": [
-        ("MODEL DATA --overwrite-input --out CLAIM", r"^Certificate: "),
+        ("MODEL DATA --force --out CLAIM", r"^Certificate: "),
         ("--coefficients FIVE --data TEXT --separator ; --decimal , --categorical kind --impute median "
          "--large --C 2 --time-limit 60", r"none came with the solution"),
         ("--coefficients THREE --data DATA --target answer --program soft-rmm --C 0.5 --B 1.5 --D 2 "
@@ -78,19 +69,19 @@ TRIALS = {
         ("MODEL DATA --out OUT", r"error \d"),
         ("MODEL DATA --probabilities", r"^label,p\(a\),p\(b\)$"),
         ("MODEL DATA --reliability PICTURE --out OUT", r"error \d"),
-        ("MODEL DATA --by-position --separator , --decimal . --overwrite-input --out OUT", r"error \d"),
+        ("MODEL DATA --by-position --separator , --decimal . --force --out OUT", r"error \d"),
     ],
     "rules": [
-        ("MODEL --digits 2 --terms 1", r"inside|Inside"), ("MODEL --csv", r"^face,"),
+        ("MODEL --digits 2 --terms 1", r"inside|Inside"), ("MODEL --format csv", r"^face,"),
         ("MODEL --data DATA --fidelity 0.9 --format json", r'"'),
         ("MODEL --data DATA --separator , --decimal .", r"agree with the model on"),
     ],
     "explain": [
-        ("MODEL DATA --row 3 --hold u --within-data --top 1 --json", r'"nearest"'),
-        ("MODEL DATA --by-position --separator , --decimal . --overwrite-input --report OUT", r"only it"),
+        ("MODEL DATA --row 3 --hold u --top 1 --json", r'"nearest"'),
+        ("MODEL DATA --by-position --separator , --decimal . --force --report OUT", r"only it"),
     ],
     "handbook": [
-        ("rmm --no-open", r"chapters/rmm.html$"),
+        ("rmm", r"chapters/rmm.html$"),
         ("--out FOLDER", r"index.html$"),
     ],
     "lecture": [
@@ -99,12 +90,12 @@ TRIALS = {
         ("plume --out FOLDER --force -q", r"^  figures/answers.svg +\d+ kB$"),
     ],
     "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
-    "export": [("MODEL --format onnx --out OUT", r"")],
+    "export": [("MODEL --out OUT", r"")],
     "lab": [
         ("--points DATA --target answer --port 0 --no-browser", r"^The lab is at http://127\.0\.0\.1:\d+/\?token=\S{40,}$"),
         ("--browser --port 0", r"^The lab has ended\.$"),
     ],
-    "doctor": [("--json", r'"problems": \[\]')],
+    "doctor": [("", r"needs is there and works\.$")],
 }  # fmt: skip
 # Of the program itself. Those of completion are tried below, in a home of their own.
 WHOLE = {"--version": r"^polyopt \d"}
@@ -154,7 +145,7 @@ def files(tmp_path_factory):
 def little_work(monkeypatch):
     """One check stands for all, pages have no pictures, the lab ends at once: these have own tests."""
 
-    def one_check(seed, names):
+    def one_check(names):
         return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in names else []
 
     monkeypatch.setattr("polyopt.verify.verify", one_check)
@@ -165,7 +156,7 @@ def little_work(monkeypatch):
     monkeypatch.setattr("polyopt.lab.server.serve", lambda application, listening: None)
     monkeypatch.setattr("polyopt.handbook.site.check_installed", lambda: None)
     monkeypatch.setattr("polyopt.handbook.site.site_folder", lambda: Path("somewhere"))
-    monkeypatch.setattr("polyopt.handbook.site.kept_site", lambda: Path("somewhere"))
+    monkeypatch.setattr("polyopt.handbook.site.kept_site", lambda: Path("somewhere").absolute())
     monkeypatch.setattr("polyopt.handbook.site.build_site", lambda folder: [])
     monkeypatch.setattr("webbrowser.open", lambda link: True)
 
@@ -259,14 +250,13 @@ def test_doctor_tells_what_is_missing(monkeypatch):
 def test_doctor_prints_no_secrets_and_every_part(monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    done = run("doctor", "--json")
+    done = run("doctor")
     assert "hush" not in done.output
-    found = json.loads(done.output)
-    assert set(found) == {"versions", "machine", "caches", "solvers", "problems"}
-    assert found["machine"]["thread settings"]["OMP_NUM_THREADS"] == "1"
-    assert {"polyopt", "python", "numpy", "cvxpy"} <= set(found["versions"])
-    assert found["solvers"]["HIGHS"]["works"]
-    assert "polyopt/solvers/decomposition" in found["caches"]
+    for heading in ("Versions", "Machine", "Caches", "Solvers"):
+        assert re.search(rf"^{heading}", done.output, re.M)
+    assert re.search(r"^  thread settings .*OMP_NUM_THREADS 1", done.output, re.M)
+    for name in ("polyopt", "python", "numpy", "cvxpy", "polyopt/solvers/decomposition"):
+        assert re.search(rf"^  {name} ", done.output, re.M)
 
 
 @pytest.mark.parametrize(("value", "message"), [(None, "is wrong: None"), (2.0, "is wrong: 2.0")])

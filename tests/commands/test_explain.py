@@ -49,7 +49,7 @@ def test_a_row_is_explained_in_the_columns_of_the_table(shop):
 
 def test_a_column_of_texts_is_held_as_a_whole(shop):
     data, model, _lines = shop
-    text = worked("explain", model, data, "--row", 3, "--hold", "colour", "--hold", "size", "--within-data")
+    text = worked("explain", model, data, "--row", 3, "--hold", "colour", "--hold", "size")
     assert max(map(len, text.split("\n"))) <= 80
     changes = text[text.index("what changes") :]
     assert "price" in changes
@@ -80,7 +80,6 @@ def test_the_model_is_explained_and_drawn_on_a_page(shop, tmp_path):
         (("--row", 80), "--row 80: the data have 80 rows, counted from 0"),
         (("--row", 1, "--hold", "weight"), "--hold weight: no such column; there are size, price, colour"),
         (("--hold", "size"), "--hold is about a row: say which by --row"),
-        (("--within-data",), "--within-data is about a row"),
         (("--row", -1), "Invalid value for '--row'"),
     ],
 )

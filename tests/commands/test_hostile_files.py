@@ -368,11 +368,11 @@ def test_outputs_never_replace_what_is_read_unless_asked_to(model, tmp_path):
         assert re.search("is the file that is read", done.output), done.output
     assert data.read_bytes() == before
     assert model.read_bytes() == saved
-    worked("fit", data, "--method", "svm", "--out", model, "--overwrite-input")
-    worked("predict", model, data, "--out", link, "--overwrite-input")
+    worked("fit", data, "--method", "svm", "--out", model, "--force")
+    worked("predict", model, data, "--out", link, "--force")
     assert set(link.read_text().split()) <= {"yes", "no"}
     assert data.read_bytes() == before  # the link was replaced, and what it shared its content with is whole
-    worked("compare", "--data", data, "--method", "svm", "--report", data, "--overwrite-input")
+    worked("compare", "--data", data, "--method", "svm", "--report", data, "--force")
     assert data.read_text().startswith("<!")
 
 

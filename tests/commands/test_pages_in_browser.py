@@ -13,13 +13,13 @@ from polyopt.compare import compare
 from polyopt.crosschecks import Crosscheck, Outcome
 from polyopt.datasets import Dataset
 from polyopt.report import write_report, write_verification
-from polyopt.report.programs import catalogue_page, programs_page
+from polyopt.report.programs import programs_page
 from polyopt.verify import Check
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
 
-PAGES = ("compare", "hostile", "show", "catalogue", "verify")
-SORTED = ("compare", "catalogue", "verify")
+PAGES = ("compare", "hostile", "show", "verify")
+SORTED = ("compare", "verify")
 HOSTILE = (
     """<script>document.title='run'</script>'"><img src=http://x.test/a onerror=alert(1)>\x1b\u202e$x_$"""
 )
@@ -47,7 +47,6 @@ def folder(tmp_path_factory):
     entries = catalogue(("rmm", "plume", "cpm"))
     pages = {
         "show": programs_page([entry.program for entry in entries]),
-        "catalogue": catalogue_page(entries),
     }
     for page, text in pages.items():
         (place / f"{page}.html").write_text(text, encoding="utf-8")

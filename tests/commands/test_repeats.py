@@ -177,10 +177,10 @@ def test_a_setting_is_for_the_methods_that_have_it():
     ],
 )
 def test_bad_settings_are_refused_before_any_fit(settings, message):
-    started = []
+    done = []
     with pytest.raises(ValueError, match=message):
-        compare(blobs(), ["svm", "rmm"], settings=settings, on_start=lambda *what: started.append(what))
-    assert started == []
+        compare(blobs(), ["svm", "rmm"], settings=settings, on_row=done.append)
+    assert done == []
 
 
 def test_a_kernel_chooses_the_entry_that_it_is_of():

@@ -67,9 +67,9 @@ def test_a_model_that_is_there_stays_unless_it_is_given_up(stopped, out):
     stopped()
     done = run("fit", "wdbc", "--method", "svm", "--out", out)
     assert done.exit_code == 130
-    assert f"interrupted: {out} is as it was; --keep-interrupted" in " ".join(done.stderr.split())
+    assert f"interrupted: {out} is as it was; --force" in " ".join(done.stderr.split())
     assert out.read_bytes() == b"old"
-    done = run("fit", "wdbc", "--method", "svm", "--out", out, "--keep-interrupted")
+    done = run("fit", "wdbc", "--method", "svm", "--out", out, "--force")
     assert done.exit_code == 130
     assert load_model(out).method == "svm"
 
@@ -82,7 +82,7 @@ def test_without_a_point_nothing_is_written(stopped, out, number, status, word):
     assert f"{word}: nothing was written" in done.stderr
     assert not out.exists()
     out.write_bytes(b"old")
-    done = run("fit", "wdbc", "--method", "svm", "--out", out, "--keep-interrupted")
+    done = run("fit", "wdbc", "--method", "svm", "--out", out, "--force")
     assert f"{out} is as it was" in " ".join(done.stderr.split())
     assert out.read_bytes() == b"old"
     assert "Traceback" not in done.output
@@ -105,8 +105,8 @@ def test_a_stopped_comparison_writes_its_report_to_a_new_file(stopped, tmp_path)
     done = run(*given)
     assert done.exit_code == 130
     assert page.read_text(encoding="utf-8") == "old"
-    assert "--keep-interrupted" in done.stderr
-    assert run(*given, "--keep-interrupted").exit_code == 130
+    assert "--force" in done.stderr
+    assert run(*given, "--force").exit_code == 130
     assert "Interrupted" in page.read_text(encoding="utf-8")
 
 

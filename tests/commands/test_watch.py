@@ -37,7 +37,7 @@ def shown(monkeypatch, terminal, silent, quiet=False, total=2):
     stream = io.StringIO()
     stream.isatty = lambda: terminal
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(module, "_SILENT", silent)
+    monkeypatch.setattr(module, "_SECONDS_BEFORE_PROGRESS", silent)
     monkeypatch.setenv("TERM", "xterm")
     with progress("family", quiet, total) as step:
         step.name("svm")

@@ -108,7 +108,7 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
         homes.append(self._homes[numbers[0]])
         return send(self, numbers, ask)
 
-    monkeypatch.setattr(crew, "_WORKERS_SEEN_EVERY", 0.0)  # workers are looked at in every round
+    monkeypatch.setattr(crew, "_WORKER_POLL_SECONDS", 0.0)  # workers are looked at in every round
     monkeypatch.setattr(crew.Workers, "_send", sending)
     try:
         assert bits(SVM().fit(source)) == wanted

@@ -75,7 +75,7 @@ def assignment(X, faces):
 def way(request, monkeypatch):
     """How passes over pairs that may move are made."""
     if request.param == "by blocks":
-        monkeypatch.setattr(face_ascent, "_MOST_GATHERED", 0)
+        monkeypatch.setattr(face_ascent, "_MAX_GATHERED", 0)
     return request.param
 
 
@@ -234,7 +234,7 @@ def test_wide_samples_go_by_the_dual(data, start, monkeypatch):
         wide = quietly(chosen, large.Arrays(X, y, rows=25))
         assert solver in wide.solutions_[0].solver
         assert wide.certificate().relative_gap <= tol
-    monkeypatch.setattr(polytopes, "_WIDEST", 299)
+    monkeypatch.setattr(polytopes, "_MAX_FEATURES", 299)
     widest = machine(solver="auto", feature_scale=1.0, n_faces=1, C=0.01, tol=1e-8, max_iter=1)
     assert "dual coordinate ascent" in quietly(widest, large.Arrays(X, y, rows=25)).solutions_[0].solver
     with pytest.raises(ValueError, match="feature_scale is for solver='dual ascent'"):

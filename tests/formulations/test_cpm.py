@@ -285,7 +285,7 @@ def test_coordinate_ascent_reaches_the_optimum_from_below(form, fixed):
 def test_a_large_point_is_bounded_by_coordinate_ascent(monkeypatch, fixed):
     X, y, K, z, C = fixed
     solution, z = fixed_point(X, y, K, z, C, "sum")
-    monkeypatch.setattr("polyopt.certificates.cpm._LARGE", 0)
+    monkeypatch.setattr("polyopt.certificates.cpm._MAX_GRADIENT_ENTRIES", 0)
     certificate = certify_cpm(X, y, C, W=solution["W"], tol=1e-5)
     assert certificate.dual_value <= solution.objective * (1 + 1e-9)
     assert certificate.relative_gap < 0.01

@@ -13,7 +13,7 @@ from formulations import cpm, cpm_sparse
 from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, lift
 from polyopt.certificates import Claim, certify_cpm
-from polyopt.certificates.shrunk_ascent import LARGEST, ShrunkAscent
+from polyopt.certificates.shrunk_ascent import MAX_FACTORED, ShrunkAscent
 
 LOSSES, MARGINS = ("sum", "max"), ("total", "worst")
 K, M = 2, 4
@@ -175,7 +175,7 @@ def test_a_group_of_columns_is_in_use_together_or_not_at_all():
 def test_more_features_than_an_interior_point_is_asked_for():
     """Then there are Newton steps alone, whose systems have the features in use."""
     rng = np.random.default_rng(1)
-    X, penalty = rng.normal(size=(20, LARGEST + 1)), FacePenalty.of(LARGEST + 1, l1=2.0, group=0.5)
+    X, penalty = rng.normal(size=(20, MAX_FACTORED + 1)), FacePenalty.of(MAX_FACTORED + 1, l1=2.0, group=0.5)
     y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
     ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(20), penalty, 1)
     assert ascent.reach(1e-9)

@@ -18,7 +18,7 @@ def drawn(seed, n=9, n_u=5, m=3):
 @pytest.mark.parametrize("at_once", [4, 1 << 12])
 def test_samples_seen_from_landmarks_and_what_is_left(constant, at_once, monkeypatch):
     """The samples in the span of the landmarks, and what the span leaves of them."""
-    monkeypatch.setattr(landmarks, "_ROWS", at_once)
+    monkeypatch.setattr(landmarks, "_BLOCK_ROWS", at_once)
     X, U = drawn(0, n_u=2)
     found = Landmarks.linear(X, U)
     if constant:

@@ -448,7 +448,7 @@ def test_large_data_are_not_solved_for_a_bound(monkeypatch):
     W = np.random.default_rng(0).normal(size=(2, 3))
     small = certify_polyceptron(X, y, W)
     assert 0 < small.dual_value < small.primal_value
-    monkeypatch.setattr("polyopt.certificates.polyhedral_lp.LARGE", 100)
+    monkeypatch.setattr("polyopt.certificates.polyhedral_lp.MAX_PROGRAM_ENTRIES", 100)
     large = certify_polyceptron(X, y, W)
     assert large.primal_value == small.primal_value
     assert (large.claim, large.dual_value) == (Claim.SUBOPTIMAL_BY, 0.0)

@@ -217,7 +217,7 @@ def classified(data, classes, count):
 ])  # fmt: skip
 @pytest.mark.parametrize("data", DATA)
 def test_labels_are_those_of_the_scores_in_double_precision(data, C, classes, sparse, kernel, monkeypatch):
-    monkeypatch.setattr(scoring, "_WORTH", 0.0)
+    monkeypatch.setattr(scoring, "_MIN_BOUND_WORK", 0.0)
     X, y = classified(data, classes, 2600)
     made = sp.csr_array if sparse else np.asarray
     model = SVM(C, kernel=kernel, tol=1e-2, max_iter=300).fit(made(X[:600]), y[:600])
@@ -229,7 +229,7 @@ def test_labels_are_those_of_the_scores_in_double_precision(data, C, classes, sp
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_hardly_a_label_needs_distances_by_differences(sparse, monkeypatch):
     """Products serve where coefficients are so large that scores are taken from differences."""
-    monkeypatch.setattr(scoring, "_WORTH", 0.0)
+    monkeypatch.setattr(scoring, "_MIN_BOUND_WORK", 0.0)
     X, y = classified(far_out, 2, 600)
     Z = classified(far_out, 2, 3000)[0]
     made = sp.csr_array if sparse else np.asarray
@@ -246,7 +246,7 @@ def test_hardly_a_label_needs_distances_by_differences(sparse, monkeypatch):
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_sparse_scores_have_the_same_bits_on_one_thread_and_on_many(dtype, monkeypatch):
-    monkeypatch.setattr(threads, "_SMALL", 0.0)
+    monkeypatch.setattr(threads, "_MIN_THREAD_WORK", 0.0)
     rng = np.random.default_rng(0)
     X, Z = sp.csr_array(rare(rng, 900, 40)), sp.csr_array(rare(rng, 2100, 40))
     scorer = Scorer(SampleGram(X, Kernel("rbf", 0.1)), [Part.whole(rng.normal(size=900))])

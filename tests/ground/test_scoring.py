@@ -14,7 +14,7 @@ from sklearn.datasets import make_blobs
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from polyopt import SVM, OneNormSVM, threads
-from polyopt.estimators.kernel import _TRIED
+from polyopt.estimators.kernel import _TRIAL_POINTS
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.kernels.protocol import chunks
 from polyopt.scoring import Part, Scorer
@@ -111,7 +111,7 @@ def blobs(classes=4, n=900, m=12):
 
 def test_most_labels_come_from_single_precision(monkeypatch):
     X, y = blobs(2)
-    Z = blobs(2, 5 * _TRIED)[0]
+    Z = blobs(2, 5 * _TRIAL_POINTS)[0]
     model = SVM().fit(X, y)
     exact = []
     monkeypatch.setattr(
@@ -126,7 +126,7 @@ def test_one_thread_and_many_give_the_same_bits(classes, monkeypatch):
     X, y = blobs(classes)
     Z = blobs(classes, 5000)[0]
     model = SVM().fit(X, y)
-    monkeypatch.setattr(threads, "_SMALL", 0.0)
+    monkeypatch.setattr(threads, "_MIN_THREAD_WORK", 0.0)
     answers = []
     for count in (1, 2, 5):
         monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
@@ -184,7 +184,7 @@ def test_a_kernel_that_is_a_function_gets_doubles_and_no_threads(monkeypatch):
     import threading
 
     monkeypatch.setattr(threads, "thread_count", lambda: 4)
-    monkeypatch.setattr(threads, "_SMALL", 1.0)
+    monkeypatch.setattr(threads, "_MIN_THREAD_WORK", 1.0)
     here = threading.get_ident()
 
     def kernel(A, B):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from formulations.clock import Clock
 from polyopt.lab import answers, fitting
-from polyopt.lab.engine import MOST_BYTES
+from polyopt.lab.engine import MAX_BYTES
 from polyopt.lab.fitting import fit_state
-from polyopt.lab.state import MOST_POINTS, read_state
+from polyopt.lab.state import MAX_POINTS, read_state
 
 GOOD = {"points": some_points(8), "machine": "svm", "settings": {"kernel": "linear"}}
 
@@ -35,7 +35,7 @@ ERRORS = {
     "label 1 or -1, not 2": bad(points=[[0, 0, 2], [0, 1, 1]]),
     "three numbers": bad(points=[[0, "a", 1]]),
     "coordinates from": bad(points=[[1e300, 0, 1], [0, 0, -1]]),
-    f"the lab takes {MOST_POINTS} at most": bad(points=some_points(MOST_POINTS + 1)),
+    f"the lab takes {MAX_POINTS} at most": bad(points=some_points(MAX_POINTS + 1)),
     "C must be a number from 0.0001": bad(settings={"C": 1e99}),
     "C must be a number": bad(settings={"C": "1"}),
     "C must be": bad(settings={"C": True}),
@@ -79,7 +79,7 @@ def test_bad_input_gets_a_sentence_that_names_it(client, text):
         ("[]", "an object"),
         ('{"op": "hello"}', "its id"),
         ('{"id": 1, "op": "solve", "state": {"points": [[NaN, 0, 1]]}}', "NaN"),
-        (json.dumps({"id": 1, "op": "hello", "more": "x" * MOST_BYTES}), "bytes at most"),
+        (json.dumps({"id": 1, "op": "hello", "more": "x" * MAX_BYTES}), "bytes at most"),
         (17, "an object"),
     ],
 )

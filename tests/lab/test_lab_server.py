@@ -127,7 +127,7 @@ def test_messages_go_both_ways_and_broken_ones_do_not_end_the_line(known):
 
 
 def test_each_line_has_an_engine_of_its_own_and_there_are_few(known):
-    lines = [known.websocket_connect(LINE, headers=ORIGIN) for _ in range(server._MOST_CLIENTS)]
+    lines = [known.websocket_connect(LINE, headers=ORIGIN) for _ in range(server.MAX_CLIENTS)]
     for line in lines:
         line.__enter__()
     try:

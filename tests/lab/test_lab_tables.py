@@ -10,7 +10,7 @@ from helpers.lab import Client
 from typer.testing import CliRunner
 
 from polyopt.cli import app
-from polyopt.lab.tables import MOST_TEXT
+from polyopt.lab.tables import MAX_TEXT
 
 ROWS = [(0.1 * i, (-1) ** i * i, ("yes", "no")[i % 3 == 0]) for i in range(12)]
 GOOD = "kind,a,b\n" + "".join(f"{label},{u:g},{v}\n" for u, v, label in ROWS)
@@ -74,7 +74,7 @@ def test_columns_of_any_size_come_as_points_of_size_one(client, factor, features
         (table("\x00\x01"), "mine.csv"),
         (table("<html><body>no table</body></html>"), "mine.csv"),
         (table("1 1:2 2:x\n", "mine.svm"), "line 1"),
-        (table("1," * (MOST_TEXT // 2 + 1)), "--points FILE"),
+        (table("1," * (MAX_TEXT // 2 + 1)), "--points FILE"),
         ({"text": "1,2,3"}, "name and the text"),
         ("1,2,3", "name and the text"),
         (table(GOOD, name="../../etc/\x1b[2J" + "x" * 500, target="none"), "none"),

@@ -203,7 +203,7 @@ def test_what_has_no_graph_is_told(onnxruntime):
 def test_the_command_writes_what_the_model_says(onnxruntime, tmp_path):
     path, out = tmp_path / "m.skops", tmp_path / "m.onnx"
     worked("fit", "sonar", "--method", "svm", "--out", path)
-    said = worked("export", path, "--format", "onnx", "--out", out)
+    said = worked("export", path, "--out", out)
     assert "opset 19, input X" in said
     X = load("sonar").X
     labels, _ = onnxruntime.InferenceSession(str(out)).run(None, {"X": X})
@@ -211,7 +211,6 @@ def test_the_command_writes_what_the_model_says(onnxruntime, tmp_path):
     refused = run("export", path, "--out", tmp_path / "no" / "m.onnx")
     assert refused.exit_code == 2
     assert "does not exist" in refused.output
-    assert run("export", path, "--out", out, "--format", "pmml").exit_code == 2
 
 
 def test_without_the_package_a_sentence_says_what_to_install(monkeypatch):

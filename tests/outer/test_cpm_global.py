@@ -362,14 +362,11 @@ def test_limits_keep_a_point_and_a_valid_bound():
         assert whole.bound <= solution.objective * (1 + 1e-9)
         assert solution.objective == pytest.approx(cpm.objective(X, y, solution["W"], 1.0))
     assert limited.bound > 0.5 * whole.objective
-    # Begun from a poor point, the search still ends at the optimum.
-    again = solve_cpm_global(X, y, 1.0, 3, start=np.zeros((3, 3)))
-    assert again.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
 def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
-    monkeypatch.setattr(module, "_RECORD", -1.0)  # every node is recorded
-    monkeypatch.setattr(module, "_MOST_PRICED", 0)
+    monkeypatch.setattr(module, "_RECORD_SECONDS", -1.0)  # every node is recorded
+    monkeypatch.setattr(module, "_MAX_SAMPLES_PRICES", 0)
     X, y, _ = clusters(60, 3, 11, widen=1.8)
     solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300)
     records = solution.history
@@ -401,7 +398,7 @@ def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
         return found
 
     seen = []
-    monkeypatch.setattr(module, "_MOST_PRICED", 0)  # the tree and the spread alone
+    monkeypatch.setattr(module, "_MAX_SAMPLES_PRICES", 0)  # the tree and the spread alone
     monkeypatch.setattr(module, "examine", interrupted)
     solution = solve_cpm_global(X, y, 1.0, 3)
     assert solution.status is Status.INTERRUPTED
@@ -415,8 +412,8 @@ def test_what_cannot_be_sought_is_refused():
     with pytest.raises(ValueError, match=r"up to 2,000 samples, or 20,000 with up to 4 .* not 2,400"):
         solve_cpm_global(np.tile(X, (4, 3)), np.tile(y, 4), 1.0, 3)
     X, y = X[::20], y[::20]
-    with pytest.raises(ValueError, match="start must be finite, of shape 3 x 3"):
-        solve_cpm_global(X, y, 1.0, 3, start=np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="known must be finite, of shape 3 x 3"):
+        solve_cpm_global(X, y, 1.0, 3, known=[np.zeros((2, 3))])
     with pytest.raises(ValueError, match="n_faces"):
         solve_cpm_global(X, y, 1.0, 0)
     with pytest.raises(ValueError, match="tol must be between 0 and 1, not 0"):
@@ -449,7 +446,7 @@ def test_a_face_more_costs_no_more_than_an_empty_one_above_fewer(seed):
     costs = []
     for K in (2, 3, 4):
         best = Best(np.zeros((K, 7)), np.array([np.inf, np.inf, 0.0]))
-        begin(data, best, 1e-9, None, 3, Clock(), np.random.default_rng(7))
+        begin(data, best, 1e-9, 3, Clock(), np.random.default_rng(7))
         assert best.limits[0] == pytest.approx(price(data, best.W, np.zeros(20, dtype=np.int64)))
         costs.append(best.limits[0])
     assert (np.diff(costs) <= 1.0 + 1e-7).all()
@@ -471,5 +468,5 @@ def first_incumbent(X, y, K, seed):
     """The samples merged, and where the search begins with them."""
     data = merge(X, y, np.ones(len(y)), np.random.default_rng(1))[0]
     best = Best(np.zeros((K, data.A.shape[1])), np.array([np.inf, np.inf, 0.0]))
-    begin(data, best, 1e-9, None, 1, Clock(), np.random.default_rng(seed))
+    begin(data, best, 1e-9, 1, Clock(), np.random.default_rng(seed))
     return data, best

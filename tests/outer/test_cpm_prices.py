@@ -101,7 +101,7 @@ def test_overlapping_samples_are_proven_by_prices_alone():
 
 
 def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(optimum, "_QUICK_WORK", 0)
+    monkeypatch.setattr(optimum, "_TREE_FIRST_WORK", 0)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(100, 2))
     y = np.where((X**2).sum(axis=1) > 1.2, 1, -1)
@@ -123,8 +123,8 @@ def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_i
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed, monkeypatch):
-    monkeypatch.setattr(optimum, "_FEW_ASSIGNMENTS", 1)
-    monkeypatch.setattr(optimum, "_QUICK_WORK", 0)
+    monkeypatch.setattr(optimum, "_MAX_ASSIGNMENTS_TREE", 1)
+    monkeypatch.setattr(optimum, "_TREE_FIRST_WORK", 0)
     _, X, y, C, K, _ = given_data(seed, 6)
     both = solve_cpm_global(X, y, C, K, tol=1e-5)
     known = brute_force(X, y, C, K)

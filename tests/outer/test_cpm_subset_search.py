@@ -101,7 +101,7 @@ def test_ctrl_c_keeps_the_best_face_and_the_bound(data, monkeypatch):
 
 def test_a_tree_that_becomes_too_large_leaves_the_root(data, monkeypatch):
     X, y, c = data
-    monkeypatch.setattr("polyopt.outer.cpm.subset_tree._ENTRIES", 24)
+    monkeypatch.setattr("polyopt.outer.cpm.subset_tree._MAX_TREE_ENTRIES", 24)
     face = SubsetFace(X, y, c, 3)
     search, status = search_subset(face)
     assert status is Status.SOLVED

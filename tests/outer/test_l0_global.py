@@ -48,8 +48,8 @@ def test_the_optimum_with_and_without_a_point(monkeypatch, kind):
     """With and without a point it is the optimum of another solver."""
     data = data_of(kind)
     other = solve_l0_milp(data)
-    for steps, times in ((proof._ALONE, 0), (0, 1)):
-        monkeypatch.setattr(proof, "_ALONE", steps)
+    for steps, times in ((proof._FIRST_STEPS, 0), (0, 1)):
+        monkeypatch.setattr(proof, "_FIRST_STEPS", steps)
         found, bound, answers = settled(data)
         assert len(answers) == times
         assert found.status is Status.SOLVED
@@ -76,7 +76,7 @@ def test_an_interrupted_search_keeps_the_bound(monkeypatch):
     """A search that is interrupted ends it with what the tree had proven."""
     data = data_of("rbf", 40)
     optimum = settled(data)[0].objective
-    monkeypatch.setattr(proof, "_ALONE", 0)
+    monkeypatch.setattr(proof, "_FIRST_STEPS", 0)
 
     def interrupted(seconds):
         return replace(solve_l0(data, seed=0)[0], status=Status.INTERRUPTED)

@@ -17,7 +17,7 @@ from formulations.polytope import lift
 from formulations.solution import Status
 from polyopt import Polyceptron, certify_polyceptron
 from polyopt.certificates import Claim
-from polyopt.outer.polyceptron_global import MOST_SAMPLES, solve_polyceptron_global
+from polyopt.outer.polyceptron_global import MAX_SAMPLES, solve_polyceptron_global
 
 
 def brute_force(X, y, c, K, R):
@@ -180,6 +180,6 @@ def test_bad_arguments_get_a_sentence():
     with pytest.raises(ValueError, match="radius"):
         solve_polyceptron_global(X, y, 1.0, 2, radius=np.inf)
     with pytest.raises(ValueError, match="at most 1,000 samples"):
-        solve_polyceptron_global(*overlapping(MOST_SAMPLES + 1), 1.0, 2)
+        solve_polyceptron_global(*overlapping(MAX_SAMPLES + 1), 1.0, 2)
     with pytest.raises(ValueError, match="both classes"):
         mixed_integer(X, np.ones(20), 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polyopt.solvers.decomposition.active_set import (
-    _LONGEST,
+    _MAX_STEP,
     _step,
     direction,
     join,
@@ -105,12 +105,12 @@ def test_a_step_on_which_nothing_bends_is_long_but_has_an_end():
     low, high = np.full(N, -np.inf), np.full(N, np.inf)
     place, rise = _step(F, 2, r, d, 0.0, ridge, beta, low, high, total)
     assert place == -1
-    assert beta[:2].tolist() == [0.5 * _LONGEST, -0.5 * _LONGEST]
-    assert rise == _LONGEST
+    assert beta[:2].tolist() == [0.5 * _MAX_STEP, -0.5 * _MAX_STEP]
+    assert rise == _MAX_STEP
     assert r[:2].tolist() == [1.0, -1.0]
     # And a direction that gains nothing is not taken.
     assert _step(F, 2, r, -d, 0.0, ridge, beta, low, high, total) == (-1, 0.0)
-    assert beta[:2].tolist() == [0.5 * _LONGEST, -0.5 * _LONGEST]
+    assert beta[:2].tolist() == [0.5 * _MAX_STEP, -0.5 * _MAX_STEP]
 
 
 def test_a_variable_already_at_its_kink_ends_a_step_where_it_is(rng):

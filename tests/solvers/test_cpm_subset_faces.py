@@ -32,7 +32,7 @@ def test_on_the_path_the_gap_is_what_the_zone_adds(data):
     A, d = signed(X, y), np.linspace(0.5, 2.0, 7)
     point = begin(len(y), 7)
     for eps in (2.0, 0.2, 0.02):
-        point = newton(A, c, d, point, eps, tol=1e-14, steps=100, keep=eps < 2.0)
+        point = newton(A, c, d, point, eps, tol=1e-14, keep=eps < 2.0)
         alpha = multipliers_of(point, c)
         share = alpha / c
         v = A.T @ alpha

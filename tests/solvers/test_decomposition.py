@@ -77,7 +77,7 @@ def test_the_bound_rises_and_never_passes_the_optimum(monkeypatch):
     from polyopt.solvers.decomposition import loop
 
     monkeypatch.setattr(loop, "_WORKING_SET", 10)
-    monkeypatch.setattr(loop, "_RECORD_EVERY", 1)
+    monkeypatch.setattr(loop, "_LOOK_EVERY", 1)
     X, y = two_blobs(n=120, separation=0.3)
     optimum = svm.primal(X, y, 5.0).solve().objective
     history = solve_decomposition(X @ X.T, hinge_families(y, np.full(120, 5.0)), tol=1e-6).history

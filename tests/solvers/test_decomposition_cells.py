@@ -25,8 +25,9 @@ N = 500
 def small_cells(monkeypatch):
     """Cells of 50 samples, in machines that would have none, with rows in single precision."""
     for module, name, value in (
-        (cells, "_MANY", 101), (cells, "_CELL", 50), (point, "_SMALL", 0), (point, "_CHEAP", 0),
-        (point, "_MOST", 20), (cells, "_BOUNDED", 0.0), (cells, "_TIMES_FREE", 0.0),
+        (cells, "_MIN_SAMPLES", 101), (cells, "_CELL_SAMPLES", 50), (point, "_MAX_SMALL_SAMPLES", 0),
+        (point, "_MAX_SMALL_WORK", 0), (cells, "_MIN_BOUNDED_SHARE", 0.0),
+        (cells, "_MIN_BOUNDED_PER_FREE", 0.0),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -76,7 +77,7 @@ def test_cells_or_not_the_answer_is_the_same(gamma, B, spread, small_cells, monk
     X, y = spread
     gram, C = SampleGram(X, Kernel("rbf", gamma)), np.random.default_rng(1).uniform(0.1, 5.0, size=N)
     with_cells = Decomposition(gram).solve(hinge_families(y, C, B), tol=1e-7)
-    monkeypatch.setattr(cells, "_MANY", 10**9)
+    monkeypatch.setattr(cells, "_MIN_SAMPLES", 10**9)
     without = Decomposition(gram).solve(hinge_families(y, C, B), tol=1e-7)
     assert with_cells.status is without.status is Status.SOLVED
     assert with_cells.objective == pytest.approx(without.objective, rel=2e-6)
@@ -85,7 +86,7 @@ def test_cells_or_not_the_answer_is_the_same(gamma, B, spread, small_cells, monk
 
 def test_free_multipliers_take_no_start_from_cells(spread, small_cells, monkeypatch):
     """With large costs hardly any multiplier is at its bound: one cell says so, and no other is solved."""
-    monkeypatch.setattr(cells, "_BOUNDED", 0.15)
+    monkeypatch.setattr(cells, "_MIN_BOUNDED_SHARE", 0.15)
     X, y = spread
     gram, asked = SampleGram(X, Kernel("rbf", 20.0)), []
 
@@ -118,7 +119,7 @@ def test_cells_of_equal_samples_are_cut(small_cells):
     X = np.repeat([[0.0], [1.0]], N // 2, axis=0)
     sizes = [len(cell) for cell in cells._cells(X)]
     assert sum(sizes) == N
-    assert max(sizes) <= 2 * cells._CELL
+    assert max(sizes) <= 2 * cells._CELL_SAMPLES
 
 
 def test_the_same_answer_on_one_thread_and_on_several(spread, small_cells, monkeypatch):
@@ -167,7 +168,7 @@ def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monk
 @pytest.mark.parametrize("moment", [0.0, np.inf], ids=["taken up again", "computed anew"])
 def test_ctrl_c_between_beta_and_g_leaves_a_point_that_agrees(moment, spread, monkeypatch):
     X, y = spread
-    monkeypatch.setattr(point, "_MOMENT", moment)
+    monkeypatch.setattr(point, "_RECOVERY_WORK", moment)
     calls, original = [], point.Point.change
 
     def interrupted(self, samples, beta):

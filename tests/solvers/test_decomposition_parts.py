@@ -15,7 +15,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import threads
 from polyopt.certificates import Claim, certify_rmm
-from polyopt.kernels import Kernel, MatrixGram, SampleGram, SamplePanel, outputs_at, square, stream
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, outputs_at, square, stream
 from polyopt.solvers.decomposition import Decomposition, loop, point, solve_decomposition
 from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.decomposition.active_set import ActiveSet, drop
@@ -81,7 +81,7 @@ def test_rows_of_samples_far_out_are_right_in_single_precision(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_the_same_on_many_threads(dtype, rng, monkeypatch):
-    monkeypatch.setattr(threads, "_SMALL", 0.0)
+    monkeypatch.setattr(threads, "_MIN_THREAD_WORK", 0.0)
     X, weights = rng.normal(size=(3000, 5)), rng.normal(size=3000)
     answers = []
     for count in (1, 3):
@@ -208,48 +208,6 @@ def test_the_product_of_the_factors_is_the_kernel_s_argument(rng):
     kernel = Kernel("poly", 0.2, 2, -0.5)
     left, right, degree = Rows(SampleGram(X, kernel), 1e6, np.float64).factors()
     assert (left @ right.T) ** degree == pytest.approx(kernel(X), abs=1e-13)
-
-
-@pytest.mark.parametrize("kernel", [RBF, Kernel("poly", 0.2, 2, -0.5)], ids=lambda kernel: kernel.name)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_filled_with_mirror_images_are_those_of_the_matrix(kernel, dtype, rng):
-    """Where wide samples make entries dear: through evictions, samples set aside, and such that come back."""
-    n, m = 60, 300
-    X = rng.normal(size=(n, m)) / 8
-    K, close = kernel(X), 1e-13 if dtype == np.float64 else 1e-5
-    gram = SampleGram(X, kernel)
-    rows, blocks = Rows(gram, 45 * n * np.dtype(dtype).itemsize, dtype), []
-    original = SamplePanel.block
-
-    def counted(self, samples, places):
-        blocks.append(len(places))
-        return original(self, samples, places)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SamplePanel, "block", counted)
-        for turn in range(30):
-            if turn in (10, 20):
-                active = np.sort(rng.choice(n, 40, replace=False)) if turn == 10 else np.arange(n)
-                rows.set_active(active)
-            some = np.sort(rng.choice(n, 9, replace=False))
-            slots = rows.fetch(some)
-            assert rows.table[slots] == pytest.approx(
-                K[np.ix_(some, rows.active)], abs=close * np.abs(K).max()
-            )
-    assert len(blocks) > 10
-    assert min(blocks) < n / 2  # the rest came from rows at hand
-
-
-def test_no_row_of_single_precision_is_mirrored_where_samples_lie_far_out(rng):
-    """Two of them side by side: products lose their distance, differences do not."""
-    X = rng.normal(size=(120, 300)) / 8
-    X[7] += 40.0
-    X[8] = X[7] + 0.01
-    gram = SampleGram(X, RBF)
-    assert list(gram.far_out) == [7, 8]
-    rows = Rows(gram, 1e6, np.float32)
-    rows.fetch(np.arange(40, 90))
-    assert rows.table[rows.fetch(np.array([7, 8]))] == pytest.approx(RBF(X)[[7, 8]], abs=1e-5)
 
 
 def test_outputs_at_a_few_samples_are_those_of_the_whole_matrix(rng):
@@ -490,8 +448,8 @@ def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
 
 def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
     gram, y, C = overlapping
-    monkeypatch.setattr(loop, "_SHARE", 0.0)  # working sets alone
-    monkeypatch.setattr(point, "_SHRINK_TO", 0.99)
+    monkeypatch.setattr(loop, "_MAX_COST_RATIO", 0.0)  # working sets alone
+    monkeypatch.setattr(point, "_MAX_KEPT_SHARE", 0.99)
     monkeypatch.setattr(loop, "_WORKING_SET", 20)
     machine = Decomposition(gram, cache_size=0.3)
     solution = machine.solve(hinge_families(y, C, 1.3), tol=1e-5)
@@ -506,8 +464,8 @@ def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
 @pytest.mark.parametrize("kernel", [RBF, Kernel("poly", 0.05, 3, 1.0)], ids=["rbf", "poly"])
 def test_single_precision_keeps_what_it_promises(tol, kernel, monkeypatch):
     """Rows in single precision, and yet the violation in double precision is within the tolerance."""
-    monkeypatch.setattr(point, "_CHEAP", 0)
-    monkeypatch.setattr(point, "_SMALL", 0)
+    monkeypatch.setattr(point, "_MAX_SMALL_WORK", 0)
+    monkeypatch.setattr(point, "_MAX_SMALL_SAMPLES", 0)
     X, y = two_blobs(n=300, separation=0.3)
     for C, B in ((1.0, np.inf), (1e3, np.inf), (10.0, 1.1)):
         machine = Decomposition(SampleGram(X, kernel))

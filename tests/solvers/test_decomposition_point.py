@@ -12,8 +12,8 @@ from formulations.solution import Status
 from polyopt.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.decomposition.ledger import History, Ledger
-from polyopt.solvers.decomposition.loop import _BYTES, _REACH, Finish, Repairs
-from polyopt.solvers.decomposition.point import NEAR, Point, Shrinking
+from polyopt.solvers.decomposition.loop import _BYTES_PER_ENTRY, _REACH, Finish, Repairs
+from polyopt.solvers.decomposition.point import PRECISION_BAND, Point, Shrinking
 from polyopt.solvers.decomposition.rows import Rows
 
 RBF = Kernel("rbf", 0.4)
@@ -65,7 +65,7 @@ def test_trusted_outputs_are_right_for_every_sample(seed, size):
     beta *= 4 / np.linalg.norm(beta @ X[some])  # outputs of size 2
     point.change(some, size * rng.normal(size=300))
     point.change(some, beta)
-    point.compute(point.watched(NEAR))
+    point.compute(point.watched(PRECISION_BAND))
 
     def is_right():
         rise, fall = point.gains()
@@ -133,7 +133,7 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
     point, K, beta = a_point(1.2)
     point.take(beta, K @ beta)
     chosen = point.watched(_REACH * point.violation())
-    point.budget = share * _BYTES * len(chosen) ** 2
+    point.budget = share * _BYTES_PER_ENTRY * len(chosen) ** 2
     history = History(point, Clock(), np.inf, None)
     ledger, shrinking = Ledger(point), Shrinking(point)
     ledger.add_set(1e12)

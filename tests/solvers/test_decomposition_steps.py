@@ -110,21 +110,14 @@ def test_a_working_set_is_the_latest_half_and_the_worst_violators(seed):
     rise = rng.normal(size=n)
     fall = rise + rng.exponential(0.8, n)
     last = rng.permutation(n)[: rng.integers(0, 40)]
-    held = rng.random(n) < 0.8
-    enough = np.inf if seed % 2 else -np.inf  # what is at hand is never enough, or always
-    found = choose(rise, fall, last, size, held, enough).tolist()
+    found = choose(rise, fall, last, size).tolist()
     keep = last[-(size // 2) :].tolist()
     allowed = np.ones(n, dtype=bool)
     allowed[keep] = False
 
-    def fresh(allowed):
-        upward = half(rise, allowed, (size - len(keep)) // 2, fall.min())
-        rest = allowed & ~np.isin(np.arange(n), upward)
-        return upward, half(-fall, rest, (size - len(keep)) // 2, -rise.max())
-
-    upward, downward = fresh(allowed)
-    if enough < 0 and not held[upward + downward].all():
-        upward, downward = fresh(allowed & held)
+    upward = half(rise, allowed, (size - len(keep)) // 2, fall.min())
+    rest = allowed & ~np.isin(np.arange(n), upward)
+    downward = half(-fall, rest, (size - len(keep)) // 2, -rise.max())
     assert found[: len(keep)] == keep
     assert set(found[len(keep) : len(keep) + len(upward)]) == set(upward)
     assert set(found[len(keep) + len(upward) :]) == set(downward)

@@ -210,7 +210,7 @@ def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B)
         return [steps[name](some, scores, *more) for some, scores in parts]
 
     for least in (50_000, 0):
-        with mock.patch.object(intercept, "_FEW", least):
+        with mock.patch.object(intercept, "_MAX_LISTED_ROWS", least):
             low, high = intercept.cheapest_of_blocks(ask, total, np.zeros(1))
         cost = [rows.cost(g + b) for b in (low, high, *wanted) if np.isfinite(b)]
         assert np.ptp(cost) <= 1e-12 + 1e-9 * max(cost, default=0.0)

@@ -280,8 +280,6 @@ def test_what_is_no_pattern_is_named():
         lp.solve(np.zeros((2, 40)))
     with pytest.raises(ValueError, match="cutoff must be a number or None, not nan"):
         lp.solve(np.zeros(40), cutoff=np.nan)
-    with pytest.raises(ValueError, match="capacity must be an integer of at least 1, not 0"):
-        CutPool(lp.data, 0)
 
 
 # -- bounds --------------------------------------------------------------------------------
@@ -309,18 +307,15 @@ def test_a_cut_is_valid_everywhere_and_tight_at_home(kernel):
 
 
 def test_a_full_pool_keeps_what_is_of_use_and_what_is_new():
-    data = as_l0_data(np.eye(3), [1, -1, 1])
-    pool = CutPool(data, capacity=2)
+    pool, used = CutPool(as_l0_data(np.eye(3), [1, -1, 1])), np.array([[0, 1, 1], [1, 0, 0]])
     assert pool.bounds(np.zeros((2, 3))).tolist() == [0.0, 0.0]
     pool.add(1.0, np.array([1.0, 0.0, 0.0]))
     pool.add(0.5, np.zeros(3))
     pool.add(0.5, np.zeros(3))  # the same again takes no place
     assert pool.constants.tolist() == [1.0, 0.5]
-    assert pool.bounds(np.array([[0, 1, 1], [1, 0, 0]])).tolist() == [1.0, 0.5]
-    assert pool.bounds([[0, 0, 0]]).tolist() == [1.0]  # of the two, the first was of use last
-    pool.add(2.0, np.full(3, 1.5))
-    assert pool.constants.tolist() == [1.0, 2.0]
-    pool.add(0.1, np.zeros(3))
-    assert pool.constants.tolist() == [0.1, 2.0]
-    assert pool.slopes.shape == (2, 3)
-    assert pool.bounds([[1, 0, 0], [1, 1, 1]]).tolist() == [0.5, 0.1]
+    for k in range(1, 301):
+        pool.add(-float(k), np.zeros(3))  # never the largest
+        assert pool.bounds(used).tolist() == [1.0, 0.5]
+    assert pool.slopes.shape == (256, 3)
+    assert pool.constants[:2].tolist() == [1.0, 0.5]
+    assert sorted(pool.constants[2:]) == [-float(k) for k in range(300, 46, -1)]

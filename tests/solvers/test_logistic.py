@@ -65,7 +65,7 @@ def test_both_methods_end_where_the_slope_proves_it(data, kind, method):
 @pytest.mark.parametrize("dense", [0, 200])
 def test_limits_keep_the_best_point_and_say_which_it_was(data, method, dense, monkeypatch):
     X, y, c = data
-    monkeypatch.setattr(logistic, "_MOST_DENSE", dense)
+    monkeypatch.setattr(logistic, "_MAX_DENSE_UNKNOWNS", dense)
     w = np.array([3.0, 1.0, -2.0, 0.5])
     begun = loss(X, y, c, w)
     for most in (1, 3):

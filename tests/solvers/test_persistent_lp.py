@@ -25,10 +25,14 @@ def program(seed, q=12, p=60):
     return rng.normal(size=p), A, np.where(np.arange(q) % 3 == 1, -1.0, row_lower), row_upper
 
 
-def bounds(rng, p):
-    """Column bounds around 0, so that x = 0 is feasible: some columns closed, some open to one side."""
-    lower, upper = -rng.random(p) * (rng.random(p) < 0.5), 3.0 * rng.random(p) * (rng.random(p) < 0.7)
-    return lower, upper
+def lower_bounds(rng, p):
+    """Lower bounds of the columns, so that x = 0 is feasible: some are 0."""
+    return -rng.random(p) * (rng.random(p) < 0.5)
+
+
+def upper_bounds(rng, p):
+    """Upper bounds of the columns, so that x = 0 is feasible: some are 0."""
+    return 3.0 * rng.random(p) * (rng.random(p) < 0.7)
 
 
 def scipy_value(cost, A, row_lower, row_upper, lower, upper):
@@ -56,12 +60,13 @@ def test_warm_equals_cold_equals_scipy_on_many_bounds(seed):
     arguments = program(seed)
     rng = np.random.default_rng(100 + seed)
     p = len(arguments[0])
-    warm = PersistentLP(*arguments, 0.0, 1.0)
-    cold = PersistentLP(arguments[0], sp.csr_array(arguments[1]), *arguments[2:], 0.0, 1.0)
+    lower = lower_bounds(rng, p)
+    warm = PersistentLP(*arguments, lower, 1.0)
+    cold = PersistentLP(arguments[0], sp.csr_array(arguments[1]), *arguments[2:], lower, 1.0)
     for number in range(100):
-        box = bounds(rng, p)
+        box = lower, upper_bounds(rng, p)
         cold.forget()
-        a, b = warm.solve(*box), cold.solve(*box)
+        a, b = warm.solve(upper=box[1]), cold.solve(upper=box[1])
         assert (a.warm, b.warm) == (number > 0, False)
         expected = scipy_value(*arguments, *box)
         for found in (a, b):
@@ -87,7 +92,6 @@ def test_the_signs_of_the_multipliers_are_the_house_s():
 def test_bounds_not_given_stay():
     lp = PersistentLP([-1.0, -1.0], [[1.0, 1.0]], -np.inf, 10.0, 0.0, 1.0)
     assert lp.solve(upper=[2.0, 3.0]).objective == -5.0
-    assert lp.solve(lower=[1.0, 0.0]).objective == -5.0
     assert lp.solve().x.tolist() == [2.0, 3.0]
 
 
@@ -117,14 +121,15 @@ def test_a_time_limit_is_told_and_ends_with_the_next_solve():
 def test_cut_off_is_said_only_where_it_is_true_and_its_multipliers_prove_it(seed):
     arguments = program(seed)
     rng = np.random.default_rng(200 + seed)
-    lp, ends = PersistentLP(*arguments, 0.0, 1.0), []
+    lower = lower_bounds(rng, len(arguments[0]))
+    lp, ends = PersistentLP(*arguments, lower, 1.0), []
     for number in range(120):
-        box = bounds(rng, len(arguments[0]))
+        box = lower, upper_bounds(rng, len(arguments[0]))
         expected = scipy_value(*arguments, *box)
         cutoff = expected + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-7, 1)
         if number % 10 == 0:
             lp.forget()
-        found = lp.solve(*box, cutoff=cutoff)
+        found = lp.solve(upper=box[1], cutoff=cutoff)
         ends.append((found.status, cutoff < expected))
         if found.status is Status.CUT_OFF:
             assert cutoff < expected
@@ -164,7 +169,7 @@ def test_what_has_no_point_is_above_every_cutoff():
     lp = PersistentLP([-1.0, 0.0], [[1.0, -1.0]], 1.0, 1.0, 0.0, 5.0)
     ends = {lp.solve(upper=[0.5, 5.0], cutoff=cutoff).status for cutoff in (-100.0, -0.1, 100.0)}
     assert ends <= {Status.INFEASIBLE, Status.CUT_OFF}
-    assert lp.solve(lower=0.0, upper=np.inf, cutoff=-1e6).status is Status.UNBOUNDED
+    assert lp.solve(upper=np.inf, cutoff=-1e6).status is Status.UNBOUNDED
     again = lp.solve(upper=5.0, cutoff=0.0)
     assert (again.status, again.objective) == (Status.SOLVED, -5.0)
     with pytest.raises(ValueError, match="cutoff must be a number or None, not nan"):
@@ -174,8 +179,8 @@ def test_what_has_no_point_is_above_every_cutoff():
 def test_what_has_no_answer_is_told_and_forgotten():
     lp = PersistentLP([-1.0, 0.0], [[1.0, -1.0]], 1.0, 1.0, 0.0, 5.0)
     assert lp.solve(upper=[0.5, 5.0]).status is Status.INFEASIBLE
-    assert lp.solve(lower=[2.0, 0.0], upper=[1.0, 5.0]).status is Status.INFEASIBLE  # no bounds at all
-    unbounded = lp.solve(lower=0.0, upper=np.inf)
+    assert lp.solve(upper=[-1.0, 5.0]).status is Status.INFEASIBLE  # no bounds at all
+    unbounded = lp.solve(upper=np.inf)
     assert unbounded.status is Status.UNBOUNDED
     assert np.isnan(unbounded.x).all()
     assert np.isnan(unbounded.objective)
@@ -229,10 +234,10 @@ def test_it_lives_beside_a_highs_of_more_threads():
 def test_two_threads_may_share_it():
     arguments = program(0)
     lp, rng = PersistentLP(*arguments, 0.0, 1.0), np.random.default_rng(0)
-    boxes = [bounds(rng, len(arguments[0])) for _ in range(40)]
+    uppers = [upper_bounds(rng, len(arguments[0])) for _ in range(40)]
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda box: lp.solve(*box).objective, boxes))
-    expected = [PersistentLP(*arguments, *box).solve().objective for box in boxes]
+        found = list(pool.map(lambda upper: lp.solve(upper=upper).objective, uppers))
+    expected = [PersistentLP(*arguments, 0.0, upper).solve().objective for upper in uppers]
     assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
 
 
@@ -243,8 +248,8 @@ def test_wrong_numbers_are_named():
     lp = PersistentLP(cost, A, low, high, 0.0, 1.0)
     with pytest.raises(ValueError, match="upper must not be nan; it is at 3"):
         lp.solve(upper=np.where(np.arange(60) == 3, np.nan, 1.0))
-    with pytest.raises(ValueError, match="lower must be a number"):
-        lp.solve(lower=[0.0, 1.0])
+    with pytest.raises(ValueError, match="upper must be a number"):
+        lp.solve(upper=[0.0, 1.0])
     with pytest.raises(ValueError, match="cost and A must be finite"):
         PersistentLP(np.full(60, np.inf), A, low, high, 0.0, 1.0)
     with pytest.raises(ValueError, match="HiGHS refuses"):

@@ -73,7 +73,7 @@ def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, m
     beta = dual.join({"margin": np.full(80, 1.0)})
     g = K @ beta
     before = dual.values(beta, g)["bound"]
-    monkeypatch.setattr(active_set, "_CHUNK", 0.0)  # a look for every pivot
+    monkeypatch.setattr(active_set, "_WORK_PER_LOOK", 0.0)  # a look for every pivot
     ActiveSet(K, g, beta, dual.phi).run(1e-10, 200, Ticking(looks))
     assert g == pytest.approx(K @ beta, abs=1e-9)
     assert abs(beta.sum()) <= 1e-9

@@ -36,7 +36,7 @@ def test_what_dual_averaging_measures_is_the_objective_with_the_price():
 
 
 def test_rows_that_are_asked_for_now_do_not_make_room_for_others(monkeypatch):
-    monkeypatch.setattr(rows_module, "_ENOUGH", 3)
+    monkeypatch.setattr(rows_module, "_MAX_FRESH_ROWS", 3)
     K = np.arange(100.0).reshape(10, 10)
     rows = rows_module.Rows(MatrixGram(K), 1e4, np.float64)
     rows.fetch(np.array([0, 1, 2]))

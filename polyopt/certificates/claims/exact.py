@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     Vector = list[Fraction]
     Solve = Callable[[list[Vector], Vector, Vector], Vector]
 
-__all__ = ["exactly", "has_form", "optimum", "to_digits"]
+__all__ = ["MAX_EQUATIONS", "exactly", "has_form", "optimum", "to_digits"]
 
-_ROUNDS = 50
-_MOST = 400  # equations: beyond, fractions of thousands of digits take minutes
-_TURNS = 40  # corrections of a refinement
+MAX_EQUATIONS = 400
+"""Largest system that is solved in fractions: beyond, numbers of thousands of digits take minutes."""
 
 
 def has_form(program: Program) -> bool:
@@ -98,7 +97,7 @@ class _Face:
 
     def settle(self, solve: Solve) -> tuple[Vector, dict[str, Vector]]:
         """Intercept and multipliers, once all rows are on the side that their state says."""
-        for _ in range(_ROUNDS):
+        for _ in range(50):
             m, b, f = self._solved(solve)
             wrong = [at for at in range(len(m)) if self._misfit(at, m[at], f) is not None]
             if not wrong:
@@ -124,9 +123,9 @@ class _Face:
     def _solved(self, solve: Solve) -> tuple[Vector, Vector, Vector]:
         """Multipliers of all places, b, and the outputs, where the rows are as their states say."""
         n, free = self.program.samples.n, [at for at, state in enumerate(self.state) if state == 1]
-        if len(free) > _MOST:
+        if len(free) > MAX_EQUATIONS:
             raise ValueError(
-                f"{len(free)} multipliers are between their ends; at most {_MOST} are solved for"
+                f"{len(free)} multipliers are between their ends; at most {MAX_EQUATIONS} are solved for"
             )
         beta = [Fraction(0)] * n
         for (row, i), state in zip(self.places, self.state, strict=True):
@@ -210,7 +209,7 @@ def to_digits(bits: int) -> Solve:
     def solve(A: list[Vector], right: Vector, guess: Vector) -> Vector:
         inverse = np.linalg.pinv(np.array([[float(v) for v in line] for line in A]), rcond=1e-13)
         x, left, grid = [Fraction(0)] * len(A[0]), right, Fraction(0)
-        for _ in range(_TURNS):
+        for _ in range(40):
             size = max(map(abs, left))
             if not size:
                 break

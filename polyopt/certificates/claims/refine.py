@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ExactSolution", "exact_solution", "refined"]
 
-_SPARE = 24  # bits beyond the digits wanted, for what repairs cost
-_MOST = 100  # digits
-_SURE = 40  # digits that a point has before its states are taken for those of the optimum
-_CLOSE, _ALMOST = 1e-6, 1e-24  # how near an end is, to a point of a solver and to one of so many digits
+_MAX_DIGITS = 100
+_END_TOL, _REFINED_END_TOL = 1e-6, 1e-24  # how near an end is, to a point of a solver and to a refined one
 
 _FORM = (
     "refined solutions are of programs of |w|² and the sum of hinge losses: an SVM, a Relative Margin "
@@ -105,8 +103,9 @@ def _by_rows(
 ) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
     """The optimum from the states of the rows alone or, where these do not settle, of the weights as well."""
     try:
-        program, near, scores = _start(_refined(statement, _SURE, rows), rows)
-        intercepts, multipliers = optimum(program, near, scores, exactly, close=_ALMOST)
+        # With 40 digits the states of a point are those of the optimum.
+        program, near, scores = _start(_refined(statement, 40, rows), rows)
+        intercepts, multipliers = optimum(program, near, scores, exactly, close=_REFINED_END_TOL)
     except ValueError:
         return _by_corners(statement, _program(statement, rows))
     return _faces_of(program, multipliers), [v[0] for v in intercepts if v], multipliers
@@ -117,7 +116,7 @@ def _by_corners(
 ) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
     check_vertex_form(program)
     faces, b = feasible_point(program, statement)
-    return optimal_vertex(program, faces, b, feasible_multipliers(program, statement.multipliers), _CLOSE)
+    return optimal_vertex(program, faces, b, feasible_multipliers(program, statement.multipliers), _END_TOL)
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
@@ -131,8 +130,8 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
     are enclosed to 38. Raise ValueError for another program, for rows whose states do not settle, or if fewer
     digits are reached.
     """
-    if not 1 <= digits <= _MOST:
-        raise ValueError(f"digits must be from 1 to {_MOST}, not {digits!r}")
+    if not 1 <= digits <= _MAX_DIGITS:
+        raise ValueError(f"digits must be from 1 to {_MAX_DIGITS}, not {digits!r}")
     if not evidence:
         raise ValueError("this certificate has no statement that can be refined")
     made, values = [], []
@@ -154,10 +153,10 @@ def _same(statement: Statement) -> Statement:
 
 
 def _refined(statement: Statement, digits: int, rows: list[Cells] | None = None) -> Statement:
-    bits = math.ceil(digits / math.log10(2)) + _SPARE
+    bits = math.ceil(digits / math.log10(2)) + 24  # some for what repairs cost
     program, near, scores = _start(statement, rows)
     b, multipliers = optimum(
-        program, near, scores, to_digits(bits + 40), close=_CLOSE, slack=Fraction(1, 1 << bits)
+        program, near, scores, to_digits(bits + 40), close=_END_TOL, slack=Fraction(1, 1 << bits)
     )
     feasible = feasible_multipliers(program, multipliers, bits)
     W, intercepts = _faces_of(program, feasible), [v[0] for v in b if v]

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["feasible_multipliers", "feasible_point", "held_by_groups", "shares_of"]
 
-_SPARE = 9  # bits under the digits that count
-_WITHIN = 1.0 - 1e-13  # of the length that a group may hold, for what rounding hides of it
-
 
 def feasible_multipliers(
     program: Program, given: dict[str, Any], digits: int = 53
@@ -35,7 +32,7 @@ def feasible_multipliers(
     faces = program.faces
     rows = [(row, given[row.name]) for row in program.rows if row.name in given]
     largest = max((float(np.max(np.abs(np.asarray(m, dtype=float)))) for _, m in rows), default=0.0)
-    bits = digits + _SPARE - int(np.frexp(largest or 1.0)[1])
+    bits = digits + 9 - int(np.frexp(largest or 1.0)[1])
     unit = Fraction(2) ** bits
     whole = [(row, _clipped(row, [[_floor(v, unit) for v in part] for part in m], unit)) for row, m in rows]
     if program.intercept:
@@ -169,7 +166,7 @@ def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[li
         for along, whole in ((_cut(V[:, own], ends), False), (W[:, own], True)):
             length = float(np.linalg.norm(along))
             if length > 0.0:
-                most = _WITHIN * price / length
+                most = (1.0 - 1e-13) * price / length  # less what rounding hides of the length
                 found.append((most if whole else min(most, 1.0)) * along)
         if program.shape == "worst":
             found = found[-1:]

@@ -21,7 +21,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from polyopt.certificates.claims.exact import exactly
+from polyopt.certificates.claims.exact import MAX_EQUATIONS, exactly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Unit", "check_vertex_form", "optimal_vertex"]
 
-_TOGETHER, _ROUNDS = 12, 60  # rounds in which all that is wrong changes, and in all
-_MOST = 400  # unknowns
-_NEAR = Fraction(1, 10**9)  # of a price, within which a weight at a corner is pulled just as hard as holds it
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -63,12 +60,12 @@ def optimal_vertex(
     or the optimum is degenerate.
     """
     found = _Corners(program, W, b, near, close)
-    for turn in range(_ROUNDS):
+    for turn in range(60):
         found.solve()
         wrong = found.wrong()
         if not wrong:
             return found.W, found.b if program.intercept else [], found.multipliers()
-        for change in wrong if turn < _TOGETHER else wrong[:1]:
+        for change in wrong if turn < 12 else wrong[:1]:  # all changes at once may go round in a circle
             change()
     raise ValueError(
         "the rows and weights that hold the optimum do not settle: solve more closely first (a smaller tol), "
@@ -138,8 +135,8 @@ class _Corners:
                 keys |= {("m", u, k): unit.m[k] for k in unit.holds}
                 if unit.pays:
                     keys["xi", u] = unit.xi
-        if len(keys) > _MOST:
-            raise ValueError(f"{len(keys)} numbers are at no end; at most {_MOST} are solved for")
+        if len(keys) > MAX_EQUATIONS:
+            raise ValueError(f"{len(keys)} numbers are at no end; at most {MAX_EQUATIONS} are solved for")
         place = {key: p for p, key in enumerate(keys)}
         lines = [self._line(parts, right, place) for parts, right in self._equations()]
         x = (
@@ -285,7 +282,7 @@ class _Corners:
                 return [move(end, end)]
             crossed = price and w * (pull - 2 * h * w) < 0
             return [move(_ZERO, _ZERO)] if crossed else []
-        left, near = pull - 2 * h * w, _NEAR * (price + 1)
+        left, near = pull - 2 * h * w, Fraction(price + 1) / 10**9
         up, down = (price if w >= 0 else -price), (price if w > 0 else -price)
         if w < high and left > up:
             return [

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from polyopt.outer.starts import TIE
 from polyopt.solvers.cpm.face import settle_in_time
 from polyopt.solvers.cpm.priced_box import price_of, priced_face
 
@@ -46,18 +47,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "PriceMaster", "better_by_columns"]
 
-_STEPS, _CORRECTIONS = 60, 3  # at most, and corrections of one step
-_LONGEST, _SMALLEST = 0.995, 0.3  # of the way to the boundary, and the largest share of a product aimed at
-_NEAR = 10.0  # times more or less than the product aimed at: what a correction leaves alone
-_RIDGE = 1e-14  # of the mean of its diagonal, added to the system
-_EXACT = 1e-8  # relative gap of the program of prices, and precision of an incumbent's faces
-_STARTS = 30  # assignments at random whose faces are the first to be known
+_MAX_STEPS, _MAX_CORRECTIONS = 60, 3  # of the interior point, and of one step
+_STEP_SHARE = 0.995  # of the way to the boundary
 # Rounds at most and without a new face, faces tried in each, from so many of those with the largest shares;
 # every third begins with positives by lot, the others with a face's, of which these shares are changed. They
 # are first guesses, seen to help on draws of german, parkinsons and heart.
-_ROUNDS, _PATIENCE, _TRIED, _FROM, _CHANGED = 40, 4, 60, 20, (0.02, 0.05, 0.1, 0.2)
-_LESS = 1e-9  # relative: a face that costs less than all known by this is one more
-_WORK = 5e7  # squared faces times positives, at most: a second or two for their program
+_MAX_ROUNDS, _MAX_IDLE_ROUNDS, _TRIALS_A_ROUND, _N_LARGEST = 40, 4, 60, 20
+_CHANGED_SHARES = (0.02, 0.05, 0.1, 0.2)
 
 
 class Prices(NamedTuple):
@@ -101,7 +97,7 @@ class PriceMaster:
         """The prices; None where numbers are too large or too small for any."""
         with np.errstate(all="ignore"):
             point = _Point(np.array(self._own), np.array(self._hinges), self.n_faces)
-            for _ in range(_STEPS):
+            for _ in range(_MAX_STEPS):
                 if not point.gap > self.tol * (abs(point.value) + point.gap) or not point.step():
                     break
         prices = np.maximum(point.prices, 0.0)
@@ -153,16 +149,17 @@ class _Point:
         if not newton.is_sound:
             return False
         first = newton.solve(-products)
-        ahead, behind = (min(1.0, part / _LONGEST) for part in self._lengths(first))
+        ahead, behind = (min(1.0, part / _STEP_SHARE) for part in self._lengths(first))
         after = float(((pairs + ahead * first.pairs) * (duals + behind * first.duals)).sum())
-        aim = min((after / gap) ** 3, _SMALLEST) * gap / products.size
+        aim = min((after / gap) ** 3, 0.3) * gap / products.size
+        lower, upper = aim / 10.0, 10.0 * aim  # corrections leave products in between alone
         wanted = aim - products - ahead * behind * first.pairs * first.duals
         move = newton.solve(wanted)
         ahead, behind = self._lengths(move)
-        for _ in range(_CORRECTIONS):
+        for _ in range(_MAX_CORRECTIONS):
             longer, further = min(1.0, 1.1 * ahead + 0.1), min(1.0, 1.1 * behind + 0.1)
             reached = (pairs + longer * move.pairs) * (duals + further * move.duals)
-            wanted = wanted + np.maximum(np.clip(reached, aim / _NEAR, aim * _NEAR) - reached, -aim * _NEAR)
+            wanted = wanted + np.maximum(np.clip(reached, lower, upper) - reached, -upper)
             other = newton.solve(wanted)
             lengths = self._lengths(other)
             if not sum(lengths) > ahead + behind + 0.01:
@@ -184,7 +181,7 @@ class _Point:
 def _length(at: Vector, step: Vector) -> float:
     """How far `step` may be taken with all of `at` above zero."""
     most = float((-step / at).max())
-    return _LONGEST / max(most, _LONGEST)
+    return _STEP_SHARE / max(most, _STEP_SHARE)
 
 
 class _Newton:
@@ -205,7 +202,8 @@ class _Newton:
         self.total = self.q.sum(axis=0)
         system = (self.g / self.total) @ self.g.T
         diagonal = np.einsum("ii->i", system)
-        diagonal += self.k.sum(axis=1) + _RIDGE * (diagonal.mean() + self.k.sum() / len(system))
+        ridge = 1e-14 * (diagonal.mean() + self.k.sum() / len(system))
+        diagonal += self.k.sum(axis=1) + ridge
         self.is_sound = bool(np.isfinite(system).all())
         self.inverse = np.linalg.pinv(system, hermitian=True) if self.is_sound else system
 
@@ -248,7 +246,7 @@ class Columns:
             self.add(w)
         for bias in (-1.0, 1.0):
             self.add(np.append(np.zeros(points.shape[1] - 1), bias))
-        for _ in range(_STARTS):
+        for _ in range(30):
             face = (points[:, :-1] @ rng.normal(size=(points.shape[1] - 1, K))).argmax(axis=1)
             for k in range(K):
                 if clock.is_over or len(self.W) >= most:
@@ -293,29 +291,29 @@ def better_by_columns(data: Samples, best: Best, clock: Clock, rng: np.random.Ge
     clock: when there is to be no other face.
     rng: of the starts.
     """
-    columns, idle = Columns(data, best, _EXACT, _EXACT), 0
-    most = float(np.sqrt(_WORK / columns.npos))
+    columns, idle = Columns(data, best, tol=1e-8, settled=1e-8), 0
+    most = float(np.sqrt(5e7 / columns.npos))  # faces whose program takes a second or two
     columns.begin(clock, rng, most)
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         found = None if clock.is_over else columns.priced(clock)
         if found is None or len(columns.W) >= most:
             return
         before = len(columns.W)
         _grow(columns, found, most, clock, rng)
         idle = 0 if len(columns.W) > before else idle + 1
-        if idle == _PATIENCE:
+        if idle == _MAX_IDLE_ROUNDS:
             return
 
 
 def _grow(columns: Columns, found: Prices, most: float, clock: Clock, rng: np.random.Generator) -> None:
     """Faces that cost less than all known do at their prices, from many starts, until there are so many."""
-    known = columns.known(found.prices) * (1.0 - _LESS)
-    largest = np.argsort(-found.shares, kind="stable")[:_FROM]
+    known = columns.known(found.prices) * (1.0 - TIE)
+    largest = np.argsort(-found.shares, kind="stable")[:_N_LARGEST]
     begun = [columns.answers(columns.W[t], found.prices) for t in largest]
-    for number in range(_TRIED):
+    for number in range(_TRIALS_A_ROUND):
         if clock.is_over or len(columns.W) >= most:
             return
-        answers = begun[rng.integers(len(begun))] ^ (rng.random(columns.npos) < rng.choice(_CHANGED))
+        answers = begun[rng.integers(len(begun))] ^ (rng.random(columns.npos) < rng.choice(_CHANGED_SHARES))
         if number % 3 == 0:
             answers = rng.random(columns.npos) < rng.random()
         w = priced_face(columns.data, found.prices, answers)[0]

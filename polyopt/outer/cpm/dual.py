@@ -22,6 +22,7 @@ import numpy as np
 from formulations.clock import Clock
 from formulations.solution import Solution, Status
 from polyopt.jobs import Shipped
+from polyopt.outer.alternating import MIN_REL_DECREASE
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.dual import Progress, dual_machine
 
@@ -35,14 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DualEngine"]
 
-_COLD = 2  # sweeps over all samples from α = 0
-_FALLS = 1e-6  # relative fall of the objective for which a round may end early
-_LOOSE_ROUNDS = 10  # of loosening
-# How well the faces are solved in between: relative gap, violation, passes at most.
-_LOOSE_GAP, _LOOSE_SLOPE, _LOOSE_PASSES = 0.05, 0.1, 3
-_ROUNDS = 1000  # of a climb and a scan at most, for one assignment
-_OWN_SHARE = 0.1  # of what a positive's multiplier adds to its own score, taken off there
-_FEW = 2e-3  # share of the positives; where fewer move, loosening ends
+_MAX_LOOSE_ROUNDS = 10
+_OWN_PULL_SHARE = 0.1  # of what a positive's multiplier adds to its own score, taken off while loosening
+_MAX_CLIMBS = 1000  # each with a scan, for one assignment
 
 
 @dataclass
@@ -81,16 +77,16 @@ class DualEngine(Shipped):
         """A better assignment to start from; the objective may rise on the way."""
         clock = Clock(time_limit)
         machine = self._begin(assignment)
-        for _ in range(_LOOSE_ROUNDS):
-            machine.climb(_LOOSE_GAP, _LOOSE_SLOPE, _LOOSE_PASSES)
+        for _ in range(_MAX_LOOSE_ROUNDS):
+            machine.climb(0.05, accuracy=0.1, passes=3)
             machine.scan()
             following = self._better(
-                machine.scores, assignment, machine.alpha, _OWN_SHARE * machine.own_pull()
+                machine.scores, assignment, machine.alpha, _OWN_PULL_SHARE * machine.own_pull()
             )
             moved = int((following != assignment).sum())
             assignment = following
             machine.reassign(assignment)
-            if moved <= _FEW * (self._y > 0).sum() or clock.is_over:
+            if moved <= 0.002 * (self._y > 0).sum() or clock.is_over:
                 break
         self._expected = assignment
         return assignment
@@ -108,7 +104,7 @@ class DualEngine(Shipped):
         assert machine is not None
         machine.reassign(assignment)
         status, tol, progress = Status.INACCURATE, self._tol, Progress()
-        for number in range(1, _ROUNDS + 1):
+        for number in range(1, _MAX_CLIMBS + 1):
             machine.climb(tol)
             machine.scan()
             value = self._take_the_better(machine)
@@ -121,13 +117,13 @@ class DualEngine(Shipped):
                     break
                 else:
                     tol *= 0.3  # the last answer is better still
-            elif value < (1.0 - _FALLS) * before and self._is_to_move(machine):
+            elif value < (1.0 - MIN_REL_DECREASE) * before and self._is_to_move(machine):
                 break
             ended = progress.end(machine, clock)
             if ended is not None:
                 status = ended
                 break
-            if number == _ROUNDS:
+            if number == _MAX_CLIMBS:
                 status = Status.ITERATION_LIMIT
         assert self._answer is not None
         self._value, self._expected = value, assignment
@@ -160,7 +156,7 @@ class DualEngine(Shipped):
         self._machine = dual_machine(
             self._rows, self._y, self._C, self._n_faces, assignment, scale=self._scale, tol=self._tol
         )
-        self._machine.sweep(times=_COLD)
+        self._machine.sweep(times=2)
         self._answer, self._value = None, np.inf
         return self._machine
 

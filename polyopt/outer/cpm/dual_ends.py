@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["best_dual_end"]
 
-_GAP = 1e-2  # relative, of a dual ascent at its end; the exact program does the rest
-_MOST_DENSE = 5_000_000  # entries of sparse samples up to which they are made dense to be compared
+_MAX_DENSE_ENTRIES = 5_000_000  # of sparse samples that are made dense to be compared
 
 
 def best_dual_end(
@@ -44,7 +43,7 @@ def best_dual_end(
     KeyboardInterrupt: Ctrl-C in one of the ascents: whoever has a point ends with it.
     """
     samples, labels, costs, place = _distinct(X, y, C)
-    problem = PolytopeProblem(samples, labels, costs, n_faces, engine="dual", tol=_GAP)
+    problem = PolytopeProblem(samples, labels, costs, n_faces, engine="dual", tol=1e-2)
     found = run_from_many_starts(
         [Stage(problem, max_iter)], n_init=max(n_init // 2, 1), time_limit=time_limit, seed=seed, n_jobs=1
     )
@@ -55,7 +54,7 @@ def best_dual_end(
 
 def _distinct(X: Matrix, y: Vector, C: Vector) -> tuple[Matrix, Vector, Vector, NDArray[np.int64]]:
     """Each sample once, with the sum of its costs, sorted; and each given sample's place among them."""
-    if is_sparse(X) and X.shape[0] * X.shape[1] > _MOST_DENSE:
+    if is_sparse(X) and X.shape[0] * X.shape[1] > _MAX_DENSE_ENTRIES:
         return X, y, C, np.arange(len(y))
     rows = np.column_stack([y, dense(X)])
     unique, place = np.unique(rows, axis=0, return_inverse=True)

@@ -28,13 +28,9 @@ if TYPE_CHECKING:
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import Margin
 
-__all__ = ["MOST_EXPLICIT", "solve_cpm_explicitly"]
+__all__ = ["MAX_SAMPLES", "solve_cpm_explicitly"]
 
-MOST_EXPLICIT = 200  # samples; SCIP leaves a large gap long before
-_STARTS = 20  # of alternating minimisation
-_STARTS_SHARE = 0.2  # of the time limit, for these starts
-_ROUNDS = 100  # of alternating minimisation, per start
-_ABOVE = 1.0 + 1e-6  # times the cost of the best start: the upper bound that M is made from
+MAX_SAMPLES = 200  # SCIP leaves a large gap long before
 
 
 def solve_cpm_explicitly(
@@ -64,9 +60,9 @@ def solve_cpm_explicitly(
     ModuleNotFoundError: SCIP is not installed.
     ValueError: more samples than that, or one class.
     """
-    if len(y) > MOST_EXPLICIT:
+    if len(y) > MAX_SAMPLES:
         raise ValueError(
-            f"loss={loss!r} with margin={margin!r} is solved over all assignments for up to {MOST_EXPLICIT} "
+            f"loss={loss!r} with margin={margin!r} is solved over all assignments for up to {MAX_SAMPLES} "
             f"samples, not {len(y)}: use alternating minimisation from many starts (solver='exact'), or "
             "loss='sum' with margin='total'"
         )
@@ -78,12 +74,11 @@ def solve_cpm_explicitly(
     else:
         problem = PolytopeProblem(X, y, C, n_faces, loss)
     best = run_from_many_starts(
-        [Stage(problem, _ROUNDS)], n_init=_STARTS,
-        time_limit=clock.part(_STARTS_SHARE).left, seed=seed, n_jobs=1,
-    )  # fmt: skip
+        [Stage(problem)], n_init=20, time_limit=clock.part(0.2).left, seed=seed, n_jobs=1
+    )
     if best.status is Status.INTERRUPTED:
         return _solution(best, None, best.status, tol, y, clock)
-    upper = best.objective * _ABOVE if np.isfinite(best.objective) else None
+    upper = best.objective * (1.0 + 1e-6) if np.isfinite(best.objective) else None
     program = mixed_integer(X, y, n_faces, C, upper, loss, margin)
     options: dict[str, Any] = {"limits/gap": tol}
     try:
@@ -93,7 +88,7 @@ def solve_cpm_explicitly(
     if found.primal:
         assignment = natural_assignment(X, y, found["W"])
         assignment[y > 0] = found["z"].argmax(axis=1)
-        refined = run_rounds(problem, assignment, max_iter=_ROUNDS, time_limit=clock.left)
+        refined = run_rounds(problem, assignment, time_limit=clock.left)
         if refined.objective < best.objective:
             best = refined
     return _solution(best, found, found.status, tol, y, clock)

@@ -11,7 +11,7 @@ from formulations.clock import Clock
 from formulations.polytope import objective
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.columns import better_by_columns
-from polyopt.outer.cpm.prices import MOST_FEATURES
+from polyopt.outer.cpm.prices import MAX_FEATURES
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.cpm.face import price, settle_in_time
@@ -26,26 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["begin", "centred", "take"]
 
-_FEWER = 0.3  # of the time, for starts with one face less
-_COLUMNS = 0.2  # of the time, for faces of many starts put together; not tuned
-# Samples times dimensions times faces from which dual ascents, too, are worth their time: so many from random
-# starts, rounds of each at most, their part of the time, and batches of them, if there is a limit.
-_WIDE = 10_000
-_ASCENTS, _ROUNDS, _ASCENDING, _BATCHES = 20, 300, 0.4, 25
-# These were chosen on six sets and some pairs of digits, of which sonar and ionosphere are reported, too.
-_GAP = 1e-4  # of a dual ascent; to 1e-2 they end higher, as positives then stay for gains of less than that
-# From there on, too, kicks of the best point: so many for each start, their part of the time, and the largest
-# share of the positives that one moves, without and with a dual ascent. Without, it is settled coarsely, as a
-# share of its cost, and to the end where that comes close, relative, to the best.
-_KICKS, _KICKING, _LARGEST, _LOOSE = 4, 0.3, 0.1, 0.3
-_COARSE, _CLOSE, _FINE = 1e-4, 2e-2, 1e-8
+_COLUMNS_TIME, _KICKS_TIME = 0.2, 0.3  # of the time: for faces of many starts put together, and for kicks
+# Samples times dimensions times faces from which dual ascents and kicks are worth their time. It was chosen
+# on six sets and some pairs of digits, of which sonar and ionosphere are reported, too.
+_MIN_SIZE_FOR_ASCENTS = 10_000
+_MAX_ROUNDS = 300  # of a dual ascent
+_MAX_BATCHES = 25  # of ascents and of kicks, if there is a limit of time; otherwise there is one
 
 
 def begin(
-    data: Samples, best: Best, precision: float, first: Vector | None, starts: int, clock: Clock,
-    rng: np.random.Generator,
-) -> None:  # fmt: skip
-    """Alternate from the faces given, or from random ones and ends of dual ascent, and keep the best.
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
+) -> None:
+    """Alternate from random faces and from ends of dual ascent, and keep the best.
 
     Where the data are large enough (samples times dimensions times faces, from 10,000) there are dual ascents
     in up to four tenths of the time, but for the first batch, which may take longer; then, with more than
@@ -53,24 +45,20 @@ def begin(
     and kicks of the best point in up to three tenths.
 
     precision: of all costs: that of alternating.
-    first (K, d): faces to begin from.
-    starts: by default: that many from random directions, and as many at random.
+    starts: that many from random directions, and as many at random.
     clock: when there is to be no other start.
     rng: of the starts.
     """
-    if first is not None:
-        _keep(data, best, precision, (data.A[data.inside :] @ first.T).argmax(axis=1), clock)
-        return
-    large = len(best.W) > 1 and data.A.size * len(best.W) >= _WIDE
+    large = _has_ascents(data, len(best.W))
     whole = clock.left
-    wide = large and data.A.shape[1] > MOST_FEATURES + 1
-    rest = _KICKING + (_COLUMNS if wide else 0.0)
+    wide = large and data.A.shape[1] > MAX_FEATURES + 1
+    rest = _KICKS_TIME + (_COLUMNS_TIME if wide else 0.0)
     _from_many(data, best, precision, starts, clock.part(1.0 - rest if large else 1.0), rng)
     if wide and 0 < data.inside < len(data.C):  # with few features the bound itself begins so
-        better_by_columns(data, best, Clock(None if whole is None else _COLUMNS * whole), rng)
+        better_by_columns(data, best, Clock(None if whole is None else _COLUMNS_TIME * whole), rng)
     if large:
-        kicking = Clock(None if whole is None else _KICKING * whole)
-        _kicked(data, best, _KICKS * starts, kicking, rng)
+        kicking = Clock(None if whole is None else _KICKS_TIME * whole)
+        _kicked(data, best, 4 * starts, kicking, rng)
 
 
 def take(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -> None:
@@ -82,12 +70,17 @@ def take(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -
     _keep(data, best, precision, (data.A[data.inside :] @ W.T).argmax(axis=1), clock)
 
 
+def _has_ascents(data: Samples, n_faces: int) -> bool:
+    """Return whether the data are large enough for dual ascents and kicks."""
+    return n_faces > 1 and data.A.size * n_faces >= _MIN_SIZE_FOR_ASCENTS
+
+
 def _from_many(
     data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
 ) -> None:
     """Begin from the ends of dual ascents, from fewer faces and from faces by lot."""
     n_faces, points = len(best.W), data.A[data.inside :]
-    if n_faces > 1 and data.A.size * n_faces >= _WIDE:
+    if _has_ascents(data, n_faces):
         _from_dual(data, best, clock, int(rng.integers(2**31)))
     if n_faces > 2:
         _from_fewer(data, best, precision, starts, clock, rng)
@@ -119,7 +112,7 @@ def _from_fewer(
     it is the best for.
     """
     fewer = Best(np.zeros((len(best.W) - 1, best.W.shape[1])), np.array([np.inf, np.inf, 0.0]))
-    _from_many(data, fewer, precision, starts, clock.part(_FEWER), deepcopy(rng))
+    _from_many(data, fewer, precision, starts, clock.part(0.3), deepcopy(rng))
     nobody = np.zeros_like(best.W[:1])
     nobody[0, -1] = -1.0
     W = np.vstack([fewer.W, nobody])
@@ -136,13 +129,13 @@ def _from_dual(data: Samples, best: Best, clock: Clock, seed: int) -> None:
     Their starts are loosened: in many dimensions, where a face can hold almost any samples that it is given,
     they end lower than alternation from random faces does.
     """
-    problem, part = _problem(data, len(best.W)), clock.part(_ASCENDING)
-    for number in range(_BATCHES if clock.left is not None else 1):
+    problem, part = _problem(data, len(best.W)), clock.part(0.4)
+    for number in range(1 if clock.left is None else _MAX_BATCHES):
         if number > 0 and part.is_over:
             return
         left = part.left if number > 0 else clock.left  # as one batch comes before all other starts
         found = run_from_many_starts(
-            [Stage(problem, _ROUNDS)], n_init=_ASCENTS, time_limit=left, seed=seed + number, n_jobs=1
+            [Stage(problem, _MAX_ROUNDS)], n_init=20, time_limit=left, seed=seed + number, n_jobs=1
         )
         _keep_end(data, best, found)
 
@@ -152,25 +145,25 @@ def _kicked(data: Samples, best: Best, times: int, clock: Clock, rng: np.random.
 
     Alternation ends where no positive gains by moving alone, and has many such ends; those near to a good one
     are better than those by lot. Every other time a loosened dual ascent goes before, which leads further
-    where a face can hold almost any samples.
+    where a face can hold almost any samples: more positives are moved for it.
     """
     points = data.A[data.inside :]
     if len(points) == 0:
         return
     problem = _problem(data, len(best.W))
-    for number in range(times if clock.left is None else _BATCHES * times):
+    for number in range(times if clock.left is None else _MAX_BATCHES * times):
         if clock.is_over:
             return
         loose = number % 2 == 1
-        face = _moved(points, best.W, _LOOSE if loose else _LARGEST, rng)
+        face = _moved(points, best.W, 0.3 if loose else 0.1, rng)
         if loose:
             state = problem.loosen(np.concatenate([np.full(data.inside, -1), face]), clock.left)
-            _keep_end(data, best, run_rounds(problem, state, max_iter=_ROUNDS, time_limit=clock.left))
+            _keep_end(data, best, run_rounds(problem, state, max_iter=_MAX_ROUNDS, time_limit=clock.left))
             continue
         W = np.zeros_like(best.W)
-        J = settle_in_time(data, face, W, _COARSE * best.limits[0], clock)
-        if best.limits[0] * (1.0 + _CLOSE) > J:
-            J = settle_in_time(data, face, W, _FINE * best.limits[0], clock)
+        J = settle_in_time(data, face, W, 1e-4 * best.limits[0], clock)
+        if 1.02 * best.limits[0] > J:  # only then to the end
+            J = settle_in_time(data, face, W, 1e-8 * best.limits[0], clock)
         if best.limits[0] > J:
             best.limits[0], best.W[:] = J, W
 
@@ -187,10 +180,13 @@ def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) 
 
 
 def _problem(data: Samples, n_faces: int) -> PolytopeProblem:
-    """Dual ascents on the rows y_i x̃_i."""
+    """Dual ascents on the rows y_i x̃_i.
+
+    To a gap of 1e-2 they end higher, as positives then stay for gains of less than that.
+    """
     y = np.where(np.arange(len(data.C)) < data.inside, -1.0, 1.0)
     X = np.ascontiguousarray((y[:, None] * data.A)[:, :-1])
-    return PolytopeProblem(X, y, data.C, n_faces, engine="dual", tol=_GAP)
+    return PolytopeProblem(X, y, data.C, n_faces, engine="dual", tol=1e-4)
 
 
 def _keep_end(data: Samples, best: Best, found: Solution) -> None:

@@ -21,6 +21,7 @@ from formulations.clock import Clock
 from formulations.polytope import natural_assignment
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
+from polyopt.outer.cpm.problem import reassigned
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.integer import IntegerFace, Whole
@@ -35,11 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["round_faces"]
 
-_ROUNDS = 20  # of assigning and searching at most, once all faces are whole
-_REFITS = 3  # rounds of assigning and refitting the real faces, after each that is rounded
-_GAIN = 1e-7  # a hinge must fall by more than this for a positive to change its face
-_WIDE = 500  # features beyond which real faces are not fitted anew, as a step solves so many equations
-_TOL = 1e-4  # relative gap of the real program's bound where there are more features
+_MAX_FEATURES_TO_REFIT = 500  # as a step of the refit solves so many equations
+_REL_GAP = 1e-4  # of a face that is fitted anew, and of the bound where there are more features
 
 
 def round_faces(
@@ -108,7 +106,7 @@ class _Rounding:
         losses = [self._rounded(k).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
         for k in np.argsort(losses, kind="stable"):
             self._take(int(k), self._rounded(int(k)))
-            for _ in range(_REFITS):
+            for _ in range(3):
                 if self.clock.is_over or not self._assign():
                     break
                 for other, each in enumerate(self.wholes):
@@ -117,7 +115,8 @@ class _Rounding:
 
     def search_again(self) -> None:
         """Search the numbers of every face and assign anew, until the assignment stays."""
-        for _ in range(_ROUNDS):
+        moves = True
+        while moves:
             for k, each in enumerate(self.wholes):
                 assert each is not None
                 if self.clock.is_over:
@@ -125,8 +124,7 @@ class _Rounding:
                 found = self._rounded(k, self._real(k), each)
                 if self._cost(found.w, k) < self._cost(each.w, k):
                     self._take(k, found)
-            if not self._assign():
-                return
+            moves = self._assign()
 
     def finish(self) -> None:
         """After an interruption: round what is still real."""
@@ -139,8 +137,9 @@ class _Rounding:
         n, K = len(self.y), len(self.W)
         alpha, total = np.zeros((n, K)), 0.0
         trees: dict[str, Vector] = {}
-        if self.s is None and self.X.shape[1] > _WIDE:
-            found = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=_TOL, time_limit=self.clock.left)
+        if self.s is None and self.X.shape[1] > _MAX_FEATURES_TO_REFIT:
+            left = self.clock.left
+            found = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=_REL_GAP, time_limit=left)
             return found.duals["margin"], float(found.bound or 0.0), trees
         for k in range(K):
             face = self._face(k)
@@ -168,11 +167,11 @@ class _Rounding:
 
     def _real(self, k: int) -> Vector:
         """The real face of its samples, of the features that it has where they are to be few."""
-        if self.X.shape[1] > _WIDE:
+        if self.X.shape[1] > _MAX_FEATURES_TO_REFIT:
             return self.W[k]
         face = self._face(k)
         used = np.arange(face.m) if self.s is None else np.flatnonzero(self.W[k, :-1])
-        return face.fit(used, tol=_TOL, w=self.W[k]).w
+        return face.fit(used, tol=_REL_GAP, w=self.W[k]).w
 
     def _rounded(self, k: int, w: Vector | None = None, now: Whole | None = None) -> Whole:
         face = IntegerFace(self.X, self.y, self._costs(k), self.M, self.s)
@@ -188,9 +187,6 @@ class _Rounding:
 
     def _assign(self) -> bool:
         """Move each positive to its best face where that lowers its hinge; whether any moves."""
-        scores = np.asarray(self.lifted @ self.W.T)
-        hinge = slacks(scores, self.y[:, None])
-        own = np.take_along_axis(hinge, np.maximum(self.z, 0)[:, None], axis=1)[:, 0]
-        gains = (self.y > 0) & (own > hinge.min(axis=1) + _GAIN)
-        self.z = np.where(gains, scores.argmax(axis=1), self.z)
-        return bool(gains.any())
+        before = self.z
+        self.z = reassigned(np.asarray(self.lifted @ self.W.T), self.y, before)
+        return bool((self.z != before).any())

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["L1Point", "l1_path"]
 
 _NAME = "Convex Polytope Machines with priced weights"
-_POINTS, _SPAN = 12, 1e-2  # prices by default, and the least of them over the dearest
-_START_GAP = 1e-2  # relative, of the machine without a price
-_BARE, _HALVINGS = 1e-9, 50  # relative gap of bare biases, and steps to the dearest price
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +136,7 @@ def l1_path(
     if assignment is not None:
         state = check_assignment(labels, K, assignment)
     else:
-        free = PolytopeProblem(X, labels, costs, K, engine="dual", tol=_START_GAP)
+        free = PolytopeProblem(X, labels, costs, K, engine="dual", tol=1e-2)
         begin = [Stage(free, max_iter)]
         count = whole("n_init", n_init) if K > 1 else 1
         begun = run_from_many_starts(begin, n_init=count, seed=seed, time_limit=clock.left)
@@ -148,7 +145,7 @@ def l1_path(
         state = begun["assignment"]
     if prices is None:
         dearest = _dearest(X, labels, costs[:, None] * answers(labels, K, state), shape, grouped)
-        prices = np.geomspace(_SPAN * dearest, dearest, _POINTS).tolist()
+        prices = np.geomspace(1e-2 * dearest, dearest, 12).tolist()
     path: Path[L1Point] = Path(_NAME, "price")
     found: Solution | None = None
     with steps(len(prices), "price") as step:
@@ -184,7 +181,7 @@ def _dearest(X: Matrix, y: Vector, caps: Vector, shape: FacePenalty, grouped: fl
     """The least price at which no feature is worth it for an assignment, from the pulls of bare biases."""
     largest = float(abs(X).max()) if X.shape[1] else 0.0
     ascent = ShrunkAscent(X, y, caps, _priced(shape, 2.0 * max(largest * caps.sum(), 1.0), grouped))
-    ascent.reach(_BARE)
+    ascent.reach(1e-9)
     low, high = 0.0, 1.0
 
     def is_worth(price: float) -> bool:
@@ -192,7 +189,7 @@ def _dearest(X: Matrix, y: Vector, caps: Vector, shape: FacePenalty, grouped: fl
 
     while is_worth(high):
         low, high = high, 2.0 * high
-    for _ in range(_HALVINGS):
+    for _ in range(50):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if is_worth(middle) else (low, middle)
     return high

@@ -42,13 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["evidence_of", "prove_by_leaves"]
 
-_MOST = 20_000  # nodes that branch, which is some 20 MB; beyond, the bound is what they prove
-_BYTES = 2**28  # that nodes which may branch take
-_DEEPEST = 200  # decisions one under the other, which every reader of JSON takes
-_TRIES = 20  # samples tried at a node, those that pay most first
-_SWEEPS, _FINE_SWEEPS = 200, 20_000  # as of the search, with
-_COARSE, _FINE = 1e-4, 1e-9  # the gain for which another is made, of what is missing and of the goal
-_LITTLE = 1e-6  # of what is missing: a gain of less counts as this much
+_MAX_DEPTH = 200  # decisions one under the other, which every reader of JSON takes
 _NO_PRICES = (
     "this bound has no claim to be saved: it is one at prices of the positives (duals['price'] of the "
     "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
@@ -58,8 +52,6 @@ _NO_SPREAD = (
     "this bound has no claim to be saved: it is one by the spread of the faces, of more samples than a tree "
     "over assignments has an end for, and the checker knows such trees alone"
 )
-_FEWER = 1_000  # nodes that branch, where prices proved the bound: mostly there are millions, or some dozens
-_BITS = 30  # of a cap: the grid of its multipliers
 
 
 def evidence_of(
@@ -78,19 +70,20 @@ def evidence_of(
     goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))
     if len(y) > MOST_SAMPLES:
         return without_form(_NO_PRICES if "price" in found.duals else _NO_SPREAD)
-    most = _FEWER if "price" in found.duals else None
-    return (Evidence(cache(partial(_state, dense(X), y, C, found["W"], goal, most))),)
+    at_prices = "price" in found.duals
+    return (Evidence(cache(partial(_state, dense(X), y, C, found["W"], goal, at_prices))),)
 
 
-def _state(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, most: int | None) -> Statement:
-    tree, proven = prove_by_leaves(X, y, C, len(W), goal, most)
-    if most is not None and proven < goal:
+def _state(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool) -> Statement:
+    # Where prices proved the bound, a tree mostly has millions of nodes, or some dozens.
+    tree, proven = prove_by_leaves(X, y, C, len(W), goal, 1_000 if at_prices else 20_000)
+    if at_prices and proven < goal:
         raise ValueError(_NO_PRICES)
     return state_choice(X, y, W, C, tree, proven)
 
 
 def prove_by_leaves(
-    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, most: int | None = None
+    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = 20_000
 ) -> tuple[dict[str, Any], float]:
     """A tree as in the file, and what its leaves prove.
 
@@ -98,10 +91,10 @@ def prove_by_leaves(
     y, C (n,): labels -1 and +1, costs.
     n_faces: K.
     goal: what is to be proven. Less is, where it is above the optimum or the tree would be too large.
-    most: nodes that branch, by default 20,000.
+    max_nodes: nodes that branch, at most; 20,000 are some 20 MB in the file.
     """
     tree = _Tree(X, y, C, n_faces, goal)
-    return tree.root, tree.grow(_MOST if most is None else most)
+    return tree.root, tree.grow(max_nodes)
 
 
 @dataclass(order=True, frozen=True)
@@ -126,29 +119,30 @@ class _Tree:
         self.data = Samples(A, (A * A).sum(axis=1), C[self.order].astype(float), int((y < 0).sum()))
         self.npos, self.n_faces, self.goal = len(y) - self.data.inside, n_faces, goal
         self.moves = moves_for(self.npos, len(A), A.shape[1], n_faces)
-        self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - _BITS)
+        # Multipliers have 30 bits of their caps.
+        self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - 30)
         self.root: dict[str, Any] = {"rows": {}}
         self.heap: list[_Open] = []
-        self.room = _BYTES // (16 * n_faces * len(y))
+        self.room = 2**28 // (16 * n_faces * len(y))  # nodes that may branch, in 256 MiB
         self.proven = np.inf  # the least bound of what is not looked into any more
         self.made = self.nodes = 0
 
-    def grow(self, most: int) -> float:
+    def grow(self, max_nodes: int) -> float:
         """Branch until all leaves prove the goal, or as much as one of them can."""
         nobody, nothing = np.full(self.npos, -1), np.zeros((self.n_faces, len(self.data.C)))
         self._open(self.root, nobody, nothing.copy(), nothing, list(range(self.n_faces)))
         while self.heap and self.heap[0].bound < self.proven:
-            if self.nodes >= most or len(self.heap) >= self.room:
+            if self.nodes >= max_nodes or len(self.heap) >= self.room:
                 break
             self._branch(heappop(self.heap))
         return float(min([self.proven, *(one.bound for one in self.heap)]))
 
     def _branch(self, one: _Open) -> None:
         """Put a positive on every face that it may go to."""
-        chosen = self._choose(one) if (one.face >= 0).sum() < _DEEPEST else None
+        chosen = self._choose(one) if (one.face >= 0).sum() < _MAX_DEPTH else None
         if chosen is None and not one.fine:
             every = list(range(self.n_faces))
-            self._keep(replace(self._raised(one, every, _FINE_SWEEPS, _FINE), fine=True))
+            self._keep(replace(self._raised(one, every, sweeps=20_000, least=1e-9), fine=True))
         elif chosen is None:
             self.proven = min(self.proven, one.bound)
         else:
@@ -168,7 +162,7 @@ class _Tree:
         """A new node: its multipliers raised at the faces that changed, their bound, what the file has."""
         self.made += 1
         one = _Open(-np.inf, self.made, told, face, alpha, above)
-        self._keep(self._raised(one, changed, _SWEEPS, _COARSE))
+        self._keep(self._raised(one, changed, sweeps=200, least=1e-4))
 
     def _keep(self, one: _Open) -> None:
         """Branch on it later, unless it proves enough."""
@@ -177,8 +171,12 @@ class _Tree:
         else:
             heappush(self.heap, one)
 
-    def _raised(self, one: _Open, faces: list[int], sweeps: int, least: float) -> _Open:
-        """The node with better multipliers at some faces, in place."""
+    def _raised(self, one: _Open, faces: list[int], *, sweeps: int, least: float) -> _Open:
+        """The node with better multipliers at some faces, in place.
+
+        sweeps: at most.
+        least: share of what is missing by which a sweep must raise the bound for another to follow.
+        """
         data, alpha, zero = self.data, one.alpha, np.zeros(len(self.data.C))
         missing = max(self.goal - self._bound(alpha), 1e-6 * self.goal) / self.n_faces
         for k in faces:
@@ -219,7 +217,7 @@ class _Tree:
             hyperplane(data, one.alpha[k], W[k])
         hinge = np.maximum(0.0, 1.0 - data.A[data.inside :] @ W[:used].T).min(axis=1, initial=np.inf)
         cost = np.where(one.face < 0, data.C[data.inside :] * hinge, 0.0)
-        tried = np.argsort(-cost, kind="stable")[:_TRIES]
+        tried = np.argsort(-cost, kind="stable")[:20]  # those that pay most
         chosen, most, missing = None, -1.0, self.goal - one.bound
         for p in tried[cost[tried] > 0.0].tolist():
             gain = 1.0
@@ -227,7 +225,7 @@ class _Tree:
                 caps = np.zeros(len(data.C))
                 caps_of(data, one.face, k, caps)
                 raised, _ = try_move(data, caps, one.alpha[k], W[k], p, k, self.moves, missing)
-                gain *= min(max(raised / missing, _LITTLE), 1.0)
+                gain *= min(max(raised / missing, 1e-6), 1.0)
             if gain > most:
                 chosen, most = (p, used), gain
         return chosen

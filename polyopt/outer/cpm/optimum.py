@@ -39,7 +39,7 @@ from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.first import begin, take
 from polyopt.outer.cpm.polish import polished_face, refine
-from polyopt.outer.cpm.prices import MOST_FEATURES, PriceSearch
+from polyopt.outer.cpm.prices import MAX_FEATURES, PriceSearch
 from polyopt.outer.cpm.spread import SpreadSearch
 from polyopt.solvers.cpm.bound import Moves, add_up, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, caps_of, climb
@@ -58,26 +58,21 @@ __all__ = ["best_order", "merge", "solve_cpm_global"]
 _SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tried at the root
 # 20,000 samples of two features take 0.6 GB, and a bound within 8 % takes two minutes; with 10,000 there is
 # one within 4 % then.
-_MOST_PRICED = 20_000  # samples, for prices
-_MOST_SPREAD = 2_000  # samples, for the spread: its moves take 8 bytes for each positive, sample and face
-_STARTS, _FEWER_STARTS = 30, 5  # of the alternating heuristic, each from random directions and at random
-_FINE, _COARSE = 1e-9, 1e-7  # of all costs: a start's precision, up to 500 samples and beyond
-_STARTS_SHARE = 0.2  # of the time left, for the starts
-_FEW_ASSIGNMENTS = 3**8  # up to which no prices are needed
-_QUICK_WORK = 300_000  # samples times positives times faces times nodes of the tree before prices
-_QUICK_NODES = 100  # nodes of the tree before prices that are worth making
-_NODE_BYTES = 256 * 2**20  # for open nodes
-_ORDER_SHARE = 0.1  # of the time left, for the order of the samples
-_ORDER_AFTER = 400  # nodes before the order is sought: fewer are made sooner without it
-_RECORD = 0.2  # seconds between records of the history
+_MAX_SAMPLES_PRICES = 20_000
+_MAX_SAMPLES_SPREAD = 2_000  # whose moves take 8 bytes for each positive, sample and face
+_MAX_ASSIGNMENTS_TREE = 3**8  # up to which no prices are needed
+_TREE_FIRST_WORK = 300_000  # samples times positives times faces times nodes of the tree before prices
+_TREE_FIRST_MIN_NODES = 100  # that are worth making before prices
+_NODE_BYTES = 2**28  # for open nodes
+_NODES_BEFORE_ORDER = 400  # of the tree: fewer are made sooner without a good order of the samples
+_RECORD_SECONDS = 0.2  # between records of the history
 # Nodes of the tree for each turn of the spread, times the dimension of a face, as its nodes take longer; such
 # turns of the tree before the first one of the spread (with 3 of them 60 samples of pima took twice as long,
 # with 100 a fifth more); and times as many nodes for a turn if the spread's bound is the lower one.
-_NODES_A_TURN, _TURNS_ALONE, _TURNS_BEHIND = 2, 100, 10
-_TIME_ALONE = 0.1  # of the time, for the tree before the first turn of the spread
-# Of the time since, for the spread: if its gap is less than the tree's over this ratio; if its bound is the
-# larger; if it is not.
-_FAR_AHEAD, _GAP_RATIO, _AHEAD, _BEHIND = 0.8, 2.0, 0.5, 0.1
+_NODES_A_TURN, _TURNS_BEFORE_SPREAD, _SLOWDOWN_IF_BEHIND = 2, 100, 10
+# Of the time since, for the spread: if its gap is less than half of the tree's; if its bound is the larger;
+# if it is not.
+_TIME_FAR_AHEAD, _TIME_AHEAD, _TIME_BEHIND = 0.8, 0.5, 0.1
 
 
 def solve_cpm_global(
@@ -89,7 +84,6 @@ def solve_cpm_global(
     tol: float = 1e-6,
     max_nodes: int | None = None,
     time_limit: float | None = None,
-    start: ArrayLike | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     known: Sequence[ArrayLike] = (),
@@ -112,9 +106,7 @@ def solve_cpm_global(
     max_nodes : int, optional
         Partial assignments, and rounds of prices, at most.
     time_limit : float, optional
-        Seconds.
-    start : array_like of shape (K, m+1), optional
-        Faces to begin from. By default the best of many starts, for a fifth of the time limit at most.
+        Seconds, a fifth of them at most for the starts.
     seed : int
         Of random starts and of the order in which bounds are added up: the same seed, the same search.
     n_jobs : int, optional
@@ -143,12 +135,11 @@ def solve_cpm_global(
     whole("n_faces", n_faces)
     tolerance(tol)
     shape = (n_faces, X.shape[1] + 1)
-    first = None if start is None else checked_faces("start", start, *shape)
     search = _Search(
         dense(X), y, costs, n_faces, tol, Clock(time_limit), np.random.default_rng(seed),
         effective_n_jobs(n_jobs), [checked_faces("known", W, *shape) for W in known],
     )  # fmt: skip
-    return search.solution(search.run(first, max_nodes))
+    return search.solution(search.run(max_nodes))
 
 
 @dataclass(order=True, frozen=True)
@@ -170,15 +161,15 @@ class _Search:
         rng: np.random.Generator, jobs: int, known: Sequence[Vector],
     ):  # fmt: skip
         several = n_faces > 1 and len(np.unique(y[C > 0])) > 1
-        self.takes_prices = several and X.shape[1] <= MOST_FEATURES and len(y) <= _MOST_PRICED
-        self.takes_spread = several and len(y) <= _MOST_SPREAD
+        self.takes_prices = several and X.shape[1] <= MAX_FEATURES and len(y) <= _MAX_SAMPLES_PRICES
+        self.takes_spread = several and len(y) <= _MAX_SAMPLES_SPREAD
         if len(y) > MOST_SAMPLES and self.takes_prices:  # of so many, prices prove more
             self.takes_spread = False
         if len(y) > MOST_SAMPLES and not (self.takes_prices or self.takes_spread):
-            most = _MOST_SPREAD if several else MOST_SAMPLES
+            most = _MAX_SAMPLES_SPREAD if several else MOST_SAMPLES
             raise ValueError(
-                f"the global optimum can be sought for up to {most:,} samples, or {_MOST_PRICED:,} with up "
-                f"to {MOST_FEATURES} features and several faces, not {len(y):,}: use alternating "
+                f"the global optimum can be sought for up to {most:,} samples, or {_MAX_SAMPLES_PRICES:,} "
+                f"with up to {MAX_FEATURES} features and several faces, not {len(y):,}: use alternating "
                 "minimisation from many starts (solver='exact' or 'dual')"
             )
         self.X, self.y, self.C, self.n_faces, self.tol = X, y, C, n_faces, tol
@@ -201,18 +192,18 @@ class _Search:
         self.spread_since = self.spread_seconds = 0.0  # when it could begin, and what it took
         self.history: list[dict[str, float]] = []
 
-    def run(self, first: Vector | None, max_nodes: int | None) -> Status:
+    def run(self, max_nodes: int | None) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
-            starts, time = _FEWER_STARTS if self.is_large else _STARTS, self.clock.part(_STARTS_SHARE)
-            precision = _COARSE if self.is_large else _FINE
-            begin(self.data, self.best, precision, first, starts, time, self.rng)
+            starts, precision = (5, 1e-7) if self.is_large else (30, 1e-9)
+            begin(self.data, self.best, precision, starts, self.clock.part(0.2), self.rng)
             for W in self.known:
                 take(self.data, self.best, precision, W, self.clock)
-            if self.takes_prices and (self.is_large or self.n_faces**self.npos > _FEW_ASSIGNMENTS):
-                quick = 0 if self.is_large else _QUICK_WORK // (len(self.data.C) * self.npos * self.n_faces)
-                if quick >= _QUICK_NODES:
-                    nodes = quick if max_nodes is None else min(quick, max_nodes)
+            if self.takes_prices and (self.is_large or self.n_faces**self.npos > _MAX_ASSIGNMENTS_TREE):
+                size = len(self.data.C) * self.npos * self.n_faces
+                nodes = 0 if self.is_large else _TREE_FIRST_WORK // size
+                if nodes >= _TREE_FIRST_MIN_NODES:
+                    nodes = nodes if max_nodes is None else min(nodes, max_nodes)
                     status = self._explore(nodes)
                     if status is not Status.ITERATION_LIMIT or nodes == max_nodes:
                         return status
@@ -261,17 +252,17 @@ class _Search:
         if spread.is_done or clock.is_over:
             return False
         since = clock.seconds - self.spread_since
-        is_late = clock.left is not None and since > _TIME_ALONE * (since + clock.left)
+        is_late = clock.left is not None and since > 0.1 * (since + clock.left)
         # What prices leave open, the tree does not prove soon.
-        if self.prices is None and self.nodes < _TURNS_ALONE * a_turn and not is_late:
+        if self.prices is None and self.nodes < _TURNS_BEFORE_SPREAD * a_turn and not is_late:
             return False
         tree = self._least()
         ahead = spread.nodes > 0 and spread.bound >= tree
         if clock.left is None:
-            return self.nodes >= a_turn * (1 if ahead else _TURNS_BEHIND) * spread.nodes
+            return self.nodes >= a_turn * (1 if ahead else _SLOWDOWN_IF_BEHIND) * spread.nodes
         best = float(self.best.limits[0])
-        far = best - tree > _GAP_RATIO * (best - spread.bound)
-        share = (_FAR_AHEAD if far else _AHEAD) if ahead else _BEHIND
+        far = best - tree > 2.0 * (best - spread.bound)
+        share = (_TIME_FAR_AHEAD if far else _TIME_AHEAD) if ahead else _TIME_BEHIND
         return spread.nodes == 0 or self.spread_seconds <= share * since
 
     # -- the tree ------------------------------------------------------------------------------
@@ -285,11 +276,11 @@ class _Search:
             limit = self._limit(max_nodes)
             if limit is not None:
                 return self._record(limit)
-            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
+            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD_SECONDS:
                 self._record()
             if self.prices is not None and self.prices.is_closed:
                 break
-            if self.nodes >= _ORDER_AFTER and not self.is_ordered:
+            if self.nodes >= _NODES_BEFORE_ORDER and not self.is_ordered:
                 self._order(self.moves)
             one = self.stack[-1] if self.stack else self.heap[0]
             self.at_hand = one.bound  # an interruption must not lose it
@@ -308,7 +299,7 @@ class _Search:
     def _order(self, moves: Moves) -> None:
         """Put the samples in a good order, those of open nodes too."""
         self.is_ordered = True
-        order, rows = best_order(self.data, moves, self.rng, self.clock.part(_ORDER_SHARE))
+        order, rows = best_order(self.data, moves, self.rng, self.clock.part(0.1))
         given = self.data
         self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
         self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["polished_face", "refine"]
 
-_POLISH = 100_000  # sweeps
-_GRACE = 0.2  # seconds past a limit that a face may take
-_LOSS = 1e-9  # of the bound, relative, that is given for multipliers which fit their hyperplane
-_PART = 0.5  # of what a node's bound misses: positives not assigned that pay less are not what it lacks
+_MIN_SECONDS = 0.2  # that an interior point may take for a face, even past a limit
 
 
 def polished_face(
@@ -53,7 +50,7 @@ def polished_face(
     """
     a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
     caps_of(data, face, k, caps)
-    climb_in_time(data, caps, a, w, _POLISH, 1e-15 * data.C.sum(), clock)
+    climb_in_time(data, caps, a, w, 100_000, 1e-15 * data.C.sum(), clock)
     hyperplane(data, a, w)
     value = _face_cost(data, caps, w)
     if caps.any() and value - dual_value(a, w) > little:
@@ -61,13 +58,13 @@ def polished_face(
         # come with its hyperplane, as each must fit the other, unless they prove less.
         signs = np.where(np.arange(len(a)) < data.inside, -1.0, 1.0)
         left = clock.left
-        limit = None if left is None else max(left, _GRACE)
+        limit = None if left is None else max(left, _MIN_SECONDS)
         found = solve_explicit_face(data.A * signs[:, None], signs, caps, limit)
         if found is not None and _face_cost(data, caps, found["w"]) < value:
             w = found["w"]
             exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)
             hyperplane(data, exact, implied)
-            if dual_value(exact, implied) > dual_value(a, 0.5 * a @ data.A) - _LOSS * value:
+            if dual_value(exact, implied) > dual_value(a, 0.5 * a @ data.A) - 1e-9 * value:
                 a = exact
     return a, w
 
@@ -106,7 +103,8 @@ def refine(
     if cost < best.limits[0]:
         best.limits[0], best.W[:] = cost, node.W
     order = paying(data, node, used)
-    missing = node.cost[order].sum() > _PART * (cost - base)
+    # Positives that pay less than half of what the bound misses are not what it lacks.
+    missing = node.cost[order].sum() > 0.5 * (cost - base)
     branch = largest(node.cost, np.zeros_like(node.cost), order) if len(order) and missing else -1
     return max(bound, base), base, branch
 
@@ -117,7 +115,7 @@ def _refine_face(data: Samples, node: Node, k: int, clock: Clock) -> None:
     if not costs.any():
         return
     signs = np.where(np.arange(len(a)) < data.inside, -1.0, 1.0)
-    limit = None if clock.left is None else max(clock.left, _GRACE)
+    limit = None if clock.left is None else max(clock.left, _MIN_SECONDS)
     found = solve_explicit_face(data.A * signs[:, None], signs, costs, limit)
     if found is None:
         return

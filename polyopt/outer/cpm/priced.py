@@ -22,8 +22,13 @@ from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.cpm_point import implied_faces, pulls
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.shrunk_ascent import ShrunkAscent
-from polyopt.outer.alternating import AlternatingProblem
-from polyopt.outer.cpm.problem import PolytopeProblem, status_by_gap
+from polyopt.outer.alternating import MIN_REL_DECREASE, AlternatingProblem
+from polyopt.outer.cpm.problem import (
+    EXACT_GAP_CONES,
+    MIN_HINGE_DECREASE,
+    PolytopeProblem,
+    status_by_gap,
+)
 from polyopt.outer.rounds import run_rounds
 from polyopt.outer.starts import continued, number_of_best
 
@@ -41,14 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PricedProblem"]
 
-_GAIN = 1e-7  # a hinge must fall by more than this for a positive to change its face
-_EXACT = 1e-7  # proven relative gap at which a program's point counts as exact: cones cost a digit
-_ROUGH = 1e-2  # relative gap of a round that need not be the last,
-_CLOSER = 1e-2  # and how much closer the next try is
-_FALLS = 1e-6  # relative fall of the objective for which a round may end early
-_START_ROUNDS = 100  # of the machine without a price
-_FINE = 1e-8  # relative gap of the answer
-_SMALL = 1e-6  # weights of a program's point this small, relative, are tried as zeros
+_FIRST_REL_GAP = 1e-2  # of a round that need not be the last
+_FINAL_REL_GAP = 1e-8  # of the answer
 
 
 class PricedProblem(AlternatingProblem):
@@ -76,7 +75,7 @@ class PricedProblem(AlternatingProblem):
         self.X, self.y, self.C, self.n_faces = X, y, C, n_faces
         self.penalty, self.loss, self.margin, self.engine, self.tol = penalty, loss, margin, engine, tol
         self._begin_with = begin_with
-        self._free = PolytopeProblem(X, y, C, n_faces, engine=engine, tol=_ROUGH)
+        self._free = PolytopeProblem(X, y, C, n_faces, engine=engine, tol=_FIRST_REL_GAP)
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
         """As of the machine without a price."""
@@ -90,7 +89,7 @@ class PricedProblem(AlternatingProblem):
         begin = self._free.start(rng, clock.left)
         if self.engine == "program":
             return begin
-        found = run_rounds(self._free, begin, max_iter=_START_ROUNDS, time_limit=clock.left)
+        found = run_rounds(self._free, begin, time_limit=clock.left)
         if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return np.asarray(found["assignment"])
@@ -109,7 +108,7 @@ class PricedProblem(AlternatingProblem):
         """Move each positive to its best face where that lowers its hinge strictly."""
         hinge = slacks(self._scores(point["W"]), self.y[:, None])
         own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
-        gain = max(_GAIN, self.tol) if self.engine == "dual" else _GAIN
+        gain = max(MIN_HINGE_DECREASE, self.tol) if self.engine == "dual" else MIN_HINGE_DECREASE
         gains = (self.y > 0) & (own > hinge.min(axis=1) + gain)
         return np.where(gains, hinge.argmin(axis=1), assignment)
 
@@ -128,7 +127,7 @@ class PricedProblem(AlternatingProblem):
         made = found.runs[number].iterations
         if made >= max_iter:
             return replace(found, status=Status.ITERATION_LIMIT)
-        self.tol, self._ascent, self._before = min(self.tol, _FINE), None, np.inf
+        self.tol, self._ascent, self._before = min(self.tol, _FINAL_REL_GAP), None, np.inf
         self._begin_with = found
         last = run_rounds(self, found["assignment"], max_iter=max_iter - made, time_limit=time_limit)
         better = last.objective <= found.objective and last.status is not Status.INTERRUPTED
@@ -155,17 +154,19 @@ class PricedProblem(AlternatingProblem):
                 self._ascent.begin_from(begin.duals["margin"], near=begin["W"])
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
-        ascent, before, tol, steps = self._ascent, self._before, max(self.tol, _ROUGH), self._ascent.steps
+        ascent, before, steps = self._ascent, self._before, self._ascent.steps
+        tol = max(self.tol, _FIRST_REL_GAP)
         while True:
             reached = ascent.reach(tol, lambda: clock.is_over)
             value = ascent.primal
             if not reached or tol <= self.tol:
                 break
             point = Solution(Status.INACCURATE, {"W": ascent.W}, {}, value, None, "")
-            if value < (1.0 - _FALLS) * before and (self.reassign(point, assignment) != assignment).any():
+            has_fallen = value < (1.0 - MIN_REL_DECREASE) * before
+            if has_fallen and (self.reassign(point, assignment) != assignment).any():
                 break
-            tol = max(self.tol, _CLOSER * tol)
-        if reached and tol <= _FINE:
+            tol = max(self.tol, 0.01 * tol)
+        if reached and tol <= _FINAL_REL_GAP:
             ascent.polish(lambda: clock.is_over)
             value = ascent.primal
         self._before = value
@@ -206,7 +207,7 @@ class PricedProblem(AlternatingProblem):
         )  # fmt: skip
         return replace(
             found,
-            status=status_by_gap(found.status, certificate.relative_gap, _EXACT),
+            status=status_by_gap(found.status, certificate.relative_gap, EXACT_GAP_CONES),
             primal={"W": W},
             duals={"margin": alpha, **{name: found.duals[name] for name in ("norm",) if name in found.duals}},
             objective=self._value(W, Z),
@@ -222,12 +223,12 @@ class PricedProblem(AlternatingProblem):
         """
         v = pulls(LinearGeometry(lift(self.X)), self.y, alpha)
         implied, W = implied_faces(v, self.margin, self.penalty), self.penalty.allowed(W)
-        small = np.abs(W) > _SMALL * np.abs(W).max(initial=0.0)
+        small = np.abs(W) > 1e-6 * np.abs(W).max(initial=0.0)
         small[:, -1] = True
         kept = (implied != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1)
         readings = [implied, np.where(kept, W, 0.0), np.where(small, W, 0.0), W]
         values = [self._value(reading, Z) for reading in readings]
-        fine = [k for k, value in enumerate(values) if value <= (1.0 + 0.1 * _EXACT) * min(values)]
+        fine = [k for k, value in enumerate(values) if value <= (1.0 + 0.1 * EXACT_GAP_CONES) * min(values)]
         return readings[min(fine, key=lambda k: int((readings[k][:, :-1] != 0.0).sum()))]
 
     def _value(self, W: Vector, Z: Vector) -> float:

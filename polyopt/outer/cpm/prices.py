@@ -48,20 +48,11 @@ if TYPE_CHECKING:
     from polyopt.solvers.cpm.face import Samples
     from polyopt.solvers.cpm.tree import Best
 
-__all__ = ["MOST_FEATURES", "PriceSearch", "bound_at_prices"]
+__all__ = ["MAX_FEATURES", "PriceSearch", "bound_at_prices"]
 
-MOST_FEATURES = 4  # of the samples, for which the cost of a face is bounded over boxes of its coefficients
+MAX_FEATURES = 4  # of the samples, for which the cost of a face is bounded over boxes of its coefficients
 
-_BYTES = 256 * 2**20  # for open boxes
-_EXACT = 0.01  # of the tolerance: the gap of the program that makes prices,
-_SETTLED = 1e-4  # and the precision of an incumbent
-_SHARE, _FINEST = 0.2, 0.2  # of the gap, and of the tolerance: how far off a minimum may be
-_CLOSE = 1e-3  # relative gap at which the incumbent is solved to the end
-_LITTLE, _PATIENCE = 0.1, 3  # of the gap: rounds in a row that close less of it
-_ALMOST, _LONGER = 100, 12  # times the tolerance: a gap with which more of them are made
-_FINER = 0.1  # of that, once a round brings nothing new
-_MOST_BOXES = 200_000  # in one round
-_KEPT = 20  # faces that one round adds at most
+_OFF_PER_GAP = 0.2  # how far off the least face may be, by the gap that is left to each face
 
 
 def bound_at_prices(prices: Vector, least: float, n_faces: int) -> float:
@@ -103,13 +94,13 @@ class PriceSearch:
     def __init__(self, data: Samples, best: Best, tol: float, rng: np.random.Generator):
         self.data, self.best, self.tol = data, best, tol
         self.n_faces, self.npos = len(best.W), len(data.C) - data.inside
-        self.columns = Columns(data, best, _EXACT * tol, _SETTLED * tol)
+        self.columns = Columns(data, best, tol=0.01 * tol, settled=1e-4 * tol)
         self.box = face_box_for(data)
-        self.room = _BYTES // (len(data.C) + 16 * data.A.shape[1] + 400)
+        self.room = 2**28 // (len(data.C) + 16 * data.A.shape[1] + 400)  # open boxes, in 256 MiB
         self.bound, self.boxes, self.rounds, self.is_done = 0.0, 0, 0, False
         self.prices = np.zeros(self.npos)
         self._polished, self.idle = np.inf, 0
-        self.off = _SHARE * float(best.limits[0]) / self.n_faces  # how far off the least face may be
+        self.off = _OFF_PER_GAP * float(best.limits[0]) / self.n_faces  # how far off the least face may be
         self.columns.begin(Clock(), rng)
 
     @property
@@ -126,7 +117,7 @@ class PriceSearch:
     def look(self, clock: Clock) -> None:
         """One round: prices, and the least face at them."""
         self.rounds += 1
-        finest = _FINEST * self.tol * float(self.best.limits[0]) / self.n_faces
+        finest = 0.2 * self.tol * float(self.best.limits[0]) / self.n_faces
         off = max(self.off, finest)
         found = self.columns.priced(clock)
         if found is None:
@@ -143,20 +134,21 @@ class PriceSearch:
             better = priced_face(self.data, prices, self.columns.answers(w, prices))[0]
             self.columns.add(min(w, better, key=lambda face: price_of(self.data, prices, face)))
         self._polish(clock)
-        self.idle = 0 if self.bound - already > _LITTLE * (self.best.limits[0] - already) else self.idle + 1
+        self.idle = 0 if self.bound - already > 0.1 * (self.best.limits[0] - already) else self.idle + 1
         best = float(self.best.limits[0])
         new = len(self.columns.W) > before
-        self.off = min(off if new else _FINER * off, _SHARE * (best - self.bound) / self.n_faces)
+        self.off = min(off if new else 0.1 * off, _OFF_PER_GAP * (best - self.bound) / self.n_faces)
+        almost_closed = best - self.bound <= 100 * self.tol * best
         self.is_done = (
             self.is_closed
-            or self.idle > (_LONGER if best - self.bound <= _ALMOST * self.tol * best else _PATIENCE)
+            or self.idle > (12 if almost_closed else 3)
             or not (new or clock.is_over or (is_whole and off > finest))
         )
 
     def _polish(self, clock: Clock) -> None:
-        """Solve the incumbent's faces to the end, once the bound is close."""
+        """Solve the incumbent's faces to the end, once the bound is within a thousandth."""
         best = float(self.best.limits[0])
-        if best == self._polished or best - self.bound > _CLOSE * best:
+        if best == self._polished or best - self.bound > 1e-3 * best:
             return
         face = (self.data.A[self.data.inside :] @ self.best.W.T).argmax(axis=1)
         little = 0.1 * self.tol * best / self.n_faces
@@ -175,8 +167,8 @@ class PriceSearch:
         heap = [_Open(0.0, 0, -widest, widest, np.zeros(n, dtype=np.uint8))]
         faces: list[tuple[float, int, Vector]] = []
         done, made, goal = np.inf, 0, known - off
-        most = self.boxes + _MOST_BOXES
-        while heap and not clock.is_over and len(heap) < self.room and self.boxes < most:
+        last = self.boxes + 200_000
+        while heap and not clock.is_over and len(heap) < self.room and self.boxes < last:
             one = heappop(heap)
             if one.bound >= goal:
                 heappush(heap, one)
@@ -199,4 +191,4 @@ class PriceSearch:
                 heappush(heap, _Open(bound, made, low, high, codes))
         # What boxes left out as they shrank costs no less than the goal did then.
         least = min(done, heap[0].bound if heap else np.inf, goal)
-        return least, [w for *_, w in sorted(faces)[:_KEPT]], not heap or heap[0].bound >= goal
+        return least, [w for *_, w in sorted(faces)[:20]], not heap or heap[0].bound >= goal

@@ -43,16 +43,21 @@ if TYPE_CHECKING:
     Engine = Literal["program", "dual"]
     Assignment = NDArray[np.int64]
 
-__all__ = ["PolytopeProblem", "WorstCaseProblem", "status_by_gap"]
+__all__ = [
+    "EXACT_GAP_CONES",
+    "MIN_HINGE_DECREASE",
+    "PolytopeProblem",
+    "WorstCaseProblem",
+    "reassigned",
+    "status_by_gap",
+]
 
-_GAIN = 1e-7  # a hinge must fall by more than this for a positive to change its face
-# Proven relative gap at which a point counts as exact; the cones of the worst-case margin cost a digit.
-_EXACT, _EXACT_CONES = 1e-8, 1e-7
+MIN_HINGE_DECREASE = 1e-7  # for which a positive changes its face
+# Proven relative gap at which a point counts as exact, and that of a program with cones, which cost a digit.
+_EXACT_GAP, EXACT_GAP_CONES = 1e-8, 1e-7
 _SOLVERS = ("CLARABEL", "HIGHS")  # tried in turn; the second is slower, and exact where it succeeds
-_MOST_KEPT = 1000  # solved faces remembered
 _SUBGRADIENT_STEPS = 300  # from random faces to a start; more changed little on the built-in data
-_BLOCK = 1 << 12  # samples scored at once
-_SMALL = 1e-3  # size of the outputs of the random faces, next to the margin of 1
+_ROWS_AT_ONCE = 1 << 12  # scored at random directions
 
 
 class PolytopeProblem(AlternatingProblem):
@@ -132,7 +137,7 @@ class PolytopeProblem(AlternatingProblem):
         directions /= np.linalg.norm(directions, axis=0) * scaler.scale_[:, None]
         if self._dual is not None:
             return self._best_of_directions(directions)
-        W = _SMALL * np.vstack([directions, -scaler.mean_ @ directions])
+        W = 1e-3 * np.vstack([directions, -scaler.mean_ @ directions])  # outputs far below the margin of 1
         positive, shares = self.y > 0, self.C[:, None] / self.C.sum()
         # Half the objective, over the sum of the costs: (λ/2)‖W‖² + the mean loss, λ = 2/ΣC.
         for t in range(1, _SUBGRADIENT_STEPS + 1):
@@ -178,18 +183,14 @@ class PolytopeProblem(AlternatingProblem):
         """
         if self._dual is not None:
             return self._dual.reassign(point, assignment)
-        scores = np.asarray(self._lifted @ point["W"].T)
-        hinge = slacks(scores, self.y[:, None])
-        own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
-        gains = (self.y > 0) & (own > hinge.min(axis=1) + _GAIN)
-        return np.where(gains, scores.argmax(axis=1), assignment)
+        return reassigned(np.asarray(self._lifted @ point["W"].T), self.y, assignment)
 
     def _best_of_directions(self, directions: Vector) -> Assignment:
         """The direction (m, K) along which each positive is farthest from the mean of all positives."""
         at = np.flatnonzero(self.y > 0)
         best, mean = np.full(len(self.y), -1), np.asarray(self.X[at].mean(axis=0)).ravel()
-        for first in range(0, len(at), _BLOCK):
-            rows = at[first : first + _BLOCK]
+        for first in range(0, len(at), _ROWS_AT_ONCE):
+            rows = at[first : first + _ROWS_AT_ONCE]
             best[rows] = np.asarray(self.X[rows] @ directions - mean @ directions).argmax(axis=1)
         return best
 
@@ -208,7 +209,7 @@ class PolytopeProblem(AlternatingProblem):
 
         clock = Clock(time_limit)
         solution = solve_explicit_face(self._lifted, self.y, costs, clock.left)
-        if solution is None or gap(solution) > _EXACT:
+        if solution is None or gap(solution) > _EXACT_GAP:
             if self._program is None:
                 self._program = cpm.face(self.X, self.y, self.C)
             solution = _solve_well(self._program.set(C=costs), gap, clock.left)
@@ -217,7 +218,7 @@ class PolytopeProblem(AlternatingProblem):
         if solution is None:
             return _nothing({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
         if solution.status is Status.SOLVED:
-            if len(self._solved) >= _MOST_KEPT:
+            if len(self._solved) >= 1000:  # as many are remembered
                 self._solved.clear()
             self._solved[key] = solution
         return solution
@@ -278,12 +279,24 @@ class WorstCaseProblem(PolytopeProblem):
         )
         return replace(
             found,
-            status=status_by_gap(found.status, certificate.relative_gap, _EXACT_CONES),
+            status=status_by_gap(found.status, certificate.relative_gap, EXACT_GAP_CONES),
             primal={"W": W},
             duals={"margin": alpha, "norm": found.duals["norm"]},
             objective=certificate.primal_value,
             solver=f"alternating, {found.solver}",
         )
+
+
+def reassigned(scores: Vector, y: Vector, assignment: Assignment) -> Assignment:
+    """The assignment (n,) after each positive whose hinge is lower there has moved to its best face.
+
+    scores (n, K): of the samples on the faces.
+    y (n,): labels: -1 inside, +1 outside.
+    """
+    hinge = slacks(scores, y[:, None])
+    own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
+    gains = (y > 0) & (own > hinge.min(axis=1) + MIN_HINGE_DECREASE)
+    return np.where(gains, scores.argmax(axis=1), assignment)
 
 
 def _nothing(faces: dict[str, Vector], alpha: Vector) -> Solution:
@@ -312,14 +325,14 @@ def _solve_well(
         distance = gap(found)
         if best is None or distance < least:
             best, least = found, distance
-        if least <= _EXACT or clock.is_over:
+        if least <= _EXACT_GAP or clock.is_over:
             break
     if best is None:
         raise RuntimeError(
             "no solver left a point for the faces of the polytope: scale the features to unit variance, "
             "lower C, or choose solver='sgd'"
         )
-    if least <= _EXACT:
+    if least <= _EXACT_GAP:
         return replace(best, status=Status.SOLVED)
     return replace(best, status=Status.TIME_LIMIT if clock.is_over else Status.INACCURATE)
 

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "as_floats", "solve_cpm", "solve_cpm_from"]
 
-_CLOSER = 0.1  # share of the tolerance to which gaps are closed, as single conditions hold less well
-_REAL = 0.6  # of the time, for the real faces of which whole numbers are made
-_SHARE_OF_SGD = 0.1  # of a global search's time limit, for the stochastic solver's point at most
-_FEW_NODES = 50  # of the search for features, with solver="dual"
+_GAP_PER_TOL = 0.1  # to which gaps are closed, as single conditions hold less well
+_MAX_NODES_DUAL = 50  # of the search for features, with solver="dual"
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     from polyopt.outer.cpm.optimum import solve_cpm_global
 
     known = [] if settings.known is None else [settings.known]
-    fast = None if clock.left is None else _SHARE_OF_SGD * clock.left
+    fast = None if clock.left is None else 0.1 * clock.left
     known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=fast), seed)["W"])
     return solve_cpm_global(
         *program, time_limit=clock.left, seed=seed, n_jobs=settings.n_jobs, known=known,
@@ -139,9 +137,11 @@ def _whole(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: in
     from polyopt.outer.cpm.integer import round_faces
 
     clock, limit = Clock(settings.time_limit), settings.time_limit
-    first = None if limit is None else _REAL * limit
+    first = None if limit is None else 0.6 * limit
     real = solve_cpm(X, y, C, replace(settings, integers=None, time_limit=first), seed)
-    how: dict[str, Any] = {"max_nodes": _FEW_NODES, "tol": settings.tol} if settings.solver == "dual" else {}
+    how: dict[str, Any] = {}
+    if settings.solver == "dual":
+        how = {"max_nodes": _MAX_NODES_DUAL, "tol": settings.tol}
     return round_faces(
         as_floats(X, settings.feature_scale), y, C, real, M, max_features=settings.max_features,
         time_limit=clock.left, seed=seed, **how,
@@ -153,7 +153,7 @@ def _subset(X: Matrix, y: Vector, C: Vector, settings: Settings, s: int, seed: i
 
     how: dict[str, Any] = {"engine": "program"}
     if settings.solver == "dual":
-        how = {"engine": "dual", "tol": settings.tol, "max_nodes": _FEW_NODES}
+        how = {"engine": "dual", "tol": settings.tol, "max_nodes": _MAX_NODES_DUAL}
     return solve_cpm_subset(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces, s, n_init=settings.n_init,
         max_iter=settings.max_iter, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs, **how,
@@ -169,7 +169,7 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     problem = PricedProblem(
         as_floats(X, settings.feature_scale).astype(np.float64), y, C, settings.n_faces, settings.penalty,
         settings.loss, settings.margin,
-        engine="dual" if settings.solver == "dual" else "program", tol=_CLOSER * settings.tol,
+        engine="dual" if settings.solver == "dual" else "program", tol=_GAP_PER_TOL * settings.tol,
     )  # fmt: skip
     return problem.finish(_from_many_starts(problem, settings, seed), settings.max_iter, clock.left)
 
@@ -199,7 +199,7 @@ def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> PolytopePro
 
     K, scale = settings.n_faces, settings.feature_scale
     if settings.solver == "dual":
-        return PolytopeProblem(X, y, C, K, engine="dual", tol=_CLOSER * settings.tol, scale=scale)
+        return PolytopeProblem(X, y, C, K, engine="dual", tol=_GAP_PER_TOL * settings.tol, scale=scale)
     if settings.margin == "worst":
         from polyopt.outer.cpm.problem import WorstCaseProblem
 

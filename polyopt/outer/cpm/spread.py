@@ -63,17 +63,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SpreadSearch"]
 
-_BYTES = 2**28  # for the multipliers of open nodes
-_FIRST = 0.01  # of its cost: the first multiplier of a sample
-_EVERY = 5  # nodes: of so many one is rounded to an assignment
-_SIDE = 1e-6  # of its cost: the room that a multiplier's box keeps
-# Barriers of a root and of another node, times the unit, and sweeps each. Those of a node, and how far shares
-# follow, were chosen on 195 samples of german and 195 of parkinsons, two faces.
-_ROOT, _ROOT_SWEEPS = (0.3, 0.1, 0.03, 0.01, 0.003), 60
-_NODE, _NODE_SWEEPS = (0.01, 0.01, 0.01, 0.003), 12
-_FOLLOW = 0.2  # of the way to the best shares
-_LEAST_SHARE = 1e-3  # of an allowed face, while multipliers are raised; chosen on one draw of 150 of magic
-_PASSES, _LITTLE = 30, 0.1  # over the shares, and of the unit: what ends them
+# Barriers of a root and of another node, times the unit, and sweeps each. Those of a node, and the step to
+# the best shares, were chosen on 195 samples of german and 195 of parkinsons, two faces.
+_ROOT_BARRIERS, _ROOT_SWEEPS = (0.3, 0.1, 0.03, 0.01, 0.003), 60
+_NODE_BARRIERS, _NODE_SWEEPS = (0.01, 0.01, 0.01, 0.003), 12
+_SHARE_STEP = 0.2  # of the way to the best shares
+_MIN_SHARE = 1e-3  # of an allowed face, while multipliers are raised; chosen on one draw of 150 of magic
 
 
 class _Packed(NamedTuple):
@@ -156,7 +151,7 @@ class _Node:
         return _State(faces, self.share, self.face)
 
     def _shares(self, share: Vector) -> Vector:
-        share = np.where(self.allowed, np.maximum(share, _LEAST_SHARE), 0.0)
+        share = np.where(self.allowed, np.maximum(share, _MIN_SHARE), 0.0)
         if self.used < share.shape[1]:  # those not in use are alike
             share[:, self.used :] = share[:, self.used :].mean(axis=1, keepdims=True)
         total = share.sum(axis=1, keepdims=True)
@@ -172,12 +167,12 @@ class _Node:
 
     def raise_all(self, enough: float, is_over: Callable[[], bool]) -> None:
         """Raise the multipliers and move the shares, by some rounds, until the bound is enough."""
-        barriers, sweeps = (_ROOT, _ROOT_SWEEPS) if self.is_root else (_NODE, _NODE_SWEEPS)
+        barriers, sweeps = (_ROOT_BARRIERS, _ROOT_SWEEPS) if self.is_root else (_NODE_BARRIERS, _NODE_SWEEPS)
         for barrier in barriers:
             faces = [self._raised(k, barrier * self.unit, sweeps, is_over) for k in range(self.offered)]
             best = self._best_shares(faces)
             self._prove(faces, best)
-            self.share = self._shares(self.share + _FOLLOW * (best - self.share))
+            self.share = self._shares(self.share + _SHARE_STEP * (best - self.share))
             if self.bound >= enough or is_over():
                 break
 
@@ -194,7 +189,7 @@ class _Node:
             spread.a[rows], spread.delta[np.ix_(moving, rows)], spread.own[moving], spread.e[moving],
             spread.length[moving],
         )  # fmt: skip
-        kept = held(ground, raised(ground, within(ground, given, _SIDE * ground.C), mu, sweeps, is_over))
+        kept = held(ground, raised(ground, within(ground, given, 1e-6 * ground.C), mu, sweeps, is_over))
         n, npos = len(data.C), len(self.face)
         a, delta, own = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)
@@ -215,7 +210,7 @@ class _Node:
         slope = sums - 0.5 * np.einsum("kid,kd->ki", e, first) - 0.25 * length
         allowed = np.ascontiguousarray(self.allowed[some, : self.offered].T)
         share = np.ascontiguousarray(best[some, : self.offered].T) * self.times[:, None]
-        best_shares(Fixed(slope, e, length, self.times, allowed), share, _PASSES, _LITTLE * self.unit)
+        best_shares(Fixed(slope, e, length, self.times, allowed), share, 30, 0.1 * self.unit)
         alike = np.minimum(np.arange(self.n_faces), self.offered - 1)
         best[some] = (share / self.times[:, None])[alike].T
         return best
@@ -273,7 +268,7 @@ class SpreadSearch:
         size = float(best.limits[0]) / (2 * n * K)
         a = np.minimum(0.5 * data.C, size)
         a[data.inside :] = 0.0
-        own = np.minimum(_FIRST * data.C[data.inside :], size)
+        own = np.minimum(0.01 * data.C[data.inside :], size)
         lengths = own**2 * data.q[data.inside :] * 2 * max(self.npos, 1)
         first = Spread(a, np.zeros((self.npos, n)), own, np.zeros((self.npos, d)), lengths)
         share = np.full((self.npos, K), 1.0 / K)
@@ -343,7 +338,7 @@ class SpreadSearch:
             self.least = min(self.least, one.bound)
             return []
         self.nodes += 1
-        if self.nodes % _EVERY == 1:
+        if self.nodes % 5 == 1:
             self._round(node, clock)
         bound = max(one.bound, node.bound)
         if bound >= self._enough:
@@ -359,7 +354,7 @@ class SpreadSearch:
         if shut.any():
             self.least = min(self.least, float(there[shut].min()))
             allowed[open_] &= ~shut
-        state = node.state if self.kept < _BYTES else self.root
+        state = node.state if self.kept < 2**28 else self.root
         at = int(node.price.argmax())
         children = []
         for k in np.flatnonzero(allowed[open_[at]][: node.offered]):

@@ -34,15 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SubsetProblem", "search_subset", "solve_cpm_subset"]
 
-_BEFORE = 30  # nodes before patterns are drawn: most faces are proven sooner
-_EXACT = 1e-6  # relative gap of a search that is exact, as certificates have it by default
-_SHARE = 0.5  # of the time, for the rounds from many starts
-_ROUNDS = 20  # with branch and bound at most
 _SHORT = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 def search_subset(
-    face: SubsetFace, *, tol: float = _EXACT, max_nodes: int = 1000, time_limit: float | None = None,
+    face: SubsetFace, *, tol: float = 1e-6, max_nodes: int = 1000, time_limit: float | None = None,
     features: NDArray[np.int64] | None = None, seed: int = 0,
 ) -> tuple[SubsetSearch, Status]:  # fmt: skip
     """Search for the best features of a face, and bound what any cost.
@@ -68,7 +64,7 @@ def search_subset(
             draw_patterns(at, seed)
             swap_features(at)
 
-        return search, search.run(max_nodes, pause, _BEFORE)
+        return search, search.run(max_nodes, pause, after=30)  # most faces are proven sooner
     except KeyboardInterrupt:
         if search.best is None:
             raise
@@ -103,7 +99,7 @@ class SubsetProblem(AlternatingProblem):
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, engine: Engine = "program",
-        tol: float = _EXACT, max_nodes: int = 0, seed: int = 0,
+        tol: float = 1e-6, max_nodes: int = 0, seed: int = 0,
     ):  # fmt: skip
         self.X, self.y, self.C, self.n_faces = X, y, as_costs(C, len(y)), n_faces
         self.max_features = whole("max_features", max_features)
@@ -184,7 +180,7 @@ class SubsetProblem(AlternatingProblem):
 
 def solve_cpm_subset(
     X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, engine: Engine = "program",
-    tol: float = _EXACT, max_nodes: int = 1000, n_init: int = 10, max_iter: int = 300,
+    tol: float = 1e-6, max_nodes: int = 1000, n_init: int = 10, max_iter: int = 300,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
 ) -> Solution:  # fmt: skip
     """Alternate from many starts, and prove the best end as far as the nodes go.
@@ -203,7 +199,7 @@ def solve_cpm_subset(
     short = SubsetProblem(X, y, C, n_faces, max_features, engine=engine, seed=seed)
     first = run_from_many_starts(
         [Stage(short, max_iter)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else _SHARE * time_limit,
+        time_limit=None if time_limit is None else 0.5 * time_limit,
     )  # fmt: skip
     number = number_of_best(first.runs)
     made = first.runs[number].iterations
@@ -216,9 +212,7 @@ def solve_cpm_subset(
     )
     proving.begin_from(first["W"], first["assignment"])
     try:
-        last = run_rounds(
-            proving, first["assignment"], max_iter=min(_ROUNDS, max_iter - made), time_limit=clock.left
-        )
+        last = run_rounds(proving, first["assignment"], max_iter=max_iter - made, time_limit=clock.left)
     except KeyboardInterrupt:  # before there was a first round
         return replace(first, status=interrupted())
     status = last.status

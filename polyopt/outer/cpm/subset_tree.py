@@ -39,16 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SubsetSearch", "draw_patterns", "swap_features"]
 
-_ROOT = 1e-3  # gap of the root's relaxation, relative
-_SHARE = 0.2  # of a node's distance to the best face, that its own gap may be
-_RECORD = 0.2  # seconds between records of the history
-_ENTRIES = 1 << 22  # numbers in the tree that is kept; beyond, the root alone is
-_CLOSE = 1e-3  # of the search's tolerance, to which its faces are solved
-_PAIRS = 3  # of each, the features that would join first and those that would leave first
-_SWAPS = 30  # at most
-_SAMPLES, _ROUNDS, _ELITE = 40, 10, 0.15  # of the cross-entropy method
-_LEAST, _MOST = 0.02, 0.9  # probabilities that it begins with: no feature is left out, none always drawn
-_CANDIDATES = 200  # features at most, the others of which are not drawn
+_MAX_TREE_ENTRIES = 1 << 22  # numbers in the tree that is kept; beyond, the root alone is
+_MIN_P, _MAX_P = 0.02, 0.9  # first probabilities of drawing a feature: none is left out, none always drawn
 
 
 @dataclass(order=True, frozen=True)
@@ -101,7 +93,7 @@ class SubsetSearch:
     def _fit(self, chosen: NDArray[np.int64], w: Vector | None = None) -> Fitted:
         """The face of some features, begun with w or else with the best one."""
         near = w if w is not None or self.best is None else self.best.w
-        found = self.face.fit(chosen, self._cut, _CLOSE * self.tol, near)
+        found = self.face.fit(chosen, self._cut, tol=1e-3 * self.tol, w=near)
         self._seen[found.features.tobytes()] = found.objective
         if self.best is None or found.objective < self.best.objective:
             self.best = found
@@ -123,7 +115,7 @@ class SubsetSearch:
             self._closed = found.bound
             self._settle()
             return
-        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, _ROOT, cold=True)
+        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, share=1e-3, cold=True)
         self._enter(relaxed.proof, 0.0, none, none, relaxed.w)
         size = np.abs(relaxed.w[: face.m])
         self.z = size / max(float(size.max(initial=0.0)), 1e-300)
@@ -148,7 +140,7 @@ class SubsetSearch:
                 return self._record(Status.TIME_LIMIT)
             if self.nodes >= max_nodes:
                 return self._record(Status.ITERATION_LIMIT)
-            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
+            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + 0.2:
                 self._record()
             one = heappop(self._heap)
             self._at_hand = one.bound
@@ -179,7 +171,7 @@ class SubsetSearch:
             return self._grow(found.proof)
         out, w = face.closed(inside, out), one.w.copy()
         w[: face.m][out] = 0.0
-        relaxed = face.relax(inside, out, w, cut, _SHARE)
+        relaxed = face.relax(inside, out, w, cut)
         if relaxed.proof.bound < cut:
             self.offer(self._largest(relaxed.w, inside, out))
         return self._enter(relaxed.proof, one.bound, inside, out, relaxed.w)
@@ -225,7 +217,7 @@ class SubsetSearch:
         """A further node of the tree that is kept; -1 where it is kept no more."""
         if not self._tree and not is_root:
             return -1
-        if len(self._tree) * len(proof.w) > _ENTRIES:
+        if len(self._tree) * len(proof.w) > _MAX_TREE_ENTRIES:
             self._tree, self._points = [], self._points[:1]
             return -1
         self._tree.append([-1, -1, -1])
@@ -250,9 +242,9 @@ def swap_features(search: SubsetSearch) -> None:
     search: with a best face.
     """
     face = search.face
-    for _ in range(_SWAPS):
+    while not search.clock.is_over:
         best = search.best
-        if best is None or search.clock.is_over:
+        if best is None:
             return
         slope = np.abs(face.pull(best.alpha)[: face.m])
         slope[best.features] = -1.0
@@ -267,9 +259,9 @@ def swap_features(search: SubsetSearch) -> None:
 
 def _pairs(best: Fitted, slope: Vector, face: SubsetFace) -> list[tuple[int, int]]:
     """Who joins and who leaves (-1: nobody), in the order in which exchanges are tried."""
-    joining = np.argsort(-slope, kind="stable")[:_PAIRS]
+    joining = np.argsort(-slope, kind="stable")[:3]
     own = best.features
-    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:_PAIRS]]
+    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:3]]
     if len(own) < face.s:
         leaving = np.append(leaving, -1)  # there is room for one more
     ranks = sorted(product(range(len(joining)), range(len(leaving))), key=sum)
@@ -288,9 +280,9 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
     if best is None:
         return
     order = np.argsort(-search.z, kind="stable")
-    candidates = np.union1d(order[:_CANDIDATES], best.features)
-    p = np.clip(search.z[candidates], _LEAST, _MOST)
-    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), _LEAST, _MOST)
+    candidates = np.union1d(order[:200], best.features)
+    p = np.clip(search.z[candidates], _MIN_P, _MAX_P)
+    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), _MIN_P, _MAX_P)
     pruned: dict[bytes, Bits] = {}
 
     def score(pattern: Bits) -> float:
@@ -306,7 +298,7 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
         return pruned[pattern.tobytes()], value
 
     cross_entropy_minimize(
-        score, len(candidates), p0=p, n_samples=_SAMPLES, rho=_ELITE, max_iter=_ROUNDS, patience=3,
+        score, len(candidates), p0=p, n_samples=40, rho=0.15, max_iter=10, patience=3,
         incumbents=np.isin(candidates, best.features)[None, :], improve=improve, random_state=seed,
         time_limit=search.clock.left,
     )  # fmt: skip

@@ -37,14 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["better_of", "evidence_of", "prove", "solve_explicitly", "solve_globally"]
 
-_MIP_GAP = 1e-9  # relative, that the explicit program is solved to
 # Relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
 _TREE_GAP = 5e-7
-_NODES = 500  # of a tree that is to check an integer solver
 # Steps that a tree makes without a point of the cross-entropy method, and the share of a time limit for them:
 # on 20 to 150 samples about as long as that method takes.
-_ALONE, _EARLY = 100_000, 0.15
-_LEAVES = 5000  # nodes of a tree that is to be written in a file
+_FIRST_STEPS, _FIRST_TIME = 100_000, 0.15
 
 
 def prove(
@@ -93,7 +90,7 @@ def solve_globally(
     tree = Search(data, _TREE_GAP, Clock(clock.left), None, progress)
     if known is not None:
         tree.offer(*as_start(data, known))
-    tree.pause(_ALONE, None if clock.left is None else _EARLY * clock.left)
+    tree.pause(_FIRST_STEPS, None if clock.left is None else _FIRST_TIME * clock.left)
     status, relaxation, below = tree.run(), tree.root, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
         start = search(None if clock.left is None else share * clock.left)
@@ -111,7 +108,7 @@ def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None
     from formulations import l0
 
     program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-    found = program.solve(time_limit=clock.left, mip_rel_gap=_MIP_GAP)
+    found = program.solve(time_limit=clock.left, mip_rel_gap=1e-9)
     relaxation = solve_relaxation(data, time_limit=clock.left)
     nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
     point = found.primal or nothing
@@ -153,7 +150,7 @@ def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
     """An integer solver's answer, once a small tree has looked for the proof, or for a better point."""
     if clock.is_over or found.status is Status.INTERRUPTED:
         return found, None
-    ours = solve_l0_tree(data, **_begun_at(found, clock), max_nodes=_NODES)
+    ours = solve_l0_tree(data, **_begun_at(found, clock), max_nodes=500)
     if ours.objective >= found.objective * (1.0 - TIE):
         return found, ours.bound
     better = replace(
@@ -185,5 +182,5 @@ def evidence_of(
 def _state(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
 ) -> Statement:
-    tree, bound = prove_by_leaves(data, (alpha, b), goal, _LEAVES)
+    tree, bound = prove_by_leaves(data, (alpha, b), goal, 5000)
     return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, tree, bound)

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.bool_]
 
-__all__ = ["PatternScorer", "Work"]
+__all__ = ["LOOK_EVERY", "PatternScorer", "Work"]
 
-# Patterns solved between two looks at the cuts. Not the number of workers: the work shall not depend on it.
-_CHUNK = 16
-_KEPT = 100_000  # supports remembered, of what may yet be among the elite
+# Patterns or flips between two looks at the cuts. Not the number of workers: the work shall not depend on it.
+LOOK_EVERY = 16
 
 
 @dataclass
@@ -80,8 +79,8 @@ class PatternScorer:
     def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
         self.data, self.work, self.pool = data, Work(), CutPool(data)
         self._screening, self._clock = screening, clock
-        self._models = [PatternLP(data) for _ in range(min(effective_n_jobs(n_jobs), _CHUNK))]
-        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved, the oldest first
+        self._models = [PatternLP(data) for _ in range(min(effective_n_jobs(n_jobs), LOOK_EVERY))]
+        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved
         # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
         # where a program has several optima, screening must not change which of them is found.
         self._batch_of: dict[bytes, int] = {}  # of what has been screened
@@ -147,7 +146,7 @@ class PatternScorer:
             if self._clock.is_over:
                 values[rows] = np.nan
                 return
-            chunk, rows = rows[:_CHUNK], rows[_CHUNK:]
+            chunk, rows = rows[:LOOK_EVERY], rows[LOOK_EVERY:]
             for row, found in zip(chunk, self._solve(patterns[chunk], ceiling()), strict=True):
                 values[row] = self._learn(patterns[row], found)
             rows = self._promising(patterns, rows, ceiling())
@@ -198,8 +197,6 @@ class PatternScorer:
             return np.nan
         support = np.packbits(self.data.support(found.alpha)).tobytes()
         self._supports[_key(pattern)] = support, self.data.score(found.alpha, found.b)
-        if len(self._supports) > _KEPT:
-            del self._supports[next(iter(self._supports))]
         return self.data.pattern_score(pattern, found.value)
 
 

@@ -29,7 +29,7 @@ from polyopt.certificates.l0 import score_bound
 from polyopt.outer.cross_entropy.method import cross_entropy_minimize
 from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.cross_entropy.run import meets
-from polyopt.outer.l0.scores import PatternScorer, Work
+from polyopt.outer.l0.scores import LOOK_EVERY, PatternScorer, Work
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.starts import TIE
 from polyopt.solvers.l0.lp import PatternLP
@@ -49,10 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["L0Search", "descend_by_flips", "round_relaxation", "solve_l0"]
 
 # Bounds of the probabilities that the relaxation gives: no centre is left out, and none is always drawn.
-_LEAST, _MOST = 0.05, 0.95
+_MIN_P, _MAX_P = 0.05, 0.95
 _LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the score is not proven"
-_CHUNK = 16  # flips looked at between two looks at the cuts
-_SHARE = 0.5  # of the time left, that a run may draw patterns for: its flips are worth the other half
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,7 +128,7 @@ def solve_l0(
     screening = how.screening and how.rank == "drawn"
     scorer = PatternScorer(data, screening=screening, n_jobs=n_jobs, clock=clock)
     search = _Search(scorer, relaxation, clock, progress)
-    p0 = np.clip(relaxation["sigma"], _LEAST, _MOST) if how.prior == "relaxation" else how.prior
+    p0 = np.clip(relaxation["sigma"], _MIN_P, _MAX_P) if how.prior == "relaxation" else how.prior
     status = Status.CONVERGED
     try:
         for run in range(how.n_init):
@@ -185,7 +183,8 @@ class _Search:
     def run(self, flips: bool, **settings: Any) -> Status:
         """One run of the cross-entropy method, and its flips; how it ended."""
         scorer, clock = self._scorer, self._clock
-        limit = clock.left if clock.left is None or not flips else _SHARE * clock.left
+        # Flips are worth half of the time.
+        limit = clock.left if clock.left is None or not flips else 0.5 * clock.left
         scorer.begin(Clock(limit))
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
         found = cross_entropy_minimize(
@@ -403,4 +402,4 @@ def _worthwhile(at: Bits, C: float, found: PatternSolution, aim: float) -> list[
     i, j = np.nonzero(after < aim)
     order = np.argsort(after[i, j], kind="stable")
     pairs = np.column_stack([np.append(on, -1)[i], np.append(off, -1)[j]])[order]
-    return [pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK)]
+    return [pairs[start : start + LOOK_EVERY] for start in range(0, len(pairs), LOOK_EVERY)]

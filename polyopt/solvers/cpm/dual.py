@@ -38,16 +38,17 @@ if TYPE_CHECKING:
 
 __all__ = ["dual_machine", "solve_cpm_dual"]
 
-_LARGE = 1 << 21  # entries above which scans in single precision are worth their rounding
-_TAME = 1e4  # largest entry for which they are good to about six digits
-_COARSE = 1e-5  # tolerance below which they are not good enough
-_STILL, _PATIENCE = 1e-13, 30  # a run that gains no more than this, relative, in this many rounds has stalled
-_COLD = 2  # sweeps over all samples from α = 0
+_MIN_SINGLE_ENTRIES = 1 << 21  # entries above which scans in single precision are worth their rounding
+_MAX_SINGLE_VALUE = 1e4  # largest entry for which they are good to about six digits
+_MIN_SINGLE_TOL = 1e-5  # tolerance below which they are not good enough
+_MIN_REL_RISE = 1e-13  # of the bound, in a round that makes progress
+_MAX_IDLE_ROUNDS = 30  # rounds without progress after which a run has stalled
+_START_SWEEPS = 2  # sweeps over all samples from α = 0
 
 
 def dual_machine(
     X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
-    tol: float = 1e-3, shrink: bool = True, seed: int = 0,
+    tol: float = 1e-3, seed: int = 0,
 ) -> FaceAscent:  # fmt: skip
     """The state of the solver before its first step, with single precision where that will do."""
     y = np.asarray(y, dtype=float)
@@ -55,15 +56,16 @@ def dual_machine(
     chosen = check_assignment(y, n_faces, assignment)
     rows = X if isinstance(X, Rows) else as_rows(X)
     largest = abs(scale) * max(map(abs, map(float, (rows.values.min(initial=0), rows.values.max(initial=0)))))
-    single = len(rows.values) * n_faces > _LARGE and largest < _TAME and tol >= _COARSE
+    pays = len(rows.values) * n_faces > _MIN_SINGLE_ENTRIES
+    single = pays and largest < _MAX_SINGLE_VALUE and tol >= _MIN_SINGLE_TOL
     caps = np.broadcast_to(C[:, None], (len(y), n_faces))
-    return FaceAscent(rows, y, caps, chosen, scale=scale, single=single, shrink=shrink, seed=seed)
+    return FaceAscent(rows, y, caps, chosen, scale=scale, single=single, seed=seed)
 
 
 def solve_cpm_dual(
     X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
     tol: float = 1e-3, max_iter: int = 1000, time_limit: float | None = None,
-    start: ArrayLike | None = None, shrink: bool = True, seed: int = 0,
+    start: ArrayLike | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip
     """Solve the fixed-assignment program to a relative gap.
 
@@ -71,7 +73,6 @@ def solve_cpm_dual(
     max_iter: rounds of a climb and a scan at most.
     time_limit: seconds.
     start (n, K): multipliers to begin from; they are clipped to what is feasible.
-    shrink: whether multipliers at rest are left out of passes.
     seed: of the order of the steps.
     Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
         ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data,
@@ -82,13 +83,13 @@ def solve_cpm_dual(
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
     whole("max_iter", max_iter)
-    machine = dual_machine(X, y, C, n_faces, assignment, scale=scale, tol=tol, shrink=shrink, seed=seed)
+    machine = dual_machine(X, y, C, n_faces, assignment, scale=scale, tol=tol, seed=seed)
     built = clock.seconds
     history: list[dict[str, float]] = []
     status, progress = Status.ITERATION_LIMIT, Progress()
     try:
         if start is None:
-            machine.sweep(times=_COLD)
+            machine.sweep(times=_START_SWEEPS)
         else:
             machine.begin_from(start)
         for _ in range(max_iter):
@@ -131,11 +132,11 @@ class Progress:
     def end(self, machine: FaceAscent, clock: Clock) -> Status | None:
         """Return why to end after this round: no progress, or the time; None to go on."""
         bound, gap = float(machine.dual.sum()), machine.gap
-        if bound > self._bound + _STILL * abs(bound) or gap < 0.99 * self._gap:
+        if bound > self._bound + _MIN_REL_RISE * abs(bound) or gap < 0.99 * self._gap:
             self._bound, self._gap, self._idle = max(bound, self._bound), min(gap, self._gap), 0
         else:
             self._idle += 1
-        if self._idle >= _PATIENCE:
+        if self._idle >= _MAX_IDLE_ROUNDS:
             return Status.STALLED
         return Status.TIME_LIMIT if clock.is_over else None
 

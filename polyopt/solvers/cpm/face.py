@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from polyopt.certificates.rounding import UNIT
 from polyopt.compiled import njit
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ __all__ = [
     "settle_in_time",
     "slope_blur",
 ]
-
-UNIT = 2.0**-53  # largest relative error of one rounded operation
 
 _ROUNDS = 100  # of alternating at most
 _SWEEPS = 1000  # per face and round of alternating

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polyopt.solvers.cpm.smooth import begin, multipliers_of, newton
+from polyopt.solvers.cpm.smooth import EPS_RATIO, MAX_STAGES, REL_FALL, begin, multipliers_of, newton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,16 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IntegerFace", "Whole"]
 
-_SCALES = 24  # at which a real face is rounded, at most
-_TRIES = 24  # steps of single numbers that are tried before there is none that helps
+_TRIES = 24  # steps of single numbers that are tried before none helps
 _PAIRED = 6  # numbers of which any two are moved together
-_SWEEPS = 1000  # steps that are taken at most
-_GAINS = 1e-9  # relative fall of the objective that counts as one
-_DIGITS = 12  # of a threshold at most
 _BITS = 20  # binary digits of a scale
-_DEAR = 1e-3  # share of the objective that a threshold of few digits may cost
-_SHRINK, _STAGES, _STEPS, _FLAT = 0.1, 10, 60, 1e-6  # of the path, as for a face of few features
-_CLOSE = 1e-9  # relative gap at which it ends
+_MAX_THRESHOLD_COST = 1e-3  # share of the objective that a threshold of few digits may cost
+_REL_TOL = 1e-9  # relative fall of the objective that counts as one, and relative gap at which a path ends
 
 
 class Whole(NamedTuple):
@@ -97,10 +92,7 @@ class IntegerFace:
         """
         starts = [self._line(p) for p in (*others, *self._rounded(w[:-1]), np.zeros(self.m, dtype=np.int64))]
         best = min(starts, key=lambda line: line.objective)
-        for _ in range(_SWEEPS):
-            better = self._better(best)
-            if better is None:
-                break
+        while (better := self._better(best)) is not None:
             best = better
         return self._printed(best)
 
@@ -114,7 +106,7 @@ class IntegerFace:
         kept = np.zeros(self.m)
         order = np.argsort(-size, kind="stable")[: self.s]
         kept[order] = w[order]
-        steps = np.unique(np.round(np.geomspace(1, self.M, _SCALES)).astype(int))
+        steps = np.unique(np.round(np.geomspace(1, self.M, 24)).astype(int))
         for most in np.concatenate([steps, steps[:-1] + 0.4]):
             yield np.clip(np.round(kept * most / size.max()), -self.M, self.M).astype(np.int64)
 
@@ -139,7 +131,7 @@ class IntegerFace:
         singles = [numbers for _, numbers in sorted(tries, key=lambda each: each[0])[: 2 * _TRIES]]
         for numbers in chain(singles, self._two_steps(p, slope)):
             found = self._line(numbers)
-            if found.objective < line.objective * (1.0 - _GAINS):
+            if found.objective < line.objective * (1.0 - _REL_TOL):
                 return found
         return None
 
@@ -171,10 +163,10 @@ class IntegerFace:
             return Whole(np.zeros_like(p), 1.0, -line.bias, line.objective)
         common = gcd(*map(int, p))
         p, scale = p // common, scale * common
-        threshold, allowed = -line.bias / scale, line.objective * (1.0 + _DEAR)
+        threshold, allowed = -line.bias / scale, line.objective * (1.0 + _MAX_THRESHOLD_COST)
         outputs = np.asarray(self.X @ p.astype(float)).ravel()
         found = Whole(p, scale, threshold, np.inf)
-        for digits in range(1, _DIGITS + 1):
+        for digits in range(1, 13):  # of the threshold
             short = float(f"{threshold:.{digits}g}")
             length = float(p @ p) + short**2
             own = _few_bits(self._scaled(outputs - short, length))
@@ -205,10 +197,10 @@ class IntegerFace:
         point, best, least = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
         most, alpha = 0.0, np.zeros(len(self.c))
         largest = float(self.c.max(initial=0.0))
-        for stage in range(_STAGES):
-            eps = point.eps * (_SHRINK if stage else 1.0)
-            near = _FLAT * eps * largest
-            point = newton(A, self.c, d, point, eps, tol=near, steps=_STEPS, keep=stage > 0)
+        for stage in range(MAX_STAGES):
+            eps = point.eps * (EPS_RATIO if stage else 1.0)
+            near = REL_FALL * eps * largest
+            point = newton(A, self.c, d, point, eps, tol=near, keep=stage > 0)
             value = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
             if value < least:
                 best, least = point.w, value
@@ -216,7 +208,7 @@ class IntegerFace:
             bound = float(tried.sum() - 0.25 * ((tried @ A) ** 2 / d).sum())
             if bound > most:
                 alpha, most = tried, bound
-            if least - most <= _CLOSE * least:
+            if least - most <= _REL_TOL * least:
                 break
         return best, alpha, least
 

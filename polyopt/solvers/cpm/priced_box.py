@@ -53,16 +53,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FaceBox", "examine_face_box", "face_box_for", "price_of", "priced_face"]
 
-_ROUNDS, _FACE_SWEEPS, _FACE = 30, np.int64(300), 1e-9  # of alternating, each, and the gain of all costs
+_ROUNDS, _FACE_SWEEPS = 30, np.int64(300)  # of alternating at most, and sweeps of each
+_FACE_REL_GAIN = 1e-9  # over all costs, of a sweep after which another is made
 # Sweeps over the multipliers, coarse and fine, and how many of them between two looks at the bound.
 _SWEEPS, _FINE_SWEEPS, _CYCLE = 60, 2000, 4
-_SLOW = 3e-2  # of what is missing: the gain of a cycle for which another is made
-_TIGHTER = 0.7  # of its width: an interval that shrinks to less is worth another bound
-_AGAIN = 4  # bounds of one box, after it shrank
+_MIN_CYCLE_GAIN = 3e-2  # of what is missing: the gain of a cycle for which another is made
+_MAX_WIDTH_RATIO = 0.7  # of its width: an interval that shrinks to less is worth another bound
+_MAX_BOUNDS = 4  # bounds of one box, after it shrank
 _CODES = 255  # parts of a cost
-_MIDDLE = 0.25  # of an interval, at each end, where it is not cut
-_NOTHING = 1e-3  # of what is missing: a loss by envelopes that is none
-_POINT = 1e-11  # of its ends: an interval that is no longer cut
+_CUT_MARGIN = 0.25  # of an interval, at each end, where it is not cut
+_MIN_REL_LOSS = 1e-3  # of what is missing: a loss by envelopes that is none
+_MIN_REL_WIDTH = 1e-11  # of its ends: an interval that is no longer cut
 
 
 class FaceBox(NamedTuple):
@@ -300,25 +301,25 @@ def examine_face_box(
     for i in range(n):
         box.up[i] = data.C[i] * (codes[i] / _CODES)
     bound, cost = -np.inf, np.inf
-    for _ in range(_AGAIN):
-        proven = _bound(data, prices, box, goal, _SLOW)
+    for _ in range(_MAX_BOUNDS):
+        proven = _bound(data, prices, box, goal, _MIN_CYCLE_GAIN)
         bound = max(bound, proven)
         cost = min(cost, price_of(data, prices, box.w))
-        if bound >= goal or _shrink(data, box, goal, proven) > _TIGHTER:
+        if bound >= goal or _shrink(data, box, goal, proven) > _MAX_WIDTH_RATIO:
             break
     j, lost = _branch(data, prices, box)
-    if bound < goal and lost < _NOTHING * (goal - bound):
+    if bound < goal and lost < _MIN_REL_LOSS * (goal - bound):
         bound = max(bound, _bound(data, prices, box, goal, 0.0))
         cost = min(cost, price_of(data, prices, box.w))
         j, lost = _branch(data, prices, box)
         if lost <= 1e-12 * abs(goal):
             j = int((box.high - box.low).argmax())
     width = box.high[j] - box.low[j]
-    if width <= _POINT * (abs(box.low[j]) + abs(box.high[j])):
+    if width <= _MIN_REL_WIDTH * (abs(box.low[j]) + abs(box.high[j])):
         j = -1
     for i in range(n):
         codes[i] = np.uint8(_CODES * min(box.up[i] / data.C[i], 1.0)) if data.C[i] > 0.0 else 0
-    at = min(max(box.w[j], box.low[j] + _MIDDLE * width), box.high[j] - _MIDDLE * width)
+    at = min(max(box.w[j], box.low[j] + _CUT_MARGIN * width), box.high[j] - _CUT_MARGIN * width)
     return bound, cost, j, at
 
 
@@ -344,7 +345,7 @@ def priced_face(
             caps[i] = data.C[i] if answers[i - data.inside] else 0.0
             a[i] = min(a[i], caps[i])
         hyperplane(data, a, w)
-        climb(data, zero, caps, a, w, _FACE_SWEEPS, np.inf, _FACE * data.C.sum())
+        climb(data, zero, caps, a, w, _FACE_SWEEPS, np.inf, _FACE_REL_GAIN * data.C.sum())
         moved = False
         for i in range(data.inside, n):
             r = 1.0

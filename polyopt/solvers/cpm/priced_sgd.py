@@ -26,7 +26,7 @@ from formulations.arguments import as_costs, tolerance, whole
 from formulations.clock import Clock
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
-from polyopt.solvers.cpm.sgd import Epochs, solve_cpm_sgd
+from polyopt.solvers.cpm.sgd import SCORED_ROWS, Epochs, solve_cpm_sgd
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_priced_sgd"]
 
-_BATCHES, _LEAST, _MOST = 500, 8, 256  # batches of an epoch, about, and samples of a batch
-_START_EPOCHS, _HELD = 10, 3  # of the machine without a price, and those that keep its faces
-_ROWS = 1 << 14  # samples scored at once
+_START_EPOCHS, _HELD_EPOCHS = 10, 3  # of the machine without a price, and those that keep its faces
 
 
 def solve_priced_sgd(
@@ -79,7 +77,7 @@ class _Run(Epochs):
     ):
         self.X, self.y, self.C, self.penalty, self.held = X, y, C, penalty, held
         self.rng = np.random.default_rng(seed)
-        self.size = int(np.clip(len(y) // _BATCHES, _LEAST, _MOST))
+        self.size = int(np.clip(len(y) // 500, 8, 256))
         self.V = np.zeros((n_faces, X.shape[1] + 1))
         self.mean, self.weight, self.steps = self.V.copy(), 0.0, 0
         self.best, self.least = self.V.copy(), np.inf
@@ -88,7 +86,7 @@ class _Run(Epochs):
 
     def epoch(self, clock: Clock) -> None:
         """One pass through the samples in random order, or as much of it as time allows."""
-        order, is_held = self.rng.permutation(len(self.y)), len(self.history) < _HELD
+        order, is_held = self.rng.permutation(len(self.y)), len(self.history) < _HELD_EPOCHS
         for first in range(0, len(order), self.size):
             self._step(np.sort(order[first : first + self.size]), is_held)
             if clock.is_over:
@@ -138,6 +136,6 @@ class _Run(Epochs):
 
 
 def _scores(X: Matrix, W: Vector) -> Vector:
-    starts = range(0, X.shape[0], _ROWS)
-    parts = [np.asarray(X[first : first + _ROWS] @ W[:, :-1].T, dtype=float) for first in starts]
+    starts = range(0, X.shape[0], SCORED_ROWS)
+    parts = [np.asarray(X[first : first + SCORED_ROWS] @ W[:, :-1].T, dtype=float) for first in starts]
     return np.concatenate(parts) + W[:, -1]

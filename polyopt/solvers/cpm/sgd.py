@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 __all__ = [
-    "AVERAGE", "LOSS", "MOVED", "CpmSgd", "Epochs", "assign", "in_lanes", "losses", "measure_kernel",
-    "precision", "run_kernel", "solve_cpm_sgd",
+    "AVERAGE", "LOSS", "MOVED", "SCORED_ROWS", "CpmSgd", "Epochs", "assign", "in_lanes", "losses",
+    "measure_kernel", "precision", "run_kernel", "solve_cpm_sgd",
 ]  # fmt: skip
 
 # Places in the tally that a run keeps.
@@ -76,15 +76,15 @@ COUNTED, ENTROPY = 2, 3  # entries of UNADJ, and Σ c ln c over its counts
 AVERAGE = 4  # Σ of the weights of the iterates averaged, over the last one's
 
 _ROUNDING = 1e-12  # entropies closer than this are equal
-_FIRST = 5  # epochs before the objective is measured
-_SPARING = 1.5  # epochs grow by this factor between two measurements
-_AGREEING = 3  # measurements that must agree for a run to have settled
-_BLOCK = 1 << 16  # steps between two looks at the clock
-_START = 1e-3  # size of the first weights: they only have to differ between the faces
-_CHEAP = 64  # entries of the weights averaged per step, at most
-_ROWS = 1 << 12  # samples scored at once
+_FIRST_MEASURED = 5  # epochs before the objective is measured
+_EPOCH_RATIO = 1.5  # epochs grow by this factor between two measurements
+_AGREEMENTS = 3  # measurements that must agree for a run to have settled
+_STEPS_PER_LOOK = 1 << 16  # steps between two looks at the clock
+_START_SIZE = 1e-3  # size of the first weights: they only have to differ between the faces
+_AVERAGED_ENTRIES = 64  # entries of the weights averaged per step, at most
+SCORED_ROWS = 1 << 12  # samples scored at once
 _PERPLEXITY_ROUNDING = 1e-9  # relative, by which a perplexity may be under its floor
-_SAFE = 1e12  # largest entries, and gains, for which single precision cannot overflow
+_MAX_SINGLE_VALUE = 1e12  # largest entries, and gains, for which single precision cannot overflow
 
 
 @njit(cache=True, nogil=True)
@@ -352,9 +352,9 @@ class CpmSgd:
         self.rng = np.random.default_rng(seed)
         shape = (n_features + 1, padded(n_faces))
         self.U = np.zeros(shape, dtype=dtype)
-        self.U[:, :n_faces] = _START * self.rng.normal(size=(n_features + 1, n_faces))
+        self.U[:, :n_faces] = _START_SIZE * self.rng.normal(size=(n_features + 1, n_faces))
         self.A = np.zeros_like(self.U)
-        self.spacing = -(-self.U.size // _CHEAP) if average else 0
+        self.spacing = -(-self.U.size // _AVERAGED_ENTRIES) if average else 0
         self.steps = np.zeros(1, dtype=np.int64)
         self.counts = np.zeros(n_faces, dtype=np.int64)
         self.tally = np.zeros(5)
@@ -416,8 +416,8 @@ class CpmSgd:
         if not positives.size:
             return 1.0
         X, faces = rows.matrix(), np.empty(len(positives), dtype=np.int64)
-        for first in range(0, len(positives), _ROWS):
-            some = slice(first, first + _ROWS)
+        for first in range(0, len(positives), SCORED_ROWS):
+            some = slice(first, first + SCORED_ROWS)
             scores = X[positives[some]].astype(np.float64) @ (self.scale * W[:, :-1].T) + W[:, -1]
             faces[some] = np.asarray(scores).argmax(axis=1)
         return perplexity(faces, C[positives])
@@ -450,8 +450,8 @@ class Epochs(ABC):
 
     def has_settled(self, tol: float) -> bool:
         """Whether the last measurements, half of the run apart, differ by no more than `tol`, relative."""
-        last = self.measured[-_AGREEING:]
-        return len(last) == _AGREEING and max(last) <= (1.0 + tol) * self.least
+        last = self.measured[-_AGREEMENTS:]
+        return len(last) == _AGREEMENTS and max(last) <= (1.0 + tol) * self.least
 
     def run(self, clock: Clock, max_iter: int, tol: float) -> Status:
         """Epochs until the measurements have settled, or a limit or Ctrl-C.
@@ -459,14 +459,14 @@ class Epochs(ABC):
         clock: the limit.
         max_iter: epochs at most.
         """
-        due = _FIRST
+        due = _FIRST_MEASURED
         try:
             for epoch in range(1, max_iter + 1):
                 self.epoch(clock)
                 over = clock.is_over
                 if epoch >= due or epoch == max_iter or over:
                     self.measure()
-                    due = max(epoch + 1, int(_SPARING * epoch))
+                    due = max(epoch + 1, int(_EPOCH_RATIO * epoch))
                 tell(self.history[-1])
                 if over or self.has_settled(tol):
                     return Status.TIME_LIMIT if over else Status.CONVERGED
@@ -552,7 +552,7 @@ class _Run(Epochs):
 
 
 def _blocks(order: Integers) -> Iterator[Integers]:
-    return (order[first : first + _BLOCK] for first in range(0, len(order), _BLOCK))
+    return (order[first : first + _STEPS_PER_LOOK] for first in range(0, len(order), _STEPS_PER_LOOK))
 
 
 def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:
@@ -569,4 +569,4 @@ def precision(size: float, least: float, most: float) -> type[np.floating[Any]]:
     least, most: the smallest and the largest gain.
     """
     sizes = (size, most, least)
-    return np.float32 if all(1.0 / _SAFE <= s <= _SAFE for s in sizes) else np.float64
+    return np.float32 if all(1.0 / _MAX_SINGLE_VALUE <= s <= _MAX_SINGLE_VALUE for s in sizes) else np.float64

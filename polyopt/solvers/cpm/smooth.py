@@ -30,12 +30,15 @@ from polyopt.compiled import njit
 if TYPE_CHECKING:
     from formulations.matrices import Vector
 
-__all__ = ["Smooth", "begin", "multipliers_of", "newton", "settled"]
+__all__ = ["EPS_RATIO", "MAX_STAGES", "REL_FALL", "Smooth", "begin", "multipliers_of", "newton", "settled"]
 
-_FIRST = 2.0  # the first ε: at w = 0, where every u is 1, each sample is in the zone
+EPS_RATIO, MAX_STAGES = 0.1, 11  # of ε, from one point of a path to the next, and points at most
+REL_FALL = 1e-6  # over ε times the largest cost: decrease that a step must promise for another one
+_FIRST_EPS = 2.0  # at w = 0, where every u is 1, each sample is in the zone
+_MAX_STEPS = 60  # of Newton's method for one ε
 
-_FLAT = 0.1  # of the slope at the start of a step, at which it is long enough
-_TRIES = 60  # of lengths for a step at most
+_SLOPE_RATIO = 0.1  # of the slope at the start of a step, at which it is long enough
+_MAX_LENGTHS = 60  # of lengths for a step at most
 
 
 class Smooth(NamedTuple):
@@ -51,7 +54,7 @@ def begin(n: int, p: int) -> Smooth:
 
     n, p: samples and weights.
     """
-    return Smooth(np.zeros(p), np.ones(n), _FIRST)
+    return Smooth(np.zeros(p), np.ones(n), _FIRST_EPS)
 
 
 def multipliers_of(point: Smooth, c: Vector) -> Vector:
@@ -86,7 +89,7 @@ def settled(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def newton(
-    A: Vector, c: Vector, d: Vector, start: Smooth, eps: float, *, tol: float, steps: int, keep: bool = True
+    A: Vector, c: Vector, d: Vector, start: Smooth, eps: float, *, tol: float, keep: bool = True
 ) -> Smooth:
     """The minimum with h_ε, from a point of another ε.
 
@@ -96,13 +99,12 @@ def newton(
     start: where to begin; its ``u`` is taken to be 1 − A w.
     eps: ε, positive.
     tol: A step that promises to lower the objective by less than this is the last.
-    steps: steps at most.
     keep: whether the first step is by the zone of `start`.
     Returns: the point; the last one before a step that is none in double precision.
     """
     w, u = start.w, start.u
     zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))
-    for _ in range(steps):
+    for _ in range(_MAX_STEPS):
         pulled = c * np.clip(u / eps, 0.0, 1.0)
         gradient = 2.0 * d * w - pulled @ A
         Z, stiff = A[zone], c[zone] / eps
@@ -136,18 +138,18 @@ def _length(
 
     The slope of the squares at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
     """
-    near = _FLAT * abs(fall)
+    near = _SLOPE_RATIO * abs(fall)
     low, at_low, high = 0.0, fall, 1.0
     at_high = _slope(u, moved, c, eps, 1.0) + linear + square
     if abs(at_high) <= near:
         return 1.0
-    for _ in range(_TRIES):
+    for _ in range(_MAX_LENGTHS):
         if at_high >= 0.0:
             break
         low, at_low, high = high, at_high, 4.0 * high
         at_high = _slope(u, moved, c, eps, high) + linear + high * square
     t = high
-    for number in range(_TRIES):
+    for number in range(_MAX_LENGTHS):
         share = 0.5
         if number % 3 != 2 and at_high > at_low:
             share = -at_low / (at_high - at_low)

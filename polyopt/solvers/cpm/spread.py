@@ -71,12 +71,12 @@ __all__ = [
 ]  # fmt: skip
 
 WHOLE = 4  # of so many sweeps one looks at every move
-_STEPS, _MOST = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
+_STEPS, _MAX_ROOM_SHARE = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
 # Products of M with n rows are kept where moves that are not 0 would cost more than so many rows; near that
 # 195 samples of german took as long either way.
-_PAYS = 4
-_LEAST = 1e-12  # ρ, for which the parabola would have no end
-_ROOM = 1e-9  # of ρ, by which a length is larger
+_ROWS_PER_MOVE = 4
+_MIN_RHO = 1e-12  # ρ, for which the parabola would have no end
+_LENGTH_MARGIN = 1e-9  # of ρ, by which a length is larger
 _RIDGE = 1e-3  # of a length, added to the curvature of the shares, which may be 0
 
 
@@ -132,7 +132,7 @@ def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None
     Every box and the matrix must have room.
     """
     (n, d), p = ground.A.shape, len(ground.share)
-    kept = n if _moves(spread) * d > _PAYS * n * p else 0
+    kept = n if _moves(spread) * d > _ROWS_PER_MOVE * n * p else 0
     work = _Work(
         ground.C - spread.a, spread.a.copy(), np.zeros(d), np.zeros((d, d)), np.zeros((kept, d)), np.zeros(d),
         np.zeros(d), np.zeros(d), np.zeros(kept), np.zeros(kept),
@@ -204,7 +204,7 @@ def _raise_base(ground: Ground, spread: Spread, work: _Work, j: int, mu: float) 
         up, down = mu / work.up[j], mu / work.down[j]
         curve = 0.5 * ground.q[j] + up / work.up[j] + down / work.down[j]
         step = (slope + down - up) / curve
-        step = min(max(step, -_MOST * work.down[j]), _MOST * work.up[j])
+        step = min(max(step, -_MAX_ROOM_SHARE * work.down[j]), _MAX_ROOM_SHARE * work.up[j])
         spread.a[j] += step
         work.down[j] += step
         work.up[j] -= step
@@ -229,13 +229,13 @@ def _raise_one(
     part = 1.0 / (spread.length[i] + square)
     for r in range(d):
         He[r] = (1.0 - part * square) * Me[r]
-    rho = max((1.0 - part * square) * square, _LEAST)
+    rho = max((1.0 - part * square) * square, _MIN_RHO)
     pull = mu / (_length(rho, mu, factor) - rho)
     _along(across, Me, work.of_M)
     _raise_own(ground, spread, work, i, pull, part)
     _raise_moves(ground, spread, work, i, pull, part, mu, whole)
     square = _dot(He, spread.e[i])
-    spread.length[i] = _length(max(square, _LEAST), mu, factor)
+    spread.length[i] = _length(max(square, _MIN_RHO), mu, factor)
     back = 1.0 / (spread.length[i] - square)
     for r in range(d):
         less, more = part * Me[r], back * He[r]
@@ -278,7 +278,7 @@ def _dot(x: Vector, y: Vector) -> float:
 def _length(rho: float, mu: float, factor: float) -> float:
     """The root of d (d − ρ) = μ ρ / c, or what leaves the matrix some room where rounding leaves none."""
     root = 0.5 * (rho + np.sqrt(rho * rho + 4.0 * mu * rho / factor))
-    return float(max(root, (1.0 + _ROOM) * rho))
+    return float(max(root, (1.0 + _LENGTH_MARGIN) * rho))
 
 
 @njit(cache=True, error_model="numpy")

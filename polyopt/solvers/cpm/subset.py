@@ -25,7 +25,16 @@ import scipy.sparse as sp
 from formulations.matrices import is_sparse
 from formulations.polytope import lift
 from polyopt.certificates.rounding import UNIT, gamma
-from polyopt.solvers.cpm.smooth import Smooth, begin, multipliers_of, newton, settled
+from polyopt.solvers.cpm.smooth import (
+    EPS_RATIO,
+    MAX_STAGES,
+    REL_FALL,
+    Smooth,
+    begin,
+    multipliers_of,
+    newton,
+    settled,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -37,18 +46,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Fitted", "Proof", "Relaxed", "SubsetFace", "most_of"]
 
-_SHRINK, _STAGES = 0.1, 11  # of ε, from one point of the path to the next, and points at most
-_SLOWLY, _LONG = 0.3, 18  # the same of a relaxation, whose weights follow on the way
-_STEPS = 60  # of Newton's method for one of them at most
-_FLAT, _ROUGH = 1e-6, 1e-3  # of ε times a cost: what a step must promise for another; and of a relaxation
-_GAIN = 0.1  # of the distance to the cutoff: what a point must gain for another one, once there are some
-_SOME = 6  # points
-_POWER = (
-    1.5  # of |v_j| in the step of the weights: 1 is the best weights for the present face, more is sooner
-)
-_LEAST = 1e-3  # z of a feature that is free, which could never come back from 0
+# Of a relaxation, whose weights follow on the way: EPS_RATIO, MAX_STAGES and REL_FALL.
+_RELAXED_EPS_RATIO, _RELAXED_MAX_STAGES, _RELAXED_REL_FALL = 0.3, 18, 1e-3
+_MIN_GAIN = 0.1  # what a point must gain, over the distance to the cutoff, for another one ...
+_MIN_STAGES = 6  # ... once there are so many
+# Power of |v_j| in the step of the weights: 1 gives the best weights for the present face, more is sooner.
+_POWER = 1.5
+_MIN_WEIGHT = 1e-3  # z of a feature that is free, which could never come back from 0
 _COLUMNS = 150  # features beyond which only some have columns, and as many join at once at most
-_WARM = 0.2  # first ε of a node that begins with its parent's face, at most
+_START_EPS = 0.2  # first ε of a node that begins with its parent's face, at most
 
 
 class Proof(NamedTuple):
@@ -162,10 +168,10 @@ class SubsetFace:
         chosen = np.unique(np.asarray(features, dtype=np.int64))
         at = np.append(chosen, self.m)
         A, d, least, most = self._columns(at), np.ones(len(at)), np.inf, -np.inf
-        point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], _WARM)
+        point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], _START_EPS)
         w, alpha = np.zeros(len(at)), np.zeros(len(self.c))
         proof = Proof(self._whole(w, at), point.eps, -np.inf)
-        for stage in range(_STAGES):
+        for stage in range(MAX_STAGES):
             point = self._step(A, d, point, stage)
             tried = multipliers_of(point, self.c), settled(A, self.c, d, point)
             for number, multipliers in enumerate(tried if stage > 1 else tried[:1]):
@@ -198,11 +204,12 @@ class SubsetFace:
         cold: whether w is nothing to begin with.
         """
         used = self._used(inside, out, w)
-        A, at, value, proof = self._columns(used), used, np.inf, Proof(w, _WARM, -np.inf)
-        point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else _WARM)
+        A, at, value, proof = self._columns(used), used, np.inf, Proof(w, _START_EPS, -np.inf)
+        point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else _START_EPS)
         z = self._weights(np.abs(point.w), at, inside)
-        for stage in range(_LONG):
-            point, before = self._step(A, 1.0 / z, point, stage, _ROUGH, _SLOWLY), proof.bound
+        for stage in range(_RELAXED_MAX_STAGES):
+            before = proof.bound
+            point = self._step(A, 1.0 / z, point, stage, _RELAXED_REL_FALL, _RELAXED_EPS_RATIO)
             alpha, w = multipliers_of(point, self.c), self._whole(point.w, at)
             v = self.pull(alpha)
             bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
@@ -212,13 +219,14 @@ class SubsetFace:
             if len(joining):
                 whole = self._whole(z, at)
                 at = np.union1d(at, joining)
-                A, z = self._columns(at), np.maximum(whole[at], _LEAST)
+                A, z = self._columns(at), np.maximum(whole[at], _MIN_WEIGHT)
                 point = Smooth(w[at], point.u, point.eps)
             room = value if cutoff == np.inf else cutoff - proof.bound
             near = value <= cutoff and value - proof.bound <= share * room
             if proof.bound >= cutoff or (near and not len(joining)):
                 break
-            if stage >= _SOME and cutoff < np.inf and proof.bound - before < _GAIN * (cutoff - before):
+            gains = proof.bound - before >= _MIN_GAIN * (cutoff - before)
+            if stage >= _MIN_STAGES and cutoff < np.inf and not gains:
                 break
             z = self._weights(z * np.abs(v[at]) ** _POWER, at, inside)
         return Relaxed(w, value, proof)
@@ -226,12 +234,13 @@ class SubsetFace:
     # -- parts ---------------------------------------------------------------------------------
 
     def _step(
-        self, A: Vector, d: Vector, point: Smooth, stage: int, flat: float = _FLAT, shrink: float = _SHRINK
-    ) -> Smooth:
+        self, A: Vector, d: Vector, point: Smooth, stage: int, fall: float = REL_FALL,
+        ratio: float = EPS_RATIO,
+    ) -> Smooth:  # fmt: skip
         """The next point of the path."""
-        eps = point.eps * (shrink if stage else 1.0)
-        near = flat * eps * float(self.c.max(initial=0.0))
-        return newton(A, self.c, d, point, eps, tol=near, steps=_STEPS, keep=stage > 0)
+        eps = point.eps * (ratio if stage else 1.0)
+        near = fall * eps * float(self.c.max(initial=0.0))
+        return newton(A, self.c, d, point, eps, tol=near, keep=stage > 0)
 
     def _cost(self, A: Vector, d: Vector, w: Vector) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -273,7 +282,7 @@ class SubsetFace:
         left = self.s - int(inside.sum())
         size = sizes[free]
         if len(free) > left and size.any():
-            z[free] = np.maximum(most_of(size, left), _LEAST)
+            z[free] = np.maximum(most_of(size, left), _MIN_WEIGHT)
         return z
 
 

@@ -46,7 +46,7 @@ MOST_SAMPLES = 500  # beyond, no search through assignments would end
 # A node's faces are solved coarsely, and finely where that leaves nothing to branch on: sweeps at most, and
 # the least gain for which another is made, a share of the distance to the incumbent.
 _SWEEPS, _FINE_SWEEPS = 200, 20_000
-_COARSE, _FINE = 1e-4, 1e-7
+_REL_GAIN, _FINE_REL_GAIN = 1e-4, 1e-7
 
 
 class Node(NamedTuple):
@@ -95,9 +95,8 @@ def examine(
         used, opens = _assign(node)
         cut = best.limits[0] * (1.0 - tol)
         goal = max(cut - bound, tol * cut) / len(node.W)
-        base, error = _solve_faces(
-            data, node, used, _FINE_SWEEPS if fine else _SWEEPS, (_FINE if fine else _COARSE) * goal
-        )
+        sweeps, gain = (_FINE_SWEEPS, _FINE_REL_GAIN) if fine else (_SWEEPS, _REL_GAIN)
+        base, error = _solve_faces(data, node, used, sweeps, gain * goal)
         best.limits[2] = max(best.limits[2], error)
         bound = max(bound, base)
         _try_incumbent(data, best, node, tol)

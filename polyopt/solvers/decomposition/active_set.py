@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ActiveSet", "direction", "drop", "join", "solve_pivots", "solve_transposed"]
 
-_MORE = 256  # variables that may join before the factor needs more room
+_SPARE_COLUMNS = 256  # variables that may join before the factor needs more room
 _JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
-_NEAR = 0.25  # share of the tolerance by which a variable at a kink must violate to join
-_CHUNK = 1e8  # operations between two looks at the clock
+_JOIN_REL_TOL = 0.25  # share of the tolerance by which a variable at a kink must violate to join
+_WORK_PER_LOOK = 1e8  # operations between two looks at the clock
 _PER_PIVOT = 4.0  # operations of a pivot per entry of the factor
-_LONGEST = 1e3  # times Newton's own step
+_MAX_STEP = 1e3  # times Newton's own step
 # Whole steps in which the violation must fall to this share, or the dual rise by that share of all that it
 # has risen; else it is rounding that keeps them where they are.
-_PATIENCE, _CLOSER, _LEAST = 20, 0.9, 1e-9
+_MAX_IDLE_STEPS, _CLOSER_RATIO, _MIN_REL_RISE = 20, 0.9, 1e-9
 _DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3  # why pivots end
-_RIDGE = 1e-11  # the multiple of the identity that is added at first, in units of the mean diagonal; ...
-_RAISE = 100.0  # ... raised so many times where K_FF is singular ...
-_HIGHEST_RIDGE = 1e-2  # ... until it is so large
-_COLUMNS = 512  # of a factor, between two looks at the clock
+_FIRST_RIDGE = 1e-11  # multiple of the identity that is added at first, in units of the mean diagonal
+_RIDGE_INCREASE = 100.0  # factor of the ridge if K_FF is singular
+_MAX_RIDGE = 1e-2  # ridge at which the factorisation is given up
+_BLOCK_COLUMNS = 512  # of a factor, between two looks at the clock
 
 
 def solve_pivots(
@@ -85,7 +85,7 @@ class ActiveSet:
         self._K, self._g, self._beta, self._phi = K, g, beta, phi
         self.pivots = 0
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
-        self._ridge = _RIDGE  # like the constant added, in this unit
+        self._ridge = _FIRST_RIDGE  # like the constant added, in this unit
         self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
         # Slope of φ on the piece of each free variable, and where that piece ends.
         self._pieces = _pieces(self._free, beta, phi)
@@ -97,7 +97,7 @@ class ActiveSet:
         """
         while not clock.is_over and self.pivots < pivots:
             n, q = len(self._free), len(self._g)
-            room = min(q, n + _MORE)
+            room = min(q, n + _SPARE_COLUMNS)
             U = np.zeros((room, room))
             found, self._ridge = _factorise(self._K, self._free, self._unit, self._ridge, U, clock)
             if not found:
@@ -105,7 +105,7 @@ class ActiveSet:
             state = np.full(room, -1, dtype=np.intp)
             state[:n] = self._free
             while True:
-                some = min(pivots - self.pivots, 1 + int(_CHUNK / (_PER_PIVOT * n * n + q * n + q)))
+                some = min(pivots - self.pivots, 1 + int(_WORK_PER_LOOK / (_PER_PIVOT * n * n + q * n + q)))
                 n, taken, end = _pivot(
                     self._K, U, state, n, self._unit, self._ridge, self._g, self._beta, self._phi,
                     self._pieces, tol, some,
@@ -115,7 +115,7 @@ class ActiveSet:
                 if end == _DONE:
                     return True
                 if end == _STUCK:  # shorter steps in the directions that rounding makes up
-                    self._ridge *= _RAISE
+                    self._ridge *= _RIDGE_INCREASE
                 if end != _GOING or clock.is_over or self.pivots >= pivots:
                     break
         return False
@@ -149,10 +149,10 @@ def _pivot(
         if m - M <= tol:
             end = _DONE
             break
-        moves = m - M < _CLOSER * least or risen - before > _LEAST * risen
+        moves = m - M < _CLOSER_RATIO * least or risen - before > _MIN_REL_RISE * risen
         idle = 0 if moves else idle + 1
         least, before = min(least, m - M), risen
-        if idle > _PATIENCE:
+        if idle > _MAX_IDLE_STEPS:
             end = _STUCK
             break
         middle = 0.0
@@ -161,7 +161,7 @@ def _pivot(
             middle += r[k] / n
         middle = middle if n else (m + M) / 2
         for _ in range(max(_JOIN, n // _SHARE)):
-            i, rising = _worst(F, n, rise, fall, middle, _NEAR * tol)
+            i, rising = _worst(F, n, rise, fall, middle, _JOIN_REL_TOL * tol)
             if i < 0:
                 break
             if n == len(F):
@@ -190,7 +190,7 @@ def _step(
     if not gain > 0.0:
         return -1, 0.0
     bend = gain - ridge * size  # d'Kd, as Σ d = 0
-    length, place = (gain / bend if bend * _LONGEST > gain else _LONGEST), -1
+    length, place = (gain / bend if bend * _MAX_STEP > gain else _MAX_STEP), -1
     for k in range(n):
         i = F[k]
         if d[k] > 0.0 and high[i] - beta[i] < length * d[k]:
@@ -268,15 +268,15 @@ def _factorise(
     A block of columns at a time, so that no call takes long.
     """
     n = len(F)
-    while ridge < _HIGHEST_RIDGE:
+    while ridge < _MAX_RIDGE:
         L = K.take(F, 0).take(F, 1).T  # symmetric, and so in LAPACK's order
         L /= unit
         L += 1.0
         L[np.diag_indices(n)] += ridge
-        for start in range(0, n, _COLUMNS):
+        for start in range(0, n, _BLOCK_COLUMNS):
             if clock.is_over:
                 return False, ridge
-            end = min(start + _COLUMNS, n)
+            end = min(start + _BLOCK_COLUMNS, n)
             if start:
                 L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
             corner, failed = dpotrf(L[start:end, start:end], lower=1, clean=1)
@@ -287,7 +287,7 @@ def _factorise(
         else:
             U[:n, :n] = L.T  # below its diagonal nothing is read
             return True, ridge
-        ridge *= _RAISE
+        ridge *= _RIDGE_INCREASE
     return False, ridge
 
 

@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["beta_of_cells"]
 
-_MANY = 15_000  # samples from which on cells are worth while
-_CELL, _CELLS = 4_000, 16  # samples of a cell, about, where that makes no more cells than these
-_LEARNT, _ROUNDS = 20_000, 10  # samples that k-means learns from, and its rounds
-_BOUNDED, _TIMES_FREE = 0.15, 1.5  # share of a cell that is to be at bounds, and times what is between them
-_SOME = 512  # rows on which the start is measured
-_SHORTEST = 0.75  # the best multiple of the start for which it is taken
+_MIN_SAMPLES = 15_000  # samples from which on cells are worth while
+_CELL_SAMPLES, _MAX_CELLS = 4_000, 16  # samples of a cell, about, where that makes no more cells than these
+_KMEANS_SAMPLES, _KMEANS_ROUNDS = 20_000, 10  # samples that k-means learns from, and its rounds
+_MIN_BOUNDED_SHARE = 0.15  # share of a cell's multipliers that must be at bounds other than 0
+_MIN_BOUNDED_PER_FREE = 1.5  # the same, relative to those between bounds
 
 
 def beta_of_cells(
@@ -58,7 +57,7 @@ def beta_of_cells(
     """
     if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
         return None
-    if gram.n < _MANY or not dual.rests_at_zero:
+    if gram.n < _MIN_SAMPLES or not dual.rests_at_zero:
         return None
     beta = np.zeros(gram.n)
 
@@ -84,11 +83,11 @@ def _cells(X: Any) -> list[Samples]:
     from threadpoolctl import threadpool_limits
 
     n = X.shape[0]
-    count = min(-(-n // _CELL), _CELLS)
-    some = np.linspace(0, n - 1, min(n, _LEARNT)).astype(np.intp)
+    count = min(-(-n // _CELL_SAMPLES), _MAX_CELLS)
+    some = np.linspace(0, n - 1, min(n, _KMEANS_SAMPLES)).astype(np.intp)
     with warnings.catch_warnings(), threadpool_limits(1):  # sums on several threads differ in the last digits
         warnings.simplefilter("ignore")  # fewer cells are as good
-        means = KMeans(count, n_init=1, max_iter=_ROUNDS, init="random", random_state=0).fit(X[some])
+        means = KMeans(count, n_init=1, max_iter=_KMEANS_ROUNDS, init="random", random_state=0).fit(X[some])
         label = means.predict(X)
     order, ends = np.argsort(label, kind="stable"), np.cumsum(np.bincount(label, minlength=count))
     cells = [part for cell in np.split(order, ends[:-1]) for part in _pieces(np.sort(cell), n // count)]
@@ -104,7 +103,7 @@ def _is_mostly_bounded(dual: Dual, beta: Vector, cell: Samples) -> bool:
     """Return True if many samples of a cell are at a bound other than 0, and far fewer between bounds."""
     is_free = dual.is_free(beta)[cell]
     bounded, free = int((~is_free & (beta[cell] != 0.0)).sum()), int(is_free.sum())
-    return bounded >= max(_BOUNDED * len(cell), _TIMES_FREE * free)
+    return bounded >= max(_MIN_BOUNDED_SHARE * len(cell), _MIN_BOUNDED_PER_FREE * free)
 
 
 def _is_near(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
@@ -112,7 +111,7 @@ def _is_near(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
     support = np.flatnonzero(beta)
     if not len(support):
         return False
-    some = support[np.linspace(0, len(support) - 1, min(len(support), _SOME)).astype(np.intp)]
+    some = support[np.linspace(0, len(support) - 1, min(len(support), 512)).astype(np.intp)]
     outputs = outputs_at(gram, some, beta)
     energy = float(beta[some] @ outputs) * len(support) / len(some)
-    return dual.gain(beta) > _SHORTEST * energy
+    return dual.gain(beta) > 0.75 * energy  # the best multiple of β is above 0.75

@@ -33,11 +33,9 @@ __all__ = ["Decomposition", "solve_decomposition"]
 _MEGABYTE = 2.0**20  # bytes
 _CELL_TOL = 0.1  # tolerance of the machine of a cell
 _CELL_CACHE, _CELL_SHARE = 64.0, 1 / 8  # megabytes that it has for its rows, or this share of all
-_GAP, _WIDEST = 10.0, 0.1  # times the tolerance, and at most: the relative gap of an optimal point
-CERTAIN = 0.8  # times the tolerance, in single precision: what its probes let pass is then within it
-_SWITCH = 0.1  # the violation from which on all free variables at once are weighed, ...
-_NARROWER = 3.0  # ... and again whenever it has fallen to one in so many
-_CLOSING = 10.0  # where only the gap is left, the violation divided by this should close it
+_SINGLE_TOL_RATIO = 0.8  # times the tolerance, in single precision: what its probes let pass is within it
+_FIRST_AIM = 0.1  # violation from which on all free variables at once are weighed
+_AIM_RATIO = 3.0  # of two violations at which they are weighed
 
 
 def solve_decomposition(
@@ -202,13 +200,12 @@ class Run:
     def solve(self, tol: float) -> Status:
         """Go on from the point; return the status reached."""
         self.ledger.pace = (self._point.violation(), 0.0)
-        if walk(self._point, self._history, self.ledger, self._finish, tol):
-            self._loop.take_large_sets()
+        walk(self._point, self._history, self.ledger, self._finish, tol)
         return self._alternate(tol)
 
     def _alternate(self, tol: float) -> Status:
         """Working sets to ever smaller violations, all free variables at once in between where it pays."""
-        point, aim = self._point, max(tol, _SWITCH)
+        point, aim = self._point, max(tol, _FIRST_AIM)
         while True:
             if aim < SINGLE_TOL and point.violation() > aim:
                 self.repairs.go_double()
@@ -221,7 +218,7 @@ class Run:
                 return self._end(tol) if self._is_optimal(tol) else status
             if status is not Status.SOLVED:
                 return status
-            violation, within = point.violation(), tol if point.is_double else CERTAIN * tol
+            violation, within = point.violation(), tol if point.is_double else _SINGLE_TOL_RATIO * tol
             if violation <= within and not point.is_trusted(tol, _widest_gap(tol)):
                 self.repairs.mend(tol)
             elif violation <= within and self._is_optimal(tol):
@@ -231,9 +228,9 @@ class Run:
             elif violation <= 0.0:  # no pair is left to move, and what remains of the gap is rounding
                 return Status.INACCURATE
             else:
-                goal = within if violation > within else violation / _CLOSING
+                goal = within if violation > within else violation / _AIM_RATIO
                 self._finish.run(goal)
-                aim = max(min(aim, point.violation()) / _NARROWER, goal)
+                aim = max(min(aim, point.violation()) / _AIM_RATIO, goal)
 
     def _is_optimal(self, tol: float) -> bool:
         """Return True if violation and gap are within what the tolerance allows."""
@@ -247,4 +244,4 @@ class Run:
 
 def _widest_gap(tol: float) -> float:
     """The relative gap that an optimal point may have."""
-    return min(_GAP * tol, _WIDEST)
+    return min(10.0 * tol, 0.1)

@@ -34,10 +34,7 @@ __all__ = [
 ]
 
 _PER_READ = 16.0  # operations that BLAS does in the time in which it reads a number from memory
-_CACHED = 400  # rows of a square matrix that stays in the processor's cache; beyond, a read costs more
-_PER_PAIR = 30.0  # a pair step, per sample of the working set
-_PER_SET, _PER_SAMPLE = 5e7, 1e4  # what a working set costs besides: at all, and per sample
-_NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
+_REL_GAP_INACCURATE = 1e-3  # largest relative gap of a run that rounding ended; above it the run has stalled
 
 
 class History:
@@ -88,10 +85,10 @@ class History:
         b = point.intercept()
         shrink = dual.rows.shrink(g + b)
         values = point.values()
-        if status is Status.INACCURATE and not point.gap() <= _NEARLY:
+        if status is Status.INACCURATE and not point.gap() <= _REL_GAP_INACCURATE:
             status = Status.STALLED
         bound = values["bound"]
-        if not bound <= values["objective"] and not point.gap() <= _NEARLY:
+        if not bound <= values["objective"] and not point.gap() <= _REL_GAP_INACCURATE:
             bound = 0.0  # rounding has put it above the objective: that none is below 0 is all that is known
         return Solution(
             status=status,
@@ -138,11 +135,6 @@ class Ledger:
         """Cost of the working sets since :meth:`mark`."""
         return self.spent() - self._at_finish
 
-    def probe_work(self) -> float:
-        """Cost of :meth:`~polyopt.solvers.decomposition.point.Point.is_trusted`."""
-        point = self._point
-        return block_work(point.probes, int((point.beta != 0).sum()), point.gram.width)
-
     def rows_ahead(self, tol: float) -> float:
         """Cost of the rows in double precision that working sets will need for `tol`."""
         if self._point.is_double or tol >= SINGLE_TOL:
@@ -172,12 +164,12 @@ def row_work(gram: Gram, dtype: DTypeLike) -> float:
 
 def set_work(samples: int) -> float:
     """Choosing a working set from so many samples, and taking their outputs along."""
-    return _PER_SET + _PER_SAMPLE * samples
+    return 5e7 + 1e4 * samples
 
 
 def pair_work(steps: float, size: int) -> float:
     """So many pair steps in a working set of this size."""
-    return _PER_PAIR * steps * size
+    return 30.0 * steps * size
 
 
 def factor_work(free: int) -> float:
@@ -187,5 +179,5 @@ def factor_work(free: int) -> float:
 
 def pivot_work(free: int, size: int) -> float:
     """A change of the active set: two triangular solves, and its share of the outputs' update."""
-    read = _PER_READ if free <= _CACHED else 3.0 * _PER_READ
+    read = _PER_READ if free <= 400 else 3.0 * _PER_READ  # the factor leaves the processor's cache
     return read * (1.5 * free**2 + free * size / 4.0 + 10.0 * size)

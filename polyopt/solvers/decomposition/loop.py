@@ -37,38 +37,27 @@ if TYPE_CHECKING:
 
 __all__ = ["IDLE", "Finish", "Loop", "Repairs", "Watch", "choose", "walk"]
 
-_WORKING_SET = 512  # samples of a working set at most, ...
-_SMALL_SET, _PART = 256, 8  # ... and at most so many, or this part of all samples, whichever are more
-# Samples of the first working set, for machines of more than _LEAST samples that are few: fewer kernel rows.
-_FIRST_SET, _LEAST = 96, 512
-_MANY = 0.25  # share of a set that moved, beyond which the next one has twice as many samples
-_EASE = 0.1  # a sub-problem is solved to this share of the violation outside it, ...
-_PAIR_STEPS = 8  # ... or by so many pair steps for each of its samples, ...
-_PIVOTS = 1_000  # ... and then by so many changes of an active set
-_ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
-_SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
-_RECORD_EVERY = 10  # iterations between two records
-_FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many, ...
-_PROBING = 0.05  # ... where that costs no more than this share of what working sets have cost
-_FEW = 32  # kernel rows that BLAS computes in hardly less time than it takes to read the samples
-WALK_SAMPLES = 2_000  # samples at most of a small machine
+_WORKING_SET = 512  # samples of a working set at most
+_WORKING_SET_SMALL = 256  # the same for at most eight times as many samples; in between an eighth of all
+_SUBPROBLEM_REL_TOL = 0.1  # violation left in a sub-problem, relative to that of the whole
+_PAIR_STEPS = 8  # pair steps of a sub-problem at most, for each of its samples; then pivots go on
+_PIVOTS = 1_000  # pivots of a sub-problem at most
+_LOOK_EVERY = 10  # iterations between two records, and two looks at what could be set aside
+_WALK_SAMPLES = 2_000  # samples at most for a walk
 # Multiplications of a kernel row at most. The working sets of a machine of a thousand samples cost more in
 # dispatch than in arithmetic; 325 small machines took 0.85 of scikit-learn's time with this start.
 _WALK_ROW = 128_000
 # Kernel rows and pair steps at most: what does not end soon ends sooner with working sets.
 _WALK_ROWS, _WALK_STEPS = 128, 1_000
-_WALK_TOL = 1e-3  # the violation from which on all free variables at once are exact in less time ...
-_EXACT = 1e-8  # ... and so to this one, whatever the tolerance
+_WALK_TOL = 1e-3  # violation from which on all free variables at once are exact in less time
 _REACH = 2.0  # times the violation: samples that would move if the intercept did by so much are looked at
-_SHARE = 0.5  # of what the working sets have cost: what all free variables at once may cost
-_SLOW = 8.0  # times their cost, spent without them, at which they are tried wherever the point is
-_FEW_PIVOTS = 3  # are foreseen for them, ...
-_PER_KINK = 0.5  # ... and so many more for each of their samples at a kink
-_BYTES = 4 * 8.0  # for an entry of their matrix: itself, its factor, and two copies on the way to that
-_WITHIN = 0.5  # share of the tolerance to which they are solved
-_PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the violation fall to this share
+_MAX_COST_RATIO = 0.5  # cost of all free variables at once, relative to that of the working sets
+_OVERDUE_COST_RATIO = 8.0  # cost of working sets since all free variables were weighed, relative to theirs
+_BYTES_PER_ENTRY = 4 * 8.0  # of their matrix: itself, its factor, and two copies on the way to that
+_MAX_IDLE_SETS = 10  # working sets in which rounding must let the violation fall
+_CLOSER_RATIO = 0.9  # of two violations, the second of which counts as a fall
 IDLE, _RISE = 200, 1e-14  # records in which the dual value must rise by this share: every step raises it
-_REFRESHES = 3  # times that g is computed anew before the kernel rows are, too
+_MAX_REFRESHES = 3  # times that g is computed anew before the kernel rows are, too
 
 
 class _View(NamedTuple):
@@ -97,12 +86,8 @@ class Loop:
     ):
         self._point, self._history, self._ledger = point, history, ledger
         self._shrinking, self._repairs, self._finish = shrinking, repairs, finish
-        self._size = _FIRST_SET if _LEAST < point.gram.n <= WALK_SAMPLES else _WORKING_SET
-        self._next_probe = _FIRST_PROBE
-
-    def take_large_sets(self) -> None:
-        """Begin with working sets of full size: what is easy is done."""
-        self._size = _WORKING_SET
+        self._size = min(_WORKING_SET, max(_WORKING_SET_SMALL, point.gram.n // 8))
+        self._next_probe = 8
 
     def run(self, tol: float) -> Status:
         """Go on until the violation over all samples is within `tol`.
@@ -120,7 +105,7 @@ class Loop:
             elif self._leads_nowhere(view.violation):
                 if not self._repairs.begin_anew():
                     return Status.INACCURATE
-            elif self._is_due(_RECORD_EVERY) and self._finish.is_overdue():
+            elif self._is_due() and self._finish.is_overdue():
                 return Status.CONVERGED
             elif over := self._history.over():
                 return over
@@ -137,8 +122,8 @@ class Loop:
         rise, fall, m, M = gains(g, beta, phi)
         return _View(samples, beta, g, phi, rise, fall, m - M)
 
-    def _is_due(self, every: int) -> bool:
-        return self._history.iteration % every == 0
+    def _is_due(self) -> bool:
+        return self._history.iteration % _LOOK_EVERY == 0
 
     def _leads_nowhere(self, violation: float) -> bool:
         """Return True if an output has overflowed, or if rounding keeps the run where it is.
@@ -148,10 +133,10 @@ class Loop:
         watch = self._repairs.watch
         if np.isnan(violation) or (violation <= self._point.rounding() and watch.has_stopped(violation)):
             return True
-        return self._is_due(_RECORD_EVERY) and watch.is_idle(self._history.record(violation)["bound"])
+        return self._is_due() and watch.is_idle(self._history.record(violation)["bound"])
 
     def _is_mended(self, violation: float) -> bool:
-        """Probe single precision at set times if that is cheap; return True if g had to be mended.
+        """Probe single precision after 8 iterations, 16, 32, ...; return True if g had to be mended.
 
         In single precision a matrix may have lost its definiteness, and the dual its bound.
         """
@@ -159,29 +144,25 @@ class Loop:
         if self._history.iteration != self._next_probe:
             return False
         self._next_probe *= 2
-        if self._ledger.probe_work() > _PROBING * self._ledger.spent() or point.is_trusted(violation):
+        if point.is_trusted(violation):
             return False
         self._repairs.mend(violation)
         return True
 
     def _is_shrunk(self, view: _View) -> bool:
         """Set samples aside at set times if the cache is full; return True if any were."""
-        if not (self._point.rows.is_full and self._is_due(_SHRINK_EVERY)):
+        if not (self._point.rows.is_full and self._is_due()):
             return False
         return self._shrinking.set_aside(view.rise, view.fall)
 
     def _step(self, view: _View) -> bool:
         """Solve for one working set; False where not even the worst pair moves, its gain lost in rounding."""
         point, rows, shrinking = self._point, self._point.rows, self._shrinking
-        size = min(self._size, rows.slots, max(_SMALL_SET, point.gram.n // _PART))
-        chosen = choose(
-            view.rise, view.fall, shrinking.last, size, rows.is_held(view.samples), _ENOUGH * view.violation
-        )
+        size = min(self._size, rows.slots)
+        chosen = choose(view.rise, view.fall, shrinking.last, size)
         samples, beta = view.samples[chosen], view.beta[chosen]
         cost = self._solve(view, chosen, size, beta)
         moved = np.flatnonzero(beta != view.beta[chosen])
-        if len(moved) > _MANY * size:
-            self._size = min(2 * self._size, _WORKING_SET)
         if not len(moved):
             return False
         point.change(samples[moved], beta[moved])
@@ -194,7 +175,7 @@ class Loop:
         """Solve the sub-problem of these places, changing their beta; return the cost of the steps."""
         rows, samples = self._point.rows, view.samples[chosen]
         slots, g, phi = rows.fetch(samples), view.g[chosen], view.phi.of(chosen)
-        goal, steps = _EASE * view.violation, _PAIR_STEPS * size
+        goal, steps = _SUBPROBLEM_REL_TOL * view.violation, _PAIR_STEPS * size
         held, diagonal = Held(rows.table, slots, chosen), self._point.diagonal[samples]
         taken, _ = solve_pairs(held, diagonal, g, beta, phi, goal, size, steps)
         cost = pair_work(taken, size)
@@ -206,28 +187,18 @@ class Loop:
         return cost
 
 
-def choose(
-    rise: Vector, fall: Vector, last: Samples, size: int, held: NDArray[np.bool_], enough: float
-) -> Samples:
+def choose(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
     """The next working set.
 
     rise, fall (n,): ``φ'(β+) − g`` and ``φ'(β−) − g``.
     last: the last working set, in the order its samples entered.
     size: samples at most.
-    held (n,): whose kernel rows are at hand.
-    enough: the violation among those at hand for which a few new rows can wait.
     Returns: samples without repetition: those that stay first, then the new ones.
     """
     keep = last[-(size // 2) :]
     open_ = np.ones(len(rise), dtype=bool)
     open_[keep] = False
-    fresh = _violators(rise, fall, open_, size - len(keep))
-    missing = len(fresh) - int(held[fresh].sum())
-    at_hand = rise[held].max(initial=-np.inf) - fall[held].min(initial=np.inf)
-    if 0 < missing < _FEW and at_hand > enough:
-        # A few rows cost as much time as many: they can wait while those at hand violate enough.
-        fresh = _violators(rise, fall, open_ & held, size - len(keep))
-    return np.concatenate([keep, fresh])
+    return np.concatenate([keep, _violators(rise, fall, open_, size - len(keep))])
 
 
 def _violators(rise: Vector, fall: Vector, allowed: NDArray[np.bool_], count: int) -> Samples:
@@ -245,18 +216,18 @@ def _largest(values: Vector, count: int, floor: float) -> Samples:
     return places[values[places] > floor]
 
 
-def walk(point: Point, history: History, ledger: Ledger, finish: Finish, tol: float) -> bool:
-    """Begin with pair steps over all samples if rows are cheap; return True if that was done.
+def walk(point: Point, history: History, ledger: Ledger, finish: Finish, tol: float) -> None:
+    """Begin with pair steps over all samples if rows are cheap.
 
     finish: the phase after these steps.
     tol: the violation asked of the run.
     """
     n = point.gram.n
-    is_cheap = n <= WALK_SAMPLES and n * point.gram.width <= _WALK_ROW and np.isinf(history.limit)
+    is_cheap = n <= _WALK_SAMPLES and n * point.gram.width <= _WALK_ROW and np.isinf(history.limit)
     aim, violation = max(tol, _WALK_TOL), point.violation()
     factors = point.rows.factors() if is_cheap and point.is_whole and not violation <= tol else None
     if factors is None:
-        return False
+        return
     history.record(violation)
     beta, g = point.beta.copy(), point.g.copy()
     taken, rows = solve_pairs(
@@ -268,8 +239,7 @@ def walk(point: Point, history: History, ledger: Ledger, finish: Finish, tol: fl
     ledger.add_set(pair_work(taken, n))
     history.iteration += 1
     if point.violation() <= aim:
-        finish.run(min(tol, _EXACT), hurry=True)
-    return True
+        finish.run(min(tol, 1e-8), hurry=True)  # hardly dearer than to the tolerance
 
 
 class _Estimate(NamedTuple):
@@ -302,10 +272,10 @@ class Finish:
         cost = self._estimate(before)
         chosen = cost.samples
         ahead = ledger.rows_ahead(tol)
-        allowed = _SHARE * (ledger.spent() + ahead) - ledger.finishing
+        allowed = _MAX_COST_RATIO * (ledger.spent() + ahead) - ledger.finishing
         if not hurry:
             allowed = min(allowed, ledger.foreseen(before, tol) + ahead)
-        room = _BYTES * len(chosen) ** 2
+        room = _BYTES_PER_ENTRY * len(chosen) ** 2
         ledger.mark()
         if not len(chosen) or room > point.budget or cost.total > allowed or history.clock.is_over:
             return
@@ -318,7 +288,7 @@ class Finish:
         beta, g = point.beta[chosen], point.g[chosen]
         pivots = int(min((allowed - cost.least) / cost.each, history.limit - history.iteration))
         found = solve_pivots(
-            self._matrix(chosen), g, beta, point.dual.phi.of(chosen), _WITHIN * tol, pivots, history.clock
+            self._matrix(chosen), g, beta, point.dual.phi.of(chosen), 0.5 * tol, pivots, history.clock
         )
         history.iteration += found
         ledger.finishing += cost.least + found * cost.each
@@ -333,7 +303,7 @@ class Finish:
         point = self._point
         if not point.is_up_to_date:
             return False
-        return self._ledger.since_mark() > _SLOW * self._estimate(point.violation()).total
+        return self._ledger.since_mark() > _OVERDUE_COST_RATIO * self._estimate(point.violation()).total
 
     def _estimate(self, violation: float) -> _Estimate:
         point = self._point
@@ -343,8 +313,8 @@ class Finish:
         least = block_work(size, size / 2.0, width) + factor_work(free)
         if not point.is_double:
             least += block_work(int((point.beta != 0).sum()), size, width)
-        pivots = _FEW_PIVOTS + float((~is_free[chosen]).sum()) * _PER_KINK
-        return _Estimate(chosen, least, pivot_work(free, size), pivots)
+        kinks = float((~is_free[chosen]).sum())  # every other one is left
+        return _Estimate(chosen, least, pivot_work(free, size), 0.5 * kinks)
 
     def _matrix(self, samples: Samples) -> Vector:
         """``K[samples, samples]`` in double precision, from the rows at hand where they will do."""
@@ -384,7 +354,7 @@ class Repairs:
     def mend(self, tol: float) -> None:
         """Take the rounding out of g where it matters; out of the rows, where it has come back too often."""
         self._mended += 1
-        if self._mended > _REFRESHES:
+        if self._mended > _MAX_REFRESHES:
             self.go_double()
         else:
             self._point.refresh(tol, self._clock.check)
@@ -409,10 +379,10 @@ class Watch:
 
     def has_stopped(self, violation: float) -> bool:
         """Return True if the violation has stopped falling; called once for each working set."""
-        closer = violation < _CLOSER * self._least
+        closer = violation < _CLOSER_RATIO * self._least
         self._least = violation if closer else self._least
         self._idle = 0 if closer else self._idle + 1
-        return self._idle >= _PATIENCE
+        return self._idle >= _MAX_IDLE_SETS
 
     def is_idle(self, bound: float) -> bool:
         """Return True if the dual value of the records has stopped rising; nan if samples are set aside."""

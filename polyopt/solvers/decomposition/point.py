@@ -30,16 +30,14 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.intp]
 
-__all__ = ["NEAR", "Point", "Shrinking"]
+__all__ = ["PRECISION_BAND", "Point", "Shrinking"]
 
-NEAR = 0.05  # outputs so near to where they would count are worth double precision
+PRECISION_BAND = 0.05  # distance from where an output would count, within which double precision pays
 # Up to so many samples, and so many multiplications, double precision throughout: rows cost next to nothing.
-_SMALL, _CHEAP = 2000, 2e9
-_MOST = 2048  # rows that are kept, as they are computed, when many samples move at once
-_PROBE, _PART = 128, 32  # samples on which rounding is measured: so many, or one of so many
-_MOMENT = 1e10  # multiplications of kernel values, about a second
+_MAX_SMALL_SAMPLES, _MAX_SMALL_WORK = 2000, 2e9
+_RECOVERY_WORK = 1e10  # multiplications of kernel values after an interruption at most, about a second
 _EPS = float(np.finfo(float).eps)
-_SHRINK_TO = 0.8  # share of the active samples that may stay for setting the others aside to be worth while
+_MAX_KEPT_SHARE = 0.8  # of the active samples, for setting the others aside to be worth while
 
 
 class Point:
@@ -65,8 +63,8 @@ class Point:
         # rounding of a g_i grows with √K_ii times the difference.
         self._changes, self._changes_at = 0.0, np.zeros(gram.n)
         self._sizes = np.sqrt(np.maximum(self.diagonal, 0.0))
-        self.is_small = gram.n <= _SMALL
-        single = not (self.is_small and gram.n**2 * gram.width <= _CHEAP) and gram.is_single()
+        self.is_small = gram.n <= _MAX_SMALL_SAMPLES
+        single = not (self.is_small and gram.n**2 * gram.width <= _MAX_SMALL_WORK) and gram.is_single()
         self.rows = Rows(gram, budget, np.float32 if single else np.float64)
 
     # -- moving --------------------------------------------------------------------------------
@@ -74,7 +72,7 @@ class Point:
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
         """Go to β, and take g along; what `tick` raises keeps the point as it is."""
         moved = np.flatnonzero(beta != self.beta)
-        if int((~self.rows.is_held(moved)).sum()) > min(_MOST, self.rows.slots // 2):
+        if int((~self.rows.is_held(moved)).sum()) > self.rows.slots // 2:
             self._compute(beta, tick)
             return
         self.change(moved, beta[moved])
@@ -144,7 +142,7 @@ class Point:
     def _empty(self, dtype: DTypeLike | None = None) -> None:
         old = self.rows
         self.rows = Rows(self.gram, self.budget, dtype or old.dtype)
-        self.rows.computed, self.rows.hits, self.rows.evicted = old.computed, old.hits, old.evicted
+        self.rows.computed, self.rows.hits = old.computed, old.hits
 
     def recover(self) -> None:
         """Make β and g agree after an interruption, which may have come between them, within a moment.
@@ -154,7 +152,7 @@ class Point:
         self._empty()
         known = self._known
         work = float((self.beta != 0).sum()) * self.gram.n * self.gram.width
-        if known is not None and known[0] is self.dual and work > _MOMENT:
+        if known is not None and known[0] is self.dual and work > _RECOVERY_WORK:
             self.take(known[1].copy(), known[2].copy())
         else:
             self.recompute()
@@ -269,12 +267,12 @@ class Point:
     @property
     def probes(self) -> int:
         """Samples on which rounding is measured."""
-        return min(_PROBE, self.gram.n // _PART + 2)
+        return min(128, self.gram.n // 32 + 2)
 
     def refresh(self, tol: float, tick: Callable[[], None] | None = None) -> None:
         """Compute g in double precision where it may matter within `tol`; rows stay in single precision."""
         _, _, matters = self._likely_rounding(tol)
-        matters[self.watched(NEAR)] = True
+        matters[self.watched(PRECISION_BAND)] = True
         known = self._current()
         self.compute(known[matters[known]], tick)
 
@@ -299,7 +297,7 @@ class Shrinking:
     def set_aside(self, rise: Vector, fall: Vector) -> bool:
         """Go on without the samples that violate with no other if enough can go; return True if they went."""
         needed = (rise >= fall.min()) | (fall <= rise.max())
-        if not 0 < needed.sum() <= _SHRINK_TO * len(needed):
+        if not 0 < needed.sum() <= _MAX_KEPT_SHARE * len(needed):
             return False
         self.set_active(self._point.rows.active[needed])
         return True

@@ -30,9 +30,8 @@ SINGLE_TOL = 1e-5  # smallest violation that rows in single precision can reach
 _STRIP = 4096  # columns of a weighted sum of rows that one thread takes
 # Rows, for each 16 multiplications of an entry, that are kept before old ones make room: fresh memory costs
 # more than cheap rows do. It doubles once half as many rows had to be computed again.
-_ENOUGH = 2048
-_MIRRORED = 0.2  # share of the columns whose own rows must be at hand for mirror images to pay
-_LEAST_ROWS = 16  # a budget too small for these is exceeded: no working set is smaller
+_MAX_FRESH_ROWS = 2048
+_MIN_ROWS = 16  # a budget too small for these is exceeded: no working set is smaller
 
 
 class Rows:
@@ -45,15 +44,14 @@ class Rows:
     active: samples whose columns the rows have, ascending.
     slots: rows that fit.
     computed, hits: rows that had to be computed so far, and rows that were there.
-    evicted: rows that had to go so far.
     """
 
     def __init__(self, gram: Gram, budget: float, dtype: DTypeLike):
         self._gram, self.dtype = gram, np.dtype(dtype)
         self._size = int(budget) // self.dtype.itemsize
-        self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _LEAST_ROWS * gram.n), self.dtype)
-        self.computed = self.hits = self.evicted = 0
-        self._enough, self._again = _ENOUGH * max(1, gram.width // 16), 0
+        self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _MIN_ROWS * gram.n), self.dtype)
+        self.computed = self.hits = 0
+        self._enough, self._again = _MAX_FRESH_ROWS * max(1, gram.width // 16), 0
         self._known = np.zeros(gram.n, dtype=bool)  # whose row was here before
         self._clear(np.arange(gram.n))
 
@@ -81,8 +79,7 @@ class Rows:
         self.hits += len(samples) - len(missing)
         if len(missing):
             self._make_room(missing)
-            if not self._mirror(missing):
-                self._compute(missing)
+            self._compute(missing)
             self.computed += len(missing)
         return self._slot[samples]
 
@@ -94,24 +91,6 @@ class Rows:
             self._panel.rows(missing, out=self.table[places[0] : places[-1] + 1])
         else:
             self.table[places] = self._panel.rows(missing)
-
-    def _mirror(self, missing: Samples) -> bool:
-        """Fill these rows with mirror images from rows at hand, and compute the rest; whether that pays."""
-        panel, active = self._panel, self.active
-        if not isinstance(panel, SamplePanel) or not panel.is_dear:
-            return False
-        own = np.searchsorted(active, missing).clip(max=len(active) - 1)
-        if not np.array_equal(active[own], missing):  # a sample set aside has no column
-            return False
-        slot = self._slot[active]
-        slot[own] = -1
-        known, others = np.flatnonzero(slot >= 0), np.flatnonzero(slot < 0)
-        if len(known) < _MIRRORED * len(active):
-            return False
-        places = self._slot[missing]
-        self.table[places[:, None], others] = panel.block(missing, others)
-        _reflect(self.table, slot[known], known, own, places)
-        return True
 
     def _make_room(self, missing: Samples) -> None:
         """Give slots to these samples: empty ones, else those used longest ago."""
@@ -128,7 +107,6 @@ class Rows:
             oldest = np.argsort(np.where(owner < 0, self._now, used), kind="stable")
             leaving = oldest[: len(missing) - len(places)]
             self._slot[self._owner[leaving]] = -1
-            self.evicted += len(leaving)
             places = np.concatenate([places, leaving])
         places = np.sort(places)
         self._owner[places] = missing
@@ -213,15 +191,6 @@ def _combine(
         a, s = table[slots[k], start:end], weights[k]
         for r in range(len(total)):
             total[r] += s * a[r]
-
-
-@njit(cache=True, nogil=True)
-def _reflect(table: NDArray[Any], slots: Samples, known: Samples, own: Samples, places: Samples) -> None:
-    """``table[places_k, known_s] = table[slots_s, own_k]`` for all k and s."""
-    for s in range(len(slots)):
-        row, column = table[slots[s]], known[s]
-        for k in range(len(own)):
-            table[places[k], column] = row[own[k]]
 
 
 @njit(cache=True)

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LANES", "Computed", "Held", "gathered", "move", "partner", "solve_pairs"]
 
-_FLAT = 1e-12  # of the diagonal: the least curvature of a pair, as that of like samples is all rounding
-_LEAST = 1e-300  # and at all
-_ROWS = 64  # for which there is room at first
+_MIN_REL_CURVATURE = 1e-12  # least curvature of a pair, over the diagonal: that of like samples is rounding
+_MIN_CURVATURE = 1e-300  # least curvature of a pair, at all
+_FIRST_ROWS = 64  # rows for which there is room at first
 LANES = 8  # samples of a vector instruction
 _FUSE = ("contract",)  # a product and a sum may be one instruction
 _WORD = ir.IntType(64)
@@ -105,8 +105,8 @@ def solve_pairs(
     width = -(-q // LANES) * LANES  # samples that are none fill the last vector, and never move
     # Kernel rows in the order in which they are wanted, so that no more memory is touched than they need.
     K, ease = (
-        np.empty((min(q, rows, _ROWS), width), source[0].dtype),
-        np.empty((min(q, rows, _ROWS), width), np.float32),
+        np.empty((min(q, rows, _FIRST_ROWS), width), source[0].dtype),
+        np.empty((min(q, rows, _FIRST_ROWS), width), np.float32),
     )
     place, count, unit = np.full(q, -1), 0, diagonal.max()
     up, down, out = np.full(width, -np.inf), np.full(width, np.inf), np.zeros(width)
@@ -139,7 +139,8 @@ def solve_pairs(
             _gather(source, j, diagonal, unit, K[place[j]], ease[place[j]])
         first, second = K[place[i]], K[place[j]]
         ends = diagonal[i] + diagonal[j]
-        length = (m - (down[j] - out[j])) / max(ends - 2.0 * first[j], _FLAT * ends, _LEAST)
+        bend = max(ends - 2.0 * first[j], _MIN_REL_CURVATURE * ends, _MIN_CURVATURE)
+        length = (m - (down[j] - out[j])) / bend
         # The next kink of each, on which it is put exactly: rounding would leave it beside.
         kink_i, kink_j = next_above(beta[i], i, kinks), next_below(beta[j], j, kinks)
         room_i, room_j = kink_i - beta[i], beta[j] - kink_j
@@ -171,7 +172,7 @@ def _gather(
     _put_row(source, r, pairs)
     for c in range(q):
         ends = own + diagonal[c]
-        eases[c] = unit / max(ends - 2.0 * pairs[c], _FLAT * ends, _LEAST)
+        eases[c] = unit / max(ends - 2.0 * pairs[c], _MIN_REL_CURVATURE * ends, _MIN_CURVATURE)
     pairs[q:], eases[q:] = 0.0, 0.0
 
 

@@ -17,7 +17,6 @@ from polyopt.certificates.tally import Tally
 from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
 from polyopt.solvers.interior_point.passes import (
     State,
-    centre,
     condense,
     cost,
     direct,
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Facts", "Work", "central_slack"]
 
-_CENTRAL = 0.375  # products of multiplier and slack at the start, per unit of cost
-_CENTRED = 0.1, 10.0  # range of well centred products, in units of mu
+_START_PRODUCT = 0.375  # products of multiplier and slack at the start, per unit of cost
 
 
 class Block:
@@ -73,7 +71,6 @@ class Block:
         self.samples, self.soft, self._rows = samples, soft, rows
         self._counts, self._mean, self.kept = counts, 0.0, np.zeros(samples.n)
         self._moves = 0
-        self._before: tuple[Vector, Vector] | None = None  # what was aimed at and its df, once corrected
         self._work = Work() if work is None else work
 
     @property
@@ -122,11 +119,11 @@ class Block:
         for q, family in enumerate(rows):
             if q < soft:
                 xi = central_slack(family.kink)
-                share = _CENTRAL / (xi - family.kink)
+                share = _START_PRODUCT / (xi - family.kink)
                 Z[2 * q], Z[2 * q + 1] = share * family.cap, (1.0 - share) * family.cap
                 T[2 * q], T[2 * q + 1] = xi - family.kink, xi
             else:
-                Z[soft + q], T[soft + q] = _CENTRAL * mean / -family.kink, -family.kink
+                Z[soft + q], T[soft + q] = _START_PRODUCT * mean / -family.kink, -family.kink
                 if (there := family.is_there) is not None:
                     Z[soft + q, ~there] = 0.0
         self._take(mean, ease, np.zeros(n), Z, T)
@@ -167,7 +164,7 @@ class Block:
         self.state = State(sides, self.rows.kinks, caps, f, ease, Z, T)
         # Later passes go through this memory again: new pages would take longer than what is done in them.
         self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
-        self._df, self._before = np.zeros(len(f)), None
+        self._df = np.zeros(len(f))
 
     # -- where it stands -------------------------------------------------------------------------
 
@@ -220,25 +217,8 @@ class Block:
     def turn(self, dv: Vector) -> tuple[float, float, float]:
         """Take the direction that goes with a change of (w, b); see ``passes.direct`` for what it tells."""
         self.samples.scores(dv, self._df)
-        return self._direct()
-
-    def _direct(self) -> tuple[float, float, float]:
         room = self._work.of(self, self.samples.n)
         return direct(self.state, self._aim, self._df, self._dZ, self._dT, room.weight)
-
-    def correct(self, mu: float, reach: float) -> None:
-        """Aim at products that a step of this length would leave well centred, too."""
-        if self._before is None:
-            self._before = np.empty_like(self._aim), np.empty_like(self._df)
-        np.copyto(self._before[0], self._aim)
-        self._df, self._before = self._before[1], (self._before[0], self._df)
-        centre(self.state, self._mean, mu, self._dZ, self._dT, reach, *_CENTRED, self._aim)
-
-    def back(self) -> None:
-        """Go back to what was aimed at before the last correction, and its direction."""
-        assert self._before is not None
-        (self._aim, self._df), self._before = self._before, (self._aim, self._df)
-        self._direct()
 
     def move(self, length: float) -> None:
         """Take a step of this length."""
@@ -384,7 +364,7 @@ class Work(local):
 
 
 def central_slack(kink: float) -> float:
-    """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``_CENTRAL`` cap, where mu + eta = cap.
+    """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``_START_PRODUCT`` cap, where mu + eta = cap.
 
     kink: of a family with slack.
     """

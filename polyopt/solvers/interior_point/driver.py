@@ -31,22 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Point", "largest_reaches", "solve_interior_point", "solve_problem"]
 
-_ITERATIONS = 200  # at most, by default; twenty to forty are usual
-_STRICT = 0.5  # share of the tolerance for residuals, which certificates measure a little differently
-_STALL = 12  # iterations without progress of any kind after which a run gives up, ...
-_STALL_AT_END = 6  # ... and once the gap is closed
-_NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
-_REPAIRED = 1e-7  # relative gap that making the points exactly feasible may leave
-_FIRST_SHARE = 0.9  # share of the way to its end that a sample goes in the first step
-_SHARE = 0.99  # share of the way to the first end that all go in later steps
-_CORRECTIONS = 2  # centrality corrections of a step at most
-_FULL = 0.95  # step length from which on no correction is tried
-_REACH = 0.3  # gain in step length that a correction aims at
-_MIN_GAIN = 0.03  # gain in step length under which a correction is taken back
-_LEAST_MU = 0.05  # lower limit of mu, in units of the gap asked for
-_START_GAP = 0.1  # least relative gap of the products at a start that is given
-_EASE = 1e-9  # dual proximal term, over the mean cost: no weight in D is above its inverse
-_MORE_EASE = 3.0  # factor by which it rises once only rounding, times such weights, is left
+_MAX_ITERATIONS = 200  # by default; twenty to forty are usual
+_MAX_IDLE = 12  # iterations without progress of any kind after which a run gives up
+_MAX_IDLE_CLOSED = 6  # the same once the gap is closed
+_REL_GAP_INACCURATE = 1e-3  # largest relative gap of a run that rounding ended; above it the run has stalled
+_FIRST_STEP_TO_BOUNDARY = 0.9  # share of the way to its own boundary that a sample goes in the first step
+_STEP_TO_BOUNDARY = 0.99  # share of the way to the nearest boundary that all samples go in later steps
+_MIN_MU_REL_TARGET_GAP = 0.05  # lower limit of mu, in units of the gap asked for
+_MIN_START_REL_GAP = 0.1  # least relative gap of the products at a start that is given
+_PROXIMAL = 1e-9  # dual proximal term, over the mean cost: no weight in D is above its inverse
+_PROXIMAL_INCREASE = 3.0  # factor of the proximal term once only rounding, times such weights, is left
 
 
 def solve_interior_point(
@@ -63,7 +57,7 @@ def solve_interior_point(
     """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
     The work of an iteration is that of one matrix X'DX, so m should not be much above a thousand.
-    Memory: at most some 63 numbers per sample (36 without a bound), a block of rows, and matrices of size m.
+    Memory: at most some 58 numbers per sample (33 without a bound), a block of rows, and matrices of size m.
 
     Parameters
     ----------
@@ -131,7 +125,7 @@ def solve_problem(
     if known is not None:
         run.recall(known)
     try:
-        status = run.to_end(_ITERATIONS if max_iter is None else max_iter)
+        status = run.to_end(_MAX_ITERATIONS if max_iter is None else max_iter)
     except KeyboardInterrupt:
         status = interrupted()
     return kept.solution(status)
@@ -158,12 +152,13 @@ class _Run:
         while True:
             survey = point.survey()
             kept.look(point, survey)
-            if survey.gap <= tol and survey.violation <= _STRICT * tol:
+            # Certificates measure residuals a little differently: half the tolerance is left for that.
+            if survey.gap <= tol and survey.violation <= 0.5 * tol:
                 return Status.SOLVED
             now = np.array([survey.gap, survey.violation, survey.mu])
             self._stale = 0 if (now < 0.9 * self._least).any() else self._stale + 1
             self._least = np.minimum(self._least, now)
-            if self._stale > (_STALL_AT_END if kept.is_closed else _STALL) or np.isnan(now).any():
+            if self._stale > (_MAX_IDLE_CLOSED if kept.is_closed else _MAX_IDLE) or np.isnan(now).any():
                 return Status.SOLVED if kept.misfit <= tol else Status.INACCURATE
             if self._iteration >= max_iter:
                 return Status.ITERATION_LIMIT
@@ -258,9 +253,10 @@ class _Kept:
         found = crew.ask("dual")
         gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
         bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(pulled))
-        if status is Status.SOLVED and not relative_gap(objective, bound) <= max(10.0 * self._tol, _REPAIRED):
+        gap = relative_gap(objective, bound)  # making the points exactly feasible may leave more of it
+        if status is Status.SOLVED and not gap <= max(10.0 * self._tol, 1e-7):
             status = Status.INACCURATE
-        if status is Status.INACCURATE and relative_gap(objective, bound) > _NEARLY:
+        if status is Status.INACCURATE and gap > _REL_GAP_INACCURATE:
             status = Status.STALLED
         return Solution(
             status=status,
@@ -309,7 +305,7 @@ class Point:
         facts = problem.facts
         mean = facts.costs / (problem.soft * facts.n)
         self._measure = 2.0 * facts.costs + facts.bounds * mean
-        self._ease, self._residual, self._is_first, self._size = _EASE / mean, np.inf, True, 0.0
+        self._ease, self._residual, self._is_first, self._size = _PROXIMAL / mean, np.inf, True, 0.0
         self.v = np.zeros(facts.m + 1)
         if begins and start is not None:
             self.v, self._is_first = start.copy(), False
@@ -320,18 +316,18 @@ class Point:
     def _closeness(self, start: Vector) -> float:
         """The products to begin with at a point, by the gap to the best multiple of its central multipliers.
 
-        These are of a gap of `_START_GAP`, were the point central itself; the more is missing, the larger the
-        products are to be.
+        These are of a gap of `_MIN_START_REL_GAP`, were the point central itself; the more is missing, the
+        larger the products are to be.
         """
         regulariser = self._problem.regulariser
         cost = float(total(self._crew.ask("costs_at", start, 1.0)))
         value = regulariser.energy(regulariser.weights(start)) + cost
         unit = value / self._measure
-        found = self._crew.ask("pull_at", start, _START_GAP * unit)
+        found = self._crew.ask("pull_at", start, _MIN_START_REL_GAP * unit)
         gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
         paid = regulariser.conjugate(regulariser.weights(pulled))
         share = min(1.0, 0.5 * gain / max(paid, np.finfo(float).tiny))  # of the multipliers that is best
-        return max(_START_GAP, 1.0 - share * (gain - share * paid) / value) * unit
+        return max(_MIN_START_REL_GAP, 1.0 - share * (gain - share * paid) / value) * unit
 
     def known(self) -> dict[str, Any]:
         """State from which :meth:`recall` goes on, beside the crew's log."""
@@ -387,7 +383,7 @@ class Point:
             push=pulled[:, 2],
         )
         if survey.gap <= self._tol < residual and residual > 0.5 * self._residual:
-            self._ease *= _MORE_EASE
+            self._ease *= _PROXIMAL_INCREASE
         self._residual = residual
         return survey
 
@@ -407,7 +403,7 @@ class Point:
     # -- how it moves --------------------------------------------------------------------------
 
     def advance(self, survey: Survey) -> None:
-        """A step: Mehrotra's predictor and corrector, then Gondzio's corrections while they lengthen it.
+        """A step: Mehrotra's predictor and corrector.
 
         LinAlgError: the reduced system cannot be factorised.
         """
@@ -418,19 +414,10 @@ class Point:
         _, length, linear, square = self._turn(system, survey, survey.push)
         length = min(length, 1.0)
         left = survey.mu + (length * linear + length**2 * square) / self._measure
-        least = _LEAST_MU * self._tol * survey.objective / self._measure
+        least = _MIN_MU_REL_TARGET_GAP * self._tol * survey.objective / self._measure
         mu = max(left**3 / max(survey.mu**2, np.finfo(float).tiny), least)
         dv, length = self._aimed(system, survey, mu, 1.0)
-        for _ in range(_CORRECTIONS):
-            if length >= _FULL:
-                break
-            self._crew.tell("correct", mu, min(length + _REACH, 1.0))
-            better, longer, _, _ = self._turn(system, survey, self._push())
-            if longer < length + _MIN_GAIN:
-                self._crew.tell("back")
-                break
-            dv, length = better, longer
-        length = min(_SHARE * length, 1.0)
+        length = min(_STEP_TO_BOUNDARY * length, 1.0)
         self._crew.tell("move", length)
         self._go(length * dv)
 
@@ -441,7 +428,7 @@ class Point:
         step would be the shortest of all.
         """
         dv, _ = self._aimed(system, survey, survey.mu, 0.0)
-        self._crew.tell("move_apart", _FIRST_SHARE)
+        self._crew.tell("move_apart", _FIRST_STEP_TO_BOUNDARY)
         self._go(dv)
         self._is_first = False
 

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Ends", "Few", "bins_of", "cheapest_of_blocks", "ends_of", "few_of"]
 
-_BINS = 512  # at once
-_FEW = 50_000  # rows that are listed
-_SEARCHES = 6  # at most; what is still together then is so to the last digits
-_FLAT = 1e-12  # of all costs: a slope that is none
+_BINS = 512  # edges of a search
+_MAX_LISTED_ROWS = 50_000  # rows that are listed and sorted
+_SLOPE_ROUNDING_REL = 1e-12  # slopes within this share of all costs count as 0
 
 
 class Ends(NamedTuple):
@@ -102,12 +101,12 @@ def cheapest_of_blocks(
     if not any(e.any_rise for e in ends):  # flat from -infinity up to the first
         return -np.inf, first
     costs, rising = float(total([e.total for e in ends])), float(total([e.rising for e in ends]))
-    rounding = _FLAT * costs
+    rounding = _SLOPE_ROUNDING_REL * costs
     low, high, left = -np.inf, last, sum(e.n for e in ends)
-    for _ in range(_SEARCHES):
+    for _ in range(6):  # rows that are still together after so many searches are so to the last digits
         begin = first if np.isinf(low) else low
         edges = np.unique(np.linspace(begin, high, _BINS))
-        if left <= _FEW or len(edges) < 3:
+        if left <= _MAX_LISTED_ROWS or len(edges) < 3:
             break
         found = total(ask("break_bins", w, edges))
         slopes = found[0].cumsum() - rising

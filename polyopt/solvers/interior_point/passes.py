@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Vector
 
-__all__ = ["State", "centre", "condense", "cost", "direct", "step", "step_apart", "target", "weigh"]
+__all__ = ["State", "condense", "cost", "direct", "step", "step_apart", "target", "weigh"]
 
 
 class State(NamedTuple):
@@ -180,24 +180,6 @@ def target(state: State, mean: float, mu: float, dZ: Vector, dT: Vector, second:
         for i in range(Z.shape[1]):
             wanted = mu * (cap[i] if is_soft else mean)
             aim[r, i] = wanted - Z[r, i] * T[r, i] - second * dZ[r, i] * dT[r, i]
-
-
-@njit(cache=True, nogil=True)
-def centre(
-    state: State, mean: float, mu: float, dZ: Vector, dT: Vector, length: float, low: float, high: float,
-    aim: Vector,
-) -> None:  # fmt: skip
-    """Bring products that a step of this length would leave outside [low, high] of mu back to it."""
-    caps, Z, T = state.caps, state.Z, state.T
-    for r in range(Z.shape[0]):
-        is_soft, cap = r < 2 * len(caps), caps[min(r // 2, len(caps) - 1)]
-        for i in range(Z.shape[1]):
-            wanted = mu * (cap[i] if is_soft else mean)
-            product = (Z[r, i] + length * dZ[r, i]) * (T[r, i] + length * dT[r, i])
-            if product < low * wanted:
-                aim[r, i] += low * wanted - product
-            elif product > high * wanted:
-                aim[r, i] -= min(product - high * wanted, high * wanted)
 
 
 @njit(cache=True, nogil=True)

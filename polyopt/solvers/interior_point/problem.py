@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Problem", "Regulariser", "System", "in_order", "read", "state"]
 
-_CONSTANT = 1e-12  # a spread under this share of the mean is rounding
+_MIN_SPREAD_REL_MEAN = 1e-12  # a feature whose spread is less is constant, up to rounding
 _ONE_WAY = "C must be positive for samples of both classes; y and C leave only one"
-_RANK = 1e-12  # eigenvalues under this share of the largest are zero
-_FLOOR, _HIGHER = 1e-14, 10.0  # ridge of the scaled Newton matrix, and the factor by which it is raised
-_REFINEMENTS = 3  # steps of iterative refinement at most
+_MIN_EIGENVALUE_REL = 1e-12  # eigenvalues under this share of the largest are zero
+_MIN_RIDGE, _RIDGE_INCREASE = 1e-14, 10.0  # of the scaled Newton matrix, if it is not positive definite
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> 
         return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
     Sigma = total(crew.ask("spread"))[:-1, :-1] / count
     # What rounding leaves of a constant feature must not pass for a small variance.
-    share = _CONSTANT if scatters else _CONSTANT**2
+    share = _MIN_SPREAD_REL_MEAN if scatters else _MIN_SPREAD_REL_MEAN**2
     constant = Sigma.diagonal() <= share * mean**2
     Sigma[constant] = Sigma[:, constant] = 0.0
     R = (1.0 - D) * np.eye(facts.m) + D * Sigma
@@ -156,7 +155,7 @@ class Regulariser:
         unit = np.sqrt(R.diagonal())
         unit = np.where(unit > 0, unit, 1.0)[:, None]
         values, vectors = np.linalg.eigh(R / unit / unit.T)
-        keep = values > _RANK * max(values.max(initial=0.0), np.finfo(float).tiny)
+        keep = values > _MIN_EIGENVALUE_REL * max(values.max(initial=0.0), np.finfo(float).tiny)
         self._root = unit * vectors[:, keep] * np.sqrt(values[keep])
         self._half = vectors[:, keep] / np.sqrt(values[keep]) / unit
         if not keep.all():
@@ -210,12 +209,12 @@ class System:
             held += np.eye(len(held)) if regulariser.R is None else regulariser.R
         self._scale = 1.0 / np.sqrt(H.diagonal())
         self._H = self._scale[:, None] * H * self._scale
-        lift = _FLOOR
+        lift = _MIN_RIDGE
         while True:
             self._factor, short = dpotrf(self._H + lift * np.eye(len(H)), lower=1, clean=0)
             if not short:
                 return
-            lift *= _HIGHER
+            lift *= _RIDGE_INCREASE
             if not lift < 1.0:
                 raise LinAlgError(f"the {len(H)} x {len(H)} normal matrix is not positive definite")
 
@@ -223,7 +222,7 @@ class System:
         """The change of (w, b) for the right-hand side r (m+1,), refined while that helps."""
         r = self._scale * (r if self._basis is None else r @ self._basis)
         x, left = np.zeros_like(r), r
-        for _ in range(1 + _REFINEMENTS):
+        for _ in range(4):  # the solution, and three refinements at most
             better = x + dpotrs(self._factor, left, lower=1)[0]
             remains = r - self._H @ better
             if not np.abs(remains).max() < np.abs(left).max():

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     Marks = NDArray[np.int8]
 
 __all__ = [
-    "AT_CAP", "AT_ZERO", "INSIDE", "INTERCEPT", "SMALLEST", "Given", "State", "add", "afresh", "begin",
+    "AT_CAP", "AT_ZERO", "INSIDE", "INTERCEPT", "MIN_PIVOT", "Given", "State", "add", "afresh", "begin",
     "combine", "copy", "empty_state", "grow", "inner", "joined", "load", "place_all", "replace_column",
     "replace_row", "shrink", "squares", "within", "within_sums",
 ]  # fmt: skip
 
 AT_ZERO, INSIDE, AT_CAP = 0, 1, 2  # where a column or a multiplier stands
 INTERCEPT = -1  # its number among the columns of the basis
-SMALLEST = 1e-9  # pivot of a step
-_SINGULAR = 1e-11  # pivot of an inverse
+MIN_PIVOT = 1e-9  # pivot of a step
+_MIN_INVERSE_PIVOT = 1e-11  # pivot of an inverse
 
 # Called from compiled code alone: a wrapper for Python takes as long to compile as what it wraps.
 within = njit(cache=True, no_cpython_wrapper=True)
@@ -319,7 +319,7 @@ def _invert(given: Given, at: State) -> bool:
         for r in range(q + 1, k):
             if abs(W[r, q]) > size:
                 best, size = r, abs(W[r, q])
-        if not size > _SINGULAR:
+        if not size > _MIN_INVERSE_PIVOT:
             return False
         came[q] = best
         if best != q:
@@ -345,7 +345,7 @@ def _invert(given: Given, at: State) -> bool:
 def replace_row(at: State, leaving: int, row: int, weights: Vector) -> bool:
     """The new row is `weights` times the rows of the basis."""
     k, pivot = at.sizes[0], weights[leaving]
-    if abs(pivot) < SMALLEST:
+    if abs(pivot) < MIN_PIVOT:
         return False
     at.R[leaving] = row
     for q in range(k):
@@ -370,7 +370,7 @@ def replace_column(given: Given, at: State, place: int, j: int) -> bool:
     """The new column is of the program."""
     k = at.sizes[0]
     found = _column_of(given, at, j)
-    if abs(found[place]) < SMALLEST:
+    if abs(found[place]) < MIN_PIVOT:
         return False
     at.Q[place] = j
     for r in range(k):
@@ -385,7 +385,7 @@ def replace_column(given: Given, at: State, place: int, j: int) -> bool:
 def grow(given: Given, at: State, row: int, j: int, weights: Vector, pivot: float) -> bool:
     """One row more, which is `weights` times those of the basis, and one column more."""
     k = at.sizes[0]
-    if abs(pivot) < SMALLEST or k == len(at.R):
+    if abs(pivot) < MIN_PIVOT or k == len(at.R):
         return False
     found = _column_of(given, at, j)
     for q in range(k):
@@ -403,7 +403,7 @@ def grow(given: Given, at: State, row: int, j: int, weights: Vector, pivot: floa
 def shrink(at: State, place: int, leaving: int) -> bool:
     """One row and one column fewer; the last of each come to their places."""
     k, pivot = at.sizes[0], at.W[place, leaving]
-    if abs(pivot) < SMALLEST:
+    if abs(pivot) < MIN_PIVOT:
         return False
     for q in range(k):
         if q != place:

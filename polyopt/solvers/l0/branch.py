@@ -14,7 +14,7 @@ import numpy as np
 from polyopt.compiled import borrowed, njit
 from polyopt.operands import put
 from polyopt.solvers.l0.basis import Given, State, copy, joined, load, within
-from polyopt.solvers.l0.node import APART, FREE, OFF, ON, Problem, prove
+from polyopt.solvers.l0.node import FREE, OFF, ON, PERTURBATION, Problem, prove
 from polyopt.solvers.l0.open_nodes import (
     BASE,
     BEST_OFF,
@@ -60,11 +60,11 @@ __all__ = [
 # Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
 # of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
 # times or more, made 20 % fewer to 45 % more nodes; all five together took 0.9 to 1.2 times as long.
-_RELIABLE = 4  # gains of a centre's children seen, from which on it is not tried any more
+_RELIABLE_GAINS = 4  # gains of a centre's children seen, from which on it is not tried any more
 _TRIES = 12  # centres tried at a node at most, with few pivots each
 _PIVOTS = 40  # of such a trial, at most
-_PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
-_LITTLE = 1e-3  # of a gap: a rise of less counts as this much
+_MAX_IDLE_CENTRES = 6  # centres in a row that are no better, after which the best so far is taken
+_MIN_REL_RISE = 1e-3  # of a gap: a rise of less counts as this much
 _ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
 _FIRST, _EVERY = 3, 5  # nodes at which each of these is tried; then one of them at every fifth
 BOTH, NEITHER = 2, 3  # sides that are left of a centre, beside 0 and 1 for one of them
@@ -242,9 +242,9 @@ def _choose(of: Problem, given: Given, memory: Memory, desk: Desk, bound: float)
     for _ in range(p):
         j = largest(worth)
         value, worth[j] = worth[j], -1.0
-        if value < 0.0 or since >= _PATIENCE:
+        if value < 0.0 or since >= _MAX_IDLE_CENTRES:
             break
-        if min(memory.seen[0, j], memory.seen[1, j]) < _RELIABLE and tries < _TRIES:
+        if min(memory.seen[0, j], memory.seen[1, j]) < _RELIABLE_GAINS and tries < _TRIES:
             tries += 1
             value, sides = 1.0, BOTH
             for side in range(2):
@@ -268,7 +268,7 @@ def _choose(of: Problem, given: Given, memory: Memory, desk: Desk, bound: float)
 
 @within
 def _clipped(rise: float, gap: float) -> float:
-    return min(max(rise, _LITTLE * gap), gap)
+    return min(max(rise, _MIN_REL_RISE * gap), gap)
 
 
 @within
@@ -310,7 +310,7 @@ def _tried(
     goal = enough(memory)
     copy(pick(desk, BASE), at)
     _side(given, desk, j, side)
-    ended = _run(given, memory, desk, at, np.int64(_PIVOTS), goal + 4.0 * APART * abs(goal))
+    ended = _run(given, memory, desk, at, np.int64(_PIVOTS), goal + 4.0 * PERTURBATION * abs(goal))
     _side(given, desk, j, np.int64(2))
     if ended == FAILED:
         copy(pick(desk, BASE), at)
@@ -334,7 +334,7 @@ def _child(
 ) -> bool:  # fmt: skip
     """Solve the program of a child, from what was tried of it, and open its node; whether it was solved."""
     goal = enough(memory)
-    cutoff = goal + 4.0 * APART * abs(goal)
+    cutoff = goal + 4.0 * PERTURBATION * abs(goal)
     marked = desk.fixed.copy()
     marked[j] = ON if side else OFF
     _side(given, desk, j, side)
@@ -374,6 +374,6 @@ def _round(of: Problem, given: Given, memory: Memory, desk: Desk, at: State) -> 
         spare, goal = pick(desk, PATTERN), enough(memory)
         copy(at, spare)
         _decide(given, desk, sigma)
-        if _run(given, memory, desk, spare, _most(desk), goal + 4.0 * APART * abs(goal)) == OPTIMAL:
+        if _run(given, memory, desk, spare, _most(desk), goal + 4.0 * PERTURBATION * abs(goal)) == OPTIMAL:
             offer(of, given, memory, spare)
     _decide(given, desk, before)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["prove_by_leaves"]
 
 _BITS = 40  # of the largest cap: the grid of the multipliers
-_DEEPEST = 200  # decisions one under the other, which every reader of JSON takes
+_MAX_DEPTH = 200  # decisions one under the other, which every reader of JSON takes
 
 
 class _Kept(NamedTuple):
@@ -64,7 +64,7 @@ class _Tree:
         self._search = Search(data, 0.0, Clock(None), max_nodes)
         self._search.offer(*point)
         self._search.memory.values[nodes.GOAL] = goal
-        self._search.memory.counts[nodes.DEEPEST] = _DEEPEST
+        self._search.memory.counts[nodes.DEEPEST] = _MAX_DEPTH
         self.problem, self.y = self._search.model.problem, data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - _BITS)
         self.root: dict[str, Any] = {}

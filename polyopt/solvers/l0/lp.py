@@ -35,6 +35,7 @@ __all__ = ["UNPROVEN", "CutPool", "PatternLP", "PatternSolution"]
 
 # An optimum whose own multipliers leave more than this share of the total weight unproven is solved again.
 UNPROVEN = 1e-7
+_MAX_CUTS = 256  # cuts that a pool keeps; each takes 8 p bytes
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
@@ -218,16 +219,11 @@ class CutPool:
     largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
     was last added, longest ago.
 
-    capacity: cuts kept at most; each takes 8 p bytes.
-
     constants (number of cuts,): the constants.
     slopes (number of cuts, p): the slopes, never negative.
     """
 
-    def __init__(self, data: L0Data, capacity: int = 256):
-        if not (isinstance(capacity, int | np.integer) and capacity >= 1):
-            raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
-        self._capacity = int(capacity)
+    def __init__(self, data: L0Data):
         self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
         self._last_of_use, self._now = np.empty(0, dtype=np.int64), 0
 
@@ -240,7 +236,7 @@ class CutPool:
         same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
         if same.size and (self.slopes[same] == slopes).all(axis=1).any():
             return
-        if len(self.constants) < self._capacity:
+        if len(self.constants) < _MAX_CUTS:
             self.constants = np.append(self.constants, constant)
             self.slopes = np.vstack([self.slopes, slopes])
             self._last_of_use = np.append(self._last_of_use, self._now)

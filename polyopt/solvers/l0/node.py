@@ -37,12 +37,21 @@ if TYPE_CHECKING:
     Marks = NDArray[np.int8]
 
 __all__ = [
-    "APART", "FREE", "OFF", "ON", "Problem", "bound_of", "given_of", "problem_of", "prove", "solve_by_highs",
+    "FREE",
+    "OFF",
+    "ON",
+    "PERTURBATION",
+    "Problem",
+    "bound_of",
+    "given_of",
+    "problem_of",
+    "prove",
+    "solve_by_highs",
 ]  # fmt: skip
 
 OFF, FREE, ON = -1, 0, 1  # what a node says of a centre
-APART = 1e-8  # relative change of costs and caps, so that no two steps tie
-_NEAR = 1e-9  # distance of a row from its margin that counts as none
+PERTURBATION = 1e-8  # relative change of costs and caps, so that no two steps tie
+_FEASIBILITY = 1e-9  # distance of a row from its margin that counts as none
 
 
 class Problem(NamedTuple):
@@ -81,9 +90,9 @@ def given_of(of: Problem) -> Given:
     rng = np.random.default_rng(0)
     scaled = of.signed / units
     return Given(
-        scaled, np.ascontiguousarray(scaled.T), of.y, of.caps * (1.0 - APART * rng.random(n)), np.ones(n),
-        np.zeros(p), units, (np.ones(p) + APART * rng.random(p)) / units, APART * rng.random(p) / units,
-        _NEAR,
+        scaled, np.ascontiguousarray(scaled.T), of.y, of.caps * (1.0 - PERTURBATION * rng.random(n)),
+        np.ones(n), np.zeros(p), units, (np.ones(p) + PERTURBATION * rng.random(p)) / units,
+        PERTURBATION * rng.random(p) / units, _FEASIBILITY,
     )  # fmt: skip
 
 

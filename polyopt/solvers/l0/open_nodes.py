@@ -20,11 +20,48 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 __all__ = [
-    "BASE", "BEST", "BEST_OFF", "BEST_ON", "CENTRE", "CLOSED", "DEEPEST", "DONE_SIDES", "GOAL", "HEAP",
-    "INTERCEPT_AT", "MADE", "MOST", "NODES", "NOTHING", "NUMBER", "OFF_PLACE", "OFF_SIDE", "ON_PLACE",
-    "ON_SIDE", "PATTERN", "ROOM", "SPARE", "STACK", "STEPS", "TOL", "Desk", "Memory", "Nodes", "desk_of",
-    "enlarged", "enough", "first", "largest", "least", "memory_of", "nodes_of", "offer", "opened", "pick",
-    "state_of", "taken",
+    "BASE",
+    "BEST",
+    "BEST_OFF",
+    "BEST_ON",
+    "CENTRE",
+    "CLOSED",
+    "DEEPEST",
+    "DONE_SIDES",
+    "GOAL",
+    "HEAP",
+    "INTERCEPT_AT",
+    "MADE",
+    "MIN_COEFFICIENT",
+    "MOST",
+    "NODES",
+    "NUMBER",
+    "OFF_PLACE",
+    "OFF_SIDE",
+    "ON_PLACE",
+    "ON_SIDE",
+    "PATTERN",
+    "ROOM",
+    "SPARE",
+    "STACK",
+    "STEPS",
+    "TOL",
+    "Desk",
+    "Memory",
+    "Nodes",
+    "desk_of",
+    "enlarged",
+    "enough",
+    "first",
+    "largest",
+    "least",
+    "memory_of",
+    "nodes_of",
+    "offer",
+    "opened",
+    "pick",
+    "state_of",
+    "taken",
 ]  # fmt: skip
 
 # Places in Nodes.counts: nodes in the heap, on the stack, free slots, and how many nodes the heap may have.
@@ -38,8 +75,8 @@ NUMBER, CENTRE, OFF_PLACE, ON_PLACE, DONE_SIDES = 0, 1, 2, 3, 4
 # Places in Memory.values: the best score, its intercept, the least bound of what is closed, the tolerance,
 # and a bound that is enough.
 BEST, INTERCEPT_AT, CLOSED, TOL, GOAL = 0, 1, 2, 3, 4
-NOTHING = 1e-9  # a coefficient under this share of its cap counts as none, as in formulations.l0_data
-_ALIKE = 1e-6  # of a score: its rounding
+MIN_COEFFICIENT = 1e-9  # a coefficient under this share of its cap counts as none, as in formulations.l0_data
+_REL_SCORE_ROUNDING = 1e-6  # of a score: its rounding
 
 
 class Nodes(NamedTuple):
@@ -244,7 +281,7 @@ def offer(of: Problem, given: Given, memory: Memory, at: State) -> None:
     scaled = 0.0
     for j in range(p):
         a[j] = min(max(at.a[j] / given.full[j], 0.0), 1.0)
-        if a[j] > NOTHING:
+        if a[j] > MIN_COEFFICIENT:
             score += 1.0
             scaled = a[j] * given.full[j]
             for i in range(n):
@@ -273,7 +310,7 @@ def opened(
             if fixed[j] == FREE and at.a[j] > 0.0:
                 unpaid += 1.0 - at.a[j] / given.full[j]
         # Its support, once paid for, is worth as much; what is certainly no better need not be evaluated.
-        if bound + unpaid < memory.values[BEST] * (1.0 + _ALIKE):
+        if bound + unpaid < memory.values[BEST] * (1.0 + _REL_SCORE_ROUNDING):
             offer(of, given, memory, at)
     goal, left, deepest, decided = enough(memory), 0, memory.counts[DEEPEST], 0
     for j in range(len(fixed)):

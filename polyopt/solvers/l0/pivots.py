@@ -24,7 +24,7 @@ from polyopt.solvers.l0.basis import (
     AT_ZERO,
     INSIDE,
     INTERCEPT,
-    SMALLEST,
+    MIN_PIVOT,
     Given,
     State,
     add,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAILED", "OPTIMAL", "STOPPED", "pivot_to_optimum"]
 
-_AFRESH = 50  # steps after which the inverse is made anew
+_STEPS_PER_INVERSE = 50  # steps after which the inverse is made anew
 _TRIES = 5  # new inverses that may not help
 
 # How a run ended.
@@ -78,7 +78,7 @@ def pivot_to_optimum(given: Given, at: State, on: Marks, most: int, cutoff: floa
         strayed = kind == 0 and at.sizes[1] > 0 and _strays(at, given.near)
         if kind == 0 and not strayed:
             return OPTIMAL
-        if strayed or at.sizes[1] >= _AFRESH:
+        if strayed or at.sizes[1] >= _STEPS_PER_INVERSE:
             again += strayed
             if again > _TRIES or not afresh(given, at):
                 return FAILED
@@ -182,7 +182,7 @@ def _reach(
     for r in range(k):
         largest = max(largest, abs(du[r]))
     for r in range(k):
-        if abs(du[r]) > SMALLEST * max(largest, 1.0):
+        if abs(du[r]) > MIN_PIVOT * max(largest, 1.0):
             i = at.R[r]
             room = at.u[i] if du[r] < 0.0 else given.h[i] - at.u[i]
             if room < far * abs(du[r]):
@@ -191,7 +191,7 @@ def _reach(
     when = np.empty(len(dd))
     count = 0
     for j in range(len(dd)):
-        moves = at.cols[j] != INSIDE and given.cap[j] > 0.0 and abs(dd[j]) > SMALLEST
+        moves = at.cols[j] != INSIDE and given.cap[j] > 0.0 and abs(dd[j]) > MIN_PIVOT
         towards = (dd[j] < 0.0) == (at.cols[j] == AT_ZERO)
         if moves and towards and abs(at.d[j]) < far * abs(dd[j]):
             crossed[count], when[count] = j, abs(at.d[j]) / abs(dd[j])

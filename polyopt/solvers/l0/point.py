@@ -23,7 +23,7 @@ __all__ = ["RECORD_SECONDS", "as_start", "finished", "idle"]
 
 RECORD_SECONDS = 0.2
 """Between two records of a history, at least."""
-_SURE = 1e-9  # in relation: more than the rounding of a sum
+_REL_ROUNDING = 1e-9  # in relation: more than the rounding of a sum
 _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
 
 
@@ -70,7 +70,7 @@ def finished(
     score, nothing = data.score(alpha, b), np.zeros(len(pattern))
     lighter = min(float(data.weights[data.y == side].sum()) for side in (-1.0, 1.0))
     # Without a centre the score is twice the lighter class, but for rounding.
-    if score > 2.0 * data.C * lighter * (1.0 - _SURE) and data.score(nothing, idle(data)) < score:
+    if score > 2.0 * data.C * lighter * (1.0 - _REL_ROUNDING) and data.score(nothing, idle(data)) < score:
         alpha, b, pattern = nothing, idle(data), nothing > 0.0  # HiGHS was of no use
         score = data.score(alpha, b)
     bound = min(float(bound), score) if bound > 0.0 else 0.0  # and nan is none
@@ -89,6 +89,6 @@ def finished(
 def idle(data: L0Data) -> float:
     """The best intercept without any centre."""
     plus, minus = (float(data.weights[data.y == side].sum()) for side in (1.0, -1.0))
-    if min(plus, minus) > 0.0 and abs(plus - minus) > _SURE * max(plus, minus):
+    if min(plus, minus) > 0.0 and abs(plus - minus) > _REL_ROUNDING * max(plus, minus):
         return 1.0 if plus > minus else -1.0
     return best_intercept(np.zeros(len(data.y)), data.y, data.weights)

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from formulations.matrices import is_sparse
+from polyopt.solvers.logistic import ARMIJO
 from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
 from polyopt.solvers.logistic_polytopes.smooth import Units
 
@@ -36,14 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["descend", "proximal"]
 
-_KEPT = 5  # objectives, of which the largest may be reached again
-_ENOUGH = 1e-4  # share of the decrease that L/2 times the squared step promises
-_TRIALS = 40  # doublings of L
+_MEMORY = 5  # objectives, of which the largest may be reached again
 _RANGE = 1e-10, 1e10  # of L, next to the weight of the samples
-_MEMORY = 10  # pairs of steps and slopes that are kept
-_WIDENED = 3  # times that features come in
-_SLACK = 1e-3  # by how much a slope must be above the price for it, relative
-_NEARLY_ALL = 0.8  # share of the features in use from which all are taken
 
 
 def descend(
@@ -123,8 +118,8 @@ class _Limits:
 def _by_features(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tuple[Array, int]:
     """With a price on the features in use alone, and again where the slope asks for others."""
     active, made, sharpest = (W[:, :-1] != 0.0).any(axis=0), 0, limits.softness[-1]
-    for _ in range(_WIDENED):
-        if not active.any() or active.mean() > _NEARLY_ALL:
+    for _ in range(3):  # times that features come in
+        if not active.any() or active.mean() > 0.8:  # nearly all are in use
             break
         part = problem.of_features(np.flatnonzero(active))
         kept = np.append(active, True)
@@ -132,7 +127,7 @@ def _by_features(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> 
         W, made = np.zeros(problem.shape), made + steps
         W[:, kept] = V
         slope = problem.smooth(W, sharpest, sharpest)[1][:, :-1]
-        up, down = ((1.0 + _SLACK) * price[:, :-1] for price in problem.thresholds)
+        up, down = (1.001 * price[:, :-1] for price in problem.thresholds)
         wanted = ((slope < -up) | (slope > down)).any(axis=0) & ~active
         if not wanted.any() or made >= limits.most or clock.is_over:
             return W, made
@@ -179,7 +174,7 @@ def _descended(problem: FaceLoss, W: Array, clock: Clock, limits: _Limits) -> tu
             found = minimize(
                 evaluate_parts if split else evaluate, start, args=(t,), jac=True, method="L-BFGS-B",
                 bounds=bounds, callback=partial(after_step, limits.progress_at(t)),
-                options={"maxiter": limits.after(made), "maxcor": _MEMORY, "ftol": limits.tol, "gtol": 0.0},
+                options={"maxiter": limits.after(made), "ftol": limits.tol, "gtol": 0.0},
             )  # fmt: skip
         except KeyboardInterrupt:  # the point after the last whole step is kept
             clock.stop()
@@ -232,11 +227,11 @@ def proximal(
     best, last, L, made = (value, V), [value], weight, 0
     try:
         while made < max_iter and not clock.is_over:
-            for _ in range(_TRIALS):
+            for _ in range(40):
                 trial = price.shrunk(L * V - slope, L)
                 moved = trial - V
                 found, steep = evaluate(trial)
-                if found <= max(last) - _ENOUGH * 0.5 * L * float((moved * moved).sum()):
+                if found <= max(last) - ARMIJO * 0.5 * L * float((moved * moved).sum()):
                     break
                 L *= 2.0
             else:
@@ -246,7 +241,7 @@ def proximal(
                 progress(found)
             bend, square = float((moved * (steep - slope)).sum()), float((moved * moved).sum())
             fallen, (V, slope) = last[-1] - found, (trial, steep)
-            last = [*last[1 - _KEPT :], found]
+            last = [*last[1 - _MEMORY :], found]
             best = min(best, (found, V), key=lambda point: point[0])
             if square == 0.0 or abs(fallen) <= tol * abs(found):
                 break

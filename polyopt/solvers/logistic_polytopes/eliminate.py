@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["eliminate", "numbers_of", "sizes_down_to"]
 
 _SOFTNESS = 0.3
-_KEPT = 0.85  # share of the numbers that a step keeps
+_KEPT_SHARE = 0.85  # share of the numbers that a step keeps
 _ITERATIONS = 20  # of the descent after a step
 
 
@@ -51,7 +51,7 @@ def sizes_down_to(least: int, most: int) -> list[int]:
     """Numbers from `most` down to `least`, each about 0.85 of the one before."""
     sizes = [most]
     while sizes[-1] > least:
-        sizes.append(max(least, min(int(_KEPT * sizes[-1]), sizes[-1] - 1)))
+        sizes.append(max(least, min(int(_KEPT_SHARE * sizes[-1]), sizes[-1] - 1)))
     return sizes
 
 
@@ -84,7 +84,7 @@ def eliminate(
     support = W[:, :-1] != 0.0
     while numbers_of(W, knots) > most and support.any():
         loss = np.where(support, squares.saliency(W), np.inf)
-        support = _without(W, loss, max(most, int(_KEPT * numbers_of(W, knots))), knots)
+        support = _without(W, loss, max(most, int(_KEPT_SHARE * numbers_of(W, knots))), knots)
         W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
         if not clock.is_over:
             W = _descended(problem, W, support, clock)

@@ -17,6 +17,7 @@ from scipy.special import entr
 
 from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
+from polyopt.solvers.logistic import ARMIJO
 from polyopt.solvers.logistic_polytopes.priced_model import Places, least_of_model, step_within
 from polyopt.solvers.logistic_polytopes.smooth import bound, shares_of
 
@@ -28,17 +29,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MOST", "polish"]
+__all__ = ["polish"]
 
-MOST = 2500  # entries of W that differ from 0 up to which the curvature is a dense matrix
-_SOFTEST, _SHARPEN, _SHARPEST = 0.1, 0.2, 1e-10
-_STEPS, _MOST_STEPS = 20, 200  # of Newton's at one softness
-_FEW = 3  # steps at one softness after which the next may be much sharper
-_SLOWEST = 0.6  # ratio of two softnesses beyond which it is not brought nearer to 1
-_SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
-_LEAST_STEP = 1e-6
-_NEAR = 0.01  # share of the gap at hand to which a model with groups is solved
-_CLOSER, _CLOSEST = 0.1, 1e-5  # shares of the tolerance to which each softness is solved, and the last one
+_MAX_ENTRIES = 2500  # entries of W that differ from 0 up to which the curvature is a dense matrix
+_FIRST_SOFTNESS, _MIN_RATIO, _LAST_SOFTNESS = 0.1, 0.2, 1e-10
+_STEPS, _MAX_STEPS = 20, 200  # of Newton's at one softness
+_SETTLED_STEPS = 3  # steps at one softness after which the next may be much sharper
+_MAX_RATIO = 0.6  # ratio of two softnesses beyond which it is not brought nearer to 1
+_MODEL_REL_GAP = 0.01  # share of the gap at hand to which a model with groups is solved
+# Shares of the tolerance to which each softness is solved, and the last one.
+_STAGE_REL_TOL, _LAST_REL_TOL = 0.1, 1e-5
 
 
 def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_iter: int = 1000) -> Solution:
@@ -63,26 +63,26 @@ def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_
         ``primal`` has ``W`` and ``assignment``, ``duals`` has ``margin``, alpha (n, K); SOLVED within the
         assignment, which is the best for W. ``history`` has a record after each step.
     """
-    kept, status, t, ratio = _Kept(problem, W, tol, clock), Status.STALLED, _SOFTEST, _SHARPEN
-    steps, last = _MOST_STEPS, W  # at the first softness there is no way back
-    while t >= _SHARPEST:
+    kept, status, t, ratio = _Kept(problem, W, tol, clock), Status.STALLED, _FIRST_SOFTNESS, _MIN_RATIO
+    steps, last = _MAX_STEPS, W  # at the first softness there is no way back
+    while t >= _LAST_SOFTNESS:
         begun = kept.made
         ended = _newton(kept, t, tol, min(max_iter, kept.made + steps), clock)
-        if max(kept.gap, kept.slack / _CLOSER) <= tol * kept.value:
+        if max(kept.gap, kept.slack / _STAGE_REL_TOL) <= tol * kept.value:
             status = Status.SOLVED
             break
-        if ended is Status.ITERATION_LIMIT and kept.made < max_iter and ratio < _SLOWEST:
+        if ended is Status.ITERATION_LIMIT and kept.made < max_iter and ratio < _MAX_RATIO:
             # Too sharp at once: Newton's steps are short where they do not see the next kink.
             t, ratio = t / ratio, ratio**0.5
             kept.at(last, t)
         elif ended in (None, Status.ITERATION_LIMIT) and kept.made < max_iter:
             last = kept.W
-            ratio = ratio if kept.made - begun > _FEW else max(ratio**2, _SHARPEN)
+            ratio = ratio if kept.made - begun > _SETTLED_STEPS else max(ratio**2, _MIN_RATIO)
         else:
             status = ended or Status.STALLED
             break
         t *= ratio
-        steps = _STEPS if ratio < _SLOWEST else _MOST_STEPS
+        steps = _STEPS if ratio < _MAX_RATIO else _MAX_STEPS
     return kept.solution(status)
 
 
@@ -93,7 +93,7 @@ class _Kept:
         self.problem, self.tol, self.clock = problem, tol, clock
         self.history: list[dict[str, float]] = []
         self.value, self.bound, self.z = np.inf, -np.inf, problem.natural(W)
-        self.at(W, _SOFTEST)
+        self.at(W, _FIRST_SOFTNESS)
 
     @property
     def made(self) -> int:
@@ -143,7 +143,7 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
     problem = kept.problem
     kept.at(kept.W, t)
     while True:
-        near = _CLOSEST if kept.gap <= tol * kept.value else _CLOSER
+        near = _LAST_REL_TOL if kept.gap <= tol * kept.value else _STAGE_REL_TOL
         if kept.slack <= near * tol * kept.value:
             return None
         if kept.made >= max_iter:
@@ -164,7 +164,7 @@ def _within_orthant(kept: _Kept, t: float, _tol: float) -> tuple[Array, float] |
     problem = kept.problem
     signs, down = _orthant(problem, kept.W, kept.slope)
     active = (kept.W != 0.0) | (down != 0.0)
-    if active.sum() > MOST:
+    if active.sum() > _MAX_ENTRIES:
         return None
     direction = np.zeros_like(kept.W)
     H = _curvature(problem, kept.R, kept.a, active, t)
@@ -183,14 +183,14 @@ def _with_groups(kept: _Kept, t: float, tol: float) -> tuple[Array, float] | Non
     used = np.append(active[:, :-1].any(axis=0), True)
     used[0] |= not used[:-1].any()  # the model is of one feature at least
     at = np.flatnonzero(active[:, used])
-    if active[:, used].size > MOST:
+    if active[:, used].size > _MAX_ENTRIES:
         return None
     H = np.eye(active[:, used].size)
     signs = np.repeat(problem.owners.classes, active.sum(axis=1))
     H[np.ix_(at, at)] = _curvature(problem, kept.R, kept.a, active, t) * np.outer(signs, signs)
     part = price.of_features(np.flatnonzero(used[:-1]))
     gap = max(kept.slack, 0.0)
-    enough = _NEAR * min(gap, max(kept.value * tol, gap * gap / kept.value))
+    enough = _MODEL_REL_GAP * min(gap, max(kept.value * tol, gap * gap / kept.value))
     ended = W.copy()
     ended[:, used] = least_of_model(
         part, Places.of(part, len(W)), W[:, used], slope[:, used], H, problem.ridges[used], active[:, used],
@@ -213,9 +213,9 @@ def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
 def _search(kept: _Kept, ended: Array, promised: float, t: float) -> bool:
     """Go the first of shorter and shorter steps that lowers enough, if there is one."""
     W, value, size = kept.W, kept.smoothed, 1.0
-    while size >= _LEAST_STEP:
+    while size >= 1e-6:
         kept.at(ended if size == 1.0 else W + size * (ended - W), t)
-        if kept.smoothed <= value - size * _SUFFICIENT * promised and kept.smoothed < value:
+        if kept.smoothed <= value - size * ARMIJO * promised and kept.smoothed < value:
             return True
         size *= 0.5
     kept.at(W, t)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Places", "least_of_model", "step_within"]
 
-_LEGS = 60  # of a step, each up to an entry that comes to 0
+_MAX_LEGS = 60  # of a step, each up to an entry that comes to 0
 _SWEEPS, _ROUNDS = 3, 60  # sweeps between two steps of Newton's, and such rounds at most
-_SHORTER = 6  # halvings of a step of Newton's
-_STILL = 1e-15  # of the value, a decrease that is none
+_HALVINGS = 6  # halvings of a step of Newton's
+_MIN_REL_FALL = 1e-15  # of the value, a decrease that is none
 
 
 def step_within(H: Array, down: Array, at: Array, signs: Array) -> Array:
@@ -49,7 +49,7 @@ def step_within(H: Array, down: Array, at: Array, signs: Array) -> Array:
     signs (k,): the sign that an entry keeps; 0 where it may change.
     """
     free, here, slope = np.ones(len(at), dtype=bool), at.copy(), down.copy()
-    for _ in range(_LEGS):
+    for _ in range(_MAX_LEGS):
         step = np.zeros_like(at)
         step[free] = solve_scaled(H[np.ix_(free, free)], slope[free])
         crossing = free & (signs != 0.0) & (signs * (here + step) < 0.0)
@@ -136,7 +136,7 @@ def least_of_model(
         v, r, value = _newton(penalty, places, v, r, H, (at, slope, value), moves)
         if is_enough():
             break
-        if before - value <= _STILL * abs(value):
+        if before - value <= _MIN_REL_FALL * abs(value):
             break
     return v.reshape(W.shape)
 
@@ -161,7 +161,7 @@ def _newton(
     bounded = (places.up > 0.0) | (places.down > 0.0)
     step[used] = step_within(M, -push[used], v[used], np.where(bounded, np.sign(v), 0.0)[used])
     size = 1.0
-    for _ in range(_SHORTER):
+    for _ in range(_HALVINGS):
         trial = v + size * step
         left = slope.ravel() + H @ (trial - at)
         found = _value(penalty, trial, at, slope, left)

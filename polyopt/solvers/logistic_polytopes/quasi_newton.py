@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["FAR", "exp", "log", "quasi_newton"]
+__all__ = ["MAX_EXPONENT", "exp", "log", "quasi_newton"]
 
-FAR = 700.0  # how far from 0 the argument of :func:`exp` may be
+MAX_EXPONENT = 700.0  # how far from 0 the argument of :func:`exp` may be
 _PER_LOG2 = 1.0 / math.log(2.0)
 _HIGH = float.fromhex("0x1.62e42fefa0000p-1")  # log 2 in two parts, of which k times the first is exact
 _LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")
@@ -48,9 +48,10 @@ _C = tuple(1.0 / math.factorial(k) for k in range(14))
 _L = tuple(2.0 / (2 * k + 1) for k in range(11))
 _MEMORY = 10  # pairs of steps and slopes that are kept
 _TRIALS = 20  # of a line search
-_ENOUGH, _LESS = 1e-3, 0.9  # Wolfe's conditions: share of the decrease promised, share of the slope left
+# Wolfe's conditions: share of the decrease promised, share of the slope left.
+_WOLFE_DECREASE, _WOLFE_SLOPE = 1e-3, 0.9
 _TILE = 256  # samples at once
-_AT_ONCE = 1e8  # products after which the clock is asked
+_PRODUCTS_PER_LOOK = 1e8  # products after which the clock is asked
 
 
 @intrinsic
@@ -75,7 +76,7 @@ def _double_of(_typing: Any, bits: Any) -> Any:
 
 @njit(inline="always")
 def exp(x):  # type: ignore[no-untyped-def]
-    """``e^x``, for x from -FAR to FAR."""
+    """``e^x``, for x from -MAX_EXPONENT to MAX_EXPONENT."""
     power = _ROUND + _PER_LOG2 * x
     k = power - _ROUND
     r = (x - k * _HIGH) - k * _LOW
@@ -145,7 +146,7 @@ def quasi_newton(
         units.inward(W).ravel(), np.zeros(size), np.full(1, np.nan), np.zeros(2, dtype=np.int64),
         np.empty((_MEMORY, size)), np.empty((_MEMORY, size)), np.empty(_MEMORY),
     )  # fmt: skip
-    most = max(1, int(_AT_ONCE / (len(problem.y) * size + 1)))
+    most = max(1, int(_PRODUCTS_PER_LOOK / (len(problem.y) * size + 1)))
     made, values = 0, np.empty(min(most, max_iter))
     try:
         while made < max_iter:
@@ -180,7 +181,7 @@ def _raise(scores, b, top, fresh):  # type: ignore[no-untyped-def]
 def _exponentials(scores, b, top, t, total, fresh):  # type: ignore[no-untyped-def]
     """Of scores less the best, and their sum."""
     for i in range(len(scores)):
-        e = exp(max((scores[i] + b - top[i]) / t, -FAR))
+        e = exp(max((scores[i] + b - top[i]) / t, -MAX_EXPONENT))
         scores[i] = e
         total[i] = e if fresh else total[i] + e
 
@@ -197,7 +198,7 @@ def _paid(y, c, minus, plus, losses):  # type: ignore[no-untyped-def]
     """What each sample pays, and, in place of the best scores of class -1, what it pulls at them."""
     for i in range(len(y)):
         xi = y[i] * (minus[i] - plus[i])
-        small = exp(max(-abs(xi), -FAR))
+        small = exp(max(-abs(xi), -MAX_EXPONENT))
         share = 1.0 / (1.0 + small)
         losses[i] = c[i] * (max(xi, 0.0) + log(1.0 + small))
         minus[i] = y[i] * c[i] * (share if xi >= 0.0 else small * share)
@@ -328,11 +329,11 @@ def _advance(  # type: ignore[no-untyped-def]
                 there[i] = v[i] + size * d[i]
             found = _valued(there, slope, X, y, c, first, t, entries, ridges, scale, middle, S, room)
             trials += 1
-            if not found <= f + _ENOUGH * size * fall:
+            if not found <= f + _WOLFE_DECREASE * size * fall:
                 hi, hi_value = size, found
             else:
                 lo, lo_value, lo_fall = size, found, np.dot(slope, d)
-                is_good = lo_fall >= _LESS * fall or trials > _TRIALS
+                is_good = lo_fall >= _WOLFE_SLOPE * fall or trials > _TRIALS
             size = _next(size, lo, lo_value, lo_fall, hi, hi_value)
         if lo == 0.0:
             if not counts[0]:
