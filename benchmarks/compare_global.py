@@ -9,9 +9,6 @@ no solver is further from the optimum than that. Seconds are of the clock, as th
 work on the machine makes them longer, and what the search proves less. In the picture a line is the search,
 from its best point to its bound as they were (of the digits there is none), and a mark is where a solver
 ended.
-
-The kept table is of 26 November 2026. The search had further bounds then (boxes of coefficients, groups of
-samples, moves of neighbours), so that its gaps may be larger today.
 """
 
 from __future__ import annotations

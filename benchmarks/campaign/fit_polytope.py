@@ -128,7 +128,9 @@ def _truth(machine: str, model: Any, drawn: Draw, W: Any) -> tuple[Any, Point, P
         return truth, truth.at(W), _of_cells(truth, W, cells)
     if machine == "SPLA1":
         truth = Spla1(drawn.values, y, weights, model.ridge, model.positives)
-        return truth, truth.at(W), _of_cells(truth, W, _cells(truth, model, W))
+        # Its certificate is of the program of the cells that the faces were fitted to.
+        fitted = np.asarray(model.solution_.primal.get("assignment", truth.scores(W)[0].argmin(axis=1)))
+        return truth, truth.at(W, fitted), truth.best_for(W, fitted)
     truth = Plume(drawn.values, y, weights, model.ridge, model.gamma)
     return truth, truth.at(W), truth.best_for(W)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Saver", "load", "machine_of", "probe", "save"]
 
-_FORMAT = "polyopt checkpoint 1"
+_FORMAT = "polyopt checkpoint 2"
 
 
 def probe(*shape: int) -> NDArray[np.float64]:

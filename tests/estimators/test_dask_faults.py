@@ -103,7 +103,7 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
         if (asked[-1], asked.count(asked[-1])) == ("balance", 5):
             client.cluster.scale(3)
             client.wait_for_workers(3)
-        if (asked[-1], asked.count(asked[-1])) == ("balance", 40):
+        if (asked[-1], asked.count(asked[-1])) == ("balance", 20):
             client.retire_workers([homes[0]], close_workers=True)
         homes.append(self._homes[numbers[0]])
         return send(self, numbers, ask)

@@ -26,7 +26,7 @@ and λ* v of given size eliminates everything sample by sample, and leaves
 (X with centred rows), m + 1 equations however many samples there are; then dβ = h − D (X dw + db).
 An iteration is one product X'DX by BLAS, some four products of X with a vector, and passes over the
 samples. Steps are Mehrotra's predictor and corrector; only the first is taken by each sample as far as its
-own bounds let it. (Gondzio's centrality corrections saved a sixth of the iterations, and no time.)
+own bounds let it. (Gondzio's centrality corrections saved a fifth of the iterations and hardly any time.)
 
 The run stops on proof: the gap between the primal objective of a point scaled back within ±B and the
 dual objective of multipliers repaired to Σ β_i = 0.
