@@ -67,8 +67,9 @@ class Moves(Struct):
     """
 
     signature = (
-        "gain: f8 (p, K); delta: f8 (p, K, n); pull: f8 (p, K, d); taken: f8 (p, K, n); shared: f8 (p, K, d); "
-        "up: f8 (K, n); down: f8 (K, n); added: f8 (p); length: f8 (p, K); blur: f8 (p, K); error: f8 (p)"
+        "gain: f8 (p, K); delta: f8 (p, K, n); pull: f8 (p, K, d); taken: f8 (p, K, n); "
+        "shared: f8 (p, K, d); up: f8 (K, n); down: f8 (K, n); added: f8 (p); length: f8 (p, K); "
+        "blur: f8 (p, K); error: f8 (p)"
     )
     gain: Vector
     delta: Vector
@@ -88,8 +89,8 @@ def moves_for(npos: int, n: int, d: int, n_faces: int) -> Moves:
     pairs = (npos, n_faces)
     return Moves(
         np.zeros(pairs), np.zeros((*pairs, n)), np.zeros((*pairs, d)), np.zeros((*pairs, n)),
-        np.zeros((*pairs, d)), np.zeros((n_faces, n)), np.zeros((n_faces, n)), np.zeros(npos), np.zeros(pairs),
-        np.zeros(pairs), np.zeros(npos),
+        np.zeros((*pairs, d)), np.zeros((n_faces, n)), np.zeros((n_faces, n)), np.zeros(npos),
+        np.zeros(pairs), np.zeros(pairs), np.zeros(npos),
     )  # fmt: skip
 
 

@@ -77,15 +77,16 @@ caps_of = kernel("cpm_caps_of", "data: Samples; face: i8 (p); k: i8; caps: f8 (n
 # J(W), each positive on its best face, which is written to best.
 price = kernel("cpm_price", "data: Samples; W: f8 (K, d); best: i8 (p)", returns="f8")
 
-# Raise D over the box [low, high] by so many sweeps, until they have gained `enough`, or one of them no more than
-# `least`; done (3,): by how much in all, by how much in the last sweep, and in how many.
+# Raise D over the box [low, high] by so many sweeps, until they have gained `enough`, or one of them no more
+# than `least`; done (3,): by how much in all, by how much in the last sweep, and in how many.
 _climb = kernel(
     "cpm_climb",
-    "data: Samples; low: f8 (n); high: f8 (n); a: f8 (n); w: f8 (d); sweeps: i8; enough: f8; least: f8; done: f8 (t)",
+    "data: Samples; low: f8 (n); high: f8 (n); a: f8 (n); w: f8 (d); sweeps: i8; enough: f8; least: f8; "
+    "done: f8 (t)",
 )
 
-# So many sweeps more of alternating; J(W), infinity if it has not ended, or -1 without memory. at (4,) is where it
-# is, zeros at first: rounds and faces done, sweeps over the face at work, and J after the round before.
+# So many sweeps more of alternating; J(W), infinity if it has not ended, or -1 without memory. at (4,) is
+# where it is, zeros at first: rounds and faces done, sweeps over the face at work, J after the round before.
 _alternate = kernel(
     "cpm_alternate",
     "data: Samples; face: i8 (p); W: f8 (K, d); a: f8 (K, n); at: f8 (t); precision: f8; sweeps: f8",
@@ -134,6 +135,6 @@ def settle_in_time(
         J = _alternate(data, face, W, a, at, precision, sweeps)
         if J < 0.0:
             raise MemoryError
-        if J < np.inf:
+        if np.isfinite(J):
             return float(J)
     return float(price(data, W, face))

@@ -106,10 +106,10 @@ class Spread(NamedTuple):
 class Ascent(Struct):
     """A face, its multipliers, and what follows these while they are raised.
 
-    A (n, d), q (n,), P (p, d), B and share (p,) of :class:`Ground`; a (n,), delta (p, n), own (p,), e (p, d) and
-    length (p,) of :class:`Spread`. What is left of the boxes (n,) above and below; v (d,); M (d, d), the
-    inverse of the matrix; the products of the rows with it (r, d), where r = n, or 0 where it does not pay, and
-    ``across`` (d, r), the rows' transpose. He, Hx, Me (d,), of_M and of_H (r,) are room.
+    A (n, d), q (n,), P (p, d), B and share (p,) of :class:`Ground`; a (n,), delta (p, n), own (p,), e (p, d)
+    and length (p,) of :class:`Spread`; up and down (n,), what is left of the boxes; v (d,); M (d, d), the
+    inverse of the matrix; rows (r, d), the products of the rows of A with M, where r = n, or 0 where it does
+    not pay, and across (d, r), the rows' transpose. He, Hx, Me (d,), of_M and of_H (r,) are room.
     """
 
     signature = (
@@ -127,14 +127,16 @@ class Ascent(Struct):
 # Raise the base multipliers a.
 _raise_base = kernel("cpm_raise_base", "ascent: Ascent; mu: f8")
 
-# Raise what the positives from `first` to before `last` have: own, delta (if not `all`, what of it is not 0) and length.
+# Raise what the positives from `first` to before `last` have: own, delta (if not `all`, what of it is not 0)
+# and length.
 _raise_positives = kernel("cpm_raise_positives", "ascent: Ascent; first: i8; last: i8; mu: f8; all: i8")
 
-# Move shares (F, p), with pulled (F, d) their sums of share e_i, to where γ is least; curve (F, p) is its curvature.
+# Move shares (F, p), with pulled (F, d) their sums of share e_i, to where γ is least; curve (F, p) is its
+# curvature.
 _best_shares = kernel(
     "cpm_best_shares",
-    "slope: f8 (F, p); e: f8 (F, p, d); length: f8 (F, p); times: f8 (F); allowed: b1 (F, p); share: f8 (F, p); "
-    "pulled: f8 (F, d); curve: f8 (F, p); passes: i8; little: f8",
+    "slope: f8 (F, p); e: f8 (F, p, d); length: f8 (F, p); times: f8 (F); allowed: b1 (F, p); "
+    "share: f8 (F, p); pulled: f8 (F, d); curve: f8 (F, p); passes: i8; little: f8",
 )
 
 
@@ -164,9 +166,10 @@ def _ascent(ground: Ground, spread: Spread) -> Ascent:
     down = spread.a - np.maximum(-spread.delta, 0.0).sum(axis=0)
     v = spread.a @ A + ground.share @ spread.e
     return Ascent(
-        A, ground.q, np.ascontiguousarray(ground.P), ground.B, ground.share, spread.a, spread.delta, spread.own,
-        spread.e, spread.length, up, down, v, np.zeros((d, d)), np.zeros((kept, d)),
-        np.ascontiguousarray(A[:kept].T), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(kept), np.zeros(kept),
+        A, ground.q, np.ascontiguousarray(ground.P), ground.B, ground.share, spread.a, spread.delta,
+        spread.own, spread.e, spread.length, up, down, v, np.zeros((d, d)), np.zeros((kept, d)),
+        np.ascontiguousarray(A[:kept].T), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(kept),
+        np.zeros(kept),
     )  # fmt: skip
 
 
