@@ -94,6 +94,11 @@ _alternate = kernel(
 )
 
 
+def _sweeps_a_call(data: Samples) -> int:
+    """Return how many sweeps a kernel makes in some hundredths of a second."""
+    return int(max(_PIECE // max(data.A.size, 1), 1))
+
+
 def climb(
     data: Samples, low: Vector, high: Vector, a: Vector, w: Vector, sweeps: int, enough: float, least: float
 ) -> float:
@@ -101,9 +106,9 @@ def climb(
 
     The sweeps end once they have gained `enough`, or one of them no more than `least`.
     """
-    total, done, piece = 0.0, np.zeros(3), max(_PIECE // data.A.size, 1)
+    total, done, piece = 0.0, np.zeros(3), _sweeps_a_call(data)
     while sweeps > 0:
-        _climb(data, low, high, a, w, int(min(sweeps, piece)), enough - total, least, done)
+        _climb(data, low, high, a, w, min(sweeps, piece), enough - total, least, done)
         total, sweeps = total + done[0], sweeps - piece
         if total >= enough or done[1] <= least:
             break
@@ -114,7 +119,7 @@ def climb_in_time(
     data: Samples, high: Vector, a: Vector, w: Vector, sweeps: int, least: float, clock: Clock
 ) -> None:
     """:func:`climb` over the box [0, high], until the clock is over; it is looked at after every piece."""
-    low, done, piece = np.zeros_like(a), np.zeros(3), max(_PIECE // data.A.size, 1)
+    low, done, piece = np.zeros_like(a), np.zeros(3), _sweeps_a_call(data)
     while sweeps > 0:
         _climb(data, low, high, a, w, min(sweeps, piece), np.inf, least, done)
         sweeps -= piece
@@ -130,7 +135,7 @@ def settle_in_time(
     Each face is raised until a sweep gains less than `precision`. The clock is looked at after every piece of
     some hundredths of a second: what is returned is J(W) even if time is up.
     """
-    a, at, sweeps = np.zeros((len(W), data.A.shape[0])), np.zeros(4), max(_PIECE // data.A.size, 1.0)
+    a, at, sweeps = np.zeros((len(W), data.A.shape[0])), np.zeros(4), float(_sweeps_a_call(data))
     while not clock.is_over:
         J = _alternate(data, face, W, a, at, precision, sweeps)
         if J < 0.0:
