@@ -75,6 +75,7 @@ WHOLE = 4  # of so many sweeps one looks at every move
 # 195 samples of german took as long either way.
 _ROWS_PER_MOVE = 4
 _PIECE = 2**24  # numbers that a kernel reads in one call, about: some hundredths of a second
+_SMALL_FACE = 2**17  # numbers in its moves' rows: a smaller one makes several times WHOLE sweeps in one call
 _RIDGE = 1e-3  # of a length, added to the curvature of the shares, which may be 0
 
 
@@ -233,12 +234,14 @@ def raised(
         here = ground._replace(A=ground.A @ basis, P=ground.P @ basis)
         higher = raised(here, spread._replace(e=spread.e @ basis), mu, sweeps, is_over)
         return higher._replace(e=higher.own[:, None] * ground.P + higher.delta @ ground.A)
-    for made in range(0, sweeps, WHOLE):
+    size = len(ground.A) * len(ground.P) * ground.A.shape[1]
+    at_once = WHOLE * min(max(_SMALL_FACE // max(size, 1), 1), 5)
+    for made in range(0, sweeps, at_once):
         if is_over():
             return spread
         higher = Spread(*(part.copy() for part in spread))
         try:
-            raise_spread(ground, higher, mu, min(WHOLE, sweeps - made))
+            raise_spread(ground, higher, mu, min(at_once, sweeps - made))
         except np.linalg.LinAlgError:
             return spread
         if not all(np.isfinite(part).all() for part in higher):
