@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.cpm import brute_force, clusters, face_value
+from helpers.cpm_parts import cost_on
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
@@ -26,7 +27,7 @@ from polyopt.outer.cpm import optimum as module
 from polyopt.outer.cpm.first import begin
 from polyopt.outer.cpm.optimum import merge, solve_cpm_global
 from polyopt.outer.cpm.solve import Settings, solve_cpm
-from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
+from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price
 from polyopt.solvers.cpm.tree import Best
 

@@ -7,24 +7,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers.cpm import clusters
+from helpers.cpm_parts import hyperplane_error, least_share, most_added, settle, slope_blur
 
 from formulations import cpm
 from formulations.clock import Clock
 from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square_lengths
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm import face as module
-from polyopt.solvers.cpm.bound import _least_share, _most
 from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.face import (
     Samples,
     dual_error,
     dual_value,
     hyperplane,
-    hyperplane_error,
     price,
-    settle,
     settle_in_time,
-    slope_blur,
 )
 
 
@@ -96,7 +93,7 @@ def test_errors_of_faces_hold_what_rational_numbers_give(seed, size):
     """Of a face, of the slopes at it and of its dual value; and they are a rounding's size, not more."""
     rng = np.random.default_rng(seed)
     _, _, C, data = small(seed)
-    data = data._replace(A=size * data.A, q=size**2 * data.q)
+    data = Samples(size * data.A, size**2 * data.q, data.C, data.inside)
     a, w = rng.uniform(0, 1, len(C)) * C, np.zeros(3)
     hyperplane(data, a, w)
     exact = [[Fraction(x) for x in row] for row in data.A.tolist()]
@@ -129,10 +126,10 @@ def test_a_move_is_scaled_to_be_worth_the_most_or_just_enough(worth, square):
     """Against all of a fine grid of λ in [0, 1], for λ·worth − ¼λ²·square."""
     grid = np.linspace(0.0, 1.0, 10_001)
     values = grid * worth - 0.25 * grid**2 * square
-    most = _most(worth, square)
+    most = most_added(worth, square)
     assert most == pytest.approx(values.max(), abs=1e-6)
     for part in (0.1, 0.5, 0.99) if most > 0 else ():
-        share = _least_share(worth, square, part * most)
+        share = least_share(worth, square, part * most)
         assert share * worth - 0.25 * share**2 * square == pytest.approx(part * most, rel=1e-9)
         assert share == pytest.approx(grid[values >= part * most].min(), abs=1e-3)
 

@@ -5,23 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
+from helpers.cpm_parts import ASSIGNED, CLOSED, OPEN, cost_on, forbid_dear, solve_faces, try_incumbent
 
-from polyopt.solvers.cpm.bound import add_up, cost_on, try_move
+from polyopt.solvers.cpm.bound import add_up, try_move
 from polyopt.solvers.cpm.face import UNIT, dual_error, dual_value
-from polyopt.solvers.cpm.tree import (
-    _CLOSED,
-    _OPEN,
-    Best,
-    _after,
-    _forbid,
-    _forbid_jointly,
-    _solve_faces,
-    _try_incumbent,
-    _try_moves,
-    largest,
-    node_for,
-    paying,
-)
+from polyopt.solvers.cpm.tree import Best, largest, node_for, paying
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -45,7 +33,7 @@ def test_faces_that_answer_for_nobody_are_copies_and_the_duals_add_up(used):
     """Each dual is feasible for who is assigned, of the value that it is said to have, and near its best."""
     rng, data, node = drawn_node(1)
     node.face[:] = rng.integers(-1, used - 1, NPOS)
-    total, error = _solve_faces(data, node, used, 2000, 1e-12)
+    total, error = solve_faces(data, node, used, 2000, 1e-12)
     values = []
     for k in range(FACES):
         alpha, own = node.alpha[k], min(k, used - 1)
@@ -72,15 +60,15 @@ def test_an_incumbent_is_only_replaced_by_a_better_one():
         return (W**2).sum() + data.C @ costs
 
     best = Best(np.zeros((FACES, WIDTH)), np.array([np.inf, np.inf, 0.0]))
-    _try_incumbent(data, best, node, 1e-6)
+    try_incumbent(data, best, node, 1e-6)
     assert best.limits[0] == pytest.approx(objective(best.W))
     assert best.limits[0] < objective(node.W)  # alternating made something of it
     kept, least = best.W.copy(), best.limits[0]
-    _try_incumbent(data, best, node, 1e-6)
+    try_incumbent(data, best, node, 1e-6)
     assert best.limits[0] == least
     assert np.array_equal(best.W, kept)
     best.limits[0] = 0.5 * least  # so good that nothing is tried
-    _try_incumbent(data, best, node, 1e-6)
+    try_incumbent(data, best, node, 1e-6)
     assert best.limits[0] == 0.5 * least
     assert np.array_equal(best.W, kept)
 
@@ -89,24 +77,30 @@ def at_a_node(seed):
     """A node with two positives assigned, the moves of the others, and what they add to the bound."""
     rng, data, caps, alpha, W, moves = half_assigned(seed)
     face, order = np.array([0, 1, -1, -1, -1, -1]), rng.permutation(np.arange(2, NPOS))
-    node = node_for(data, 2, np.arange(NPOS))._replace(face=face, alpha=alpha, caps=caps, W=W, order=order)
+    node = node_for(data, 2, np.arange(NPOS))
+    node.face[:], node.alpha[:], node.caps[:], node.W[:] = face, alpha, caps, W
     node.allowed[:2] = np.eye(2, dtype=bool)
     best = Best(np.zeros((2, WIDTH)), np.array([np.inf, np.inf, 0.0]))
     base = dual_value(alpha[0], W[0]) + dual_value(alpha[1], W[1])
-    return data, best, node, moves, base
+    return data, best, node, moves, base, order
 
 
-def expected(node, costs, opens):
-    """What becomes of the faces allowed, and of the verdict, where moves of these costs are forbidden."""
-    verdict = _OPEN
-    for p in node.order:
+def expected(node, order, costs, opens):
+    """What becomes of the faces allowed, and of the verdict, where moves of these costs are forbidden.
+
+    A positive with one face left is assigned to it, unless that is the empty one, which is the last.
+    """
+    allowed, verdict = node.allowed.copy(), OPEN
+    for p in order:
         for k in range(2):
             if costs.get((p, k), (False,))[0]:
-                _forbid(node, p, k, 2, opens)
-        verdict = max(verdict, _after(node, p, 2, opens))
-        if verdict == _CLOSED:
+                allowed[p, k] = False
+        left = np.flatnonzero(allowed[p])
+        alone = len(left) == 1 and not (opens and left[0] == 1)
+        verdict = max(verdict, CLOSED if len(left) == 0 else ASSIGNED if alone else OPEN)
+        if verdict == CLOSED:
             break
-    return node.allowed, verdict
+    return allowed, verdict
 
 
 @pytest.mark.parametrize("opens", [False, True])
@@ -114,9 +108,9 @@ def expected(node, costs, opens):
 @pytest.mark.parametrize("seed", range(3))
 def test_moves_that_cost_too_much_by_themselves_are_forbidden(seed, share, opens):
     """And the least of these costs is a bound of what was cut; errors are kept, the largest of them."""
-    data, best, node, moves, base = at_a_node(seed)
+    data, best, node, moves, base, order = at_a_node(seed)
     found, off, error = {}, 0.0, 1e-13
-    every = [(p, k) for p in node.order for k in range(2)]
+    every = [(p, k) for p in order for k in range(2)]
     tried = {at: try_move(data, node.caps[at[1]], node.alpha[at[1]], node.W[at[1]], *at, moves, np.inf)
              for at in every}  # fmt: skip
     cut = base + np.quantile([cost for cost, _ in tried.values()], share)
@@ -124,16 +118,16 @@ def test_moves_that_cost_too_much_by_themselves_are_forbidden(seed, share, opens
         cost, blur = try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, cut - base)
         found[p, k] = base + cost >= cut, cost
         off = max(off, error + blur + 4.0 * UNIT * (base + abs(cost)))
-    copy = node._replace(allowed=node.allowed.copy())
-    allowed, verdict = expected(copy, found, opens)
-    assert _try_moves(data, best, node, moves, node.order, 2, opens, base, error, cut) == verdict
+    allowed, verdict = expected(node, order, found, opens)
+    limits = (base, error, cut)
+    assert forbid_dear(data, best, node, moves, order, 2, opens, *limits, jointly=False) == verdict
     assert np.array_equal(node.allowed, allowed)
-    if verdict != _CLOSED:
+    if verdict != CLOSED:
         assert best.limits[1] == min(
             (base + cost for is_cut, cost in found.values() if is_cut), default=np.inf
         )
         assert best.limits[2] == pytest.approx(off, rel=1e-9, abs=0.0)
-        for p in node.order:
+        for p in order:
             left = [cost for (q, _), (is_cut, cost) in found.items() if q == p and not is_cut]
             assert node.cost[p] == min(left, default=np.inf)
 
@@ -142,20 +136,20 @@ def test_moves_that_cost_too_much_by_themselves_are_forbidden(seed, share, opens
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
 @pytest.mark.parametrize("seed", range(3))
 def test_moves_that_cost_too_much_together_with_all_others_are_forbidden(seed, share, opens):
-    data, best, node, moves, base = at_a_node(seed)
-    for p in node.order:
+    data, best, node, moves, base, order = at_a_node(seed)
+    for p in order:
         for k in range(2):
             try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, np.inf)
-    bound = base + add_up(data, node.caps, node.alpha, node.W, moves, node.allowed, node.order, 2, np.inf)
-    every = [(p, k) for p in node.order for k in range(2)]
-    costs = {at: cost_on(data, node.alpha[at[1]], node.W[at[1]], moves, node.order, *at) for at in every}
+    bound = base + add_up(data, node.caps, node.alpha, node.W, moves, node.allowed, order, 2, np.inf)
+    every = [(p, k) for p in order for k in range(2)]
+    costs = {at: cost_on(data, node.alpha[at[1]], node.W[at[1]], moves, order, *at) for at in every}
     totals = {at: bound - moves.added[at[0]] + cost for at, (cost, _) in costs.items()}
     cut, error = np.quantile(list(totals.values()), share), 1e-13
-    copy = node._replace(allowed=node.allowed.copy())
-    allowed, verdict = expected(copy, {at: (total >= cut,) for at, total in totals.items()}, opens)
-    assert _forbid_jointly(data, best, node, moves, node.order, 2, opens, bound, error, cut) == verdict
+    allowed, verdict = expected(node, order, {at: (total >= cut,) for at, total in totals.items()}, opens)
+    limits = (bound, error, cut)
+    assert forbid_dear(data, best, node, moves, order, 2, opens, *limits, jointly=True) == verdict
     assert np.array_equal(node.allowed, allowed)
-    if verdict != _CLOSED:
+    if verdict != CLOSED:
         assert best.limits[1] == min((total for total in totals.values() if total >= cut), default=np.inf)
         off = max(error + blur + 4.0 * UNIT * (bound + abs(cost)) for cost, blur in costs.values())
         assert best.limits[2] == pytest.approx(off, rel=1e-9, abs=0.0)

@@ -1,11 +1,11 @@
-"""The parts of the bound on a face in a box at prices, by their formulas; kernels as Python runs them."""
+"""The parts of the bound on a face in a box at prices, by their formulas."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.cpm_parts import bound_box, pull, set_up, shrink, sweep_open, value_of
 
-from polyopt.solvers.cpm import priced_box
 from polyopt.solvers.cpm.face import UNIT, Samples
 from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
 
@@ -35,7 +35,7 @@ def term(data, prices, i, r):
 def test_lines_are_under_their_terms_and_meet_them_where_they_can(seed, size):
     _, data, box, prices = drawn(seed, size)
     before = box.up.copy()
-    count = priced_box._set_up.py_func(data, prices, box)
+    count = set_up(data, prices, box)
     ends = np.stack([data.A * box.low, data.A * box.high])
     assert box.least == pytest.approx(ends.min(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
     assert box.most == pytest.approx(ends.max(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
@@ -62,7 +62,7 @@ def test_fine_sweeps_come_to_the_optimum_of_the_envelopes(seed):
     _, data, box, prices = drawn(seed)
     goal = price_of(data, prices, (box.low + box.high) / 2)
     for _ in range(3):  # a cycle must gain a share of what is missing: the nearer the goal, the less
-        bound = priced_box._bound(data, prices, box, goal, 0.0)
+        bound = bound_box(data, prices, box, goal, 0.0)
         r = data.A @ box.w
         moving = (box.least < 1.0) & (box.most >= 1.0) & (data.C > 0.0)
         lines = np.where(moving, box.cap * np.maximum(1.0 - r, 0.0), box.up * (1.0 - r) + box.shift)
@@ -72,26 +72,26 @@ def test_fine_sweeps_come_to_the_optimum_of_the_envelopes(seed):
     assert bound == pytest.approx(value, rel=1e-6)
     assert box.v == pytest.approx(data.A.T @ box.up)
     assert box.w == pytest.approx(np.clip(0.5 * box.v, box.low, box.high))
-    computed, off = priced_box._value.py_func(data, box)
+    computed, off = value_of(data, box)
     exact = (box.up + box.shift).sum() + box.w @ (box.w - box.v)
     assert computed == pytest.approx(exact, rel=1e-14)
     assert computed - off == pytest.approx(bound, rel=1e-15)
     reach = np.maximum(np.abs(box.low), np.abs(box.high))
     terms = (box.up + np.abs(box.shift)).sum() + np.abs(box.w) @ (np.abs(box.w) + np.abs(box.v))
     size = 2 * (N + 6) * (box.up @ np.abs(data.A) @ reach) + (2 * N + 2 * D + 8) * terms
-    assert off == pytest.approx(1.02 * priced_box.UNIT * size, rel=1e-9, abs=0.0)
+    assert off == pytest.approx(1.02 * UNIT * size, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sweep_never_lowers_the_bound(seed):
     _, data, box, prices = drawn(seed, 2.0)
-    count = priced_box._set_up.py_func(data, prices, box)
-    priced_box._pull.py_func(data, box)
-    last = priced_box._value.py_func(data, box)[0]
+    count = set_up(data, prices, box)
+    pull(data, box)
+    last = value_of(data, box)[0]
     for _ in range(5):
-        priced_box._sweep.py_func(data, box, count)
+        sweep_open(data, box, count)
         assert ((box.up >= 0.0) & (box.up <= box.cap + 1e-15)).all()
-        value = priced_box._value.py_func(data, box)[0]
+        value = value_of(data, box)[0]
         assert value >= last - 1e-12 * abs(last)
         last = value
 
@@ -99,11 +99,11 @@ def test_a_sweep_never_lowers_the_bound(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_left_out_is_what_lies_farther_from_half_the_pull_than_the_rest_allows(seed):
     _, data, box, prices = drawn(seed, 4.0)
-    proven = priced_box._bound(data, prices, box, np.inf, 0.03)
+    proven = bound_box(data, prices, box, np.inf, 0.03)
     low, high, half = box.low.copy(), box.high.copy(), 0.5 * box.v
     goal = proven + 0.05
     radius = np.sqrt(0.05 + (box.w - half) ** 2)
-    least = priced_box._shrink.py_func(data, box, goal, proven)
+    least = shrink(data, box, goal, proven)
     wanted = np.maximum(low, half - radius), np.minimum(high, half + radius)
     assert box.low == pytest.approx(wanted[0], abs=1e-9)
     assert box.high == pytest.approx(wanted[1], abs=1e-9)
@@ -139,9 +139,9 @@ def test_what_rounding_may_hide_of_a_goal_that_is_proven_is_left_in_the_box(goal
     box.up[:] = 0.0
     box.v[:] = 2.0 * box.w
     box.low[:], box.high[:] = box.w - 1.0, box.w + 1.0
-    priced_box._shrink.py_func(data, box, goal, goal)
-    assert box.high - box.w == pytest.approx(np.sqrt(8.0 * priced_box.UNIT * goal), rel=1e-6)
-    assert box.w - box.low == pytest.approx(np.sqrt(8.0 * priced_box.UNIT * goal), rel=1e-6)
+    shrink(data, box, goal, goal)
+    assert box.high - box.w == pytest.approx(np.sqrt(8.0 * UNIT * goal), rel=1e-6)
+    assert box.w - box.low == pytest.approx(np.sqrt(8.0 * UNIT * goal), rel=1e-6)
 
 
 def test_ends_are_moved_outward_for_each_operation_and_hardly_more():
@@ -151,7 +151,7 @@ def test_ends_are_moved_outward_for_each_operation_and_hardly_more():
     box = face_box_for(data)
     box.low[:] = rng.normal(size=d)
     box.high[:] = box.low + rng.uniform(0.5, 1.0, d)
-    priced_box._set_up.py_func(data, np.zeros(0), box)
+    set_up(data, np.zeros(0), box)
     for i in range(3):
         ends = [[Fraction(x) * Fraction(end) for end in pair]
                 for x, *pair in zip(data.A[i], box.low, box.high, strict=True)]  # fmt: skip

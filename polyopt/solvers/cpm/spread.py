@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polyopt.certificates.rounding import ABOVE, UNIT, gamma
-from polyopt.compiled import njit
+from polyopt.native.library import Struct, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,12 +71,11 @@ __all__ = [
 ]  # fmt: skip
 
 WHOLE = 4  # of so many sweeps one looks at every move
-_STEPS, _MAX_ROOM_SHARE = 2, 0.9  # of Newton for a base multiplier, and how much of its room one may take
 # Products of M with n rows are kept where moves that are not 0 would cost more than so many rows; near that
 # 195 samples of german took as long either way.
 _ROWS_PER_MOVE = 4
-_MIN_RHO = 1e-12  # ρ, for which the parabola would have no end
-_LENGTH_MARGIN = 1e-9  # of ρ, by which a length is larger
+_PIECE = 2**24  # numbers that a kernel reads in one call, about: some hundredths of a second
+_SMALL_FACE = 2**17  # numbers in its moves' rows: a smaller one makes several times WHOLE sweeps in one call
 _RIDGE = 1e-3  # of a length, added to the curvature of the shares, which may be 0
 
 
@@ -105,256 +104,74 @@ class Spread(NamedTuple):
     length: Vector
 
 
-class _Work(NamedTuple):
-    """What follows the multipliers while they are raised.
+class Ascent(Struct):
+    """A face, its multipliers, and what follows these while they are raised.
 
-    What is left of the boxes (n,) above and below; v (d,); M (d, d), the inverse of the matrix, and M A_j of
-    each row (n, d), or of none where it does not pay; of the sample at hand e_i's and a row's product with H
-    (d,), and M e_i (d,); and the products of the rows kept with M e_i and with H e_i (n,).
+    A (n, d), q (n,), P (p, d), B and share (p,) of :class:`Ground`; a (n,), delta (p, n), own (p,), e (p, d)
+    and length (p,) of :class:`Spread`; up and down (n,), what is left of the boxes; v (d,); M (d, d), the
+    inverse of the matrix; rows (r, d), the products of the rows of A with M, where r = n, or 0 where it does
+    not pay, and across (d, r), the rows' transpose. He, Hx, Me (d,), of_M and of_H (r,) are room.
     """
 
-    up: Vector
-    down: Vector
-    v: Vector
+    signature = (
+        "A: f8 (n, d); q: f8 (n); P: f8 (p, d); B: f8 (p); share: f8 (p); a: f8 (n); delta: f8 (p, n); "
+        "own: f8 (p); e: f8 (p, d); length: f8 (p); up: f8 (n); down: f8 (n); v: f8 (d); M: f8 (d, d); "
+        "rows: f8 (r, d); across: f8 (d, r); He: f8 (d); Hx: f8 (d); Me: f8 (d); of_M: f8 (r); of_H: f8 (r)"
+    )
+    A: Vector
+    e: Vector
+    length: Vector
     M: Vector
     rows: Vector
-    He: Vector
-    Hx: Vector
-    Me: Vector
-    of_M: Vector
-    of_H: Vector
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+# Raise the base multipliers a.
+_raise_base = kernel("cpm_raise_base", "ascent: Ascent; mu: f8")
+
+# Raise what the positives from `first` to before `last` have: own, delta (if not `all`, what of it is not 0)
+# and length.
+_raise_positives = kernel("cpm_raise_positives", "ascent: Ascent; first: i8; last: i8; mu: f8; all: i8")
+
+# Move shares (F, p), with pulled (F, d) their sums of share e_i, to where γ is least; curve (F, p) is its
+# curvature.
+_best_shares = kernel(
+    "cpm_best_shares",
+    "slope: f8 (F, p); e: f8 (F, p, d); length: f8 (F, p); times: f8 (F); allowed: b1 (F, p); "
+    "share: f8 (F, p); pulled: f8 (F, d); curve: f8 (F, p); passes: i8; little: f8",
+)
+
+
 def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None:
     """Raise Φ with the barrier, in place, by so many sweeps.
 
     Every box and the matrix must have room.
     """
     (n, d), p = ground.A.shape, len(ground.share)
-    kept = n if _moves(spread) * d > _ROWS_PER_MOVE * n * p else 0
-    work = _Work(
-        ground.C - spread.a, spread.a.copy(), np.zeros(d), np.zeros((d, d)), np.zeros((kept, d)), np.zeros(d),
-        np.zeros(d), np.zeros(d), np.zeros(kept), np.zeros(kept),
-    )  # fmt: skip
-    across = np.zeros((d, kept))
-    for j in range(kept):
-        for r in range(d):
-            across[r, j] = ground.A[j, r]
-    _begin(ground, spread, work)
+    ascent = _ascent(ground, spread)
+    piece = max(_PIECE // (n * d + d * d), 1)
     for sweep in range(sweeps):
-        _matrix(spread, work.M)
-        found = np.linalg.inv(work.M)
-        for r in range(d):  # of a slice numba compiles for seconds how it fails
-            for s in range(d):
-                work.M[r, s] = found[r, s]
-        for j in range(n):
-            _raise_base(ground, spread, work, j, mu)
-        for j in range(kept):
-            _times(work.M, ground.A[j], work.rows[j])
-        for i in range(p):
-            _raise_one(ground, spread, work, across, i, mu, sweep % WHOLE == 0)
+        ascent.M[:] = np.linalg.inv(np.eye(d) - (ascent.e / ascent.length[:, None]).T @ ascent.e)
+        _raise_base(ascent, mu)
+        if len(ascent.rows):
+            np.matmul(ascent.A, ascent.M, out=ascent.rows)
+        for first in range(0, p, piece):
+            _raise_positives(ascent, first, min(first + piece, p), mu, int(sweep % WHOLE == 0))
 
 
-@njit(cache=True, error_model="numpy")
-def _moves(spread: Spread) -> float:
-    """How many moves are not 0."""
-    count = 0.0
-    for i in range(spread.delta.shape[0]):
-        for j in range(spread.delta.shape[1]):
-            if spread.delta[i, j] != 0.0:
-                count += 1.0
-    return count
-
-
-@njit(cache=True, error_model="numpy")
-def _begin(ground: Ground, spread: Spread, work: _Work) -> None:
+def _ascent(ground: Ground, spread: Spread) -> Ascent:
+    """What is raised in place, and what follows it."""
     (n, d), p = ground.A.shape, len(ground.share)
-    for j in range(n):
-        for r in range(d):
-            work.v[r] += spread.a[j] * ground.A[j, r]
-    for i in range(p):
-        for j in range(n):
-            work.up[j] -= max(spread.delta[i, j], 0.0)
-            work.down[j] -= max(-spread.delta[i, j], 0.0)
-        for r in range(d):
-            work.v[r] += ground.share[i] * spread.e[i, r]
-
-
-@njit(cache=True, error_model="numpy")
-def _matrix(spread: Spread, M: Vector) -> None:
-    """I − Σ e_i e_i' / d_i."""
-    d = len(M)
-    for r in range(d):
-        for s in range(d):
-            M[r, s] = 1.0 if r == s else 0.0
-    for i in range(len(spread.length)):
-        for r in range(d):
-            for s in range(d):
-                M[r, s] -= spread.e[i, r] * spread.e[i, s] / spread.length[i]
-
-
-@njit(cache=True, error_model="numpy")
-def _raise_base(ground: Ground, spread: Spread, work: _Work, j: int, mu: float) -> None:
-    d = len(work.v)
-    for _ in range(_STEPS):
-        slope = 1.0
-        for r in range(d):
-            slope -= 0.5 * ground.A[j, r] * work.v[r]
-        up, down = mu / work.up[j], mu / work.down[j]
-        curve = 0.5 * ground.q[j] + up / work.up[j] + down / work.down[j]
-        step = (slope + down - up) / curve
-        step = min(max(step, -_MAX_ROOM_SHARE * work.down[j]), _MAX_ROOM_SHARE * work.up[j])
-        spread.a[j] += step
-        work.down[j] += step
-        work.up[j] -= step
-        for r in range(d):
-            work.v[r] += step * ground.A[j, r]
-
-
-@njit(cache=True, error_model="numpy")
-def _raise_one(
-    ground: Ground, spread: Spread, work: _Work, across: Vector, i: int, mu: float, whole: bool
-) -> None:
-    """Raise what i has of the multipliers, and give it the best length.
-
-    H is M less what i is in it, M − part (M e)(M e)'. M follows what i becomes, in rank two, and so do its
-    products with the rows, if they are kept: then H A_j takes as many steps as there are coordinates, and not
-    their square.
-    """
-    M, Me, He, share, d = work.M, work.Me, work.He, ground.share[i], len(work.v)
-    factor = 0.25 * share * (1.0 - share)
-    _times(M, spread.e[i], Me)
-    square = _dot(Me, spread.e[i])
-    part = 1.0 / (spread.length[i] + square)
-    for r in range(d):
-        He[r] = (1.0 - part * square) * Me[r]
-    rho = max((1.0 - part * square) * square, _MIN_RHO)
-    pull = mu / (_length(rho, mu, factor) - rho)
-    _along(across, Me, work.of_M)
-    _raise_own(ground, spread, work, i, pull, part)
-    _raise_moves(ground, spread, work, i, pull, part, mu, whole)
-    square = _dot(He, spread.e[i])
-    spread.length[i] = _length(max(square, _MIN_RHO), mu, factor)
-    back = 1.0 / (spread.length[i] - square)
-    for r in range(d):
-        less, more = part * Me[r], back * He[r]
-        for s in range(d):
-            M[r, s] += more * He[s] - less * Me[s]
-    _along(across, He, work.of_H)
-    for j in range(len(work.rows)):
-        less, more = part * work.of_M[j], back * work.of_H[j]
-        for s in range(d):
-            work.rows[j, s] += more * He[s] - less * Me[s]
-
-
-@njit(cache=True, error_model="numpy")
-def _along(across: Vector, x: Vector, products: Vector) -> None:
-    """The products of x with the rows, of which `across` is the transpose: many numbers at once."""
-    products[:] = 0.0
-    for r in range(len(x)):
-        for j in range(len(products)):
-            products[j] += x[r] * across[r, j]
-
-
-@njit(cache=True, error_model="numpy")
-def _times(M: Vector, x: Vector, product: Vector) -> None:
-    """M x of a symmetric M, row by row: sums along a row in this order are of many numbers at once."""
-    product[:] = 0.0
-    for r in range(len(x)):
-        for s in range(len(x)):
-            product[s] += x[r] * M[r, s]
-
-
-@njit(cache=True, error_model="numpy")
-def _dot(x: Vector, y: Vector) -> float:
-    total = 0.0
-    for r in range(len(x)):
-        total += x[r] * y[r]
-    return total
-
-
-@njit(cache=True, error_model="numpy")
-def _length(rho: float, mu: float, factor: float) -> float:
-    """The root of d (d − ρ) = μ ρ / c, or what leaves the matrix some room where rounding leaves none."""
-    root = 0.5 * (rho + np.sqrt(rho * rho + 4.0 * mu * rho / factor))
-    return float(max(root, (1.0 + _LENGTH_MARGIN) * rho))
-
-
-@njit(cache=True, error_model="numpy")
-def _raise_own(ground: Ground, spread: Spread, work: _Work, i: int, pull: float, part: float) -> None:
-    share, x = ground.share[i], ground.P[i]
-    _times(work.M, x, work.Hx)
-    taken = part * _dot(work.Me, x)
-    for r in range(len(x)):
-        work.Hx[r] -= taken * work.Me[r]
-    slope = share * (1.0 - 0.5 * _dot(x, work.v)) - 2.0 * pull * _dot(x, work.He)
-    curve = 0.5 * share * share * _dot(x, x) + 2.0 * pull * _dot(x, work.Hx)
-    new = min(max(spread.own[i] + slope / curve, 0.0), ground.B[i])
-    step, spread.own[i] = new - spread.own[i], new
-    for r in range(len(x)):
-        spread.e[i, r] += step * x[r]
-        work.v[r] += step * share * x[r]
-        work.He[r] += step * work.Hx[r]
-
-
-@njit(cache=True, error_model="numpy")
-def _raise_moves(
-    ground: Ground, spread: Spread, work: _Work, i: int, pull: float, part: float, mu: float, whole: bool
-) -> None:
-    """Raise the moves of i, all of them or those that are not 0: most of the time is spent here.
-
-    So the loops are written out: a call for each pair costs more than what it computes.
-    """
-    A, q, share, delta, e = ground.A, ground.q, ground.share[i], spread.delta, spread.e
-    v, rows, Me, He, Hx, up, down = work.v, work.rows, work.Me, work.He, work.Hx, work.up, work.down
-    M, d, kept = work.M, len(v), len(rows) > 0
-    for j in range(len(A)):
-        old = delta[i, j]
-        if old == 0.0 and not whole:
-            continue
-        along, bent = 0.0, 0.0
-        for r in range(d):
-            along += A[j, r] * v[r]
-            bent += A[j, r] * He[r]
-        slope = share * (1.0 - 0.5 * along) - 2.0 * pull * bent
-        if old == 0.0 and slope * up[j] <= mu and -slope * down[j] <= mu:
-            continue  # it stays there, whatever the curve
-        for s in range(d):
-            Hx[s] = rows[j, s] if kept else 0.0
-        if not kept:
-            for r in range(d):
-                for s in range(d):
-                    Hx[s] += A[j, r] * M[r, s]
-        taken, square = 0.0, 0.0
-        for r in range(d):
-            taken += part * A[j, r] * Me[r]
-        for r in range(d):
-            Hx[r] -= taken * Me[r]
-            square += A[j, r] * Hx[r]
-        curve = 0.5 * share * share * q[j] + 2.0 * pull * square
-        above, below = up[j] + max(old, 0.0), down[j] + max(-old, 0.0)
-        at_zero, new = slope + curve * old, 0.0
-        if at_zero * above > mu:
-            new = _into(at_zero, curve, above, mu)
-        elif -at_zero * below > mu:
-            new = -_into(-at_zero, curve, below, mu)
-        if new != old:
-            step = new - old
-            delta[i, j] = new
-            up[j], down[j] = above - max(new, 0.0), below - max(-new, 0.0)
-            for r in range(d):
-                e[i, r] += step * A[j, r]
-                v[r] += step * share * A[j, r]
-                He[r] += step * Hx[r]
-
-
-@njit(cache=True, error_model="numpy")
-def _into(slope: float, curve: float, room: float, mu: float) -> float:
-    """Where slope·t − ½ curve t² + μ log(room − t) is largest, which is above 0."""
-    middle, excess = slope + curve * room, slope * room - mu
-    root = np.sqrt(max(middle * middle - 4.0 * curve * excess, 0.0))
-    return float(2.0 * excess / (middle + root))
+    A = np.ascontiguousarray(ground.A)
+    kept = n if np.count_nonzero(spread.delta) * d > _ROWS_PER_MOVE * n * p else 0
+    up = ground.C - spread.a - np.maximum(spread.delta, 0.0).sum(axis=0)
+    down = spread.a - np.maximum(-spread.delta, 0.0).sum(axis=0)
+    v = spread.a @ A + ground.share @ spread.e
+    return Ascent(
+        A, ground.q, np.ascontiguousarray(ground.P), ground.B, ground.share, spread.a, spread.delta,
+        spread.own, spread.e, spread.length, up, down, v, np.zeros((d, d)), np.zeros((kept, d)),
+        np.ascontiguousarray(A[:kept].T), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(kept),
+        np.zeros(kept),
+    )  # fmt: skip
 
 
 class Proven(NamedTuple):
@@ -417,13 +234,15 @@ def raised(
         here = ground._replace(A=ground.A @ basis, P=ground.P @ basis)
         higher = raised(here, spread._replace(e=spread.e @ basis), mu, sweeps, is_over)
         return higher._replace(e=higher.own[:, None] * ground.P + higher.delta @ ground.A)
-    for made in range(0, sweeps, WHOLE):
+    size = len(ground.A) * len(ground.P) * ground.A.shape[1]
+    at_once = WHOLE * min(max(_SMALL_FACE // max(size, 1), 1), 5)
+    for made in range(0, sweeps, at_once):
         if is_over():
             return spread
         higher = Spread(*(part.copy() for part in spread))
         try:
-            raise_spread(ground, higher, mu, min(WHOLE, sweeps - made))
-        except (ZeroDivisionError, np.linalg.LinAlgError):
+            raise_spread(ground, higher, mu, min(at_once, sweeps - made))
+        except np.linalg.LinAlgError:
             return spread
         if not all(np.isfinite(part).all() for part in higher):
             return spread
@@ -486,58 +305,12 @@ class Fixed(NamedTuple):
     allowed: NDArray[np.bool_]
 
 
-@njit(cache=True)
 def best_shares(fixed: Fixed, share: Vector, passes: int, little: float) -> None:
     """Move shares (F, p), in place, to where γ is least: all of a face that stands for several, together.
 
     Passes end after so many, or with one in which γ falls by no more than `little`.
     """
-    n_faces, p, d = fixed.e.shape
-    pulled, curve = np.zeros((n_faces, d)), np.zeros((n_faces, p))
-    for k in range(n_faces):
-        for i in range(p):
-            square = 0.0
-            for r in range(d):
-                pulled[k, r] += share[k, i] * fixed.e[k, i, r]
-                square += fixed.e[k, i, r] * fixed.e[k, i, r]
-            bent = max(fixed.length[k, i] - square, 0.0) + _RIDGE * fixed.length[k, i]
-            curve[k, i] = 0.5 * bent / fixed.times[k]
-    for _ in range(passes):
-        fallen = 0.0
-        for i in range(p):
-            for _ in range(n_faces - 1):
-                gained = _move(fixed, share, pulled, curve, i)
-                fallen += gained
-                if gained == 0.0:
-                    break
-        if fallen <= little:
-            break
-
-
-@njit(cache=True)
-def _move(fixed: Fixed, share: Vector, pulled: Vector, curve: Vector, i: int) -> float:
-    """Move weight of i from its face of the largest slope to that of the least; by how much γ falls."""
-    n_faces, _, d = fixed.e.shape
-    low, high, least, largest = -1, -1, np.inf, -np.inf
-    for k in range(n_faces):
-        if fixed.allowed[k, i]:
-            along = fixed.length[k, i] * share[k, i]
-            for r in range(d):
-                along -= fixed.e[k, i, r] * pulled[k, r]
-            slope = fixed.slope[k, i] + 0.5 * along / fixed.times[k]
-            if slope < least:
-                low, least = k, slope
-            if share[k, i] > 0.0 and slope > largest:
-                high, largest = k, slope
-    if low < 0 or high < 0 or low == high:
-        return 0.0
-    bent = curve[low, i] + curve[high, i]
-    step = share[high, i]
-    if largest - least < step * bent:
-        step = (largest - least) / bent
-    share[high, i] -= step
-    share[low, i] += step
-    for r in range(d):
-        pulled[high, r] -= step * fixed.e[high, i, r]
-        pulled[low, r] += step * fixed.e[low, i, r]
-    return step * (largest - least) - 0.5 * step * step * bent
+    pulled = np.einsum("kp,kpd->kd", share, fixed.e)
+    bent = np.maximum(fixed.length - np.square(fixed.e).sum(axis=2), 0.0) + _RIDGE * fixed.length
+    curve = 0.5 * bent / fixed.times[:, None]
+    _best_shares(*fixed, share, pulled, curve, passes, little)

@@ -1,0 +1,208 @@
+"""Kernels of the polytope machine's global search: formulas in numpy, and lengths of 0, 1, 2 and odd ones.
+
+Their parts are held to their formulas in tests/solvers/test_cpm_faces.py, test_cpm_bound.py, test_cpm_tree.py
+and test_priced_box.py, and whole searches in tests/outer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from formulations.clock import Clock
+from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
+from polyopt.solvers.cpm.face import (
+    Best,
+    Samples,
+    caps_of,
+    climb,
+    dual_error,
+    dual_value,
+    hyperplane,
+    price,
+    settle_in_time,
+)
+from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of, priced_face
+from polyopt.solvers.cpm.spread import Fixed, Ground, Spread, best_shares, raise_spread
+from polyopt.solvers.cpm.tree import examine, largest, node_for, paying
+
+# Negatives, positives and features.
+SIZES = {
+    "no samples": (0, 0, 1), "one positive": (0, 1, 1), "one negative": (1, 0, 2), "one each": (1, 1, 2),
+    "two each": (2, 2, 3), "odd": (5, 7, 4), "wide": (3, 4, 17), "some": (20, 13, 9),
+}  # fmt: skip
+
+
+def shifted(shape, rng):
+    """Drawn numbers that begin 8 bytes after where an array would."""
+    base = np.empty(int(np.prod(shape)) + 1)[1:]
+    base[:] = rng.normal(size=base.shape)
+    return base.reshape(shape)
+
+
+@pytest.fixture(params=SIZES.values(), ids=SIZES)
+def drawn(request):
+    """A generator, and samples with a bias."""
+    inside, npos, d = request.param
+    rng = np.random.default_rng(inside + 10 * npos + d)
+    A = shifted((inside + npos, d), rng)
+    A[:, -1] = np.where(np.arange(len(A)) < inside, -1.0, 1.0)
+    return rng, Samples(A, (A * A).sum(axis=1), rng.uniform(0.5, 2.0, len(A)), inside)
+
+
+def test_a_face_is_its_formulas(drawn):
+    """The hyperplane, the dual value and its error, boxes, and the cost of faces."""
+    rng, data = drawn
+    (n, d), npos = data.A.shape, len(data.C) - data.inside
+    a, w, W = rng.uniform(0.0, 1.0, n), np.ones(d), shifted((3, d), rng)
+    hyperplane(data, a, w)
+    assert w == pytest.approx(0.5 * a @ data.A)
+    assert dual_value(a, w) == pytest.approx(a.sum() - w @ w)
+    assert 0.0 <= dual_error(data, a, w) <= 1e-12 * (1.0 + a.sum() + w @ w)
+    face, caps, best = rng.integers(0, 2, npos), np.empty(n), np.full(npos, -1)
+    caps_of(data, face, 1, caps)
+    assert caps.tolist() == np.where(np.append(np.ones(data.inside), face) == 1, data.C, 0.0).tolist()
+    hinges = np.maximum(1.0 - data.A @ W.T, 0.0)
+    least = np.append(hinges[: data.inside].sum(axis=1), hinges[data.inside :].min(axis=1))
+    assert price(data, W, best) == pytest.approx((W**2).sum() + data.C @ least)
+    assert best.tolist() == hinges[data.inside :].argmin(axis=1).tolist()
+
+
+def swept(data, caps, a, w):
+    """One sweep over a face, and its gain, in plain Python."""
+    gained = 0.0
+    for i in range(len(a)):
+        slope = 1.0 - data.A[i] @ w
+        step = min(max(a[i] + 2.0 * slope / data.q[i], 0.0), caps[i]) - a[i]
+        a[i] += step
+        gained += step * slope - 0.25 * data.q[i] * step**2
+        w += 0.5 * step * data.A[i]
+    return gained
+
+
+def test_a_climb_is_its_sweeps(drawn):
+    _, data = drawn
+    n, d = data.A.shape
+    a, w, other, v = np.zeros(n), np.zeros(d), np.zeros(n), np.zeros(d)
+    gained = climb(data, np.zeros(n), data.C, a, w, 3, np.inf, -1.0)
+    assert gained == pytest.approx(sum(swept(data, data.C, other, v) for _ in range(3)), abs=1e-12)
+    assert a == pytest.approx(other, abs=1e-9)
+    assert w == pytest.approx(v, abs=1e-9)
+    assert dual_value(a, w) == pytest.approx(gained, abs=1e-9)
+
+
+@pytest.mark.parametrize("n_faces", [1, 2, 5])
+def test_a_node_is_bounded_by_what_it_finds(drawn, n_faces):
+    """Bounds are no more than the cost of faces, of the root and of what a positive is assigned to."""
+    _, data = drawn
+    (n, d), npos = data.A.shape, len(data.C) - data.inside
+    best = Best(np.zeros((n_faces, d)), np.array([np.inf, np.inf, 0.0]))
+    moves, node = moves_for(npos, n, d, n_faces), node_for(data, n_faces, np.arange(npos))
+    bound, base, branch, used = examine(data, best, node, moves, 0.0, 1e-6)
+    cost = price(data, best.W, np.zeros(npos, dtype=np.int64))
+    assert best.limits[0] == pytest.approx(cost, abs=1e-9)
+    assert 0.0 <= base <= bound + 1e-9
+    assert used == 1
+    assert branch in range(-1, npos)
+    if branch >= 0:
+        assert bound < cost
+        dear = node.cost.copy()
+        order = paying(data, node, used)
+        assert branch in order
+        assert largest(dear, moves.added, order) == branch
+        node.allowed[branch] = np.arange(n_faces) == 0
+        assert examine(data, best, node, moves, bound, 1e-6)[0] >= bound
+
+
+def test_moves_add_up_to_a_bound_for_any_order(drawn):
+    """With one face the completion is known: its optimum is no less than the bound."""
+    _, data = drawn
+    (n, d), npos = data.A.shape, len(data.C) - data.inside
+    caps, alpha, W = np.zeros((1, n)), np.zeros((1, n)), np.zeros((1, d))
+    caps_of(data, np.full(npos, -1), 0, caps[0])
+    climb(data, np.zeros(n), caps[0], alpha[0], W[0], 100, np.inf, 1e-12)
+    base, moves = dual_value(alpha[0], W[0]), moves_for(npos, n, d, 1)
+    for p in range(npos):
+        gain, error = try_move(data, caps[0], alpha[0], W[0], p, 0, moves, np.inf)
+        assert gain >= -1e-9
+        assert error >= 0.0
+    everywhere = np.ones((npos, 1), dtype=bool)
+    a, w = np.zeros(n), np.zeros(d)
+    climb(data, np.zeros(n), data.C, a, w, 10_000, np.inf, 1e-13)
+    for order in (np.arange(npos), np.arange(npos)[::-1].copy(), np.arange(0)):
+        total = add_up(data, caps, alpha, W, moves, everywhere, order, 1, np.inf)
+        assert 0.0 <= total <= dual_value(a, w) - base + 1e-6
+
+
+@pytest.mark.parametrize("n_faces", [1, 3])
+def test_alternating_ends_with_every_positive_on_its_best_face(drawn, n_faces):
+    rng, data = drawn
+    face, W = rng.integers(0, n_faces, len(data.C) - data.inside), np.zeros((n_faces, data.A.shape[1]))
+    J = settle_in_time(data, face, W, 1e-9, Clock())
+    best = np.zeros_like(face)
+    assert price(data, W, best) == pytest.approx(J)
+    assert best.tolist() == face.tolist()
+
+
+def test_a_box_is_bounded_below_all_costs_in_it(drawn):
+    rng, data = drawn
+    (n, d), npos = data.A.shape, len(data.C) - data.inside
+    prices, box = rng.uniform(0.0, 1.0, npos), face_box_for(data)
+    box.low[:], box.high[:] = -0.5, 0.7
+    bound, cost, j, at = examine_face_box(data, prices, box, np.zeros(n, np.uint8), 1e3)
+    for w in rng.uniform(-0.5, 0.7, (20, d)):
+        own = np.maximum(1.0 - data.A @ w, 0.0) * data.C
+        worth = w @ w + own[: data.inside].sum() + np.minimum(own[data.inside :], prices).sum()
+        assert price_of(data, prices, w) == pytest.approx(worth)
+        assert bound <= worth + 1e-12
+    assert bound <= cost + 1e-12
+    assert j == -1 or box.low[j] <= at <= box.high[j]
+    w, answers = priced_face(data, prices, rng.random(npos) < 0.5)
+    assert np.isfinite(w).all()
+    assert answers.shape == (npos,)
+
+
+def spread_value(ground, at, mu):
+    """Φ with its barrier."""
+    up = ground.C - at.a - np.maximum(at.delta, 0).sum(axis=0)
+    down = at.a - np.maximum(-at.delta, 0).sum(axis=0)
+    matrix = np.eye(ground.A.shape[1]) - (at.e / at.length[:, None]).T @ at.e
+    v, share = at.a @ ground.A + ground.share @ at.e, ground.share
+    worth = at.a.sum() + share @ (at.own + at.delta.sum(axis=1)) - 0.25 * v @ v
+    barrier = np.log(up).sum() + np.log(down).sum() + np.linalg.slogdet(matrix)[1]
+    return worth - 0.25 * (share * (1.0 - share)) @ at.length + mu * barrier
+
+
+@pytest.mark.parametrize(
+    "shape", [(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 1, 1), (2, 3, 2), (5, 4, 9), (9, 7, 3)]
+)
+def test_sweeps_raise_the_spread_and_keep_its_products(shape):
+    n, p, d = shape
+    rng = np.random.default_rng(n + p + d)
+    A, P = shifted((n, d), rng), shifted((p, d), rng)
+    ground = Ground(A, (A * A).sum(axis=1), np.ones(n), P, np.ones(p), rng.uniform(0.2, 0.8, p))
+    at = Spread(np.full(n, 0.5), np.zeros((p, n)), np.full(p, 0.1), 0.1 * P, np.full(p, 1e3))
+    before = spread_value(ground, at, 0.01)
+    raise_spread(ground, at, 0.01, 8)
+    assert spread_value(ground, at, 0.01) >= before - 1e-9
+    assert at.e == pytest.approx(at.own[:, None] * P + at.delta @ A, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 2), (2, 0, 1), (2, 1, 1), (3, 5, 4)], ids=str)
+def test_shares_move_to_where_they_cost_least(shape):
+    """No share is moved to a face that is not allowed, and those of a sample add up to 1."""
+    F, p, d = shape
+    rng = np.random.default_rng(F + p + d)
+    e, slope = shifted((F, p, d), rng), shifted((F, p), rng)
+    allowed = rng.random((F, p)) < 0.7
+    allowed[0] = True
+    fixed = Fixed(slope, e, (e * e).sum(axis=2) * p + 1.0, np.ones(F), allowed)
+    share = allowed / allowed.sum(axis=0)
+    best_shares(fixed, share, 1000, 0.0)
+    assert share.sum(axis=0) == pytest.approx(np.ones(p))
+    assert not share[~allowed].any()
+    bent = [np.diag(fixed.length[k]) - e[k] @ e[k].T for k in range(F)]
+    slopes = np.where(allowed, [slope[k] + 0.5 * bent[k] @ share[k] for k in range(F)], np.inf)
+    assert slopes[share > 1e-9] == pytest.approx(
+        np.broadcast_to(slopes.min(axis=0), (F, p))[share > 1e-9], abs=1e-4
+    )
