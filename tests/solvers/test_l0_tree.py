@@ -22,7 +22,6 @@ from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.node import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
 from polyopt.solvers.l0.tree import Search, solve_l0_tree
 
-
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 
 

@@ -28,8 +28,8 @@ plant = kernel("l0_plant", f"{_SEARCH}; decided: i1 (p)", returns="i8")
 # begin from, multipliers, a and b; the node's scores are known to be `least` or more.
 adopt = kernel("l0_adopt", f"{_SEARCH}; decided: i1 (p); place: i8; least: f8; is_solved: i8")
 
-# Look into nodes until nothing is open, a limit is reached, or so many steps are made; a node begun is brought
-# to its end. Returns: DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where a program
-# of the first open node failed, of which ``memory.looked`` says how far it came;
-# MISFIT, where the parts are not of one problem.
+# Look into nodes until nothing is open, a limit is reached, or so many steps are made; a node begun is
+# brought to its end. Returns: DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where
+# a program of the first open node failed, of which ``memory.looked`` says how far it came; MISFIT, where the
+# parts are not of one problem.
 grow = kernel("l0_grow", f"{_SEARCH}; steps: i8", returns="i8")

@@ -9,9 +9,9 @@ For any multipliers u of the rows, 0 ≤ u ≤ C w and Σ y_i u_i = 0, with r_j 
 
     #on + Σ u − Σ_on [r_j]_+ − Σ_free [r_j − 1]_+
 
-bounds the node's scores. It is evaluated from the data by ``native/l0_node.c``, so nothing depends on a solver being
-right: neither on the steps of :mod:`polyopt.solvers.l0.pivots`, nor on HiGHS where these fail. Every number
-is moved by more than its rounding may be, as running error analysis has it
+bounds the node's scores. It is evaluated from the data by ``native/l0_node.c``, so nothing depends on a
+solver being right: neither on the steps of :mod:`polyopt.solvers.l0.pivots`, nor on HiGHS where these fail.
+Every number is moved by more than its rounding may be, as running error analysis has it
 (:mod:`polyopt.certificates.rounding`): a rate has a least and a most, and a bound is one from below.
 """
 
@@ -94,9 +94,7 @@ def given_of(of: Problem) -> Given:
     )  # fmt: skip
 
 
-# The bound that multipliers near u, which may be any numbers, prove of the scores of a node; ``decided`` has ON,
-# OFF or FREE for each centre. ``near, middle`` are room to work in; ``rates`` takes the least and the most that
-# the rate r_j of each centre may be.
+# A bound on the scores of a node: see bound_of. ``near, middle`` are room to work in.
 _bound_of = kernel(
     "l0_bound_of",
     "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p); decided: i1 (p); u: f8 (n); "

@@ -121,8 +121,9 @@ class Desk(Struct):
     """Room to work in.
 
     ``fixed, marks`` (p,) are what the node at hand decides and which centres are on, ``shares`` (p,) how much
-    its point uses of each, ``rates`` (2, p) the least and the most of what multipliers save; ``addresses`` are
-    those of six states. All else is room: marks and numbers of the centres, and numbers of the samples.
+    its point uses of each, ``rates`` (2, p) the least and the most that the rate of each may be;
+    ``addresses`` are those of six states. All else is room, for marks and numbers of the centres and numbers
+    of the samples.
     """
 
     signature: ClassVar[str] = (
