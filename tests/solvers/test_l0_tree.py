@@ -14,20 +14,13 @@ from formulations.clock import Clock
 from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
-from polyopt.compiled import njit
 from polyopt.solvers.l0 import branch
 from polyopt.solvers.l0 import open_nodes as l0_nodes
 from polyopt.solvers.l0 import tree as l0_tree
 from polyopt.solvers.l0.leaves import prove_by_leaves
 from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.node import FREE, OFF, ON, bound_of, problem_of, prove, solve_by_highs
+from polyopt.solvers.l0.node import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
 from polyopt.solvers.l0.tree import Search, solve_l0_tree
-
-
-@njit
-def proves(of, fixed, u, rates):
-    return prove(of, fixed, u, rates)
-
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 
@@ -190,7 +183,7 @@ def losing(monkeypatch, share):
     rng, grow, solve, asked = np.random.default_rng(2), branch.grow, l0_tree.solve_by_highs, []
 
     def lost(of, given, nodes, memory, desk, steps):
-        slot = int(branch.first_open(nodes))
+        slot = int(l0_nodes.first_open(nodes))
         if slot < 0 or rng.random() >= share or nodes.counts[l0_nodes.SPARE] < 2:
             return grow(of, given, nodes, memory, desk, steps)
         memory.looked[:] = nodes.number[slot], -1, l0_nodes.OFF_SIDE, l0_nodes.ON_SIDE, 0
@@ -252,7 +245,7 @@ def test_compiled_bounds_are_below_exact_ones(kernel):
     for size in (1.0, 1e-3, 5.0):
         fixed, u = marks(p, rng), size * rng.uniform(-0.2, 1.0, n) * of.caps
         rates = np.zeros((2, p))
-        proven = proves(of, fixed, u, rates)
+        proven = bound_of(of, fixed, u, rates)
         exact = [max(Fraction(0), min(Fraction(v), Fraction(c))) for v, c in zip(u, of.caps, strict=True)]
         sums = {side: sum(v for v, t in zip(exact, data.y, strict=True) if t == side) for side in (-1.0, 1.0)}
         light = min(sums.values())
@@ -302,7 +295,7 @@ def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
             search.memory.values[l0_nodes.CLOSED],
             (1 - 1e-6) * search.memory.values[l0_nodes.BEST],
         )
-        slot = int(branch.first_open(search.nodes))
+        slot = int(l0_nodes.first_open(search.nodes))
         if slot < 0:
             assert closed <= values[within].min() * (1 + 1e-9)
             continue

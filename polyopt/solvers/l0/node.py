@@ -9,23 +9,21 @@ For any multipliers u of the rows, 0 ≤ u ≤ C w and Σ y_i u_i = 0, with r_j 
 
     #on + Σ u − Σ_on [r_j]_+ − Σ_free [r_j − 1]_+
 
-bounds the node's scores. It is evaluated from the data by :func:`prove`, so nothing depends on a solver being
-right: neither on the steps of :mod:`polyopt.solvers.l0.pivots`, nor on HiGHS where these fail. Every number
-is moved by more than its rounding may be, as running error analysis has it
+bounds the node's scores. It is evaluated from the data by ``native/l0_node.c``, so nothing depends on a
+solver being right: neither on the steps of :mod:`polyopt.solvers.l0.pivots`, nor on HiGHS where these fail.
+Every number is moved by more than its rounding may be, as running error analysis has it
 (:mod:`polyopt.certificates.rounding`): a rate has a least and a most, and a bound is one from below.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from formulations.solution import Status
-from polyopt.certificates.expansion import UNDERFLOW
-from polyopt.certificates.rounding import ABOVE, UNIT
-from polyopt.compiled import borrowed, njit
-from polyopt.solvers.l0.basis import Given, add, within
+from polyopt.native.library import Struct, kernel
+from polyopt.solvers.l0.basis import Given
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
@@ -45,7 +43,6 @@ __all__ = [
     "bound_of",
     "given_of",
     "problem_of",
-    "prove",
     "solve_by_highs",
 ]  # fmt: skip
 
@@ -54,7 +51,7 @@ PERTURBATION = 1e-8  # relative change of costs and caps, so that no two steps t
 _FEASIBILITY = 1e-9  # distance of a row from its margin that counts as none
 
 
-class Problem(NamedTuple):
+class Problem(Struct):
     """The data of a problem.
 
     ``signed`` (n, p) is C y_i K_ij t_j, by rows; ``y`` (n,) are the labels and ``caps`` (n,) the largest
@@ -62,6 +59,7 @@ class Problem(NamedTuple):
     ``signed``, and the largest error of one.
     """
 
+    signature: ClassVar[str] = "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p)"
     signed: Vector
     y: Vector
     caps: Vector
@@ -96,71 +94,27 @@ def given_of(of: Problem) -> Given:
     )  # fmt: skip
 
 
-@within
-def _balance(of: Problem, u: Vector, near: Vector) -> tuple[float, float]:
-    """Multipliers near u whose classes are in balance but for their rounding; their sum, and the rounding's.
-
-    As :func:`polyopt.certificates.expansion.balanced` has it: those of the heavier class shrink.
-    """
-    plus, minus, n = 0.0, 0.0, len(u)
-    for i in range(n):
-        near[i] = min(u[i], of.caps[i]) if u[i] > 0.0 else 0.0  # so is nan
-        if of.y[i] > 0.0:
-            plus += near[i]
-        else:
-            minus += near[i]
-    light, heavy = min(plus, minus), max(plus, minus)
-    off = 4.0 * (n + 3) * UNIT
-    total, loose = 0.0, 0.0
-    for i in range(n):
-        own = plus if of.y[i] > 0.0 else minus
-        share = light / own if own > 0.0 else 0.0
-        unsure = 0.0 if own <= (1.0 - off) * heavy else off
-        near[i] *= share
-        total += near[i]
-        loose += near[i] * (unsure + 4.0 * UNIT) + UNDERFLOW
-    return total, loose * ABOVE
+# A bound on the scores of a node: see bound_of. ``near, middle`` are room to work in.
+_bound_of = kernel(
+    "l0_bound_of",
+    "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p); decided: i1 (p); u: f8 (n); "
+    "near: f8 (n); middle: f8 (p); rates: f8 (t, p)",
+    returns="f8",
+)
 
 
-@within
-def prove(of: Problem, fixed: Marks, u: Vector, rates: Vector) -> float:
+def bound_of(of: Problem, fixed: Marks, u: Vector, rates: Vector | None = None) -> float:
     """A bound on the scores of a node, from the feasible multipliers nearest to u.
 
-    ``fixed`` (p,) has ON, OFF or FREE for each centre, and u (n,) may be any numbers; ``rates`` (2, p) takes
-    the least and the most that the rate r_j of each centre may be.
-
-    A term of a rate is rounded n + 2 times at most: in its entry of ``signed``, in its product and in n sums,
-    whatever their order; ``total`` and ``sizes`` may be short by n roundings together. With u = 2^-53 the
-    error is at most γ_{n+2} (1 − u)^-n total·size ≤ (n + 8) u total·size, as (n + 8)(2n + 2) u ≤ 6 for
-    n ≤ 10^8.
+    fixed (p,): ON, OFF or FREE for each centre.
+    u (n,): any numbers.
+    rates (2, p): takes the least and the most that the rate r_j of each centre may be.
     """
     n, p = of.signed.shape
-    near, middle = np.empty(n), np.zeros(p)
-    total, loose = _balance(of, u, near)
-    for i in range(n):
-        if near[i] != 0.0:
-            add(middle, near[i], of.signed[i])
-    own = ((n + 8) * UNIT * total + loose) * ABOVE
-    saved, paid = 0.0, 0.0
-    for j in range(p):
-        size = abs(middle[j])
-        unsure = (of.sizes[j] * own + of.errors[j] * (total + loose)) * ABOVE + 4.0 * UNIT * (size + 1.0)
-        unsure += (n + 1) * UNDERFLOW
-        rates[0, j], rates[1, j] = middle[j] - unsure, middle[j] + unsure
-        if fixed[j] == ON:
-            paid += 1.0
-            saved += max(rates[1, j], 0.0)
-        elif fixed[j] == FREE:
-            saved += max(rates[1, j] - 1.0, 0.0)
-    rounding = 4.0 * (n + p + 8) * UNIT * (paid + total + saved)
-    return paid + total - saved - loose - rounding
-
-
-@njit(cache=True)
-def bound_of(of: Problem, fixed: Marks, u: Vector) -> float:
-    """The bound that :func:`prove` finds, for Python."""
-    of, fixed, u = borrowed(of), borrowed(fixed), borrowed(u)
-    return prove(of, fixed, u, np.empty((2, len(fixed))))
+    rates = np.empty((2, p)) if rates is None else rates
+    return float(
+        _bound_of(of.signed, of.y, of.caps, of.sizes, of.errors, fixed, u, np.empty(n), np.empty(p), rates)
+    )
 
 
 def solve_by_highs(of: Problem, fixed: Marks, seconds: float | None) -> tuple[bool, Vector, float, Vector]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from polyopt.operands import put
-from polyopt.solvers.l0.basis import Given, State, empty_state, within
-from polyopt.solvers.l0.node import FREE, OFF, ON, Problem
-from polyopt.solvers.l0.pivots import OPTIMAL
+from polyopt.native.library import Struct, kernel
+from polyopt.solvers.l0.basis import State, empty_state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +30,6 @@ __all__ = [
     "HEAP",
     "INTERCEPT_AT",
     "MADE",
-    "MIN_COEFFICIENT",
     "MOST",
     "NODES",
     "NUMBER",
@@ -49,19 +46,14 @@ __all__ = [
     "Desk",
     "Memory",
     "Nodes",
+    "close",
     "desk_of",
     "enlarged",
-    "enough",
-    "first",
-    "largest",
-    "least",
+    "first_open",
     "memory_of",
     "nodes_of",
-    "offer",
-    "opened",
-    "pick",
+    "proven",
     "state_of",
-    "taken",
 ]  # fmt: skip
 
 # Places in Nodes.counts: nodes in the heap, on the stack, free slots, and how many nodes the heap may have.
@@ -75,17 +67,20 @@ NUMBER, CENTRE, OFF_PLACE, ON_PLACE, DONE_SIDES = 0, 1, 2, 3, 4
 # Places in Memory.values: the best score, its intercept, the least bound of what is closed, the tolerance,
 # and a bound that is enough.
 BEST, INTERCEPT_AT, CLOSED, TOL, GOAL = 0, 1, 2, 3, 4
-MIN_COEFFICIENT = 1e-9  # a coefficient under this share of its cap counts as none, as in formulations.l0_data
-_REL_SCORE_ROUNDING = 1e-6  # of a score: its rounding
 
 
-class Nodes(NamedTuple):
+class Nodes(Struct):
     """Open nodes in slots: what each decides and the basis of its program; heap and stack hold slots.
 
     ``fixed, cols, on`` (slots, p), ``rows`` (slots, n), ``bound, number`` (slots,), ``heap, stack, spare``
     (slots,), ``counts`` (4,).
     """
 
+    signature: ClassVar[str] = (
+        "fixed: i1 (slots, p); rows: i1 (slots, n); cols: i1 (slots, p); on: i1 (slots, p); "
+        "bound: f8 (slots); number: i8 (slots); heap: i8 (slots); stack: i8 (slots); spare: i8 (slots); "
+        "counts: i8 (c)"
+    )
     fixed: Marks
     rows: Marks
     cols: Marks
@@ -98,13 +93,17 @@ class Nodes(NamedTuple):
     counts: Numbers
 
 
-class Memory(NamedTuple):
+class Memory(Struct):
     """Statistics: the best ``a`` (p,), and the gains of deciding each centre off or on so far.
 
     ``gain`` (2, p) are rises of the bound for each unit that the centre moved, ``seen`` (2, p) their numbers.
     ``tried`` has the patterns rounded to last, by their hashes; ``looked, counts, values`` are numbers.
     """
 
+    signature: ClassVar[str] = (
+        "a: f8 (p); gain: f8 (s, p); seen: f8 (s, p); tried: i8 (t); looked: i8 (k); counts: i8 (c); "
+        "values: f8 (v)"
+    )
     a: Vector
     gain: Vector
     seen: Vector
@@ -118,18 +117,21 @@ class Memory(NamedTuple):
 BASE, OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON, PATTERN = 0, 1, 2, 3, 4, 5
 
 
-class Desk(NamedTuple):
+class Desk(Struct):
     """Room to work in.
 
-    ``states`` are six, one above the other: each part has one dimension more. As tuples of their own they
-    would be hundreds of numbers, which compiled code hands from function to function.
+    ``fixed, marks`` (p,) are what the node at hand decides and which centres are on, ``shares`` (p,) how much
+    its point uses of each, ``rates`` (2, p) the least and the most that the rate of each may be;
+    ``addresses`` are those of six states. All else is room, for marks and numbers of the centres and numbers
+    of the samples.
     """
 
-    states: State
-    fixed: Marks
-    marks: Marks
-    shares: Vector
-    rates: Vector
+    signature: ClassVar[str] = (
+        "fixed: i1 (p); marks: i1 (p); marked: i1 (p); sigma: i1 (p); before: i1 (p); shares: f8 (p); "
+        "worths: f8 (p); point: f8 (p); rates: f8 (s, p); multipliers: f8 (n); outputs: f8 (n); "
+        "addresses: i8 (t)"
+    )
+    states: list[State]
 
 
 def nodes_of(n: int, p: int, slots: int, room: int) -> Nodes:
@@ -145,9 +147,8 @@ def enlarged(nodes: Nodes, slots: int) -> Nodes:
     """The same nodes among more slots."""
     old = len(nodes.bound)
     new = nodes_of(nodes.rows.shape[1], nodes.fixed.shape[1], slots, int(nodes.counts[ROOM]))
-    for name in Nodes._fields:
-        if name not in ("spare", "counts"):
-            getattr(new, name)[:old] = getattr(nodes, name)
+    for name in ("fixed", "rows", "cols", "on", "bound", "number", "heap", "stack"):
+        getattr(new, name)[:old] = getattr(nodes, name)
     more, kept = slots - old, int(nodes.counts[SPARE])
     new.spare[:kept], new.spare[kept : kept + more] = nodes.spare[:kept], np.arange(old, slots)
     new.counts[:] = nodes.counts
@@ -165,182 +166,24 @@ def memory_of(p: int, best: float, tol: float, most: int) -> Memory:
 
 def desk_of(n: int, p: int) -> Desk:
     """Empty room."""
-    parts: Any = (np.stack([part] * (PATTERN + 1)) for part in empty_state(n, p))
-    states = State(*parts)
-    return Desk(states, np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(p), np.zeros((2, p)))
+    first = empty_state(n, p)
+    states = [first, *(empty_state(n, p, first) for _ in range(PATTERN))]
+    desk = Desk(
+        *(np.zeros(p, np.int8) for _ in range(5)), *(np.zeros(p) for _ in range(3)), np.zeros((2, p)),
+        np.zeros(n), np.zeros(n), np.array([state.address for state in states]),
+    )  # fmt: skip
+    desk.states = states
+    return desk
 
 
 def state_of(desk: Desk, place: int) -> State:
-    """One of the states, for Python."""
-    parts: Any = (part[place] for part in desk.states)
-    return State(*parts)
-
-
-@within
-def pick(desk: Desk, at: int) -> State:
     """One of the states."""
-    of = desk.states
-    return State(
-        of.rows[at], of.cols[at], of.on[at], of.R[at], of.Q[at], of.W[at], of.u[at], of.s[at], of.d[at],
-        of.a[at], of.of_rows[at], of.of_cols[at], of.sizes[at], of.rest[at],
-    )  # fmt: skip
+    return desk.states[place]
 
 
-@within
-def largest(of: Vector) -> int:
-    """The place of the largest number."""
-    found = 0
-    for j in range(len(of)):
-        if of[j] > of[found]:
-            found = j
-    return found
-
-
-@within
-def enough(memory: Memory) -> float:
-    """A node of this bound need not be looked into."""
-    return min(memory.values[BEST] * (1.0 - memory.values[TOL]), memory.values[GOAL])
-
-
-@within
-def least(nodes: Nodes, memory: Memory) -> float:
-    """The proven lower bound on every score."""
-    found = min(memory.values[CLOSED], memory.values[BEST])
-    if nodes.counts[HEAP] > 0:
-        found = min(found, nodes.bound[nodes.heap[0]])
-    for at in range(nodes.counts[STACK]):
-        found = min(found, nodes.bound[nodes.stack[at]])
-    return found
-
-
-@within
-def _before(nodes: Nodes, one: int, other: int) -> bool:
-    if nodes.bound[one] != nodes.bound[other]:
-        return nodes.bound[one] < nodes.bound[other]
-    return nodes.number[one] < nodes.number[other]
-
-
-@within
-def first(nodes: Nodes) -> int:
-    """The slot of the node to look into next, -1 where none is open."""
-    if nodes.counts[STACK] > 0:
-        return nodes.stack[nodes.counts[STACK] - 1]
-    return nodes.heap[0] if nodes.counts[HEAP] > 0 else -1
-
-
-@within
-def taken(nodes: Nodes, slot: int) -> None:
-    """Take out a node, which is the first one of the heap or anywhere on the stack; its slot is free."""
-    heap = nodes.heap
-    nodes.spare[nodes.counts[SPARE]] = slot
-    nodes.counts[SPARE] += 1
-    if nodes.counts[HEAP] == 0 or heap[0] != slot:
-        for at in range(nodes.counts[STACK]):
-            if nodes.stack[at] == slot:
-                nodes.counts[STACK] -= 1
-                for later in range(at, nodes.counts[STACK]):
-                    nodes.stack[later] = nodes.stack[later + 1]
-                return
-        return
-    nodes.counts[HEAP] -= 1
-    size = nodes.counts[HEAP]
-    last, at = heap[size], 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and _before(nodes, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(nodes, heap[child], last):
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = last
-
-
-@within
-def _put(nodes: Nodes, slot: int) -> None:
-    """Put a node on the heap, or on the stack once there is no more room."""
-    if nodes.counts[STACK] > 0 or nodes.counts[HEAP] >= nodes.counts[ROOM]:
-        nodes.stack[nodes.counts[STACK]] = slot
-        nodes.counts[STACK] += 1
-        return
-    heap, at = nodes.heap, nodes.counts[HEAP]
-    nodes.counts[HEAP] += 1
-    while at > 0 and _before(nodes, slot, heap[(at - 1) // 2]):
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = slot
-
-
-@within
-def offer(of: Problem, given: Given, memory: Memory, at: State) -> None:
-    """Keep the point of a solved program, if its score is the best so far."""
-    n, p = of.signed.shape
-    a, s, score = np.zeros(p), np.zeros(n), 0.0
-    for i in range(n):
-        s[i] = of.y[i] * at.rest[0] - 1.0
-    scaled = 0.0
-    for j in range(p):
-        a[j] = min(max(at.a[j] / given.full[j], 0.0), 1.0)
-        if a[j] > MIN_COEFFICIENT:
-            score += 1.0
-            scaled = a[j] * given.full[j]
-            for i in range(n):
-                s[i] += scaled * given.columns[j, i]
-        else:
-            a[j] = 0.0
-    for i in range(n):
-        score += of.caps[i] * max(-s[i], 0.0)
-    if score < memory.values[BEST]:
-        memory.values[BEST], memory.values[INTERCEPT_AT] = score, at.rest[0]
-        put(a, memory.a)
-
-
-@within
-def opened(
-    of: Problem, given: Given, nodes: Nodes, memory: Memory, fixed: Marks, at: State, ended: int,
-    bound: float, rates: Vector,
-) -> int:  # fmt: skip
-    """Open the node of a solved or stopped program, if there is anything left to decide; its slot, or -1.
-
-    ``bound`` and ``rates`` are what its multipliers prove.
-    """
-    if ended == OPTIMAL:
-        unpaid = 0.0
-        for j in range(len(fixed)):
-            if fixed[j] == FREE and at.a[j] > 0.0:
-                unpaid += 1.0 - at.a[j] / given.full[j]
-        # Its support, once paid for, is worth as much; what is certainly no better need not be evaluated.
-        if bound + unpaid < memory.values[BEST] * (1.0 + _REL_SCORE_ROUNDING):
-            offer(of, given, memory, at)
-    goal, left, deepest, decided = enough(memory), 0, memory.counts[DEEPEST], 0
-    for j in range(len(fixed)):
-        decided += fixed[j] != FREE
-    if bound < goal and (deepest == 0 or decided < deepest):
-        for j in range(len(fixed)):
-            if fixed[j] != FREE:
-                continue
-            # What the multipliers say of one centre more: on, it costs 1 and saves its rate at most.
-            on, off = bound + 1.0 - max(rates[1, j], 0.0), bound + rates[0, j] - 1.0
-            on -= 1e-15 * (abs(on) + abs(rates[1, j]) + 1.0)
-            off -= 1e-15 * (abs(off) + abs(rates[0, j]) + 1.0)
-            if deepest == 0 and on >= goal:
-                fixed[j] = OFF
-                memory.values[CLOSED] = min(memory.values[CLOSED], on)
-            elif deepest == 0 and off >= goal:
-                fixed[j] = ON
-                memory.values[CLOSED] = min(memory.values[CLOSED], off)
-            elif ended != OPTIMAL or 0.0 < at.a[j] < given.full[j]:
-                left += 1
-    if left == 0:  # of no use, or a leaf
-        memory.values[CLOSED] = min(memory.values[CLOSED], bound)
-        return -1
-    nodes.counts[SPARE] -= 1
-    slot = nodes.spare[nodes.counts[SPARE]]
-    memory.counts[MADE] += 1
-    nodes.bound[slot], nodes.number[slot] = bound, memory.counts[MADE]
-    put(fixed, nodes.fixed[slot])
-    put(at.rows, nodes.rows[slot])
-    put(at.cols, nodes.cols[slot])
-    put(at.on, nodes.on[slot])
-    _put(nodes, slot)
-    return slot
+# The slot of the node to look into next, -1 if none is open.
+first_open = kernel("l0_first_open", "nodes: Nodes", returns="i8")
+# Take out a node, which is the first one of the heap or anywhere on the stack; its slot is free.
+close = kernel("l0_close", "nodes: Nodes; slot: i8")
+# The proven lower bound on every score.
+proven = kernel("l0_proven", "nodes: Nodes; record: Memory", returns="f8")

@@ -46,9 +46,11 @@ class QuickPattern:
         none = nodes.nodes_of(len(data.y), len(fixed), 1, 0)
         if self.begin() and branch.plant(self.problem, self.given, none, best, self.desk, fixed):
             # The multipliers of that basis at the true costs, which those of the steps are a little off.
-            true = self.given._replace(
-                h=self.problem.caps, free=1.0 / self.given.full, paid=np.zeros_like(self.given.paid)
-            )
+            g = self.given
+            true = bases.Given(
+                g.A, g.columns, g.y, self.problem.caps, g.g, g.cap, g.full, 1.0 / g.full,
+                np.zeros_like(g.paid), g.near,
+            )  # fmt: skip
             u = at.u.copy()
             u = at.u if bases.load(true, at) else u
             alpha = data.C * best.a

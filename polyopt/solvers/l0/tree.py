@@ -165,6 +165,8 @@ class Search:
             self.nodes = nodes.enlarged(self.nodes, slots)
         elif ended == branch.LOST:
             self._make_good()
+        elif ended == branch.MISFIT:
+            raise ValueError("the parts of a search are not of one problem")
         return ended
 
     def solution(self, status: Status) -> Solution:
@@ -190,7 +192,7 @@ class Search:
 
     def _make_good(self) -> None:
         """Open the children of the first open node that the steps failed in, by HiGHS."""
-        slot, looked = int(branch.first_open(self.nodes)), self.memory.looked
+        slot, looked = int(nodes.first_open(self.nodes)), self.memory.looked
         fixed, least = self.nodes.fixed[slot].copy(), float(self.nodes.bound[slot])
         if looked[nodes.CENTRE] < 0:
             _, a, _, _ = solve_by_highs(self.model.problem, fixed, self.clock.left)
@@ -202,7 +204,7 @@ class Search:
             child = fixed.copy()
             child[looked[nodes.CENTRE]] = mark
             self._adopt(child, int(looked[place]), least)
-        branch.close(self.nodes, slot)  # not before: an interruption must not lose it
+        nodes.close(self.nodes, slot)  # not before: an interruption must not lose it
 
     def _adopt(self, fixed: Marks, place: int, least: float) -> bool:
         """Solve a node by HiGHS and open it, to begin from the constant classifier; whether it was solved."""
@@ -218,7 +220,7 @@ class Search:
         values = self.memory.values
         if values[nodes.BEST] < self.best:
             self.offer(self.data.C * self.memory.a, float(values[nodes.INTERCEPT_AT]))
-        self.bound = max(self.bound, float(branch.proven(self.nodes, self.memory)))
+        self.bound = max(self.bound, float(nodes.proven(self.nodes, self.memory)))
         now = self.clock.seconds
         if self.history and now <= self.history[-1]["seconds"] + RECORD_SECONDS:
             return

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.interpreted import interpreted
 from scipy.optimize import linprog
 
-bases, pivots = interpreted("polyopt.solvers.l0.basis", "polyopt.solvers.l0.pivots")
-AT_ZERO, INSIDE, AT_CAP, INTERCEPT = bases.AT_ZERO, bases.INSIDE, bases.AT_CAP, bases.INTERCEPT
+from polyopt.solvers.l0 import basis as bases
+from polyopt.solvers.l0 import pivots
+from polyopt.solvers.l0.basis import AT_CAP, AT_ZERO, INSIDE, INTERCEPT
+
+FIELDS = ("A", "columns", "y", "h", "g", "cap", "full", "free", "paid", "near")
+POINT = (
+    "rows", "cols", "on", "R", "Q", "W", "u", "s", "d", "a", "of_rows", "of_cols", "sizes", "rest",
+)  # fmt: skip
+
+
+def changed(given, **changes):
+    """The same program, of which some arrays are others."""
+    return bases.Given(*(changes.get(name, getattr(given, name)) for name in FIELDS))
+
+
+def copy(source, target):
+    for name in POINT:
+        getattr(target, name)[...] = getattr(source, name)
+
+
+def run(given, at, on, most=200, cutoff=np.inf):
+    return pivots.pivot_to_optimum(given, at, on, most, cutoff)
 
 
 def program(seed, N=9, p=6, g=None):
@@ -116,32 +135,42 @@ def most_wrong(given, at, on):
     return max(found)[1:]
 
 
+def has_left(before, at, kind, number):
+    """Whether the step moved what was to leave; `before` are rows, columns, marks and Q before it."""
+    rows, _, on, Q = before
+    if kind == 1:
+        return at.rows[number] != rows[number]
+    if kind == 2:
+        return at.cols[Q[number]] != INSIDE
+    return at.on[Q[number]] == 1 and on[Q[number]] == 0
+
+
 def test_every_step_is_a_basis_that_raises_the_dual():
     """Every step is a basis with its point and as far as the dual rises."""
     kinds, flips, grown = np.zeros(4, int), 0, set()
     for seed in range(5):
         given, on = program(seed, 12, 8)
-        given = given._replace(free=0.4 * given.free, paid=0.4 * given.paid)
+        given = changed(given, free=0.4 * given.free, paid=0.4 * given.paid)
         at, cap = begun(given), given.cap.copy()
         check(given, at)
         for some in (0 * on, on, np.where(np.arange(8) % 2, on, cap > 0).astype(np.int8)):
             given.cap[:] = np.where((np.arange(8) % 4 == seed % 4) & (some == 0) & on.any(), 0.0, cap)
-            bases.place_all(given, at)
-            pivots._switch(given, at, some)
+            run(given, at, some, 0)
             check(given, at)
             assert (at.on == some)[at.cols != INSIDE].all()
-            while (leaving := pivots._leaving(given, at, some))[0]:
-                assert leaving == most_wrong(given, at, some)
+            while (leaving := most_wrong(given, at, some))[0]:
                 assert kinds.sum() < 300
                 kinds[leaving[0]] += 1
                 u, k, made, value = at.u.copy(), at.sizes[0], at.sizes[1], at.rest[1]
-                before = (at.rows.copy(), at.cols.copy())
-                assert pivots._step(given, at, *leaving)
+                before = (at.rows.copy(), at.cols.copy(), at.on.copy(), at.Q.copy())
+                assert run(given, at, some, 1) != pivots.FAILED
                 check(given, at)
-                changed = [
-                    ((old == INSIDE) != (new == INSIDE)).any() for old, new in zip(before, at, strict=False)
+                assert has_left(before, at, *leaving)
+                others = [
+                    ((old == INSIDE) != (new == INSIDE)).any()
+                    for old, new in zip(before, (at.rows, at.cols), strict=False)
                 ]
-                assert at.sizes[1] == made + any(changed)
+                assert at.sizes[1] == made + any(others)
                 grown.add(int(at.sizes[0] - k))
                 flips += int(((before[1] != at.cols) & (before[1] != INSIDE) & (at.cols != INSIDE)).sum())
                 if leaving[0] == 3:
@@ -151,7 +180,8 @@ def test_every_step_is_a_basis_that_raises_the_dual():
                     there = u + share * (at.u - u)
                     if (there >= -1e-12).all() and (there <= given.h + 1e-12).all():
                         assert dual(given, at.on, there) <= at.rest[1] + 1e-9
-            assert most_wrong(given, at, some) == (0, 0)
+            assert run(given, at, some) == pivots.OPTIMAL
+            assert at.sizes[2] == 0
             assert (at.on == some).all()
             assert at.rest[1] == pytest.approx(optimum(given, some), rel=1e-9)
     assert (kinds[1:] >= [20, 2, 2]).all()
@@ -159,50 +189,95 @@ def test_every_step_is_a_basis_that_raises_the_dual():
     assert grown == {-1, 0, 1}
 
 
-def test_a_child_goes_on_from_its_parents_basis_to_its_own_optimum():
+def test_a_child_goes_on_from_its_parents_basis():
+    """A child comes to its own optimum, and its basis alone brings it back."""
     steps = 0
     for seed in range(6):
         given, on = program(seed, 14, 8)
         at, work = begun(given), bases.empty_state(14, 8)
-        assert pivots.pivot_to_optimum(given, at, np.zeros(8, np.int8), 200, np.inf) == pivots.OPTIMAL
-        bases.copy(at, work)
-        check(given, work)
-        assert work.W is not at.W
-        child = given._replace(cap=np.where(np.arange(8) % 3 == 0, 0.0, given.full))
+        assert run(given, at, np.zeros(8, np.int8)) == pivots.OPTIMAL
+        copy(at, work)
+        child = changed(given, cap=np.where(np.arange(8) % 3 == 0, 0.0, given.full))
         on[::3] = 0
-        assert pivots.pivot_to_optimum(child, work, on, 200, np.inf) == pivots.OPTIMAL
+        assert run(child, work, on) == pivots.OPTIMAL
         check(child, work)
         assert work.rest[1] == pytest.approx(optimum(child, on), rel=1e-9)
-        # The basis alone brings it back.
         fresh = bases.empty_state(14, 8)
         fresh.rows[:], fresh.cols[:], fresh.on[:] = work.rows, work.cols, work.on
         assert bases.load(child, fresh)
         check(child, fresh)
         assert fresh.sizes[1] == 0
         assert fresh.rest == pytest.approx(work.rest, rel=1e-9)
-        assert pivots.pivot_to_optimum(child, fresh, on, 0, np.inf) == pivots.OPTIMAL
-        # So many steps and no more; a value that is enough ends it, whatever is left to do.
-        once = begun(given)
-        assert pivots.pivot_to_optimum(given, once, on, 1, np.inf) == pivots.STOPPED
-        two, other = begun(given), begun(given)
-        pivots._switch(given, other, on)
-        other_kind, number = pivots._leaving(given, other, on)
-        pivots._step(given, other, other_kind, number)
-        assert once.rest.tolist() == other.rest.tolist()
-        pivots._switch(given, two, on)
-        value = two.rest[1]
-        assert pivots.pivot_to_optimum(given, two, on, 9, value) == pivots.STOPPED
-        assert two.sizes[1] == 0
-        assert pivots.pivot_to_optimum(given, fresh, on, 9, -np.inf) == pivots.OPTIMAL or (fresh.s < 0).any()
-        steps += once.sizes[1]
+        assert run(child, fresh, on, 0) == pivots.OPTIMAL
+        steps += work.sizes[2]
     assert steps > 3
+
+
+def test_runs_end_at_their_limits():
+    """After so many steps and no more, or once a value is enough, whatever is left to do."""
+    for seed in range(6):
+        given, on = program(seed, 14, 8)
+        once, twice = begun(given), begun(given)
+        assert run(given, once, on, 2) == pivots.STOPPED
+        for _ in range(2):
+            assert run(given, twice, on, 1) == pivots.STOPPED
+        assert twice.rest == pytest.approx(once.rest, rel=1e-12)
+        enough = begun(given)
+        run(given, enough, on, 0)
+        value = enough.rest[1]
+        assert run(given, enough, on, 9, value) == pivots.STOPPED
+        assert enough.sizes[1] == 0
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (3, 1), (2, 5), (9, 1), (8, 17)], ids=str)
+def test_programs_of_any_shape_are_solved(shape):
+    """More columns than rows, single columns, odd numbers."""
+    for seed in range(4):
+        given, on = program(seed, *shape)
+        at = begun(given)
+        assert run(given, at, on, 500) == pivots.OPTIMAL
+        check(given, at)
+        assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)
+
+
+def test_the_inverse_is_made_anew():
+    """A run of more steps than one inverse is kept for comes to the optimum."""
+    given, on = program(1, 120, 60)
+    at = begun(given)
+    assert run(given, at, on, 5000) == pivots.OPTIMAL
+    assert at.sizes[2] > 60
+    check(given, at)
+    assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)
+
+
+def test_marks_that_name_no_basis_are_refused():
+    given, _ = program(0)
+    at = begun(given)
+    for marks in ("rows", "cols"):
+        kept = getattr(at, marks).copy()
+        getattr(at, marks)[:] = INSIDE if marks == "cols" else AT_ZERO
+        assert not bases.load(given, at)
+        getattr(at, marks)[:] = kept
+    at.rows[:] = INSIDE
+    assert not bases.load(given, at)
+    flat = changed(given, A=np.zeros((9, 6)), columns=np.zeros((6, 9)))
+    at = begun(flat)
+    at.rows[:2], at.cols[:1] = INSIDE, INSIDE
+    assert not bases.load(flat, at)
+
+
+def test_a_program_of_other_lengths_fails():
+    """A state or marks of another program's lengths are not touched."""
+    given, on = program(0)
+    assert run(given, bases.empty_state(9, 5), on) == pivots.FAILED
+    assert run(given, begun(given), on[:4].copy()) == pivots.FAILED
 
 
 def test_the_constant_classifier_is_where_the_lighter_class_pays():
     for plus, minus in ((1.0, 2.0), (2.0, 1.0), (1.0, 1.0)):
         given, _ = program(3, 8, 3)
         y = np.repeat([1.0, -1.0], 4)
-        given = given._replace(y=y, h=np.where(y > 0, plus, minus) * (1 + 0.01 * np.arange(8.0)))
+        given = changed(given, y=y, h=np.where(y > 0, plus, minus) * (1 + 0.01 * np.arange(8.0)))
         at = begun(given)
         check(given, at)
         light = 1.0 if given.h[:4].sum() <= given.h[4:].sum() else -1.0
@@ -212,10 +287,10 @@ def test_the_constant_classifier_is_where_the_lighter_class_pays():
         assert (np.cumsum(given.h[y != light]) <= given.h[y == light].sum()).sum() == (
             at.rows[y != light] == AT_CAP
         ).sum()
-        alone = given._replace(A=np.zeros((8, 3)), columns=np.zeros((3, 8)))
+        alone = changed(given, A=np.zeros((8, 3)), columns=np.zeros((3, 8)))
         assert begun(alone).rest[0] == pytest.approx(-light * given.g[at.R[0]])
     # Where the caps of the others are used up exactly, one of them is inside all the same.
-    even = given._replace(h=np.ones(8))
+    even = changed(given, h=np.ones(8))
     at = begun(even)
     assert (at.rows == AT_CAP).sum() == 7
     assert (at.rows == INSIDE).nonzero()[0].tolist() == [7]

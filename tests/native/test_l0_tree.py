@@ -1,0 +1,173 @@
+"""The L0 tree's kernels: what multipliers prove, the order of open nodes, and parts that do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from formulations.l0_data import as_l0_data
+from polyopt.certificates.expansion import UNDERFLOW
+from polyopt.certificates.rounding import ABOVE, UNIT
+from polyopt.solvers.l0 import basis as bases
+from polyopt.solvers.l0 import branch
+from polyopt.solvers.l0 import open_nodes as nodes
+from polyopt.solvers.l0.node import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
+
+SHAPES = [(1, 1), (2, 1), (1, 9), (3, 7), (8, 8), (17, 5), (33, 40)]
+
+
+def a_problem(rng, n, p):
+    """A problem of random numbers, some of them 0."""
+    signed = rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.8)
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    sizes = np.abs(signed).max(axis=0)
+    return Problem(signed, y, rng.uniform(0.1, 2.0, n), sizes, UNIT * sizes)
+
+
+def proven_by(of, fixed, u):
+    """The bound and the rates, in numpy."""
+    n, p = of.signed.shape
+    near = np.where(u > 0.0, np.minimum(u, of.caps), 0.0)
+    sums = np.where(of.y > 0.0, near[of.y > 0.0].sum(), near[of.y < 0.0].sum())
+    light = min(near[of.y > 0.0].sum(), near[of.y < 0.0].sum())
+    off = 4.0 * (n + 3) * UNIT
+    unsure = np.where(sums <= (1.0 - off) * sums.max(), 0.0, off)
+    near = near * np.divide(light, sums, out=np.zeros(n), where=sums > 0.0)
+    total, loose = near.sum(), (near * (unsure + 4.0 * UNIT) + UNDERFLOW).sum() * ABOVE
+    middle = near @ of.signed
+    own = ((n + 8) * UNIT * total + loose) * ABOVE
+    width = (of.sizes * own + of.errors * (total + loose)) * ABOVE + 4.0 * UNIT * (np.abs(middle) + 1.0)
+    rates = np.array([middle - width, middle + width])
+    paid = (fixed == ON).sum()
+    saved = np.maximum(rates[1] - (fixed == FREE), 0.0)[fixed != OFF].sum()
+    return paid + total - saved - loose - 4.0 * (n + p + 8) * UNIT * (paid + total + saved), rates
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_bound_of_multipliers_is_its_formula(shape):
+    """Multipliers below 0, over their caps, infinite, nan and all 0; arrays that begin anywhere."""
+    n, p = shape
+    rng = np.random.default_rng(n + p)
+    for turn in range(12):
+        of, fixed = a_problem(rng, n, p), rng.choice([OFF, FREE, ON], p).astype(np.int8)
+        u = np.empty(n + 1)[1:]
+        u[:] = rng.uniform(-0.5, 3.0, n) * (rng.random(n) < 0.8) * (turn > 0)
+        if turn % 3 == 2:
+            u[rng.integers(n)] = rng.choice([np.nan, np.inf, -np.inf])
+        rates = np.zeros((2, p))
+        bound, expected = bound_of(of, fixed, u, rates), proven_by(of, fixed, u)
+        assert bound == pytest.approx(expected[0], rel=1e-12, abs=1e-13)
+        assert rates == pytest.approx(expected[1], rel=1e-12, abs=1e-13)
+        assert (rates[0] < rates[1]).all()
+
+
+def test_data_that_are_no_numbers_prove_nothing():
+    of, u = a_problem(np.random.default_rng(0), 6, 3), np.ones(6)
+    of.signed[2, 1] = np.nan
+    assert np.isnan(bound_of(of, np.zeros(3, np.int8), u))
+
+
+def test_the_same_bits_wherever_arrays_begin():
+    rng = np.random.default_rng(3)
+    of, u, fixed = a_problem(rng, 33, 41), rng.random(33), np.zeros(41, np.int8)
+    moved = np.empty(33 * 41 + 1)[1:].reshape(33, 41)
+    moved[:] = of.signed
+    other = Problem(moved, of.y, of.caps, of.sizes, of.errors)
+    assert bound_of(of, fixed, u) == bound_of(other, fixed, u)
+
+
+# -- open nodes ----------------------------------------------------------------------------
+
+
+def parts(n, p, slots=64, room=64):
+    """A search of a problem of that size, in which nothing is open."""
+    rng = np.random.default_rng(n)
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    of = problem_of(as_l0_data(rng.normal(size=(n, p)), y, 1.0, None, np.where(np.arange(p) % 3, 1.0, -1.0)))
+    memory = nodes.memory_of(p, np.inf, 0.0, 10)
+    return of, given_of(of), nodes.nodes_of(n, p, slots, room), memory, nodes.desk_of(n, p)
+
+
+def opened(bounds, room=64):
+    """Open nodes of these bounds, one after the other."""
+    search = parts(6, 3, room=room)
+    for bound in bounds:
+        branch.adopt(*search, np.zeros(3, np.int8), nodes.BASE, bound, False)
+    return search[2], search[3]
+
+
+def test_the_node_of_the_least_bound_is_first():
+    """Among equal bounds the one opened first; closed nodes give their slots back."""
+    rng = np.random.default_rng(4)
+    for count in (0, 1, 2, 3, 8, 31, 60):
+        bounds = rng.integers(1, 20, count).astype(float)
+        found, memory = opened(bounds)
+        order = np.lexsort((np.arange(count), bounds))
+        for at in order:
+            slot = nodes.first_open(found)
+            assert found.bound[slot] == nodes.proven(found, memory) == bounds[at]
+            assert found.number[slot] == at + 1
+            nodes.close(found, slot)
+        assert nodes.first_open(found) == -1
+        assert found.counts[:3].tolist() == [0, 0, 64]
+        assert sorted(found.spare) == list(range(64))
+
+
+def test_a_full_heap_leaves_the_rest_to_a_stack():
+    """The last node put on the stack is the first taken, and any may be closed."""
+    found, memory = opened([5.0, 4.0, 3.0, 6.0, 2.0], room=2)
+    assert found.counts[:2].tolist() == [2, 3]
+    assert nodes.proven(found, memory) == 2.0
+    assert found.bound[nodes.first_open(found)] == 2.0
+    nodes.close(found, int(found.stack[0]))
+    assert [found.bound[slot] for slot in found.stack[:2]] == [6.0, 2.0]
+    for bound in (2.0, 6.0, 4.0, 5.0):
+        slot = nodes.first_open(found)
+        assert found.bound[slot] == bound
+        nodes.close(found, slot)
+    memory.values[nodes.CLOSED] = 1.5
+    assert nodes.proven(found, memory) == 1.5
+
+
+# -- the search ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (3, 1), (2, 6), (9, 4), (7, 9)], ids=str)
+def test_searches_of_any_shape_come_to_an_end(shape):
+    """With slots and steps for one node at a time; the best point has the score that is proven."""
+    of, given, found, memory, desk = parts(*shape)
+    memory.values[nodes.BEST], memory.values[nodes.TOL], memory.counts[nodes.MOST] = 1e6, 1e-6, 10_000
+    given.cap[:] = given.full
+    assert bases.begin(given, nodes.state_of(desk, nodes.BASE))
+    assert branch.plant(of, given, found, memory, desk, np.zeros(shape[1], np.int8))
+    while (ended := branch.grow(of, given, found, memory, desk, 1)) == branch.PAUSE:
+        assert nodes.first_open(found) >= 0
+    assert ended == branch.DONE
+    score, proven = memory.values[nodes.BEST], nodes.proven(found, memory)
+    assert score * (1.0 - 2e-6) <= proven <= score
+    assert score == pytest.approx(least_score(of), rel=1e-6)
+
+
+def least_score(of):
+    """The least over all patterns of their programs' values and their numbers of centres."""
+    n, p = of.signed.shape
+    values = []
+    for code in range(2**p):
+        on = np.flatnonzero((code >> np.arange(p)) & 1)
+        cost = np.r_[np.zeros(len(on)), 0.0, of.caps]
+        rows = -np.c_[of.signed[:, on], of.y, np.eye(n)]
+        bounds = [(0, 1)] * len(on) + [(None, None)] + [(0, None)] * n
+        values.append(len(on) + linprog(cost, rows, -np.ones(n), bounds=bounds).fun)
+    return min(values)
+
+
+def test_parts_of_other_problems_are_refused():
+    one, other = parts(6, 3), parts(6, 4)
+    for place in range(1, 5):
+        mixed = [*one[:place], other[place], *one[place + 1 :]]
+        assert not branch.plant(*mixed, np.zeros(3, np.int8))
+        assert branch.grow(*mixed, 1) == branch.MISFIT
+    assert not branch.plant(*one, np.zeros(4, np.int8))
+    branch.adopt(*one, np.zeros(4, np.int8), nodes.BASE, 1.0, False)
+    assert nodes.first_open(one[2]) == -1
