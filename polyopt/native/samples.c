@@ -1,5 +1,5 @@
-/* Single passes over dense samples. */
-#include "common.h"
+/* Single passes over dense samples: float32 or float64, centred in double precision. */
+#include "vectors.h"
 
 #define ENTRY double
 #define KIND f8
