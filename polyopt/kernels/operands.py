@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix
     from polyopt.kernels.protocol import Samples, Vector
 
 __all__ = ["KernelFunction", "KernelOperands", "longest_row", "middle_of"]
@@ -312,7 +312,7 @@ def _parts(X: NDArray[Any], entries: float = 1e5) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, len(X), size))
 
 
-def _walkable(X: MatrixLike) -> Any:
+def _walkable(X: Matrix) -> Any:
     """Samples as compiled code takes them: canonical CSR, or a C-contiguous array of float64 or float32."""
     if is_sparse(X):
         return canonical(X)
