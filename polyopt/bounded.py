@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.operands import gaussians, weigh
+from polyopt.native.library import kernel
 from polyopt.parts import SAMPLES, Part, join, point_blocks, room_for, totals
 from polyopt.sparse_products import SparseRight, roundings
 from polyopt.threads import run_blocks
@@ -36,6 +36,12 @@ _MAX_TERMS = 128  # that are summed at once in single precision, so that fewer r
 # More than what is lost of a value, and of a term, below the range of single precision.
 _VALUE_UNDERFLOW, _TERM_UNDERFLOW = 1e-30, 1e-37
 _COMPOUNDING = 1.02  # what products of roundings add to their sum
+
+# exp(min(p_ij - others_j - own_i, 0)) in place, to 2 units in the last place, of products p.
+gaussians = kernel("gaussians", "products: T (t, w); own: T (t); others: T (w)", T="f8 f4")
+
+# Add sum_j t_ij c_j to the sums and sum_j |t_ij c_j| to the sizes, in double precision.
+weigh = kernel("weigh", "t: T (t, w); coef: f8 (w); sums: f8 (t); sizes: f8 (t)", T="f8 f4")
 
 
 class Bounded:
@@ -77,7 +83,7 @@ class Bounded:
     def _block(self, Z: Matrix) -> tuple[Array, Array]:
         """The scores of a block of points and their errors, (expansions, points) each."""
         gram, every = self._gram, np.arange(Z.shape[0])
-        Z = gram.alike(Z) if gram.is_sparse else np.ascontiguousarray(gram.alike(Z))
+        Z = gram.alike(Z)
         squares, terms = gram.square_norms(Z), gram.terms(Z)
         scores, errors = np.zeros((2, self._count, len(every)))
         space, spare = np.empty((2, len(every) * SAMPLES), dtype=self._dtype)

@@ -1,4 +1,4 @@
-"""Single passes over dense samples, compiled."""
+"""Helpers of loops that numba compiles."""
 
 from __future__ import annotations
 
@@ -14,23 +14,7 @@ from polyopt.compiled import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Vector
-
-    Samples = NDArray[np.intp]
-
-__all__ = [
-    "count_filled",
-    "differing",
-    "distances",
-    "exponentials",
-    "fill",
-    "gaussians",
-    "pack",
-    "put",
-    "square_norms",
-    "sums_from",
-    "weigh",
-]
+__all__ = ["exponentials", "put"]
 
 
 @njit(cache=True, nogil=True)
@@ -38,97 +22,6 @@ def put(values: NDArray[Any], out: NDArray[Any]) -> None:
     """``out[:len(values)] = values``, of which numba takes seconds to compile how a mismatch is worded."""
     for k in range(len(values)):
         out[k] = values[k]
-
-
-@njit(cache=True, nogil=True)
-def fill(
-    X: NDArray[Any], rows: Samples, columns: Samples, centre: Vector, scale: float, out: NDArray[Any]
-) -> None:
-    """Put ``scale * (X[rows, columns] - centre)`` into the first columns of `out`, without a temporary."""
-    for r in range(len(rows)):
-        row, target = X[rows[r]], out[r]
-        for k in range(len(columns)):
-            target[k] = scale * (row[columns[k]] - centre[k])
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def square_norms(X: NDArray[Any], centre: Vector) -> Vector:
-    """``sum_k (X[i, k] - centre_k)^2`` for every row i."""
-    squares = np.empty(len(X))
-    for i in range(len(X)):
-        row, total = X[i], 0.0
-        for k in range(len(centre)):
-            d = row[k] - centre[k]
-            total += d * d
-        squares[i] = total
-    return squares
-
-
-@njit(cache=True, nogil=True)
-def sums_from(X: NDArray[Any], first: Vector) -> Vector:
-    """``sum_i (X[i, k] - first_k)`` for every column k."""
-    totals = np.zeros(len(first))
-    for i in range(len(X)):
-        row = X[i]
-        for k in range(len(first)):
-            totals[k] += row[k] - first[k]
-    return totals
-
-
-@njit(cache=True, nogil=True)
-def differing(X: NDArray[Any], point: Vector) -> NDArray[np.bool_]:
-    """The columns in which some row differs from this point."""
-    found = np.zeros(len(point), dtype=np.bool_)
-    for i in range(len(X)):
-        row = X[i]
-        for k in range(len(point)):
-            found[k] |= row[k] != point[k]
-    return found
-
-
-@njit(cache=True, nogil=True)
-def distances(Z: NDArray[Any], points: Samples, X: NDArray[Any], columns: Samples, factor: float) -> Vector:
-    """``factor * ‖z_i − x_j‖²`` from the differences of the samples, shape (points, columns)."""
-    m, width = X.shape[1], len(columns)
-    turned = np.empty((m, width))  # features by samples: the innermost loop walks samples side by side
-    for j in range(width):
-        for k in range(m):
-            turned[k, j] = X[columns[j], k]
-    found = np.zeros((len(points), width))
-    for i in range(len(points)):
-        z, totals = Z[points[i]], found[i]
-        for k in range(m):
-            value, others = np.float64(z[k]), turned[k]
-            for j in range(width):
-                d = value - others[j]
-                totals[j] += d * d
-        for j in range(width):
-            totals[j] *= factor
-    return found
-
-
-@njit(cache=True)
-def count_filled(X: NDArray[Any]) -> Samples:
-    """Number of entries other than zero of every row."""
-    counts = np.empty(len(X), dtype=np.int64)
-    for i in range(len(X)):
-        filled = 0
-        for k in range(X.shape[1]):
-            filled += X[i, k] != 0
-        counts[i] = filled
-    return counts
-
-
-@njit(cache=True)
-def pack(X: NDArray[Any], starts: Samples, values: NDArray[Any], columns: NDArray[Any]) -> None:
-    """Put the entries of row i other than zero, and their columns, from place ``starts[i]`` on."""
-    for i in range(len(X)):
-        row, place = X[i], starts[i]
-        for k in range(X.shape[1]):
-            x = row[k]
-            if x != 0:
-                values[place], columns[place] = x, k
-                place += 1
 
 
 _TWINS = {
@@ -212,25 +105,3 @@ def exponentials(T: NDArray[Any], first: int, last: int) -> None:
         row = T[i, first:last]
         for j in range(len(row)):
             row[j] = _exp(row[j])
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def gaussians(products: NDArray[Any], own: NDArray[Any], others: NDArray[Any]) -> None:
-    """``exp(min(p_ij - others_j - own_i, 0))`` in place, all of one precision, as :func:`exponentials`."""
-    for i in range(len(products)):
-        row, mine = products[i], own[i]
-        for j in range(len(row)):
-            row[j] = _exp((row[j] - others[j]) - mine)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def weigh(T: NDArray[Any], coef: Vector, sums: Vector, sizes: Vector) -> None:
-    """Add ``Σ_j t_ij c_j`` to the sums and ``Σ_j |t_ij c_j|`` to the sizes, in double precision."""
-    for i in range(T.shape[0]):
-        row, total, size = T[i], 0.0, 0.0
-        for j in range(len(row)):
-            term = np.float64(row[j]) * coef[j]
-            total += term
-            size += abs(term)
-        sums[i] += total
-        sizes[i] += size

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.matrices import canonical, is_sparse
-from polyopt.operands import count_filled, pack
+from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "as_rows"]
 
 _MAX_PACKED_SHARE = 0.5  # of entries other than zero, below which dense samples are packed
+
+# starts[i + 1] = number of entries other than zero of the first i + 1 rows; starts[0] = 0.
+count_filled = kernel("count_filled", "X: T (n, m); starts: i8 (s)", T="f8 f4 u1")
+
+# Put the entries of row i other than zero, and their columns, from place starts[i] on. The arrays have room
+# for one entry more than there are, of no meaning afterwards.
+pack = kernel(
+    "pack_rows", "X: T (n, m); starts: i8 (s); values: T (f); columns: U (f)", T="f8 f4 u1", U="u2 i4"
+)
 
 
 class Rows(NamedTuple):
@@ -65,10 +74,11 @@ def as_rows(X: Matrix) -> Rows:
         X = canonical(X)
         return Rows(X.data, X.indices.astype(narrow), X.indptr.astype(np.int64), 0, m)
     X = np.ascontiguousarray(X)
-    starts = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(count_filled(X), out=starts[1:])
+    starts = np.empty(n + 1, dtype=np.int64)
+    count_filled(X, starts)
     if starts[-1] >= _MAX_PACKED_SHARE * X.size:
         return Rows(X.ravel(), np.arange(m, dtype=narrow), np.arange(n + 1, dtype=np.int64) * m, 1, m)
-    values, columns = np.empty(starts[-1], dtype=X.dtype), np.empty(starts[-1], dtype=narrow)
+    filled = starts[-1]
+    values, columns = np.empty(filled + 1, dtype=X.dtype), np.empty(filled + 1, dtype=narrow)
     pack(X, starts, values, columns)
-    return Rows(values, columns, starts, 0, m)
+    return Rows(values[:filled], columns[:filled], starts, 0, m)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.parts import SAMPLES, Part, join, point_blocks, room_for, tiles_of
+from polyopt.sparse_products import SparseRight
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Scorer:
         gram = self._gram
         if callable(gram.kernel.name):
             return self._weighed(gram.cross(Z.astype(float)))
-        Z = gram.alike(Z) if gram.is_sparse else np.ascontiguousarray(gram.alike(Z))
+        Z = gram.alike(Z)
         squares = gram.square_norms(Z) if gram.kernel.name == "rbf" else np.zeros(0)
         far = gram.needs_differences(squares, Z)
         if far.all():
@@ -117,8 +118,6 @@ class Scorer:
         if self._right is None:
             right = self._gram.operand(np.arange(self._gram.n), np.dtype(float), left=False)
             if self._gram.is_sparse:
-                from polyopt.sparse_products import SparseRight
-
                 right = SparseRight(right)
             self._right = right
         return self._right

@@ -11,6 +11,7 @@ from formulations.matrices import is_sparse
 from polyopt.kernels.operands import KernelFunction, KernelOperands
 from polyopt.kernels.panels import FunctionPanel, SamplePanel
 from polyopt.kernels.protocol import DENSE_ROWS, chunks
+from polyopt.sparse_products import multiply_turned
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -121,8 +122,9 @@ class SampleGram(KernelOperands):
         if self.kernel.name == "rbf":
             single = np.dtype(dtype) == np.float32 and self.is_single()
             if not single and (self._careful or self.loses_digits()):
+                exponents = self.differences_from(every)
                 return FunctionPanel(
-                    lambda rows: self.kernel.finish(self.differences(self.X, rows, every)), np.dtype(dtype)
+                    lambda rows: self.kernel.finish(exponents(self.X, rows)), np.dtype(dtype)
                 )
         return SamplePanel(self, every, np.dtype(dtype))
 
@@ -145,8 +147,6 @@ class SampleGram(KernelOperands):
         squares = self.square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
         if self.needs_differences(squares, Z).any():
             return self.kernel.finish(self.differences(Z, points, every))
-        from polyopt.sparse_products import multiply_turned
-
         right = self.operand(every, np.dtype(float), left=False)
         K = np.empty((len(points), self.n))
         for part in chunks(points):

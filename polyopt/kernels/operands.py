@@ -27,9 +27,12 @@ import scipy.sparse as sp
 
 from formulations.matrices import canonical, is_sparse
 from polyopt.kernels.protocol import BLOCK, DENSE_ROWS, TILE
+from polyopt.native.library import kernel as in_c
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
@@ -41,6 +44,31 @@ __all__ = ["KernelFunction", "KernelOperands", "longest_row", "middle_of"]
 _MAX_EXPONENT_ERROR = 1e-9  # of an RBF kernel's exponent by products; where more may be lost, by differences
 _MAX_CAREFUL_WORK = 3e8  # multiplications up to which distances are taken by differences in any case
 _NAMES = ("linear", "poly", "rbf", "sigmoid")
+_SIDE_BY_SIDE = 32  # samples that the kernel `distances` takes at once
+_WORK = 2e8  # multiplications in one call of compiled code: less than 0.2 s, after which Ctrl-C is heard
+
+# exp(min(t, 0)) of the columns from first to last, in place, to 2 units in the last place. Values
+# below exp(-87) in single precision, exp(-700) in double precision, become that.
+exponentials = in_c("exponentials", "t: T (n, w); first: i8; last: i8", T="f8 f4")
+
+# scale * (X[rows, columns] - centre) into the first columns of out.
+fill = in_c(
+    "fill",
+    "X: T (n, m); rows: i8 (r); columns: i8 (c); centre: f8 (c); scale: f8; out: U (r, w)",
+    T="f8 f4",
+    U="f8 f4",
+)
+
+# squares[i] = sum_k (X[i, k] - centre[k])^2.
+square_norms = in_c("square_norms", "X: T (n, m); centre: f8 (m); squares: f8 (n)", T="f8 f4")
+
+# out[i, j] = factor * ‖z_i - x_j‖² from the differences: z_i = Z[points[i]], and `blocks` has the x_j as
+# :func:`side_by_side` lays them out.
+distances = in_c(
+    "distances",
+    "Z: T (n, m); points: i8 (p); blocks: f8 (b, m, w); factor: f8; out: f8 (p, c)",
+    T="f8 f4",
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +99,6 @@ class KernelFunction:
         """The kernel from its argument (the table above), in place; of these columns."""
         whole, argument = argument, argument[..., columns]
         if self.name == "rbf":
-            from polyopt.operands import exponentials
-
             exponentials(whole, *columns.indices(whole.shape[1])[:2])
         elif self.name == "sigmoid":
             np.tanh(argument, out=argument)
@@ -87,20 +113,18 @@ class KernelOperands:
     """Samples under a kernel, as its products take them; :class:`polyopt.kernels.SampleGram` documents it."""
 
     def __init__(self, X: Matrix, kernel: KernelFunction, centre: Vector | None = None):
-        self.X, self.kernel = X if callable(kernel.name) else canonical(X), kernel
+        self.X, self.kernel = X if callable(kernel.name) else _walkable(X), kernel
         X = self.X
         self.n: int = X.shape[0]
         self.width: int = X.nnz // max(self.n, 1) + 1 if is_sparse(X) else X.shape[1]
         self.is_sparse = is_sparse(X)
         self._used, self._middle = np.zeros(0, dtype=np.intp), np.zeros(0)
         if not self.is_sparse and not callable(kernel.name):
-            self._middle = np.zeros(X.shape[1]) if centre is None else centre
+            self._middle = np.zeros(X.shape[1]) if centre is None else np.ascontiguousarray(centre, float)
             if kernel.name == "rbf":
                 self._middle = middle_of(X)
-            from polyopt.operands import differing
-
             # A column that is at the middle for all samples adds nothing to their products.
-            self._used = np.flatnonzero(differing(X, self._middle))
+            self._used = np.flatnonzero(_differing(X, self._middle))
         self._squares = self.square_norms(X) if kernel.name == "rbf" else np.zeros(0)
         # Single precision keeps an exponent to 1e-5 while its terms are no larger than this.
         self.far_out = np.flatnonzero(kernel.gamma * self._squares >= 150.0)
@@ -125,9 +149,10 @@ class KernelOperands:
             from sklearn.utils.extmath import row_norms
 
             return np.asarray(row_norms(X.astype(float), squared=True))
-        from polyopt.operands import square_norms
-
-        return np.asarray(square_norms(X, self._middle))
+        squares = np.empty(len(X))
+        for part in _parts(X, _WORK):
+            square_norms(X[part], self._middle, squares[part])
+        return squares
 
     def product_error(self, roundings: int, unit: float) -> float:
         """As :meth:`entry_error`, for kernels other than RBF and products with `roundings` roundings each."""
@@ -173,24 +198,32 @@ class KernelOperands:
     def alike(self, Z: Matrix) -> Matrix:
         """Points sparse where these samples are, and dense where they are."""
         if is_sparse(Z):
-            return canonical(Z) if self.is_sparse else Z.toarray()
-        return sp.csr_array(Z) if self.is_sparse else Z
+            return canonical(Z) if self.is_sparse else _walkable(Z.toarray())
+        return sp.csr_array(Z) if self.is_sparse else _walkable(Z)
 
     def differences(self, Z: Matrix, points: Samples, columns: Samples) -> Vector:
         """The RBF kernel's exponents from the differences of the samples, shape (points, columns)."""
-        from polyopt.operands import distances
+        return self.differences_from(columns)(Z, points)
 
-        if not (is_sparse(self.X) and is_sparse(Z)):
-            return np.asarray(distances(Z, points, self.X, columns, -self.kernel.gamma))
-        exponents = np.empty((len(points), len(columns)))
-        for start in range(0, len(columns), DENSE_ROWS):
-            some = self.X[columns[start : start + DENSE_ROWS]]
-            for first in range(0, len(points), DENSE_ROWS):
-                left, right = _dense_blocks(Z[points[first : first + DENSE_ROWS]], some)
-                exponents[first : first + DENSE_ROWS, start : start + DENSE_ROWS] = distances(
-                    left, np.arange(len(left)), right, np.arange(len(right)), -self.kernel.gamma
-                )
-        return exponents
+    def differences_from(self, columns: Samples) -> Callable[[Matrix, Samples], Vector]:
+        """As :meth:`differences`, for calls with other points; these samples are laid out once."""
+        factor = -self.kernel.gamma
+        if not self.is_sparse:
+            blocks = side_by_side(self.X[columns])
+            return lambda Z, points: _exponents(Z, points, blocks, len(columns), factor)
+
+        def by_blocks(Z: Matrix, points: Samples) -> Vector:
+            exponents = np.empty((len(points), len(columns)))
+            for start in range(0, len(columns), DENSE_ROWS):
+                some = self.X[columns[start : start + DENSE_ROWS]]
+                for first in range(0, len(points), DENSE_ROWS):
+                    left, right = _dense_blocks(Z[points[first : first + DENSE_ROWS]], some)
+                    exponents[first : first + DENSE_ROWS, start : start + DENSE_ROWS] = _exponents(
+                        left, np.arange(len(left)), side_by_side(right), len(right), factor
+                    )
+            return exponents
+
+        return by_blocks
 
     def operand(
         self,
@@ -220,9 +253,7 @@ class KernelOperands:
         if self.is_sparse:
             parts = [X[rows].astype(float) * scale, *(sp.csr_array(column[:, None]) for column in extra)]
             return sp.hstack(parts, format="csr", dtype=dtype)
-        from polyopt.operands import fill
-
-        m = len(self._used)
+        m, rows = len(self._used), np.ascontiguousarray(rows, dtype=np.int64)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
         middle, size = self._middle[self._used], max(TILE, BLOCK // (m + 2))
 
@@ -258,8 +289,51 @@ def _dense_blocks(A: csr_array, B: csr_array) -> list[Vector]:
 
 def middle_of(X: Vector) -> Vector:
     """The mean of dense samples, exact where a column is the same everywhere."""
-    from polyopt.operands import sums_from
-
     first = X[0].astype(float)
-    middle: Vector = first + sums_from(X, first) / len(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle: Vector = first + sum((X[part] - first).sum(axis=0) for part in _parts(X)) / len(X)
     return np.where(np.isfinite(middle), middle, first)
+
+
+def _differing(X: NDArray[Any], point: Vector) -> NDArray[np.bool_]:
+    """The columns in which some row differs from this point."""
+    found = np.zeros(len(point), dtype=bool)
+    for part in _parts(X):
+        found |= (X[part] != point).any(axis=0)
+        if found.all():
+            break
+    return found
+
+
+def _parts(X: NDArray[Any], entries: float = 1e5) -> Iterator[slice]:
+    """Dense samples by rows that have about so many entries together."""
+    size = max(1, int(entries // max(X.shape[1], 1)))
+    return (slice(start, start + size) for start in range(0, len(X), size))
+
+
+def _walkable(X: Matrix) -> Any:
+    """Samples as compiled code takes them: canonical CSR, or a C-contiguous array of float64 or float32."""
+    if is_sparse(X):
+        return canonical(X)
+    return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def side_by_side(X: NDArray[Any]) -> Vector:
+    """Samples by blocks of 32, feature by feature, padded with zeros: float64 of shape (blocks, m, 32)."""
+    whole, rest = divmod(len(X), _SIDE_BY_SIDE)
+    blocks = np.zeros((whole + (rest > 0), X.shape[1], _SIDE_BY_SIDE))
+    full = X[: whole * _SIDE_BY_SIDE].reshape(whole, _SIDE_BY_SIDE, X.shape[1])
+    blocks[:whole] = full.transpose(0, 2, 1)
+    blocks[whole:, :, :rest] = X[whole * _SIDE_BY_SIDE :].T
+    return blocks
+
+
+def _exponents(Z: NDArray[Any], points: Samples, blocks: Vector, count: int, factor: float) -> Vector:
+    """``factor * ‖z_i - x_j‖²`` for some of Z and `count` samples, shape (points, count)."""
+    found = np.empty((len(points), count))
+    points = np.ascontiguousarray(points, dtype=np.int64)
+    size = max(1, int(_WORK // max(blocks.size, 1)))
+    for start in range(0, len(points), size):
+        part = slice(start, start + size)
+        distances(Z, points[part], blocks, factor, found[part])
+    return found

@@ -6,17 +6,20 @@ A product comes from blocks that are computed, used and forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from polyopt.kernels.protocol import CHUNK, DENSE_ROWS, TILE, chunks, strips
+from polyopt.sparse_products import multiply_turned
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.kernels.operands import KernelOperands
     from polyopt.kernels.protocol import Gram, Panel, Samples, Vector
 
@@ -69,7 +72,6 @@ class SamplePanel:
         left, right, finish = self._left(samples), self._right, self._gram.kernel.finish
         cost = float(count) * width * (self._gram.width + 8)
         if sp.issparse(left):
-            from polyopt.sparse_products import multiply_turned
 
             def some_rows(start: int) -> None:
                 rows = out[start : start + DENSE_ROWS]
@@ -88,8 +90,7 @@ class SamplePanel:
             run_blocks(some_columns, range(0, width, strip), cost)
         far = self._far_among(samples)
         if len(far):
-            exponents = self._gram.differences(self._gram.X, samples[far], self._columns)
-            out[far] = self._gram.kernel.finish(exponents)
+            out[far] = self._gram.kernel.finish(self._exponents(self._gram.X, samples[far]))
         return out
 
     @property
@@ -131,9 +132,14 @@ class SamplePanel:
         run_blocks(some_rows, range(0, len(samples), TILE), cost)
         far = self._far_among(samples)
         for part in strips(far, len(right)):
-            exponents = self._gram.differences(self._gram.X, samples[part], self._columns)
+            exponents = self._exponents(self._gram.X, samples[part])
             found[part] = self._gram.kernel.finish(exponents) @ weights
         return found
+
+    @cached_property
+    def _exponents(self) -> Callable[[Matrix, Samples], Vector]:
+        """Exponents of the RBF kernel by differences from the columns' samples."""
+        return self._gram.differences_from(self._columns)
 
     def _far_among(self, samples: Samples) -> Samples:
         """Places of the samples so far out that single precision would lose their exponents."""

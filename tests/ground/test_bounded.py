@@ -12,9 +12,8 @@ from sklearn.datasets import make_blobs
 
 from polyopt import SVM, scoring, threads
 from polyopt.kernels import Kernel, SampleGram
-from polyopt.operands import exponentials, gaussians
 from polyopt.scoring import Part, Scorer
-from polyopt.sparse_products import SparseRight, multiply_turned
+from polyopt.sparse_products import multiply_turned
 
 PRECISIONS = [np.float32, np.float64]
 
@@ -125,63 +124,7 @@ def test_where_single_precision_overflows_there_is_no_bound(kernel):
     assert np.isfinite(bounds[20:]).all()
 
 
-@pytest.mark.parametrize(("dtype", "least"), [(np.float32, 87.0), (np.float64, 700.0)])
-def test_exponentials_are_right_to_two_units_in_the_last_place(dtype, least):
-    t = -np.concatenate([np.geomspace(1e-13, least, 200_003), np.linspace(0.0, least, 200_003)]).astype(dtype)
-    none, zeros = np.zeros(1, dtype=dtype), np.zeros(len(t), dtype=dtype)
-    differences, plain = zeros[None, :].copy(), t[None, :].copy()
-    gaussians(differences, none, -t)
-    exponentials(plain, 0, len(t))
-    true = np.exp(t.astype(np.longdouble))
-    for found in (differences, plain):
-        assert (np.abs(found[0] - true) <= 2 * np.spacing(true.astype(dtype))).all()
-    edges = np.array([[1.0, 0.0, -0.0, np.inf, -2 * least, -1e30, -np.inf, np.nan]], dtype=dtype)
-    for finish in (lambda T: gaussians(T, none, zeros[:8]), lambda T: exponentials(T, 0, 8)):
-        found = edges.copy()
-        finish(found)
-        assert (found[0, :4] == 1.0).all()
-        assert (found[0, 4:7] >= 0.0).all()
-        assert (found[0, 4:7] <= 1e-37).all()
-        assert np.isnan(found[0, 7])
-
-
 # -- sparse products -------------------------------------------------------------------------
-
-
-def whole_numbers(rows, m, seed):
-    """Small whole numbers, whose products are exact, with rows and columns that are empty."""
-    rng = np.random.default_rng(seed)
-    X = np.where(rng.random((rows, m)) < 0.2, rng.integers(-9, 10, size=(rows, m)), 0)
-    X[::7], X[:, ::5] = 0, 0
-    return X
-
-
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("rows", [1, 16, 65, 200])
-def test_sparse_products_are_those_of_dense_ones(rows, dtype, index):
-    A, B = whole_numbers(75, 90, 0), whole_numbers(rows, 90, 1)
-    left, right = sp.csr_array(A.astype(dtype)), sp.csr_array(B.astype(dtype))
-    left.indptr, left.indices = left.indptr.astype(index), left.indices.astype(index)
-    samples = SparseRight(right)
-    room = samples.room()
-    for first, last in ((0, rows), (rows // 3, rows), (rows // 2, rows // 2)):
-        out = np.full((75, last - first), np.nan, dtype=dtype)
-        samples.multiply(left, first, last, out, room)
-        assert np.array_equal(out, A @ B[first:last].T)
-        assert not room[0].any()
-        assert not room[1].any()
-    turned = np.full((rows, 75), np.nan, dtype=dtype)
-    multiply_turned(left, right, turned)
-    assert np.array_equal(turned, B @ A.T)
-
-
-def test_entries_given_twice_and_out_of_order_are_summed():
-    given = (np.array([1.0, 2.0, 3.0, 4.0]), np.array([3, 0, 3, 2]), np.array([0, 3, 4]))
-    twice = sp.csr_array(given, shape=(2, 5))
-    out = np.empty((2, 2))
-    multiply_turned(twice, twice, out)
-    assert np.array_equal(out, twice.toarray() @ twice.toarray().T)
 
 
 def test_a_row_of_a_sparse_product_has_no_more_roundings_than_it_says():

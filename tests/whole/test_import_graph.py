@@ -31,6 +31,7 @@ FLOORS = [
             "polyopt.kernels",
             "polyopt.operands",
             "polyopt.lanes",
+            "polyopt.native",
             "polyopt.parts",
             "polyopt.polytope",
             "polyopt.rows",

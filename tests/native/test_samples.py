@@ -1,0 +1,87 @@
+"""Dense passes in C are those of numpy, whatever the lengths, the types and the starts of their arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyopt.kernels.operands import distances, fill, side_by_side, square_norms
+
+LENGTHS = [0, 1, 2, 7, 8, 31, 32, 33, 70]
+TYPES = [np.float32, np.float64]
+
+
+def drawn(shape, dtype=np.float64, seed=0, start=0):
+    """Normal numbers in an array that begins at any multiple of its type's size."""
+    numbers = np.random.default_rng(seed).normal(size=start + int(np.prod(shape))).astype(dtype)
+    return numbers[start:].reshape(shape)
+
+
+@pytest.mark.parametrize("out_dtype", TYPES)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("m", LENGTHS)
+def test_fill_takes_rows_and_columns(m, dtype, out_dtype):
+    """Of columns side by side, of columns apart, and of none; other columns of `out` stay."""
+    X, rows = drawn((6, m), dtype), np.array([5, 0, 0, 3])
+    for columns in (np.arange(m), np.arange(m)[1:], np.arange(m)[::-2].copy(), np.arange(0)):
+        centre, out = drawn(len(columns), seed=1), np.full((4, len(columns) + 1), 7.0, dtype=out_dtype)
+        fill(X, rows, columns, centre, 1.3, out)
+        expected = (1.3 * (X[rows][:, columns].astype(float) - centre)).astype(out_dtype)
+        assert np.array_equal(out[:, :-1], expected)
+        assert (out[:, -1] == 7.0).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("m", LENGTHS)
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_square_norms_are_those_of_numpy(n, m, dtype):
+    X, centre, squares = drawn((n, m), dtype), drawn(m, seed=1), np.empty(n)
+    square_norms(X, centre, squares)
+    np.testing.assert_allclose(squares, ((X - centre) ** 2).sum(axis=1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("m", LENGTHS)
+def test_distances_are_those_of_numpy(m, dtype):
+    for count in LENGTHS:
+        Z, X = drawn((5, m), dtype), drawn((count, m), seed=1)
+        points, out = np.array([4, 1, 1]), np.empty((3, count))
+        distances(Z, points, side_by_side(X), -0.7, out)
+        expected = -0.7 * ((Z[points][:, None].astype(float) - X) ** 2).sum(axis=2)
+        np.testing.assert_allclose(out, expected, rtol=1e-13)
+
+
+def test_distances_are_symmetric_and_exact_at_zero():
+    X, every, out = drawn((70, 9)), np.arange(70), np.empty((70, 70))
+    distances(X, every, side_by_side(X), 2.0, out)
+    assert np.array_equal(out, out.T)
+    assert (out.diagonal() == 0.0).all()
+
+
+@pytest.mark.parametrize("m", LENGTHS)
+def test_bits_depend_on_neither_type_nor_start(m):
+    """Float32 samples give the bits of the same numbers in float64, and arrays may begin anywhere."""
+    X = drawn((40, m), np.float32)
+    centre, every = drawn(m, seed=1), np.arange(40)
+    found = []
+    for start in range(4):
+        for dtype in TYPES:
+            moved = np.empty(start + X.size, dtype=dtype)[start:].reshape(X.shape)
+            moved[:] = X
+            squares, out = np.empty(start + 40)[start:], np.empty((40, 40))
+            square_norms(moved, centre, squares)
+            distances(moved, every, side_by_side(moved), 1.0, out)
+            found.append((squares, out))
+    assert all(np.array_equal(a, b) for other in found for a, b in zip(found[0], other, strict=True))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_odd_numbers_reach_their_own_rows_alone(odd):
+    X, squares, out = drawn((4, 37)), np.empty(4), np.empty((4, 4))
+    X[2, 20] = odd
+    square_norms(X, np.zeros(37), squares)
+    distances(X, np.arange(4), side_by_side(X), 1.0, out)
+    assert np.isfinite(squares).tolist() == [True, True, False, True]
+    assert (
+        np.isfinite(out).tolist() == np.logical_and.outer(np.isfinite(squares), np.isfinite(squares)).tolist()
+    )

@@ -1,0 +1,90 @@
+"""Sparse samples in C: packed rows and products are those of numpy, and no work space stays dirty."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from polyopt.rows import count_filled, pack
+from polyopt.sparse_products import SparseRight, multiply_turned
+
+TYPES = [np.float32, np.float64]
+
+
+def whole_numbers(rows, m, share, seed=0):
+    """Small whole numbers, whose products are exact, some of them other than zero."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random((rows, m)) < share, rng.integers(1, 10, size=(rows, m)), 0)
+
+
+def packed(X, narrow):
+    """The starts, the values and the columns of the entries other than zero."""
+    starts = np.empty(len(X) + 1, dtype=np.int64)
+    count_filled(X, starts)
+    values, columns = np.empty(starts[-1] + 1, dtype=X.dtype), np.empty(starts[-1] + 1, dtype=narrow)
+    pack(X, starts, values, columns)
+    return starts, values[:-1], columns[:-1]
+
+
+@pytest.mark.parametrize("narrow", [np.uint16, np.int32])
+@pytest.mark.parametrize("dtype", [*TYPES, np.uint8])
+@pytest.mark.parametrize("m", [0, 1, 2, 33, 300])
+def test_packed_rows_are_the_entries_in_order(m, dtype, narrow):
+    for rows, share in ((0, 0.5), (1, 0.0), (1, 1.0), (6, 0.3), (7, 0.9)):
+        X = whole_numbers(rows, m, share).astype(dtype)
+        starts, values, columns = packed(X, narrow)
+        at = np.nonzero(X)
+        assert starts.tolist() == [0, *np.cumsum(np.count_nonzero(X, axis=1))]
+        assert np.array_equal(values, X[at])
+        assert np.array_equal(columns, at[1])
+
+
+def test_odd_numbers_are_entries_and_zeros_are_not():
+    values = packed(np.array([[0.0, np.nan, -0.0, np.inf, 5e-324]]), np.uint16)[1]
+    assert np.array_equal(values, [np.nan, np.inf, 5e-324], equal_nan=True)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("right", [0, 1, 2, 16, 17, 33, 64, 65, 130])
+def test_products_are_those_of_dense_samples(right, dtype, index):
+    """For all forms and parts of the result; the work space is zero again."""
+    for left, m, share in ((0, 5, 0.5), (1, 0, 0.0), (1, 1, 1.0), (33, 40, 0.2), (5, 1300, 0.9)):
+        A, B = whole_numbers(left, m, share), whole_numbers(right, m, share, 1)
+        some, samples = sp.csr_array(A.astype(dtype)), SparseRight(sp.csr_array(B.astype(dtype)))
+        some.indptr, some.indices = some.indptr.astype(index), some.indices.astype(index)
+        places, group = room = samples.room()
+        for first, last in ((0, right), (right // 3, right), (right // 2, right // 2)):
+            expected = A @ B[first:last].T
+            out = np.full(expected.shape, np.nan, dtype=dtype)
+            assert np.array_equal(samples.multiply(some, first, last, out, room), expected)
+            turned = np.full(expected.T.shape, np.nan, dtype=dtype)
+            assert np.array_equal(samples.multiply(some, first, last, turned, room, turned=True), expected.T)
+            assert not places.any()
+            assert not group.any()
+
+
+def test_entries_given_twice_and_out_of_order_are_summed():
+    given = (np.array([1.0, 2.0, 3.0, 4.0]), np.array([3, 0, 3, 2]), np.array([0, 3, 4]))
+    twice = sp.csr_array(given, shape=(2, 5))
+    out = np.empty((2, 2))
+    multiply_turned(twice, twice, out)
+    assert np.array_equal(out, twice.toarray() @ twice.toarray().T)
+
+
+def test_long_products_are_cut_into_calls(monkeypatch):
+    monkeypatch.setattr("polyopt.sparse_products._WORK", 1.0)
+    A, B = whole_numbers(3, 50, 0.5), whole_numbers(200, 50, 0.5, 1)
+    out = np.empty((200, 3))
+    multiply_turned(sp.csr_array(A.astype(float)), sp.csr_array(B.astype(float)), out)
+    assert np.array_equal(out, B @ A.T)
+
+
+@pytest.mark.parametrize(
+    ("m", "shape"), [(5, (2, 4)), (5, (3, 2)), (6, (2, 3))], ids=["wide", "turned", "features"]
+)
+def test_products_that_do_not_fit_are_refused(m, shape):
+    samples = SparseRight(sp.csr_array(np.ones((3, 5))))
+    with pytest.raises(ValueError, match="products of"):
+        samples.multiply(sp.csr_array(np.ones((2, m))), 0, 3, np.empty(shape), samples.room())

@@ -1,0 +1,100 @@
+"""Kernel values in C: exponentials to two units in the last place, and sums in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyopt.bounded import gaussians, weigh
+from polyopt.kernels.operands import exponentials
+
+LENGTHS = [0, 1, 2, 7, 8, 15, 16, 17, 33, 70]
+TYPES = [np.float32, np.float64]
+LEAST = {np.float32: 87.0, np.float64: 700.0}
+
+
+def whole(T):
+    """The exponentials of all columns of T."""
+    exponentials(T, 0, T.shape[1])
+
+
+def as_differences(T):
+    """The same as the values of products T between points and samples at 0."""
+    gaussians(T, np.zeros(len(T), T.dtype), np.zeros(T.shape[1], T.dtype))
+
+
+@pytest.mark.parametrize("function", [whole, as_differences])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_exponentials_are_right_to_two_units_in_the_last_place(dtype, function):
+    least = LEAST[dtype]
+    t = -np.concatenate([np.geomspace(1e-13, least, 200_003), np.linspace(0.0, least, 200_003)]).astype(dtype)
+    found, true = t[None, :].copy(), np.exp(t.astype(np.longdouble))
+    function(found)
+    assert (np.abs(found[0] - true) <= 2 * np.spacing(true.astype(dtype))).all()
+
+
+@pytest.mark.parametrize("function", [whole, as_differences])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [1, 8, 40])
+def test_exponentials_at_the_edges(width, dtype, function):
+    """1 from 0 on, next to 0 for all that is small, and NaN of NaN; in vectors and on their own."""
+    edges = [1.0, 0.0, -0.0, np.inf, -2 * LEAST[dtype], -1e30, -np.inf, np.nan]
+    found = np.repeat(np.array(edges, dtype=dtype)[:, None], width, axis=1)
+    function(found)
+    assert (found[:4] == 1.0).all()
+    assert (found[4:7] >= 0.0).all()
+    assert (found[4:7] <= 1e-37).all()
+    assert np.isnan(found[7]).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", LENGTHS)
+def test_exponentials_of_some_columns(width, dtype):
+    """Other columns stay, and a number has the same bits wherever it stands."""
+    T = -np.random.default_rng(0).uniform(0.0, 30.0, (3, width)).astype(dtype)
+    for first in range(0, width + 1, 3):
+        found = T.copy()
+        exponentials(found, first, max(first, width - 1))
+        expected = T.copy()
+        for i in range(3):
+            for j in range(first, width - 1):
+                one = T[i : i + 1, j : j + 1].copy()
+                exponentials(one, 0, 1)
+                expected[i, j] = one[0, 0]
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", LENGTHS)
+def test_gaussians_are_exponentials_of_differences(width, dtype):
+    rng = np.random.default_rng(0)
+    for count in (0, 1, 3):
+        products = rng.uniform(-5.0, 5.0, (count, width)).astype(dtype)
+        own, others = rng.uniform(0.0, 9.0, count).astype(dtype), rng.uniform(0.0, 9.0, width).astype(dtype)
+        expected = (products - others) - own[:, None]
+        whole(expected)
+        gaussians(products, own, others)
+        assert np.array_equal(products, expected)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", LENGTHS)
+def test_weigh_adds_terms_and_their_sizes(width, dtype):
+    rng = np.random.default_rng(0)
+    for count in (0, 1, 3):
+        for start in (0, 1):
+            T = rng.normal(size=start + count * width).astype(dtype)[start:].reshape(count, width)
+            coef, sums, sizes = rng.normal(size=start + width)[start:], np.ones(count), np.full(count, 2.0)
+            weigh(T, coef, sums, sizes)
+            terms = T.astype(float) * coef
+            np.testing.assert_allclose(sums, 1.0 + terms.sum(axis=1), rtol=0, atol=1e-13)
+            np.testing.assert_allclose(sizes, 2.0 + np.abs(terms).sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_weigh_passes_odd_numbers_on(odd):
+    T, sums, sizes = np.ones((3, 37)), np.zeros(3), np.zeros(3)
+    T[1, 20] = odd
+    weigh(T, -np.ones(37), sums, sizes)
+    assert np.array_equal(sums, [-37.0, -odd, -37.0], equal_nan=True)
+    assert np.array_equal(sizes, [37.0, odd, 37.0], equal_nan=True)
