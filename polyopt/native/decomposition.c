@@ -1,11 +1,6 @@
 /* Working sets of the decomposition solver: slopes of φ, sums of kernel rows, and pair steps. */
 #include "decomposition.h"
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
-/* With vectors of AVX-512 gcc's choice between two vectors takes half as long again. */
-#pragma GCC target("no-avx512f")
-#endif
-
 /* right, left (n): slopes of φ to the right and to the left of every β_i. */
 static void slopes_of(const pieces *phi, const double *restrict beta, double *restrict right,
                       double *restrict left) {
@@ -171,35 +166,77 @@ typedef struct {
     index_t degree;
 } computed_rows;
 
+static inline double power(double x, index_t degree) {
+    double value = x;
+    for (index_t k = 1; k < degree; k++)
+        value *= x;
+    return value;
+}
+
+/* products[j] = own'others[j] for BESIDE rows of m >= PART numbers each, one after another; `last` is the last vector
+   of own, of zeros where the vectors before have its numbers. */
+enum { BESIDE = 8 };
+static inline void products_beside(index_t m, const double *restrict own, part_f8 last, const double *restrict others,
+                                   double *restrict products) {
+    part_f8 sums[BESIDE];
+#pragma GCC unroll 8
+    for (int j = 0; j < BESIDE; j++)
+        sums[j] = last * load_f8(others + j * m + m - PART);
+    for (index_t k = 0; k + PART <= m; k += PART) {
+        const part_f8 x = load_f8(own + k);
+#pragma GCC unroll 8
+        for (int j = 0; j < BESIDE; j++)
+            sums[j] += x * load_f8(others + j * m + k);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < BESIDE; j++) {
+        double total = 0.0;
+        for (int l = 0; l < PART; l++)
+            total += sums[j][l];
+        products[j] = total;
+    }
+}
+
+/* products (q) = right @ own, right (q, m). */
+static void row_products(index_t q, index_t m, const double *restrict own, const double *restrict right,
+                         double *restrict products) {
+    if (q < BESIDE || m < PART) {
+        for (index_t c = 0; c < q; c++) {
+            products[c] = 0.0;
+            for (index_t k = 0; k < m; k++)
+                products[c] += own[k] * right[c * m + k];
+        }
+        return;
+    }
+    part_f8 last;
+    for (index_t l = 0; l < PART; l++)
+        last[l] = PART - l <= m % PART ? own[m - PART + l] : 0.0;
+    for (index_t c = 0; c < q; c += BESIDE) {
+        const index_t first = c + BESIDE <= q ? c : q - BESIDE; /* the last may be some of those before */
+        products_beside(m, own, last, right + first * m, products + first);
+    }
+}
+
 static void compute_row(const void *given, index_t r, double *restrict row) {
     const computed_rows *source = given;
-    const double *restrict own = source->left + r * source->m;
-    for (index_t c = 0; c < source->q; c++) {
-        const double *restrict other = source->right + c * source->m;
-        double total = 0.0;
-#pragma omp simd reduction(+ : total)
-        for (index_t k = 0; k < source->m; k++)
-            total += own[k] * other[k];
-        row[c] = total;
-    }
+    const index_t q = source->q;
+    row_products(q, source->m, source->left + r * source->m, source->right, row);
     if (source->degree == 0)
-        for (index_t c = 0; c < source->q; c++)
+        for (index_t c = 0; c < q; c++)
             row[c] = exp_below(row[c]);
-    else
-        for (index_t c = 0; c < source->q; c++) {
-            const double product = row[c];
-            for (index_t k = 1; k < source->degree; k++)
-                row[c] *= product;
-        }
+    else if (source->degree > 1)
+        for (index_t c = 0; c < q; c++)
+            row[c] = power(row[c], source->degree);
 }
 
 /* Pair steps with rows to compute; else as solve_pairs_held. */
-API index_t solve_pairs_computed(index_t q, index_t m, index_t k, index_t l, index_t r, index_t w, index_t v,
-                                 const double *left, const double *right, index_t degree, const double *diagonal,
+API void solve_pairs_computed(index_t q, index_t m, index_t k, index_t l, index_t r, index_t w, index_t v,
+                                 index_t e,                                 const double *left, const double *right, index_t degree, const double *diagonal,
                                  double *g, double *beta, const double *ends, const double *slopes, double tol,
-                                 index_t steps, double *K, float *ease, double *room, index_t *place) {
+                                 index_t steps, double *K, float *ease, double *room, index_t *place,
+                                 index_t *counts) {
     const computed_rows source = {q, m, left, right, degree};
     const pieces phi = {q, k, ends, slopes};
-    return solve_pairs_f8(compute_row, &source, &phi, diagonal, g, beta, tol, steps, (rows_f8){r, w, 0, K, ease, place},
-                          room);
+    solve_pairs_f8(compute_row, &source, &phi, diagonal, g, beta, tol, steps, (rows_f8){r, w, 0, K, ease, place}, room,
+                   counts);
 }

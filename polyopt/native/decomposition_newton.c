@@ -8,10 +8,6 @@
    U has room for p variables: it is (p, p), and r, u, d, ones and F have p entries. */
 #include "decomposition.h"
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
-#pragma GCC target("no-avx512f")
-#endif
-
 enum { DONE, STUCK, GOING, FULL }; /* why pivots end */
 
 enum { JOIN_LEAST = 8, JOIN_PART = 32 };   /* violators that join after a whole step: so many, or this part of F */
@@ -134,7 +130,7 @@ API void factor_drop(index_t p, double *U, index_t *F, double *r, double *ones, 
 
 /* Go along d to the best point or the first kink; return the place in F of the variable that meets it (or −1), and
    by how much the dual rises. low and high (q) are the ends of the variables' pieces; total (q) adds up what β moves. */
-API index_t newton_step(index_t q, index_t p, const index_t *F, index_t n, double *r, const double *d, double b,
+API index_t newton_step(index_t p, index_t q, index_t e, const index_t *F, index_t n, double *r, const double *d, double b,
                         double ridge, double *beta, const double *low, const double *high, double *total,
                         double *rise) {
     double gain = 0.0, size = 0.0;
@@ -264,7 +260,7 @@ static index_t run_pivots(active_set *s, double tol, index_t pivots, index_t *ta
         if (s->n > 1) {
             double rise;
             const double b = newton_direction(s->p, s->U, s->n, s->unit, s->r, s->ones, s->u, s->d);
-            place = newton_step(s->q, s->p, s->F, s->n, s->r, s->d, b, s->ridge * s->unit, s->beta, s->low, s->high,
+            place = newton_step(s->p, s->q, 1, s->F, s->n, s->r, s->d, b, s->ridge * s->unit, s->beta, s->low, s->high,
                                 s->total, &rise);
             risen += rise;
         }

@@ -129,10 +129,11 @@ class ActiveSet:
 def _pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
     """Slope and ends of the pieces of these variables, which are at no kink, shape (3, q)."""
     ends, slopes = phi
-    piece = (ends[:, F] < beta[F]).sum(axis=0)
-    kinks = np.pad(ends[:, F], ((1, 1), (0, 0)), constant_values=((-np.inf, np.inf), (0.0, 0.0)))
-    found, every = np.zeros((3, len(beta))), np.arange(len(F))
-    found[:, F] = slopes[piece, F], kinks[piece, every], kinks[piece + 1, every]
+    piece, last = (ends[:, F] < beta[F]).sum(axis=0), len(ends) - 1
+    found = np.zeros((3, len(beta)))
+    found[0, F] = slopes[piece, F]
+    found[1, F] = np.where(piece > 0, ends[piece - 1, F], -np.inf)
+    found[2, F] = np.where(piece <= last, ends[np.minimum(piece, last), F], np.inf)
     return found
 
 

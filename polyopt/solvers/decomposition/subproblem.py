@@ -30,22 +30,22 @@ __all__ = ["Computed", "Held", "gathered", "solve_pairs"]
 
 _LANES = 8  # samples that a pass looks at together: vectors are filled up to a multiple of them
 
-# Up to `steps` pair steps, which change g and beta; returns how many were taken. K, ease, `room` (3, w) and
-# place (-1 at first) are room to work in; in the end place >= 0 for the samples whose rows were wanted.
+# Up to `steps` pair steps, which change g and beta; counts = (steps taken, kernel rows wanted). K, ease, room
+# and place are room to work in, for r kernel rows of w entries, the next multiple of eight from q on; v = 3.
 _REST = (
     "diagonal: f8 (q); g: f8 (q); beta: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
-    "K: T (r, w); ease: f4 (r, w); room: f8 (v, w); place: i8 (q)"
+    "K: T (r, w); ease: f4 (r, w); room: f8 (v, w); place: i8 (q); counts: i8 (e)"
 )
 _solve_held = kernel(
-    "solve_pairs_held",
-    "table: T (s, n); slots: i8 (q); places: i8 (q); " + _REST,
-    returns="i8",
-    T="f8 f4",
+    "solve_pairs_held", "table: T (s, n); slots: i8 (q); places: i8 (q); " + _REST, T="f8 f4"
 )
 _solve_computed = kernel(
     "solve_pairs_computed",
     "left: f8 (q, m); right: f8 (q, m); degree: i8; " + _REST.replace("T", "f8"),
-    returns="i8",
+)
+# K = table[slots, places], its upper triangle and the mirror image.
+_gather_square = kernel(
+    "gather_square", "table: T (s, n); slots: i8 (q); places: i8 (q); K: f8 (q, q)", T="f8 f4"
 )
 
 
@@ -79,14 +79,15 @@ def solve_pairs(
     q = len(g)
     width, most = -(-q // _LANES) * _LANES, max(1, min(q, rows))
     K, ease = np.empty((most, width), source[0].dtype), np.empty((most, width), np.float32)
-    room, place = np.empty((3, width)), np.full(q, -1)
+    room, place, counts = np.empty((3, width)), np.empty(q, np.int64), np.empty(2, np.int64)
     solve = _solve_held if isinstance(source, Held) else _solve_computed
-    taken = solve(*source, diagonal, g, beta, *phi, tol, steps, K, ease, room, place)
-    return taken, int((place >= 0).sum())
+    solve(*source, diagonal, g, beta, *phi, tol, steps, K, ease, room, place, counts)
+    taken, wanted = counts.tolist()
+    return taken, wanted
 
 
 def gathered(table: NDArray[Any], slots: Samples, places: Samples) -> Vector:
-    """``table[slots, places]`` in double precision, and symmetric."""
-    K = np.triu(table[slots[:, None], places]).astype(float, copy=False)
-    K += np.triu(K, 1).T
+    """``table[slots, places]`` in double precision, and symmetric: upper triangle and mirror image."""
+    K = np.empty((len(slots), len(places)))
+    _gather_square(table, slots, places, K)
     return K
