@@ -70,7 +70,6 @@ enum { PART = 4, PARTS = 2 };
 enum { PART = 2, PARTS = 4 };
 #endif
 typedef double part_f8 __attribute__((vector_size(8 * PART), aligned(8), may_alias));
-typedef float part_f4 __attribute__((vector_size(4 * PART), aligned(4), may_alias));
 typedef int64_t part_i8 __attribute__((vector_size(8 * PART), aligned(8), may_alias));
 
 static const double FLAT = 1e-12;   /* times the diagonal: least curvature of a pair, as that of like samples is noise */
