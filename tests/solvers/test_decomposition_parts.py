@@ -18,7 +18,7 @@ from polyopt.certificates import Claim, certify_rmm
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, outputs_at, square, stream
 from polyopt.solvers.decomposition import Decomposition, loop, point, solve_decomposition
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.decomposition.active_set import ActiveSet, drop
+from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.decomposition.loop import IDLE, Watch
 from polyopt.solvers.decomposition.rows import Rows
@@ -317,21 +317,6 @@ def test_an_active_set_is_blind_to_the_scale_of_its_matrix(ridge, rng):
         machine.run(1e-9, 200, Clock())
         ends.append((machine.pivots, (scale * beta).tolist()))
     assert ends[0] == ends[1]
-
-
-@pytest.mark.parametrize("place", [0, 2, 5])
-def test_a_variable_taken_out_leaves_the_factor_of_the_others(place, rng):
-    A = rng.normal(size=(6, 6))
-    A = A @ A.T + np.eye(6)
-    U, F, r = np.linalg.cholesky(A).T.copy(), np.arange(6), np.arange(6.0)
-    ones = np.linalg.solve(U.T, np.ones(6))
-    assert drop(U, F, r, ones, 6, place) == 5
-    kept = np.delete(np.arange(6), place)
-    assert np.array_equal(F[:5], kept)
-    assert np.array_equal(r[:5], kept)
-    factor = np.triu(U[:5, :5])
-    assert factor.T @ factor == pytest.approx(A[np.ix_(kept, kept)])
-    assert factor.T @ ones[:5] == pytest.approx(np.ones(5))
 
 
 def test_an_active_set_goes_on_where_it_was_left(overlapping):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from formulations.families import Families, Family, hinge_families, margin_family
-from polyopt.solvers.decomposition.dual import Dual, gains, recapped, slopes
+from polyopt.solvers.decomposition.dual import Dual, gains, recapped
 from polyopt.solvers.decomposition.loop import choose
-from polyopt.solvers.decomposition.subproblem import LANES, Held, gathered, move, partner, solve_pairs
+from polyopt.solvers.decomposition.subproblem import Held, solve_pairs
 
 
 def test_multipliers_at_their_caps_go_with_them_and_others_stay_within():
@@ -43,7 +41,7 @@ def test_a_pair_step_takes_the_best_pair_to_the_best_point_of_its_line(seed, B):
     beta = dual.join({"margin": rng.uniform(0, 1, n) * rng.integers(0, 2, n)})
     for _ in range(6):
         g = K @ beta
-        up, down = (slope - g for slope in slopes(beta, dual.phi))
+        up, down, _, _ = gains(g, beta, dual.phi)
         i = int(up.argmax())
         bend = K[i, i] + K.diagonal() - 2.0 * K[i]
         bend[i] = np.inf
@@ -89,14 +87,6 @@ def test_no_more_rows_are_wanted_than_there_may_be(rng):
     assert m - M <= 1e-6
 
 
-def test_what_is_gathered_is_a_symmetric_part_of_the_table(rng):
-    """The upper triangle, row by row, and its mirror image: single precision may leave the two unlike."""
-    table = rng.normal(size=(9, 20))
-    slots, places = np.array([4, 0, 7]), np.array([11, 2, 19])
-    part = table[np.ix_(slots, places)]
-    assert np.array_equal(gathered(table, slots, places), np.triu(part) + np.triu(part, 1).T)
-
-
 def half(values, allowed, count, floor):
     """The places of the largest values allowed that are above a floor, by sorting."""
     places = [p for p in np.argsort(-values) if allowed[p] and values[p] > floor]
@@ -121,61 +111,6 @@ def test_a_working_set_is_the_latest_half_and_the_worst_violators(seed):
     assert found[: len(keep)] == keep
     assert set(found[len(keep) : len(keep) + len(upward)]) == set(upward)
     assert set(found[len(keep) + len(upward) :]) == set(downward)
-
-
-# -- the two passes of a pair step, against numpy -------------------------------------------------
-
-
-def room():
-    return np.empty(2 * LANES), np.empty(LANES, dtype=np.int64)
-
-
-@given(
-    q=st.integers(1, 9).map(lambda k: k * LANES),
-    seed=st.integers(0, 10**6),
-    walls=st.floats(0.0, 1.0),
-    dtype=st.sampled_from([np.float32, np.float64]),
-)
-def test_a_move_takes_g_along_and_finds_both_ends(q, seed, walls, dtype):
-    rng = np.random.default_rng(seed)
-    g, up, down = rng.integers(-3, 4, size=(3, q)).astype(float)  # with ties
-    up[rng.random(q) < walls], down[rng.random(q) < walls] = -np.inf, np.inf
-    first, second = rng.normal(size=(2, q)).astype(dtype)
-    length = float(rng.choice([0.0, 0.5, 3.0]))
-    expected = g + length * (first.astype(float) - second.astype(float))
-    most, place, least = move(g, up, down, first, second, length, *room())
-    assert np.allclose(g, expected, rtol=1e-14, atol=1e-14)
-    assert most == (up - g).max()
-    assert least == (down - g).min()
-    if np.isfinite(most):
-        assert (up - g)[place] == most
-
-
-@given(
-    q=st.integers(1, 9).map(lambda k: k * LANES),
-    seed=st.integers(0, 10**6),
-    most=st.sampled_from([-9.0, 0.0, 1.0, 9.0]),
-)
-def test_the_partner_gains_most(q, seed, most):
-    rng = np.random.default_rng(seed)
-    g, down = rng.integers(-3, 4, size=(2, q)).astype(float)
-    down[rng.random(q) < 0.3] = np.inf
-    ease = rng.uniform(0.0, 2.0, size=q).astype(np.float32)
-    drop = most - down + g
-    gains = np.where(drop > 0.0, drop**2 * ease.astype(float), -1.0)
-    found = partner(g, down, ease, most, *room())
-    if gains.max() < 0.0:
-        assert found == -1
-    else:
-        assert gains[found] == pytest.approx(gains.max(), rel=1e-14)
-
-
-def test_what_is_no_number_is_never_the_best():
-    q = 2 * LANES
-    g, up, down, zero = np.zeros(q), np.full(q, np.nan), np.full(q, np.nan), np.zeros(q)
-    up[11], down[5] = 1.0, -1.0
-    assert move(g, up, down, zero, zero, 1.0, *room()) == (1.0, 11, -1.0)
-    assert partner(g, down, np.ones(q), 2.0, *room()) == 5
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

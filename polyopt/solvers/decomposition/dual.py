@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.families import Families, Pieces
-from polyopt.compiled import njit
+from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,17 +40,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Vector
 
-__all__ = [
-    "Dual",
-    "balanced",
-    "extremes",
-    "gains",
-    "next_above",
-    "next_below",
-    "recapped",
-    "slopes",
-    "slopes_at",
-]
+__all__ = ["Dual", "balanced", "extremes", "gains", "recapped"]
 
 
 class Dual:
@@ -138,64 +128,25 @@ def balanced(beta: Vector) -> Vector:
     return np.where(beta < 0, beta * (light / minus if minus else 0.0), beta)
 
 
-@njit(cache=True, nogil=True)
-def slopes_at(beta: float, i: int, ends: Vector, bends: Vector) -> tuple[float, float]:
-    """Slope of φ_i to the right and to the left of β_i; `ends` and `bends` are of :class:`Pieces`."""
-    right = left = bends[0, i]
-    for k in range(len(ends)):
-        end, after = ends[k, i], bends[k + 1, i]
-        right = after if beta >= end else right
-        left = after if beta > end else left
-    return right, left
+# Slopes of φ less g to the right and to the left of every β_i, and the extremes m and M.
+_gains = kernel(
+    "gains",
+    "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise: f8 (n); fall: f8 (n); "
+    "extremes: f8 (e)",
+)
 
 
-@njit(cache=True, nogil=True)
-def next_above(beta: float, i: int, ends: Vector) -> float:
-    """The kink of φ_i next above β_i; infinite for none."""
-    found = np.inf
-    for k in range(len(ends) - 1, -1, -1):
-        found = ends[k, i] if ends[k, i] > beta else found
-    return found
-
-
-@njit(cache=True, nogil=True)
-def next_below(beta: float, i: int, ends: Vector) -> float:
-    """The kink of φ_i next below β_i; infinite for none."""
-    found = -np.inf
-    for k in range(len(ends)):
-        found = ends[k, i] if ends[k, i] < beta else found
-    return found
-
-
-@njit(cache=True, nogil=True)
-def slopes(beta: Vector, phi: Pieces) -> tuple[Vector, Vector]:
-    """Slopes of φ to the right and to the left of every β_i, each of shape (n,)."""
-    right, left = phi.slopes[0].copy(), phi.slopes[0].copy()
-    for k in range(len(phi.ends)):
-        end, after = phi.ends[k], phi.slopes[k + 1]
-        for i in range(len(beta)):
-            right[i] = after[i] if beta[i] >= end[i] else right[i]
-            left[i] = after[i] if beta[i] > end[i] else left[i]
-    return right, left
-
-
-@njit(cache=True, nogil=True)
 def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, float]:
     """``φ'(β+) − g`` and ``φ'(β−) − g``, each of shape (n,), and their extremes m and M.
 
-    Where some g is not finite, neither extreme is a number, and nothing is within a tolerance.
+    If some g is not finite, neither extreme is a number, and nothing is within a tolerance.
     """
-    rise, fall = slopes(beta, phi)
-    m, M, spoilt = -np.inf, np.inf, 0.0
-    for i in range(len(g)):
-        rise[i] -= g[i]
-        fall[i] -= g[i]
-        m, M, spoilt = max(m, rise[i]), min(M, fall[i]), spoilt + 0.0 * g[i]
-    return rise, fall, m + spoilt, M + spoilt
+    rise, fall, found = np.empty(len(g)), np.empty(len(g)), np.empty(2)
+    _gains(g, beta, *phi, rise, fall, found)
+    m, M = found.tolist()
+    return rise, fall, m, M
 
 
-@njit(cache=True, nogil=True)
 def extremes(g: Vector, beta: Vector, phi: Pieces) -> tuple[float, float]:
     """The m and M of these samples, as of :func:`gains`."""
-    _, _, m, M = gains(g, beta, phi)
-    return m, M
+    return gains(g, beta, phi)[2:]

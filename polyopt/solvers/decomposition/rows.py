@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.compiled import njit
 from polyopt.kernels import SamplePanel
-from polyopt.operands import put
+from polyopt.native.library import kernel
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
@@ -32,6 +31,13 @@ _STRIP = 4096  # columns of a weighted sum of rows that one thread takes
 # more than cheap rows do. It doubles once half as many rows had to be computed again.
 _MAX_FRESH_ROWS = 2048
 _MIN_ROWS = 16  # a budget too small for these is exceeded: no working set is smaller
+
+# total += Σ_k weights_k table[slots_k, start : start + w].
+_combine = kernel(
+    "combine_rows",
+    "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total: T (w)",
+    T="f8 f4",
+)
 
 
 class Rows:
@@ -174,37 +180,16 @@ class Rows:
             self.table[: len(kept), new] = self._gram.panel(active[new], self.dtype).rows(owners)
 
 
-@njit(cache=True, nogil=True)
-def _combine(
-    table: NDArray[Any], slots: Samples, weights: NDArray[Any], start: int, total: NDArray[Any]
-) -> None:
-    """Add the weighted rows, from a column on, four at a time: one pass over the sum for each four."""
-    end, count = start + len(total), len(slots)
-    whole = count - count % 4
-    for k in range(0, whole, 4):
-        a, b = table[slots[k], start:end], table[slots[k + 1], start:end]
-        c, d = table[slots[k + 2], start:end], table[slots[k + 3], start:end]
-        s, t, u, v = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        for r in range(len(total)):
-            total[r] += s * a[r] + t * b[r] + u * c[r] + v * d[r]
-    for k in range(whole, count):
-        a, s = table[slots[k], start:end], weights[k]
-        for r in range(len(total)):
-            total[r] += s * a[r]
-
-
-@njit(cache=True)
 def _relay(buffer: NDArray[Any], slots: Samples, width: int, source: Samples, backwards: bool) -> None:
     """Move the rows in `slots`, `width` wide, to the front of the buffer with the columns of `source`.
 
-    The order is such that no row is overwritten unread.
+    The order is such that no row is overwritten unread. Columns with a negative source are left open.
     """
     wide, count = len(source), len(slots)
-    row = np.empty(width, dtype=buffer.dtype)
+    columns = np.flatnonzero(source >= 0)
+    picked = source[columns]
+    target = slice(None) if len(columns) == wide else columns
     for turn in range(count):
         k = count - 1 - turn if backwards else turn
-        start = slots[k] * width
-        put(buffer[start : start + width], row)
-        for c in range(wide):
-            if source[c] >= 0:
-                buffer[k * wide + c] = row[source[c]]
+        start = int(slots[k]) * width
+        buffer[k * wide : (k + 1) * wide][target] = buffer[start : start + width].take(picked)

@@ -1,0 +1,241 @@
+/* Working sets of the decomposition solver: slopes of φ, sums of kernel rows, and pair steps. */
+#include "decomposition.h"
+
+/* right, left (n): slopes of φ to the right and to the left of every β_i. */
+static void slopes_of(const pieces *phi, const double *restrict beta, double *restrict right,
+                      double *restrict left) {
+    memcpy(right, phi->slopes, sizeof(double) * (size_t)phi->n);
+    memcpy(left, phi->slopes, sizeof(double) * (size_t)phi->n);
+    for (index_t k = 0; k < phi->k; k++) {
+        const double *restrict end = phi->ends + k * phi->n, *restrict after = phi->slopes + (k + 1) * phi->n;
+        for (index_t i = 0; i < phi->n; i++) {
+            right[i] = beta[i] >= end[i] ? after[i] : right[i];
+            left[i] = beta[i] > end[i] ? after[i] : left[i];
+        }
+    }
+}
+
+/* rise = φ'(β+) − g and fall = φ'(β−) − g, each (n); extremes = (m, M) = (max rise, min fall).
+
+   Where some g is not finite, neither extreme is a number, and so nothing is within a tolerance. */
+API void gains(index_t n, index_t k, index_t l, index_t e, const double *g, const double *beta, const double *ends,
+               const double *slopes, double *rise, double *fall, double *extremes) {
+    slopes_of(&(pieces){n, k, ends, slopes}, beta, rise, fall);
+    double m = -INFINITY, M = INFINITY, spoilt = 0.0;
+    for (index_t i = 0; i < n; i++) {
+        rise[i] -= g[i];
+        fall[i] -= g[i];
+        m = largest(rise[i], m);
+        M = smallest(fall[i], M);
+        spoilt += 0.0 * g[i];
+    }
+    extremes[0] = m + spoilt;
+    extremes[1] = M + spoilt;
+}
+
+/* exp(min(t, 0)) to 2 units in the last place; what is smaller than exp(−700) becomes that.
+
+   t = k log 2 + r with |r| <= log(2) / 2, Taylor's series for exp(r), and k in the exponent's bits. Adding
+   1.5 * 2^52 rounds to an integer, which then stands in the sum's last bits. */
+static inline double exp_below(double t) {
+    const double rounder = 6755399441055744.0;
+    t = t > 0.0 ? 0.0 : t; /* what is not a number stays so */
+    t = t < -700.0 ? -700.0 : t;
+    const double shifted = t * 1.4426950408889634 + rounder, power = shifted - rounder;
+    const double r = (t - power * 0.6931471803691238) - power * 1.9082149292705877e-10; /* log 2 in two parts */
+    double p = ((1.0 / 6227020800.0 * r + 1.0 / 479001600.0) * r + 1.0 / 39916800.0) * r + 1.0 / 3628800.0;
+    p = (((p * r + 1.0 / 362880.0) * r + 1.0 / 40320.0) * r + 1.0 / 5040.0) * r + 1.0 / 720.0;
+    p = (((p * r + 1.0 / 120.0) * r + 1.0 / 24.0) * r + 1.0 / 6.0) * r + 0.5;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 52) + 0x3FF0000000000000;
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return (p * (r * r) + r + 1.0) * scale;
+}
+
+/* -- pair steps --------------------------------------------------------------------------------------------
+
+   A pair step makes two passes over the working set, each of which keeps the best entry and its place. Compilers do
+   not vectorise such a loop; here eight samples are looked at together, each lane keeps its own best, and the best of
+   the lanes is the answer. Vectors are of a width that is a multiple of eight. NaN is never the best.
+
+   The eight lanes are cut into vectors that the processor has: comparisons of longer ones are taken apart by gcc. */
+enum { LANES = 8 };
+#if defined(__AVX512F__)
+enum { PART = 8, PARTS = 1 };
+#elif defined(__AVX__)
+enum { PART = 4, PARTS = 2 };
+#else
+enum { PART = 2, PARTS = 4 };
+#endif
+typedef double part_f8 __attribute__((vector_size(8 * PART), aligned(8), may_alias));
+typedef int64_t part_i8 __attribute__((vector_size(8 * PART), aligned(8), may_alias));
+
+static const double FLAT = 1e-12;   /* times the diagonal: least curvature of a pair, as that of like samples is noise */
+static const double LEAST = 1e-300; /* least curvature at all */
+
+static inline part_f8 load_f8(const double *from) { return *(const part_f8 *)from; }
+
+static inline part_f8 load_f4(const float *from) {
+    double wide[PART]; /* in gcc 12 quicker than __builtin_convertvector */
+    for (int l = 0; l < PART; l++)
+        wide[l] = from[l];
+    return load_f8(wide);
+}
+
+static inline part_i8 choose_i8(part_i8 mask, part_i8 yes, part_i8 no) { return (mask & yes) | (~mask & no); }
+
+static inline part_f8 choose_f8(part_i8 mask, part_f8 yes, part_f8 no) {
+    return (part_f8)choose_i8(mask, (part_i8)yes, (part_i8)no);
+}
+
+/* In every lane a best value and its place, and the places at hand. */
+typedef struct {
+    part_f8 value[PARTS];
+    part_i8 place[PARTS], here[PARTS];
+} champions;
+
+static inline champions champions_from(double value) {
+    champions best;
+    for (int p = 0; p < PARTS; p++)
+        for (int l = 0; l < PART; l++) {
+            best.value[p][l] = value;
+            best.place[p][l] = 0;
+            best.here[p][l] = p * PART + l;
+        }
+    return best;
+}
+
+static inline void keep(champions *best, int p, part_i8 is_better, part_f8 value) {
+    best->value[p] = choose_f8(is_better, value, best->value[p]);
+    best->place[p] = choose_i8(is_better, best->here[p], best->place[p]);
+    best->here[p] += LANES;
+}
+
+/* The best of all lanes, of equal ones the first, and its place. */
+static inline double best_of(const champions *best, index_t *place) {
+    double values[LANES];
+    index_t places[LANES];
+    memcpy(values, best->value, sizeof values);
+    memcpy(places, best->place, sizeof places);
+    int lane = 0;
+    for (int k = 1; k < LANES; k++)
+        lane = values[k] > values[lane] ? k : lane;
+    *place = places[lane];
+    return values[lane];
+}
+
+/* The place of the largest drop² ease among those with drop = most − (down − g) > 0; −1 for none.
+
+   ease: inverse to the curvature of each pair, as second order information has it (Fan, Chen & Lin 2005). */
+static inline index_t partner(index_t width, const double *restrict g, const double *restrict down,
+                              const float *restrict ease, double most) {
+    champions best = champions_from(-1.0);
+    for (index_t r = 0; r < width; r += LANES)
+#pragma GCC unroll 4
+        for (int p = 0; p < PARTS; p++) {
+            const index_t at = r + p * PART;
+            const part_f8 drop = most - load_f8(down + at) + load_f8(g + at);
+            const part_f8 gain = drop * drop * load_f4(ease + at);
+            keep(&best, p, (drop > 0.0) & (gain > best.value[p]), gain);
+        }
+    index_t place;
+    return best_of(&best, &place) >= 0.0 ? place : -1;
+}
+
+#define ENTRY double
+#define KIND f8
+#include "decomposition.inc"
+#undef ENTRY
+#undef KIND
+#define ENTRY float
+#define KIND f4
+#include "decomposition.inc"
+#undef ENTRY
+#undef KIND
+
+/* -- kernel rows that are computed one at a time -------------------------------------------------------------- */
+
+/* Row r of a kernel between q samples is a function of right @ left[r], both factors (q, m): its power of this degree,
+   or for degree 0 its exponential. */
+typedef struct {
+    index_t q, m;
+    const double *left, *right;
+    index_t degree;
+} computed_rows;
+
+static inline double power(double x, index_t degree) {
+    double value = x;
+    for (index_t k = 1; k < degree; k++)
+        value *= x;
+    return value;
+}
+
+/* products[j] = own'others[j] for BESIDE rows of m >= PART numbers each, one after another; `last` is the last vector
+   of own, of zeros where the vectors before have its numbers. */
+enum { BESIDE = 8 };
+static inline void products_beside(index_t m, const double *restrict own, part_f8 last, const double *restrict others,
+                                   double *restrict products) {
+    part_f8 sums[BESIDE];
+#pragma GCC unroll 8
+    for (int j = 0; j < BESIDE; j++)
+        sums[j] = last * load_f8(others + j * m + m - PART);
+    for (index_t k = 0; k + PART <= m; k += PART) {
+        const part_f8 x = load_f8(own + k);
+#pragma GCC unroll 8
+        for (int j = 0; j < BESIDE; j++)
+            sums[j] += x * load_f8(others + j * m + k);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < BESIDE; j++) {
+        double total = 0.0;
+        for (int l = 0; l < PART; l++)
+            total += sums[j][l];
+        products[j] = total;
+    }
+}
+
+/* products (q) = right @ own, right (q, m). */
+static void row_products(index_t q, index_t m, const double *restrict own, const double *restrict right,
+                         double *restrict products) {
+    if (q < BESIDE || m < PART) {
+        for (index_t c = 0; c < q; c++) {
+            products[c] = 0.0;
+            for (index_t k = 0; k < m; k++)
+                products[c] += own[k] * right[c * m + k];
+        }
+        return;
+    }
+    part_f8 last;
+    for (index_t l = 0; l < PART; l++)
+        last[l] = PART - l <= m % PART ? own[m - PART + l] : 0.0;
+    for (index_t c = 0; c < q; c += BESIDE) {
+        const index_t first = c + BESIDE <= q ? c : q - BESIDE; /* the last may be some of those before */
+        products_beside(m, own, last, right + first * m, products + first);
+    }
+}
+
+static void compute_row(const void *given, index_t r, double *restrict row) {
+    const computed_rows *source = given;
+    const index_t q = source->q;
+    row_products(q, source->m, source->left + r * source->m, source->right, row);
+    if (source->degree == 0)
+        for (index_t c = 0; c < q; c++)
+            row[c] = exp_below(row[c]);
+    else if (source->degree > 1)
+        for (index_t c = 0; c < q; c++)
+            row[c] = power(row[c], source->degree);
+}
+
+/* Pair steps with rows to compute; else as solve_pairs_held. */
+API void solve_pairs_computed(index_t q, index_t m, index_t k, index_t l, index_t r, index_t w, index_t v,
+                                 index_t e,                                 const double *left, const double *right, index_t degree, const double *diagonal,
+                                 double *g, double *beta, const double *ends, const double *slopes, double tol,
+                                 index_t steps, double *K, float *ease, double *room, index_t *place,
+                                 index_t *counts) {
+    const computed_rows source = {q, m, left, right, degree};
+    const pieces phi = {q, k, ends, slopes};
+    solve_pairs_f8(compute_row, &source, &phi, diagonal, g, beta, tol, steps, (rows_f8){r, w, 0, K, ease, place}, room,
+                   counts);
+}
