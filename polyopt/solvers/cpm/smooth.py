@@ -34,8 +34,8 @@ __all__ = ["Smooth", "begin", "multipliers_of", "newton", "settled"]
 
 _FIRST = 2.0  # the first ε: at w = 0, where every u is 1, each sample is in the zone
 
-# Length of a step that takes u by −t·moved: about where the objective is least along it. The slope of the squares
-# at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
+# Length of a step that takes u by −t·moved: about where the objective is least along it. The slope of the
+# squares at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
 _length = kernel(
     "step_length",
     "u: f8 (n); moved: f8 (n); c: f8 (n); eps: f8; linear: f8; square: f8; fall: f8",

@@ -37,8 +37,8 @@ _SWEEPS, _ROUNDS = 3, 60  # sweeps between two steps of Newton's, and such round
 _SHORTER = 6  # halvings of a step of Newton's
 _STILL = 1e-15  # of the value, a decrease that is none
 
-# Lower the model in each group, one after the other, in so many sweeps; r is the slope of its smooth part at v.
-# `begins` and `ends` are places in `members`, `cut` is room to work in.
+# Lower the model in each group, one after the other, in so many sweeps; r is the slope of its smooth part
+# at v. `begins` and `ends` are places in `members`, `cut` is room to work in.
 _sweep = kernel(
     "sweep_groups",
     "H: f8 (v, v); r: f8 (v); v: f8 (v); begins: i8 (g); ends: i8 (g); members: i8 (v); up: f8 (v); "
