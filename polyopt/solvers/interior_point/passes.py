@@ -24,7 +24,8 @@ from __future__ import annotations
 from polyopt.native.library import Struct, kernel
 
 __all__ = [
-    "Direction", "PrimalDual", "centre", "condense", "cost", "direct", "step", "step_apart", "target", "weigh",
+    "Direction", "PrimalDual", "centre", "condense", "cost", "direct", "step", "step_apart", "target",
+    "weigh",
 ]  # fmt: skip
 
 

@@ -1,13 +1,12 @@
 """L-BFGS on the objective with soft maxima, for dense samples and no price: one compiled loop.
 
-The loop is in ``native/logistic.c``.
-
 A search makes hundreds of short descents on a few hundred samples, which cost a general solver more outside
 of the objective than in it. This is the method of Liu & Nocedal (1989), "On the limited memory BFGS method
 for large scale optimization": the last ten pairs of steps and slopes, and steps that lower enough and leave
 less of a slope (Wolfe's conditions; what is between is halved or met by a parabola). Scores are kept face by
-face, so that exponentials of many samples are taken at once. Their formulas are in
-``native/elementary.h``.
+face, so that exponentials of many samples are taken at once.
+
+The loop is in ``native/logistic.c``, exponential and logarithm in ``native/elementary.h``.
 """
 
 from __future__ import annotations
