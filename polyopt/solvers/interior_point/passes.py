@@ -21,7 +21,15 @@ of an output times that weight would drown X'β = Rw.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from polyopt.native.library import Struct, kernel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Vector
 
 __all__ = [
     "Direction", "PrimalDual", "centre", "condense", "cost", "direct", "step", "step_apart", "target",
@@ -45,6 +53,13 @@ class PrimalDual(Struct):
         Multipliers and slacks, r = S + q.
     """
 
+    sides: NDArray[np.int8]
+    kinks: Vector
+    caps: Vector
+    f: Vector
+    Z: Vector
+    T: Vector
+
     signature = "sides: i1 (q, n); kinks: f8 (q); caps: f8 (s, n); f: f8 (n); Z: f8 (r, n); T: f8 (r, n)"
 
 
@@ -60,6 +75,11 @@ class Direction(Struct):
     dZ, dT : ndarray of shape (r, n)
         Changes of the multipliers and slacks that go with it.
     """
+
+    aim: Vector
+    df: Vector
+    dZ: Vector
+    dT: Vector
 
     signature = "aim: f8 (r, n); df: f8 (n); dZ: f8 (r, n); dT: f8 (r, n)"
 
