@@ -14,19 +14,20 @@ from scipy.linalg import LinAlgError
 from formulations.families import Families, bound_families, margin_family
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.passes import (
-    State,
+    Direction,
+    PrimalDual,
     condense,
-    cost,
     direct,
-    step,
-    step_apart,
-    target,
     weigh,
 )
 from polyopt.solvers.interior_point.problem import Regulariser, System, in_order
 from polyopt.solvers.interior_point.rows import Rows
 
-N, SOFT, EASE = 9, 2, 1e-2
+N, EASE = 9, 1e-2
+
+
+def parts(point):
+    return point.sides, point.kinks, point.caps, point.f, point.Z, point.T
 
 
 @pytest.fixture
@@ -37,25 +38,27 @@ def at(rng):
     caps = np.stack([rng.uniform(0.5, 2.0, N), rng.uniform(0.5, 2.0, N) * (np.arange(N) != 3)])
     Z, T, f = rng.uniform(0.1, 2.0, (5, N)), rng.uniform(0.1, 2.0, (5, N)), rng.normal(size=N)
     Z[2:4, 3] = 0.0
-    state = State(sides, kinks, caps, f, EASE, Z, T)
-    aim, df = rng.normal(size=(5, N)), rng.normal(size=N)
-    h, dZ, dT, room = np.empty((N, 1)), np.full((5, N), np.nan), np.full((5, N), np.nan), np.empty((2, N))
-    condense(state, aim, h, 0, room[0], room[1])
-    longest, linear, square = direct(state, aim, df, dZ, dT, room[1])
+    point = PrimalDual(sides, kinks, caps, f, Z, T)
+    dZ, dT = np.full((2, 5, N), np.nan)
+    way = Direction(rng.normal(size=(5, N)), rng.normal(size=N), dZ, dT)
+    h, found = np.empty((N, 1)), np.empty(3)
+    condense(point, EASE, way, h, 0)
+    direct(point, EASE, way, found)
+    longest, linear, square = found.tolist()
     return SimpleNamespace(
-        state=state, aim=aim, df=df, h=h[:, 0], dZ=dZ, dT=dT, longest=longest, linear=linear, square=square
+        point=point, way=way, h=h[:, 0], dZ=dZ, dT=dT, longest=longest, linear=linear, square=square
     )
 
 
 def test_a_direction_solves_newton_s_equations(at):
     """Products change by what is aimed at, mu + eta not at all; a row may stay unmet by ease times dmu."""
-    (sides, kinks, caps, f, _, Z, T), dZ, dT = at.state, at.dZ, at.dT
-    assert np.where(Z > 0, Z * dT + T * dZ, 0.0) == pytest.approx(np.where(Z > 0, at.aim, 0.0))
+    (sides, kinks, caps, f, Z, T), dZ, dT = parts(at.point), at.dZ, at.dT
+    assert np.where(Z > 0, Z * dT + T * dZ, 0.0) == pytest.approx(np.where(Z > 0, at.way.aim, 0.0))
     assert not dZ[2:4, 3].any()
     assert not dT[2:4, 3].any()
     assert np.array_equal(dZ[[0, 2]], -dZ[[1, 3]])
     s, slack = (T + dT)[[0, 2, 4]], np.concatenate([(T + dT)[[1, 3]], np.zeros((1, N))])
-    unmet = sides * (f + at.df) + slack - s - kinks[:, None]
+    unmet = sides * (f + at.way.df) + slack - s - kinks[:, None]
     takes_part = np.concatenate([caps > 0, np.ones((1, N), dtype=bool)])
     assert unmet[takes_part] == pytest.approx(-EASE * dZ[[0, 2, 4]][takes_part])
 
@@ -63,13 +66,13 @@ def test_a_direction_solves_newton_s_equations(at):
 def test_the_change_of_beta_is_what_the_system_was_made_of(at):
     """h − D df, with the D of :func:`weigh`: else the reduced system would be of another problem."""
     d, V = np.empty(N), np.empty((N, 2))
-    weigh(at.state, d, V)
-    change = (at.state.sides * at.dZ[[0, 2, 4]]).sum(axis=0)
-    assert change == pytest.approx(at.h - d * at.df)
+    weigh(at.point, EASE, d, V, np.empty(6))
+    change = (at.point.sides * at.dZ[[0, 2, 4]]).sum(axis=0)
+    assert change == pytest.approx(at.h - d * at.way.df)
 
 
 def test_the_longest_step_meets_the_first_end_and_products_change_as_told(at):
-    Z, T, dZ, dT = at.state.Z, at.state.T, at.dZ, at.dT
+    Z, T, dZ, dT = at.point.Z, at.point.T, at.dZ, at.dT
     is_row = Z > 0
     ends = np.stack([Z + at.longest * dZ, T + at.longest * dT])[:, is_row]
     assert ends.min() == pytest.approx(0.0, abs=1e-12)
@@ -82,49 +85,14 @@ def test_the_longest_step_meets_the_first_end_and_products_change_as_told(at):
 @pytest.mark.parametrize("shrinking", ["neither", "multiplier", "slack"])
 def test_a_direction_along_which_nothing_shrinks_has_no_longest_step(shrinking):
     """One bound of one sample: at Z = T = 1 and ease 0 its changes are aim − df and df, its side being 1."""
-    caps, zero = np.zeros((0, 1)), np.zeros((1, 1))
-    state = State(np.ones((1, 1), np.int8), np.array([-1.0]), caps, zero[0], 0.0, zero + 1.0, zero + 1.0)
-    dZ, dT, df = zero.copy(), zero.copy(), {"neither": 0.5, "multiplier": 4.0, "slack": -4.0}[shrinking]
-    longest, _, _ = direct(state, zero + 1.0, np.array([df]), dZ, dT, np.empty(1))
-    assert (dZ[0, 0], dT[0, 0]) == (1.0 - df, df)
-    assert longest == {"neither": np.inf, "multiplier": 1.0 / 3.0, "slack": 0.25}[shrinking]
-
-
-@pytest.mark.parametrize("second", [0.0, 1.0])
-def test_products_are_aimed_at_in_units_of_the_cost(at, second):
-    """Without slack, of the mean; what the last direction would add by itself is taken off."""
-    (_, _, caps, _, _, Z, T), aim, mean, mu = at.state, np.empty((5, N)), 3.0, 0.25
-    target(at.state, mean, mu, at.dZ, at.dT, second, aim)
-    unit = np.concatenate([np.repeat(caps, 2, axis=0), np.full((1, N), mean)])
-    assert Z * T + aim + second * at.dZ * at.dT == pytest.approx(mu * unit, abs=1e-12)
-
-
-def test_a_step_moves_all_alike_and_a_step_apart_each_sample_to_its_own_end(at):
-    Z, T, dZ, dT = at.state.Z, at.state.T, at.dZ, at.dT
-    alike, apart = (Z.copy(), T.copy()), (Z.copy(), T.copy())
-    step(0.4, *alike, dZ, dT)
-    assert alike[0] == pytest.approx(Z + 0.4 * dZ)
-    assert alike[1] == pytest.approx(T + 0.4 * dT)
-    share = 0.9
-    step_apart(SOFT, share, *apart, dZ, dT)
-    lengths = set()
-    for before, change, after in ((Z, dZ, apart[0]), (T, dT, apart[1])):
-        for rows in ([0, 1], [2, 3], [4]):
-            for i in range(N):
-                ways = [share * before[r, i] / -change[r, i] for r in rows if change[r, i] < 0]
-                length = min([1.0, *ways])
-                lengths.add(length)
-                assert after[rows, i] == pytest.approx(before[rows, i] + length * change[rows, i])
-    assert len(lengths) > 10
-    assert 1.0 in lengths
-
-
-def test_the_cost_is_that_of_the_least_slacks(at):
-    """At outputs scaled back, as no point beyond the bounds counts; a bound costs nothing."""
-    sides, kinks, caps, f, *_ = at.state
-    for shrink in (1.0, 0.5):
-        slack = np.maximum(kinks[:SOFT, None] - shrink * sides[:SOFT] * f, 0.0)
-        assert cost(at.state, shrink) == pytest.approx((caps * slack).sum())
+    one, df = np.ones((1, 1)), {"neither": 0.5, "multiplier": 4.0, "slack": -4.0}[shrinking]
+    point = PrimalDual(
+        np.ones((1, 1), np.int8), np.array([-1.0]), np.zeros((0, 1)), np.zeros(1), one.copy(), one.copy()
+    )
+    way, found = Direction(one, np.array([df]), np.zeros((1, 1)), np.zeros((1, 1))), np.empty(3)
+    direct(point, 0.0, way, found)
+    assert (way.dZ[0, 0], way.dT[0, 0]) == (1.0 - df, df)
+    assert found[0] == {"neither": np.inf, "multiplier": 1.0 / 3.0, "slack": 0.25}[shrinking]
 
 
 @pytest.mark.parametrize("short", [0.0, 1e-10, 1e-6])

@@ -8,14 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.interpreted import interpreted
-from numba import njit
 
 from formulations.class_faces import Owners
 from formulations.clock import Clock
 from polyopt.outer.logistic_polytopes import random_start
 from polyopt.solvers.logistic_polytopes import FaceLoss, descend
-from polyopt.solvers.logistic_polytopes.quasi_newton import MAX_EXPONENT, _valued, exp, log, quasi_newton
+from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
 
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1)]
 
@@ -26,46 +24,6 @@ def ring(owners, n=300, m=3, ridge=0.3, units=1.0, seed=0):
     y = np.where((Z**2).sum(axis=1) + 0.3 * rng.normal(size=n) > m, 1.0, -1.0)
     X = Z * units * np.arange(1.0, m + 1) + 2.0 * units
     return FaceLoss(X, y, rng.uniform(0.0, 2.0, n), owners, ridge * units**2, 0.01 * ridge)
-
-
-@njit
-def _each(function_is_log, x, out):
-    for i in range(len(x)):
-        out[i] = log(x[i]) if function_is_log else exp(x[i])
-
-
-def test_elementary_functions_are_those_of_numpy():
-    rng = np.random.default_rng(0)
-    most = MAX_EXPONENT
-    x = np.r_[rng.uniform(-most, most, 5000), rng.normal(size=5000), 0.0, most, -most]
-    found = np.empty_like(x)
-    _each(False, x, found)
-    assert found == pytest.approx(np.exp(x), rel=1e-15)
-    z = np.r_[np.exp(rng.uniform(0.0, most, 5000)), rng.uniform(1.0, 2.0, 5000), 1.0, 1.0 + 2.0**-52, 1e308]
-    found = np.empty_like(z)
-    _each(True, z, found)
-    assert found == pytest.approx(np.log(z), rel=2e-15, abs=0.0)
-
-
-@pytest.mark.parametrize("owners", OWNERS, ids=str)
-def test_value_and_slope_are_those_of_the_smoothed_objective(owners):
-    problem, rng = ring(owners), np.random.default_rng(1)
-    support = rng.uniform(size=(problem.shape[0], 3)) < 0.7
-    for each in (problem, replace(problem, support=support)):
-        W = np.where(each.entries, rng.normal(size=each.shape), 0.0)
-        scale, middle = each.units
-        V = W * scale
-        V[:, -1] += W[:, :-1] @ middle
-        g = np.empty(V.size)
-        value = _valued(
-            V.ravel(), g, each.X, each.y, each.c, owners.first, 0.4, each.entries.astype(float), each.ridges,
-            scale, middle, np.empty((len(W), len(each.y))), np.empty((5, 256)),
-        )  # fmt: skip
-        expected, slope, _, _ = each.smooth(W, 0.4, 0.4)
-        assert value == pytest.approx(expected, rel=1e-12)
-        # A bias of scaled features moves the others' slopes by their means.
-        slope[:, :-1] -= slope[:, -1:] * middle
-        assert g.reshape(V.shape) == pytest.approx(np.where(each.entries, slope / scale, 0.0), abs=1e-9)
 
 
 @pytest.mark.parametrize("owners", OWNERS, ids=str)
@@ -121,23 +79,3 @@ def test_constant_columns_one_feature_and_perfect_samples_do_no_harm():
             W, _ = descend(problem, random_start(problem, rng), Clock(None))
             assert np.isfinite(W).all()
             assert problem.value(W) <= 50 * np.log(2.0) + 1e-9
-
-
-def test_a_direction_is_that_of_the_matrix_of_the_pairs():
-    """The inverse of the curvature, as a matrix: H <- V'HV + ss'/s'y with V = 1 - ys'/s'y, from s'y/y'y."""
-    parts = interpreted("polyopt.solvers.logistic_polytopes.quasi_newton")[0]
-    rng, most = np.random.default_rng(0), parts._MEMORY
-    steps, bends = rng.normal(size=(2, most, 4))
-    bends += 3.0 * steps
-    sizes = (steps * bends).sum(axis=1)
-    g, d = rng.normal(size=4), np.empty(4)
-    for kept, head in ((0, 0), (1, 1), (3, 3), (most, 0), (most, 4)):
-        parts._direction(g, np.array([kept, head]), steps, bends, sizes, d)
-        order = [(head - kept + turn) % most for turn in range(kept)]
-        H = np.eye(4)
-        if kept:
-            H *= sizes[order[-1]] / (bends[order[-1]] @ bends[order[-1]])
-        for p in order:
-            V = np.eye(4) - np.outer(bends[p], steps[p]) / sizes[p]
-            H = V.T @ H @ V + np.outer(steps[p], steps[p]) / sizes[p]
-        assert d == pytest.approx(-H @ g, rel=1e-9, abs=1e-12)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.interpreted import interpreted
 
 from formulations.face_penalty import FacePenalty
+from polyopt.solvers.logistic_polytopes import priced_model as model
 
-(model,) = interpreted("polyopt.solvers.logistic_polytopes.priced_model")
 K, M = 2, 4
 PRICES = {
     "none": {}, "l1": {"l1": 0.5}, "signs": {"signs": [1, 0, -1, 0]},
@@ -85,9 +84,12 @@ def test_a_sweep_puts_each_group_where_the_model_is_least_or_a_step_towards_it(p
     v, r = W.ravel().copy(), slope.ravel().copy()
     steep, before = model._steepness(places, H), value(penalty, W, slope, H, W)
     for g in range(len(places.starts) - 1):
-        part = places.starts[g : g + 2]
-        mine = places.members[part[0] : part[1]]
-        model._sweep(H, r, v, part, places.members, places.up, places.down, places.prices[g:], steep[g:])
+        begin, end = places.starts[g : g + 1], places.starts[g + 1 : g + 2]
+        mine = places.members[begin[0] : end[0]]
+        model._sweep(
+            H, r, v, begin, end, places.members, places.up, places.down, places.prices[g : g + 1],
+            steep[g : g + 1], np.empty_like(v), 1,
+        )  # fmt: skip
         after = value(penalty, W, slope, H, v.reshape(W.shape))
         assert after <= before + 1e-12
         assert r == pytest.approx(slope.ravel() + H @ (v - W.ravel()))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polyopt.compiled import njit
+from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
     from formulations.matrices import Vector
@@ -37,8 +37,13 @@ REL_FALL = 1e-6  # over ε times the largest cost: decrease that a step must pro
 _FIRST_EPS = 2.0  # at w = 0, where every u is 1, each sample is in the zone
 _MAX_STEPS = 60  # of Newton's method for one ε
 
-_SLOPE_RATIO = 0.1  # of the slope at the start of a step, at which it is long enough
-_MAX_LENGTHS = 60  # of lengths for a step at most
+# Length of a step that takes u by −t·moved: about where the objective is least along it. The slope of the
+# squares at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
+_length = kernel(
+    "step_length",
+    "u: f8 (n); moved: f8 (n); c: f8 (n); eps: f8; linear: f8; square: f8; fall: f8",
+    returns="f8",
+)  # fmt: skip
 
 
 class Smooth(NamedTuple):
@@ -128,48 +133,3 @@ def newton(
             break
         keep = False
     return Smooth(w, 1.0 - A @ w, eps)
-
-
-@njit(cache=True)
-def _length(
-    u: Vector, moved: Vector, c: Vector, eps: float, linear: float, square: float, fall: float
-) -> float:
-    """How long to make a step that takes u by −t·moved: about where the objective is least along it.
-
-    The slope of the squares at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
-    """
-    near = _SLOPE_RATIO * abs(fall)
-    low, at_low, high = 0.0, fall, 1.0
-    at_high = _slope(u, moved, c, eps, 1.0) + linear + square
-    if abs(at_high) <= near:
-        return 1.0
-    for _ in range(_MAX_LENGTHS):
-        if at_high >= 0.0:
-            break
-        low, at_low, high = high, at_high, 4.0 * high
-        at_high = _slope(u, moved, c, eps, high) + linear + high * square
-    t = high
-    for number in range(_MAX_LENGTHS):
-        share = 0.5
-        if number % 3 != 2 and at_high > at_low:
-            share = -at_low / (at_high - at_low)
-        t = low + (high - low) * share
-        value = _slope(u, moved, c, eps, t) + linear + t * square
-        if not abs(value) > near:
-            break
-        if value < 0.0:
-            low, at_low = t, value
-        else:
-            high, at_high = t, value
-    return t
-
-
-@njit(cache=True)
-def _slope(u: Vector, moved: Vector, c: Vector, eps: float, t: float) -> float:
-    """The slope of the losses along a step, at t."""
-    found = 0.0
-    for i in range(len(u)):
-        here = u[i] - t * moved[i]
-        if here > 0.0:
-            found -= c[i] * min(here / eps, 1.0) * moved[i]
-    return found

@@ -16,7 +16,8 @@ from polyopt.certificates.hinge_blocks import Slices
 from polyopt.certificates.tally import Tally
 from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
 from polyopt.solvers.interior_point.passes import (
-    State,
+    Direction,
+    PrimalDual,
     condense,
     cost,
     direct,
@@ -70,7 +71,7 @@ class Block:
     ):
         self.samples, self.soft, self._rows = samples, soft, rows
         self._counts, self._mean, self.kept = counts, 0.0, np.zeros(samples.n)
-        self._moves = 0
+        self._moves, self._found = 0, np.empty(6)
         self._work = Work() if work is None else work
 
     @property
@@ -159,37 +160,36 @@ class Block:
     def _take(self, mean: float, ease: float, f: Vector, Z: Vector, T: Vector) -> None:
         """Begin with these outputs, multipliers and slacks."""
         rows, self._mean = list(self.rows), mean
-        caps = np.stack([family.cap for family in rows][: self.soft])
+        caps = np.stack([family.cap for family in rows][: self.soft], dtype=float)
         sides = np.stack([family.side.astype(np.int8) for family in rows])
-        self.state = State(sides, self.rows.kinks, caps, f, ease, Z, T)
+        self.point, self._ease = PrimalDual(sides, self.rows.kinks, caps, f, Z, T), ease
         # Later passes go through this memory again: new pages would take longer than what is done in them.
-        self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
-        self._df = np.zeros(len(f))
+        self._way = Direction(np.zeros_like(Z), np.zeros_like(f), np.zeros_like(Z), np.zeros_like(Z))
 
     # -- where it stands -------------------------------------------------------------------------
 
     def survey(self) -> Measured:
         """All that is known about the point, and what of the next step needs the samples."""
         room, V = self._weighed()
-        condense(self.state, self._aim, V, 2, room.change, room.weight)
+        condense(self.point, self._ease, self._way, V, 2)
         M, pulled = self.samples.normal(room.d, V)
-        size, reaches = float(np.abs(V[:, 0]).sum()), self.rows.reaches(self.state.f)
-        gain, fall, products, largest, multiplier, violation = self._found
+        size, reaches = float(np.abs(V[:, 0]).sum()), self.rows.reaches(self.point.f)
+        gain, fall, products, largest, multiplier, violation = self._found.tolist()
         return Measured(
-            gain, fall, products, largest, multiplier, violation, size, cost(self.state, 1.0), reaches, M,
+            gain, fall, products, largest, multiplier, violation, size, cost(self.point, 1.0), reaches, M,
             pulled,
         )  # fmt: skip
 
     def _weighed(self) -> tuple[Work, Vector]:
         room = self._work.of(self, self.samples.n)
         if room.owner is not self or room.moves != self._moves:  # another thread may have moved it since
-            self._found = weigh(self.state, room.d, room.V)
+            weigh(self.point, self._ease, room.d, room.V, self._found)
             room.owner, room.moves = self, self._moves
         return room, room.V
 
     def costs(self, shrink: float) -> float:
         """The cost of the least slacks of the outputs times this factor."""
-        return cost(self.state, shrink)
+        return cost(self.point, shrink)
 
     def keep(self, share: float) -> None:
         """Keep β, less this share of the room that it has."""
@@ -201,39 +201,35 @@ class Block:
 
     def soften(self, ease: float) -> None:
         """Take another ease."""
-        self.state = self.state._replace(ease=ease)
+        self._ease = ease
         self._moves += 1
 
     def aim(self, mu: float, second: float) -> None:
         """Aim at products of mu per unit of cost, less `second` times what the last direction adds."""
-        target(self.state, self._mean, mu, self._dZ, self._dT, second, self._aim)
+        target(self.point, self._way, self._mean, mu, second)
 
     def balance(self) -> Vector:
         """X'h of the present aim, for (w, b)."""
         room = self._work.of(self, self.samples.n)
-        condense(self.state, self._aim, room.h, 0, room.change, room.weight)
+        condense(self.point, self._ease, self._way, room.h, 0)
         return self.samples.pull(room.h)[:, 0]
 
     def turn(self, dv: Vector) -> tuple[float, float, float]:
         """Take the direction that goes with a change of (w, b); see ``passes.direct`` for what it tells."""
-        self.samples.scores(dv, self._df)
-        room = self._work.of(self, self.samples.n)
-        return direct(self.state, self._aim, self._df, self._dZ, self._dT, room.weight)
+        self.samples.scores(dv, self._way.df)
+        found = np.empty(3)
+        direct(self.point, self._ease, self._way, found)
+        longest, linear, square = found.tolist()
+        return longest, linear, square
 
     def move(self, length: float) -> None:
         """Take a step of this length."""
-        step(length, self.state.Z, self.state.T, self._dZ, self._dT)
-        self._go(length)
+        step(self.point, self._way, length)
+        self._moves += 1
 
     def move_apart(self, share: float) -> None:
         """Go with the outputs all the way; multipliers and slacks no further than their own ends let them."""
-        step_apart(self.soft, share, self.state.Z, self.state.T, self._dZ, self._dT)
-        self._go(1.0)
-
-    def _go(self, length: float) -> None:
-        room = self._work.of(self, self.samples.n)
-        np.multiply(length, self._df, out=room.change)
-        np.add(self.state.f, room.change, out=self.state.f)
+        step_apart(self.point, self._way, share)
         self._moves += 1
 
     # -- where it ends ---------------------------------------------------------------------------
@@ -348,19 +344,16 @@ class Work(local):
     def of(self, block: object, n: int) -> Work:
         """The room for a block of n samples."""
         if n > self._size:
-            self._all = [np.empty(n) for _ in range(3)], np.empty((n, 3)), np.empty((n, 1))
+            self._all = np.empty(n), np.empty((n, 3)), np.empty((n, 1))
             self._size, self.owner = n, None
         if self.owner is not block:
             self.owner = None
-            self.d, self.change, self.weight = (each[:n] for each in self._all[0])
-            self.V, self.h = self._all[1][:n], self._all[2][:n]
+            self.d, self.V, self.h = (each[:n] for each in self._all)
         return self
 
     d: Vector
     V: Vector
     h: Vector
-    change: Vector
-    weight: Vector
 
 
 def central_slack(kink: float) -> float:

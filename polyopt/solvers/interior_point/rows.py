@@ -12,13 +12,13 @@ weigh it, and not to bring float32 to the float64 in which everything is compute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from formulations.matrices import is_sparse
-from polyopt.compiled import njit
+from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,25 @@ __all__ = ["Rows", "is_scattered"]
 
 _BLOCK = 1 << 16  # numbers in a block: half a megabyte, so that it stays in the cache
 _SCATTER = 40.0  # multiplications that BLAS does in the time of one that goes through row indices
+
+# Rows √d_i (x_i - shift, 1), followed by V_i / √d_i, x_i being the first m numbers of row i; out may be X.
+_weigh = kernel(
+    "weighted_rows",
+    "X: T (n, x); shift: f8 (m); d: f8 (n); V: f8 (n, k); out: f8 (n, w)",
+    T="f8 f4",
+)  # fmt: skip
+
+_CSR = "data: T (e); indices: J (e); indptr: J (p)"
+_CSR_TYPES = {"T": "f8 f4", "J": "i4 i8"}
+
+# X w + b.
+_csr_scores = kernel("csr_scores", f"{_CSR}; w: f8 (m); b: f8; out: f8 (n)", **_CSR_TYPES)
+
+# Add X'V to the first m rows of out.
+_csr_pull = kernel("csr_pull", f"{_CSR}; V: f8 (n, k); out: f8 (w, k)", **_CSR_TYPES)
+
+# Add the lower triangle of X' diag(d) X to out; the indices of each row ascend.
+_csr_normal = kernel("csr_normal", f"{_CSR}; d: f8 (n); out: f8 (w, w)", **_CSR_TYPES)
 
 
 class Rows:
@@ -90,7 +109,7 @@ class Rows:
                 block[:, : self.m] = self.X[rows].toarray()
                 _weigh(block, self.shift, d[rows], V[rows], block)
             else:
-                _weigh(self.X[rows], self.shift, d[rows], V[rows], block)
+                _weigh(np.ascontiguousarray(self.X[rows]), self.shift, d[rows], V[rows], block)
             M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         return _mirrored(M[: self.m + 1, : self.m + 1]), M[self.m + 1 :, : self.m + 1].T
 
@@ -140,44 +159,3 @@ def _mirrored(M: Vector) -> Vector:
     """The symmetric matrix whose lower triangle is given."""
     lower = np.tril(M)
     return lower + np.tril(M, -1).T
-
-
-@njit(cache=True, nogil=True)
-def _weigh(X: Matrix, shift: Vector, d: Vector, V: Vector, out: Vector) -> None:
-    """Rows ``√d_i (x_i - shift, 1)``, followed by ``V_i / √d_i``."""
-    m = shift.shape[0]
-    for i in range(d.shape[0]):
-        root = np.sqrt(d[i])
-        for j in range(m):
-            out[i, j] = (X[i, j] - shift[j]) * root
-        out[i, m] = root
-        for k in range(V.shape[1]):
-            out[i, m + 1 + k] = V[i, k] / root if root > 0.0 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _csr_scores(data: Vector, indices: Any, indptr: Any, w: Vector, b: float, out: Vector) -> None:
-    for i in range(out.shape[0]):
-        total = b
-        for p in range(indptr[i], indptr[i + 1]):
-            total += data[p] * w[indices[p]]
-        out[i] = total
-
-
-@njit(cache=True, nogil=True)
-def _csr_pull(data: Vector, indices: Any, indptr: Any, V: Vector, out: Vector) -> None:
-    for i in range(V.shape[0]):
-        for p in range(indptr[i], indptr[i + 1]):
-            for k in range(V.shape[1]):
-                out[indices[p], k] += data[p] * V[i, k]
-
-
-@njit(cache=True, nogil=True)
-def _csr_normal(data: Vector, indices: Any, indptr: Any, d: Vector, out: Vector) -> None:
-    """Lower triangle of X' diag(d) X; the indices of each row ascend."""
-    for i in range(d.shape[0]):
-        for p in range(indptr[i], indptr[i + 1]):
-            weight = d[i] * data[p]
-            row = out[indices[p]]
-            for q in range(indptr[i], p + 1):
-                row[indices[q]] += weight * data[q]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.compiled import njit
+from polyopt.native.library import kernel
 from polyopt.solvers.logistic import solve_scaled
 
 if TYPE_CHECKING:
@@ -36,6 +36,14 @@ _MAX_LEGS = 60  # of a step, each up to an entry that comes to 0
 _SWEEPS, _ROUNDS = 3, 60  # sweeps between two steps of Newton's, and such rounds at most
 _HALVINGS = 6  # halvings of a step of Newton's
 _MIN_REL_FALL = 1e-15  # of the value, a decrease that is none
+
+# Lower the model in each group, one after the other, in so many sweeps; r is the slope of its smooth part
+# at v. `begins` and `ends` are places in `members`, `cut` is room to work in.
+_sweep = kernel(
+    "sweep_groups",
+    "H: f8 (v, v); r: f8 (v); v: f8 (v); begins: i8 (g); ends: i8 (g); members: i8 (v); up: f8 (v); "
+    "down: f8 (v); prices: f8 (g); steep: f8 (g); cut: f8 (v); sweeps: i8",
+)  # fmt: skip
 
 
 def step_within(H: Array, down: Array, at: Array, signs: Array) -> Array:
@@ -117,7 +125,7 @@ def least_of_model(
     enough: the gap at which to stop.
     """
     v, r, at, moves = W.ravel().copy(), slope.ravel().copy(), W.ravel(), active.ravel()
-    steep = _steepness(places, H)
+    steep, cut = _steepness(places, H), np.empty_like(v)
     up, down = (np.where(moves, each, np.inf) for each in (places.up, places.down))
 
     def is_enough() -> bool:
@@ -127,8 +135,10 @@ def least_of_model(
     value = penalty.value(W)
     for _ in range(_ROUNDS):
         before = value
-        for _ in range(_SWEEPS):
-            _sweep(H, r, v, places.starts, places.members, up, down, places.prices, steep)
+        _sweep(
+            H, r, v, places.starts[:-1], places.starts[1:], places.members, up, down, places.prices, steep,
+            cut, _SWEEPS,
+        )  # fmt: skip
         r = slope.ravel() + H @ (v - at)
         value = _value(penalty, v, at, slope, r)
         if is_enough():
@@ -194,42 +204,3 @@ def _steepness(places: Places, H: Vector) -> Vector:
         mine = places.members[places.starts[g] : places.starts[g + 1]]
         steep[g] = np.linalg.eigvalsh(H[np.ix_(mine, mine)])[-1]
     return steep
-
-
-@njit(cache=True, nogil=True)
-def _cut(z: float, up: float, down: float) -> float:
-    """A pull nearer to 0 by its threshold."""
-    if z > up:
-        return z - up
-    return z + down if z < -down else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _sweep(
-    H: Vector, r: Vector, v: Vector, starts: Numbers, members: Numbers, up: Vector, down: Vector,
-    prices: Vector, steep: Vector,
-) -> None:  # fmt: skip
-    """Lower the model in each group, one after the other; r is the slope of its smooth part at v."""
-    for g in range(len(starts) - 1):
-        mine = members[starts[g] : starts[g + 1]]
-        if prices[g] == 0.0:
-            for i in mine:
-                new = _cut(H[i, i] * v[i] - r[i], up[i], down[i]) / H[i, i]
-                if new != v[i]:
-                    r += (new - v[i]) * H[i]
-                    v[i] = new
-            continue
-        L, square = steep[g], 0.0
-        cut = np.empty(len(mine))
-        for a in range(len(mine)):
-            i = mine[a]
-            cut[a] = _cut(L * v[i] - r[i], up[i], down[i])
-            square += cut[a] * cut[a]
-        length = np.sqrt(square)
-        factor = max(length - prices[g], 0.0) / (length * L) if length > 0.0 else 0.0
-        for a in range(len(mine)):
-            i = mine[a]
-            new = factor * cut[a]
-            if new != v[i]:
-                r += (new - v[i]) * H[i]
-                v[i] = new

@@ -19,7 +19,7 @@ from formulations.class_faces import Owners, natural_assignment
 from formulations.face_penalty import FacePenalty
 from formulations.matrices import is_sparse
 from formulations.polyhedral import pull, scores
-from polyopt.compiled import njit
+from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     Assignment = NDArray[np.int64]
 
 __all__ = ["FaceLoss", "Units", "bound", "shares_of"]
+
+# The loss of scores S; fills its slope R and pulls, as `pulled` says.
+_score_loss = kernel(
+    "score_loss",
+    "S: f8 (n, K); c: f8 (n); plus: b1 (n); first: i8; own: f8; other: f8; R: f8 (n, K); pulls: f8 (n)",
+    returns="f8",
+)  # fmt: skip
 
 
 class Units(NamedTuple):
@@ -232,7 +239,6 @@ class FaceLoss:
         return natural_assignment(self.y, self.scores(W) if s is None else s, self.owners)
 
 
-@njit(cache=True, nogil=True)
 def pulled(
     S: Array, c: Array, plus: NDArray[np.bool_], first: int, own: float, other: float
 ) -> tuple[float, Array, Array]:
@@ -243,40 +249,8 @@ def pulled(
     first: how many faces the class -1 has, a face at rest counted.
     own, other: t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
     """
-    n, K = S.shape
-    R, pull = np.empty((n, K)), np.empty(n)
-    total = 0.0
-    for i in range(n):
-        minus = _soften(S[i, :first], R[i, :first], other if plus[i] else own)
-        difference = minus - _soften(S[i, first:], R[i, first:], own if plus[i] else other)
-        xi = difference if plus[i] else -difference
-        small = np.exp(-abs(xi))
-        total += c[i] * (max(xi, 0.0) + np.log1p(small))
-        a = c[i] * (1.0 if xi >= 0.0 else small) / (1.0 + small)
-        pull[i] = a
-        sign = a if plus[i] else -a
-        for k in range(K):
-            R[i, k] *= sign if k < first else -sign
-    return total, R, pull
-
-
-@njit(cache=True, nogil=True)
-def _soften(s: Array, shares: Array, t: float) -> float:
-    """The maximum of some scores, softened by t, and its slope."""
-    best, at = s[0], 0
-    for k in range(1, len(s)):
-        if s[k] > best:
-            best, at = s[k], k
-    if t == 0.0 or len(s) == 1:
-        shares[:] = 0.0
-        shares[at] = 1.0
-        return best
-    total = 0.0
-    for k in range(len(s)):
-        shares[k] = np.exp((s[k] - best) / t)
-        total += shares[k]
-    shares /= total
-    return best + t * np.log(total)
+    R, pulls = np.empty(S.shape), np.empty(len(c))
+    return _score_loss(S, c, plus, first, own, other, R, pulls), R, pulls
 
 
 def shares_of(R: Array, a: Array) -> Array:

@@ -1,0 +1,189 @@
+"""The passes of the interior-point method against numpy, for families with slack and without."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from polyopt.solvers.interior_point.passes import (
+    Direction,
+    PrimalDual,
+    condense,
+    cost,
+    direct,
+    step,
+    step_apart,
+    target,
+    weigh,
+)
+
+EASE, MEAN = 1e-2, 3.0
+LENGTHS = [0, 1, 2, 7, 256, 257, 600]
+FAMILIES = {"one with slack": (1, 0), "three with slack": (3, 0), "both": (2, 2), "no slack": (0, 1)}
+cases = pytest.mark.parametrize(
+    ("soft", "hard", "n"),
+    [pytest.param(*sizes, n, id=f"{name} {n}") for name, sizes in FAMILIES.items() for n in LENGTHS],
+)
+
+
+def shifted(values):
+    """The same numbers, at an odd multiple of their size in memory."""
+    base = np.empty(values.size + 1, values.dtype)
+    base[1:] = values.ravel()
+    return base[1:].reshape(values.shape)
+
+
+def drawn(soft, hard, n, place=np.copy):
+    """A point, some samples of which lack rows, and a direction."""
+    rng, q, r = np.random.default_rng(n), soft + hard, 2 * soft + hard
+    sides, kinks = rng.choice([-1, 1], (q, n)).astype(np.int8), np.array([1.0, -0.5, 0.0, -2.5])[:q]
+    caps = rng.uniform(0.5, 2.0, (soft, n)) * (rng.random((soft, n)) < 0.8)
+    Z, T, f = rng.uniform(0.1, 2.0, (r, n)), rng.uniform(0.1, 2.0, (r, n)), rng.normal(size=n)
+    has_row = np.concatenate([np.repeat(caps > 0, 2, axis=0), rng.random((hard, n)) < 0.8])
+    Z[~has_row] = 0.0
+    arrays = (sides, kinks, caps, f, Z, T)
+    aim, dZ, dT = rng.normal(size=(3, r, n))
+    point = PrimalDual(*(place(each) for each in arrays))
+    way = Direction(*(place(each) for each in (aim, rng.normal(size=n), dZ, dT)))
+    first = np.r_[0 : 2 * soft : 2, 2 * soft : r]  # rows of mu and s
+    units = np.concatenate([np.repeat(caps, 2, axis=0), np.full((hard, n), MEAN)])
+    return SimpleNamespace(
+        point=point, way=way, soft=soft, n=n, has_row=has_row, first=first, units=units,
+        is_row=has_row[first],
+    )  # fmt: skip
+
+
+def changes(at):
+    """Change of each mu less that by df, and its weight, both (q, n): Newton's equations, solved by hand."""
+    p, aim = at.point, at.way.aim
+    change, weight = np.zeros(p.sides.shape), np.zeros(p.sides.shape)
+    for q, r in enumerate(at.first):
+        ok = at.is_row[q]
+        mu, s, push = p.Z[r, ok], p.T[r, ok], p.kinks[q] - p.sides[q, ok] * p.f[ok] + p.T[r, ok]
+        slope = s / mu + EASE
+        push = push + aim[r, ok] / mu
+        if q < at.soft:
+            eta, xi = p.Z[r + 1, ok], p.T[r + 1, ok]
+            slope, push = slope + xi / eta, push - xi - aim[r + 1, ok] / eta
+        change[q, ok], weight[q, ok] = push / slope, 1.0 / slope
+    return change, weight
+
+
+@cases
+def test_weigh(soft, hard, n):
+    """Sums over families, sums over samples, and largest values, as defined."""
+    at = drawn(soft, hard, n)
+    p, first = at.point, at.first
+    d, V, found = np.full(n, np.nan), np.full((n, 3), 9.0), np.full(6, np.nan)
+    weigh(p, EASE, d, V, found)
+    mu, s, other = p.Z[first], p.T[first], np.zeros((len(first), n))
+    room, slack = mu.copy(), other.copy()
+    room[:soft], slack[:soft] = np.minimum(mu[:soft], p.Z[1 : 2 * soft : 2]), p.T[1 : 2 * soft : 2]
+    other[:soft] = p.Z[1 : 2 * soft : 2] * slack[:soft]
+    kinks = p.kinks[:, None]
+    units = np.maximum(np.abs(kinks), 1.0)
+    unmet = np.where(at.is_row, np.abs(kinks - p.sides * p.f - slack + s), 0.0)
+    expected = [
+        (kinks * mu).sum(), (p.sides * kinks * room).sum(), (mu * s + other).sum(),
+        (np.maximum(mu * s, other) / units).max(initial=0.0), mu.max(initial=0.0), unmet.max(initial=0.0),
+    ]  # fmt: skip
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert d == pytest.approx(changes(at)[1].sum(axis=0), rel=1e-12)
+    assert V[:, 0] == pytest.approx((p.sides * mu).sum(axis=0), abs=1e-12)
+    assert V[:, 1] == pytest.approx(room.sum(axis=0))
+    assert (V[:, 2] == 9.0).all()
+
+
+@cases
+def test_condense(soft, hard, n):
+    """One column is h, the others stay."""
+    at, V = drawn(soft, hard, n), np.full((n, 3), 9.0)
+    condense(at.point, EASE, at.way, V, 1)
+    assert V[:, 1] == pytest.approx((at.point.sides * changes(at)[0]).sum(axis=0), abs=1e-10)
+    assert (V[:, ::2] == 9.0).all()
+
+
+@cases
+def test_direct(soft, hard, n):
+    """Directions, the longest step, and how the products change."""
+    at, found = drawn(soft, hard, n), np.empty(3)
+    p, way = at.point, at.way
+    change, weight = changes(at)
+    direct(p, EASE, way, found)
+    dmu, dZ, dT = change - weight * p.sides * way.df, np.zeros(p.Z.shape), np.zeros(p.Z.shape)
+    dZ[at.first] = dmu
+    dZ[1 : 2 * soft : 2] = -dmu[:soft]
+    ok = at.has_row
+    dT[ok] = (way.aim[ok] - p.T[ok] * dZ[ok]) / p.Z[ok]
+    assert way.dZ == pytest.approx(dZ, abs=1e-9)
+    assert way.dT == pytest.approx(dT, abs=1e-9)
+    steepest = max((-dZ[ok] / p.Z[ok]).max(initial=0.0), (-dT / p.T).max(initial=0.0))
+    assert found[0] == pytest.approx(1.0 / steepest if steepest > 0.0 else np.inf)
+    sums = [(dZ * p.T + p.Z * dT).sum(), (dZ * dT).sum()]
+    assert found[1:] == pytest.approx(sums, rel=1e-9, abs=1e-9)
+
+
+@cases
+def test_target(soft, hard, n):
+    """Aims are in proportion to the cost, less a share of what the direction adds."""
+    at, mu = drawn(soft, hard, n), 0.2
+    p, way = at.point, at.way
+    way.aim[:] = np.nan
+    target(p, way, MEAN, mu, 0.5)
+    expected = mu * at.units - p.Z * p.T - 0.5 * way.dZ * way.dT
+    assert way.aim == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@cases
+def test_steps(soft, hard, n):
+    """All move alike, or each sample's pairs by their own share of the way."""
+    at, apart, share = drawn(soft, hard, n), drawn(soft, hard, n), 0.9
+    p, way = at.point, at.way
+    Z, T, f = p.Z.copy(), p.T.copy(), p.f.copy()
+    step(p, way, 0.3)
+    step_apart(apart.point, way, share)
+    for before, change, now in ((Z, way.dZ, p.Z), (T, way.dT, p.T), (f, way.df, p.f)):
+        assert now == pytest.approx(before + 0.3 * change, rel=1e-12, abs=1e-12)
+    assert apart.point.f == pytest.approx(f + way.df)
+    for before, change, now in ((Z, way.dZ, apart.point.Z), (T, way.dT, apart.point.T)):
+        lengths = np.where(-change > share * before, share * before / np.where(change < 0, -change, 1.0), 1.0)
+        lengths[: 2 * soft] = np.repeat(
+            np.minimum(lengths[: 2 * soft : 2], lengths[1 : 2 * soft : 2]), 2, axis=0
+        )
+        assert now == pytest.approx(before + lengths * change, rel=1e-12, abs=1e-12)
+
+
+@cases
+def test_cost(soft, hard, n):
+    """Caps times what the outputs are short of the kinks."""
+    at = drawn(soft, hard, n)
+    p = at.point
+    short = np.maximum(p.kinks[:soft, None] - 0.5 * p.sides[:soft] * p.f, 0.0)
+    assert cost(p, 0.5) == pytest.approx((p.caps * short).sum())
+
+
+def test_infinite_and_nan_outputs_are_not_hidden():
+    """The right-hand side is not finite at outputs that are not."""
+    for value in (np.nan, np.inf):
+        at, V = drawn(1, 0, 7), np.empty((7, 3))
+        at.point.caps[:], at.point.f[:] = 1.0, value
+        at.point.Z[at.point.Z == 0.0] = 0.5
+        condense(at.point, EASE, at.way, V, 2)
+        assert not np.isfinite(V[:, 2]).any()
+
+
+@pytest.mark.parametrize("n", [7, 257])
+def test_bits_do_not_depend_on_alignment(n):
+    """Arrays that begin anywhere give the same bits."""
+    results = []
+    for place in (np.copy, shifted):
+        at, d, V = drawn(2, 1, n, place), place(np.zeros(n)), place(np.zeros((n, 3)))
+        found, longest = place(np.zeros(6)), place(np.zeros(3))
+        weigh(at.point, EASE, d, V, found)
+        condense(at.point, EASE, at.way, V, 2)
+        direct(at.point, EASE, at.way, longest)
+        parts = (d, V, found, longest, at.way.dZ, at.way.dT, np.array(cost(at.point, 0.7)))
+        results.append([part.tobytes() for part in parts])
+    assert results[0] == results[1]

@@ -1,0 +1,53 @@
+"""Weighted and sparse rows against numpy and scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from polyopt.solvers.interior_point.rows import _csr_normal, _csr_pull, _csr_scores, _weigh
+
+types = pytest.mark.parametrize("T", [np.float64, np.float32], ids=["f8", "f4"])
+sizes = pytest.mark.parametrize(("n", "m", "k"), [(0, 3, 2), (1, 1, 0), (2, 5, 3), (9, 17, 1), (4, 0, 1)])
+
+
+@types
+@sizes
+def test_weighted_rows(T, n, m, k):
+    """Rows, 1 and V by the root of d; where d is 0 all is 0. They may be written over X."""
+    rng = np.random.default_rng(0)
+    X, shift, d = rng.normal(size=(n, m + 2)).astype(T), rng.normal(size=m), rng.uniform(size=n)
+    d[::3] = 0.0
+    V, root = rng.normal(size=(n, k)) * (d > 0)[:, None], np.sqrt(d)[:, None]
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    expected = np.hstack([(X[:, :m] - shift) * root, root, V * inverse])
+    out = np.full((n, m + 1 + k), np.nan)
+    _weigh(X, shift, d, V, out)
+    assert out == pytest.approx(expected, rel=1e-14, abs=1e-14)
+    buffer = np.zeros((n, m + 1 + k))
+    buffer[:, :m] = X[:, :m]
+    _weigh(buffer, shift, d, V, buffer)
+    assert buffer.tobytes() == out.tobytes()
+
+
+@types
+@pytest.mark.parametrize("J", [np.int32, np.int64], ids=["i4", "i8"])
+@sizes
+def test_csr_products(T, J, n, m, k):
+    """X w + b, X'V and X'DX of sparse rows, some of them empty."""
+    rng = np.random.default_rng(1)
+    dense = (rng.normal(size=(n, m)) * (rng.random((n, m)) < 0.4)).astype(T)
+    X = sp.csr_array(dense)
+    parts, dense = (X.data, X.indices.astype(J), X.indptr.astype(J)), dense.astype(float)
+    w, V, d, out = rng.normal(size=m), rng.normal(size=(n, k)), rng.uniform(size=n), np.full(n, np.nan)
+    _csr_scores(*parts, w, 0.3, out)
+    assert out == pytest.approx(dense @ w + 0.3)
+    pulled, M = np.ones((m + 1, k)), np.zeros((m + 1, m + 1))
+    _csr_pull(*parts, V, pulled)
+    assert pulled[:m] == pytest.approx(1.0 + dense.T @ V)
+    assert (pulled[m] == 1.0).all()
+    _csr_normal(*parts, d, M)
+    assert M[:m, :m] == pytest.approx(np.tril((dense.T * d) @ dense))
+    assert not M[m].any()
+    assert not M[:, m].any()

@@ -1,0 +1,181 @@
+"""Losses, descents and sweeps of logistic polytopes against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+from formulations.class_faces import Owners
+from polyopt.native.library import kernel
+from polyopt.solvers.logistic_polytopes.priced_model import _sweep
+from polyopt.solvers.logistic_polytopes.quasi_newton import _MEMORY, _descend, _objective, _samples
+from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, Units, pulled
+
+MAX_EXPONENT = 700.0
+EXPONENTIALS, LOGARITHMS = (kernel(name, "x: f8 (n); out: f8 (n)") for name in ("exponentials", "logarithms"))
+LENGTHS = [0, 1, 2, 7, 255, 256, 257, 515]
+OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1), Owners(3, 2)]
+
+
+def shifted(values):
+    """The same numbers, at an odd multiple of eight bytes."""
+    base = np.empty(values.size + 1, values.dtype)
+    base[1:] = values.ravel()
+    return base[1:].reshape(values.shape)
+
+
+def test_elementary_functions_are_those_of_numpy():
+    """e^x to 1e-15 and log x to 2e-15."""
+    rng = np.random.default_rng(0)
+    most = MAX_EXPONENT
+    x = np.r_[rng.uniform(-most, most, 5000), rng.normal(size=5001), 0.0, most, -most]
+    z = np.r_[np.exp(rng.uniform(0.0, most, 5000)), rng.uniform(1.0, 2.0, 5000), 1.0, 1.0 + 2.0**-52, 1e308]
+    for given, function, expected in ((x, EXPONENTIALS, np.exp(x)), (z, LOGARITHMS, np.log(z))):
+        found, single = np.empty_like(given), np.empty(1)
+        function(given, found)
+        assert found == pytest.approx(expected, rel=1e-15 if function is EXPONENTIALS else 2e-15, abs=0.0)
+        for i in range(0, len(given), 97):  # alone or among others, the same bits
+            function(given[i : i + 1], single)
+            assert single[0] == found[i]
+
+
+@pytest.mark.parametrize("owners", OWNERS, ids=str)
+@pytest.mark.parametrize("t", [0.0, 0.3])
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+def test_score_loss(owners, t, n):
+    """Σ c ln(1 + e^ξ), its slope in the scores, and c σ(ξ)."""
+    rng, first, K = np.random.default_rng(n), owners.first, owners.count
+    S, c, plus = 3.0 * rng.normal(size=(n, K)), rng.uniform(size=n), rng.random(n) < 0.5
+    loss, R, pulls = pulled(S, c, plus, first, t, 2.0 * t)
+    expected = 0.0
+    for i in range(n):
+        tops, shares = [], []
+        for part, is_own in ((S[i, :first], not plus[i]), (S[i, first:], plus[i])):
+            soft = t if is_own else 2.0 * t
+            tops.append(soft * logsumexp(part / soft) if soft else part.max())
+            shares.append(softmax(part / soft) if soft else np.eye(len(part))[part.argmax()])
+        xi = (tops[0] - tops[1]) * (1.0 if plus[i] else -1.0)
+        expected += c[i] * np.logaddexp(0.0, xi)
+        pull = c[i] / (1.0 + np.exp(-xi))
+        assert pulls[i] == pytest.approx(pull)
+        ways = pull * (1.0 if plus[i] else -1.0)
+        assert R[i] == pytest.approx(np.r_[ways * shares[0], -ways * shares[1]])
+    assert loss == pytest.approx(expected)
+
+
+def ring(owners, n, m, seed=0):
+    """A problem of n samples, and faces to begin from."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, m)) + 2.0, np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    units = Units(np.append(rng.uniform(0.5, 2.0, m), 1.0), rng.normal(size=m))
+    problem = FaceLoss(X, y, rng.uniform(0.0, 2.0, n), owners, 0.3, 0.01, known_units=units)
+    return problem, np.where(problem.entries, rng.normal(size=problem.shape), 0.0)
+
+
+@pytest.mark.parametrize("owners", OWNERS, ids=str)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_the_objective_of_faces(owners, n):
+    """Value and slope are those of numpy's formula, whatever the tile."""
+    for m in (1, 4, 6):
+        problem, W = ring(owners, n, m)
+        v, g = problem.units.inward(W).ravel(), np.full(W.size, np.nan)
+        value = _objective(v, g, *_samples(problem), owners.first, 0.4)
+        expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
+        assert value == pytest.approx(expected, rel=1e-12)
+        slope = np.where(problem.entries, problem.units.slope(slope), 0.0)
+        assert g.reshape(W.shape) == pytest.approx(slope, rel=1e-9, abs=1e-9)
+
+
+def test_bits_do_not_depend_on_alignment():
+    """Samples that begin anywhere give the same bits."""
+    problem, W = ring(Owners(3, 2), 515, 6)
+    v, results = problem.units.inward(W).ravel(), []
+    for place in (np.copy, shifted):
+        g = place(np.zeros(W.size))
+        value = _objective(place(v), g, *map(place, _samples(problem)), problem.owners.first, 0.4)
+        results.append((value, g.tobytes()))
+    assert results[0] == results[1]
+
+
+def descent(problem, W, steps, kept=0, head=0, pairs=None):
+    """The faces and objectives after so many steps."""
+    v, size = problem.units.inward(W).ravel(), W.size
+    counts, values = np.array([kept, head, 0]), np.empty(steps)
+    S, B = np.zeros((2, _MEMORY, size)) if pairs is None else pairs
+    made = _descend(
+        v, np.full(size, np.nan), np.full(1, np.nan), counts, S, B, (S * B).sum(axis=1), np.empty(_MEMORY),
+        np.empty((3, size)), values, *_samples(problem), problem.owners.first, 0.4, 1e-12,
+    )  # fmt: skip
+    return v, values[:made], counts
+
+
+@pytest.mark.parametrize(("kept", "head"), [(0, 0), (1, 1), (3, 3), (10, 0), (10, 4)])
+def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
+    """H <- V'HV + ss'/s'y with V = 1 - ys'/s'y, from s'y/y'y, as a matrix; −H g, but for its length."""
+    problem, W = ring(Owners(2, 2), 40, 3)
+    rng, size = np.random.default_rng(kept), W.size
+    steps, bends = 0.01 * rng.normal(size=(2, _MEMORY, size))
+    bends += 3.0 * steps
+    products = (steps * bends).sum(axis=1)
+    start, g = problem.units.inward(W).ravel(), np.empty(size)
+    _objective(start, g, *_samples(problem), problem.owners.first, 0.4)
+    order, H = [(head - kept + turn) % _MEMORY for turn in range(kept)], np.eye(size)
+    if kept:
+        H *= products[order[-1]] / (bends[order[-1]] @ bends[order[-1]])
+    for p in order:
+        V = np.eye(size) - np.outer(bends[p], steps[p]) / products[p]
+        H = V.T @ H @ V + np.outer(steps[p], steps[p]) / products[p]
+    moved = descent(problem, W, 1, kept, head, (steps, bends))[0] - start
+    way = -H @ g
+    assert moved / np.linalg.norm(moved) == pytest.approx(way / np.linalg.norm(way), abs=1e-7)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 300])
+def test_a_descent_goes_down_and_says_when_it_is_over(n):
+    """No objective is above the one before, and the last is that of the faces."""
+    problem, W = ring(Owners(2, 2), n, 3)
+    v, values, counts = descent(problem, W, 500)
+    start = problem.smooth(W, 0.4, 0.4)[0]
+    assert (np.diff(np.r_[start, values]) <= 0.0).all()
+    assert values[-1] <= start
+    assert counts[2] == 1
+    end = problem.units.outward(v.reshape(W.shape))
+    assert problem.smooth(end, 0.4, 0.4)[0] == pytest.approx(values[-1], rel=1e-12)
+
+
+def test_numbers_that_are_not_finite_end_a_descent():
+    """No step is made from faces whose objective is NaN."""
+    problem, W = ring(Owners(1, 1), 5, 2)
+    W[0, 0] = np.nan
+    _, values, counts = descent(problem, W, 5)
+    assert (len(values), counts[2]) == (0, 1)
+
+
+@pytest.mark.parametrize("sweeps", [0, 1, 3])
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+def test_sweeps_lower_groups_one_after_the_other(size, sweeps):
+    """Entry by entry if the group has no price, else by a proximal step; the slope keeps up."""
+    rng = np.random.default_rng(size)
+    root = rng.normal(size=(size, 2 * size))
+    H, v, r = root @ root.T + 0.1 * np.eye(size), rng.normal(size=size), rng.normal(size=size)
+    up, down = rng.uniform(0.0, 1.0, (2, size))
+    up[::3] = np.inf
+    bounds = np.array([0, size // 2, size // 2, size])  # the second group is empty
+    begins, ends, members = bounds[:-1].copy(), bounds[1:].copy(), rng.permutation(size)
+    prices, steep = np.array([0.0, 0.5, 0.4]), np.full(3, np.linalg.norm(H, 2) if size else 1.0)
+    mine, slope = v.copy(), r.copy()
+    for _ in range(sweeps):
+        for begin, end, price, L in zip(begins, ends, prices, steep, strict=True):
+            group = members[begin:end]
+            for part in [group] if price else group[:, None]:
+                own = L if price else H[part, part]
+                pull = own * mine[part] - slope[part]
+                new = np.maximum(pull - up[part], 0.0) - np.maximum(-pull - down[part], 0.0)
+                length = np.linalg.norm(new)
+                new *= max(length - price, 0.0) / length / own if length > 0.0 else 0.0
+                slope += H[:, part] @ (new - mine[part])
+                mine[part] = new
+    _sweep(H, r, v, begins, ends, members, up, down, prices, steep, np.empty(size), sweeps)
+    assert v == pytest.approx(mine, rel=1e-10, abs=1e-12)
+    assert r == pytest.approx(slope, rel=1e-10, abs=1e-12)
