@@ -1,8 +1,8 @@
 """The weights of all faces side by side, as compiled loops take them (``native/rows.inc``).
 
-Faces (K, m+1), bias last, become lanes (m+1, L): one row per feature and a last one for the bias, padded with
-columns of zeros to L, a multiple of eight. A product of a sample with all faces then walks the sample once, and
-multiplies whole vectors.
+Faces (K, m+1), bias last, become lanes (m+1, L): one row per feature and a last one for the bias, padded
+with columns of zeros to L, a multiple of eight. A product of a sample with all faces then walks the sample
+once, and multiplies whole vectors.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from formulations.matrices import Vector
     from polyopt.rows import Rows
 
-__all__ = ["LANES", "ROW_TYPES", "WEIGHT_TYPES", "in_lanes", "padded", "stretches"]
+__all__ = ["LANES", "ROWS", "ROW_TYPES", "WEIGHT_TYPES", "in_lanes", "padded", "stretches"]
 
 LANES = 8  # the number of lanes is a multiple of it
-ROW_TYPES = {"V": "f8 f4 u1", "N": "u2 i4"}  # of the values and the columns of polyopt.rows.Rows
+ROWS = (
+    "values: V (e); columns: N (c); starts: i8 (s); shared: i8; "  # a kernel's first arguments, of its Rows
+)
+ROW_TYPES = {"V": "f8 f4 u1", "N": "u2 i4"}  # of their values and columns
 WEIGHT_TYPES = {"W": "f4 f8"}  # of lanes
 _PRODUCTS_PER_CALL = 1 << 28  # of an entry and a lane, in one call: some 0.1 s
 

@@ -8,9 +8,9 @@ One walk over a sample gives its scores on all faces, and as the faces do not de
 steps on all of them at once are exact coordinate steps. Most pairs of sample and face are at rest at 0;
 the others are climbed face by face, on copies of the few samples that matter, which fit the cache.
 
-The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are :class:`polyopt.rows.Rows`, whose entries count
-`scale` times. Weights of many faces are lanes U (m+1, L) (:mod:`polyopt.lanes`). caps is (n, q): c_ik, with
-q = 1 if all faces have the same, else q = K.
+The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
+:class:`polyopt.rows.Rows`, whose entries count `scale` times. Weights of many faces are lanes U (m+1, L)
+(:mod:`polyopt.lanes`). caps is (n, q): c_ik, with q = 1 if all faces have the same, else q = K.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.lanes import ROW_TYPES, WEIGHT_TYPES
+from polyopt.lanes import ROW_TYPES, ROWS, WEIGHT_TYPES
 from polyopt.native.library import kernel
 from polyopt.rows import Rows
 
@@ -34,8 +34,6 @@ __all__ = ["add_rows", "climb_face", "scan", "square_lengths", "sweep"]
 
 _ENTRIES_PER_CALL = 1 << 26  # visited by the passes of one call: some 0.1 s
 
-_ROWS = "values: V (e); columns: N (c); starts: i8 (s); shared: i8; "
-
 # Scores of samples `first` to `last` - 1 on faces[k], which is in column k of U.
 #   scores (positives, K): those of positive i go to scores[slots[i], faces[k]].
 #   inside (K,): c_ik times the hinges of the negatives are added.
@@ -43,19 +41,19 @@ _ROWS = "values: V (e); columns: N (c); starts: i8 (s); shared: i8; "
 # Returns the number of pairs.
 scan = kernel(
     "ascent_scan",
-    _ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, q); "
+    ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, q); "
     "slots: i8 (n); reach: f8; scores: f8 (positives, K); inside: f8 (K); pairs: i4 (two, r); out: W (L)",
     returns="i8",
     **ROW_TYPES,
     **WEIGHT_TYPES,
 )
 
-# The exact step on every multiplier of the samples in `order`, one after another; a positive has one, on the face
-# that answers for it.
+# The exact step on every multiplier of the samples in `order`, one after another; a positive has one, on the
+# face that answers for it.
 #   U (m+1, L), alpha (n, K): updated. work (2, L): work space, zeros at first.
 sweep = kernel(
     "ascent_sweep",
-    _ROWS + "scale: f8; y: f8 (n); caps: f8 (n, q); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n, q); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
     "U: W (w, L); alpha: f8 (n, K); work: W (two, L)",
     **ROW_TYPES,
     **WEIGHT_TYPES,
@@ -64,15 +62,16 @@ sweep = kernel(
 _square_lengths = kernel(
     "square_lengths", "values: V (e); starts: i8 (s); scale: f8; squares: f8 (n)", V=ROW_TYPES["V"]
 )
-_add_rows = kernel("add_rows", _ROWS + "scale: f8; chosen: i8 (r); amounts: f8 (r); w: f8 (m)", **ROW_TYPES)
+_add_rows = kernel("add_rows", ROWS + "scale: f8; chosen: i8 (r); amounts: f8 (r); w: f8 (m)", **ROW_TYPES)
 _copy_rows = kernel(
-    "copy_rows", _ROWS + "chosen: i8 (r); places: i8 (q); entries: V (f); own: N (g)", **ROW_TYPES
+    "copy_rows", ROWS + "chosen: i8 (r); places: i8 (q); entries: V (f); own: N (g)", **ROW_TYPES
 )
-# Passes over all samples; order (n,), counts (3,): samples at work, state of the random numbers, passes made, and
-# slope (1,): the largest one of the pass before, are what the next call goes on from. Returns 1 at the end.
+# Passes over all samples, as climb_face. The next call goes on from order (n,), counts (3,): samples at work,
+# state of the random numbers, passes made, and slope (1,): the largest one of the pass before.
+# Returns 1 if the climb has ended.
 _climb_face = kernel(
     "climb_face",
-    _ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); alpha: f8 (n); w: f8 (m); accuracy: f8; "
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); alpha: f8 (n); w: f8 (m); accuracy: f8; "
     "passes: i8; shrink: i8; order: i8 (n); counts: i8 (three); slope: f8 (one)",
     returns="i8",
     **ROW_TYPES,

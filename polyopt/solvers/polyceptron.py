@@ -25,7 +25,7 @@ import numpy as np
 from formulations.arguments import at_least, one_of, positive, whole, whole_or_none
 from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
-from polyopt.lanes import ROW_TYPES, in_lanes, stretches
+from polyopt.lanes import ROW_TYPES, ROWS, in_lanes, stretches
 from polyopt.native.library import kernel
 from polyopt.rows import as_rows
 from polyopt.watch import show, tell
@@ -46,16 +46,17 @@ RULES = ("corrected", "cells", "printed")
 _CRITERION, _MISTAKES = 0, 1  # places in the tally of a visit, as in native/polyceptron.inc
 
 
-# A visit to the samples in `order`: every misclassified one (with `update_all`, every one) adds step * c * y * x̃
-# to the face of its cell in `target`, which may be W itself.
+# A visit to the samples in `order`: every misclassified one (with `update_all`, every one) adds
+# step * c * y * x̃ to the face of its cell in `target`, which may be W itself.
 #   values, columns, starts, shared: polyopt.rows.Rows; y, c (n,): labels (+1 inside) and weights.
 #   W, target (m+1, L): lanes of faces.
-#   tally: E_P and the weight of the mistakes, sizes (K,): the samples of each cell, all as they were met. Added to.
+#   tally: E_P and the weight of the mistakes, sizes (K,): the samples of each cell, all as they were met;
+#     added to.
 #   scores (L,): work space.
 _visit = kernel(
     "polyceptron_visit",
-    "values: V (e); columns: N (c); starts: i8 (s); shared: i8; y: f8 (n); c: f8 (n); order: i8 (o); step: f8; "
-    "update_all: i8; W: f8 (r, L); target: f8 (r, L); tally: f8 (two); sizes: i8 (K); scores: f8 (L)",
+    ROWS + "y: f8 (n); c: f8 (n); order: i8 (o); step: f8; update_all: i8; "
+    "W: f8 (r, L); target: f8 (r, L); tally: f8 (two); sizes: i8 (K); scores: f8 (L)",
     **ROW_TYPES,
 )
 
@@ -86,8 +87,8 @@ class _Sweeps:
         tally, sizes = np.zeros(2), np.zeros(self.n_faces, dtype=np.int64)
         for first, last in stretches(len(order), rows, self.W.shape[1]):
             _visit(
-                rows.values, rows.columns, rows.starts, rows.shared, y, c, order[first:last], step, update_all,
-                self.W, target, tally, sizes, self._scores,
+                rows.values, rows.columns, rows.starts, rows.shared, y, c, order[first:last], step,
+                update_all, self.W, target, tally, sizes, self._scores,
             )  # fmt: skip
         return float(tally[_CRITERION]), float(tally[_MISTAKES]), float(np.count_nonzero(sizes))
 

@@ -22,7 +22,7 @@ FORMS = {
 
 
 def problem(K, form, seed=0, n=36, m=5):
-    """Samples, their rows, labels, caps (n, K), and an assignment that leaves the last face without positives."""
+    """Samples, rows, labels, caps (n, K), and an assignment that leaves the last face without positives."""
     rng = np.random.default_rng(seed)
     dtype, share = FORMS[form]
     X = rng.integers(1, 9, (n, m)) if dtype == np.uint8 else rng.normal(size=(n, m))
@@ -119,8 +119,8 @@ def test_a_step_of_a_climb_is_exact(length, shrink):
         w, alpha = start.copy(), np.zeros(1)
         slope = 1.0 + a @ w
         made = climb_face(
-            rows, SCALE, -one, cap * one, a @ a * one, np.zeros(1, dtype=np.int64), alpha, w, 1e-12, 9, shrink,
-            0,
+            rows, SCALE, -one, cap * one, a @ a * one, np.zeros(1, dtype=np.int64), alpha, w, 1e-12, 9,
+            shrink, 0,
         )  # fmt: skip
         assert alpha[0] == pytest.approx(min(max(2.0 * slope / (a @ a), 0.0), cap))
         assert w == pytest.approx(start - 0.5 * alpha[0] * a)

@@ -26,7 +26,7 @@ import numpy as np
 
 import polyopt.certificates.coordinate_kernels as loops
 from polyopt.certificates.coordinate import FaceAscent
-from polyopt.lanes import ROW_TYPES
+from polyopt.lanes import ROW_TYPES, ROWS
 from polyopt.native.library import kernel
 from polyopt.rows import as_rows
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["BlockAscent", "Pairs", "climb", "no_pairs", "release"]
 
 
-# A pass over pairs of a sample and a face in their order: pair j has the sample chosen[j], the face faces[j], and
-# the multiplier alpha[at[j]].
+# A pass over pairs of a sample and a face in their order: pair j has the sample chosen[j], the face faces[j],
+# and the multiplier alpha[at[j]].
 #   values, columns, starts, shared: polyopt.rows.Rows, its entries counting `scale` times.
 #   y, caps, squares (n,): labels, largest multipliers and squared lengths of the samples.
 #   W (K, m+1): the faces; alpha, awake: of all pairs. Updated.
@@ -53,8 +53,8 @@ __all__ = ["BlockAscent", "Pairs", "climb", "no_pairs", "release"]
 #   worst (K,): rises to the largest slope that was met, of pairs that could follow it.
 _climb_pairs = kernel(
     "climb_pairs",
-    "values: V (e); columns: N (c); starts: i8 (s); shared: i8; scale: f8; y: f8 (n); caps: f8 (n); "
-    "squares: f8 (n); chosen: i8 (r); faces: i8 (r); at: i8 (r); alpha: f8 (a); awake: b1 (a); W: f8 (K, m); "
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); "
+    "chosen: i8 (r); faces: i8 (r); at: i8 (r); alpha: f8 (a); awake: b1 (a); W: f8 (K, m); "
     "rests: f8 (K); worst: f8 (K)",
     **ROW_TYPES,
 )

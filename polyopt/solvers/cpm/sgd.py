@@ -48,7 +48,7 @@ from formulations.arguments import as_costs, tolerance, whole
 from formulations.clock import Clock, interrupted
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
-from polyopt.lanes import ROW_TYPES, WEIGHT_TYPES, in_lanes, padded, stretches
+from polyopt.lanes import ROW_TYPES, ROWS, WEIGHT_TYPES, in_lanes, padded, stretches
 from polyopt.native.library import kernel
 from polyopt.rows import Rows, as_rows
 from polyopt.used_features import present_features
@@ -89,8 +89,8 @@ _SAFE = 1e12  # largest entries, and gains, for which single precision cannot ov
 #   counts (K,): how often each face occurs in UNADJ. Updated.
 #   phi: c ln c for every count c, and for one more than the largest.
 #   tally: number of entries of UNADJ and Σ c ln c, at COUNTED and ENTROPY. Updated.
-# Returns the natural face if UNADJ with it keeps the floor; otherwise the best among the faces that would raise
-# the entropy strictly, or the natural one if none would.
+# Returns the natural face if UNADJ with it keeps the floor; otherwise the best among the faces that would
+# raise the entropy strictly, or the natural one if none would.
 assign = kernel(
     "cpm_assign",
     "scores: f8 (K); natural: i8; i: i8; floor: f8; unadjusted: i8 (n); counts: i8 (K); phi: f8 (p); "
@@ -102,14 +102,14 @@ assign = kernel(
 #   values, columns, starts, shared: polyopt.rows.Rows, its entries counting `scale` times.
 #   outside (n,): the positives; gains (n,): 1/λ times a sample's weight.
 #   floor, unadjusted, counts, phi: as in assign; a floor of 0 leaves Algorithm 2 out.
-#   spacing: steps between two iterates that enter the average A, with the weight t⁴, so that the start is soon
-#     forgotten; a spacing of 0 leaves A alone.
+#   spacing: steps between two iterates that enter the average A, with the weight t⁴, so that the start is
+#     soon forgotten; a spacing of 0 leaves A alone.
 #   U, A (m+1, L): lanes; steps (1,): all that were ever taken.
 #   faces (n,): each positive's natural face at its last visit, -1 for none; tally (5,): as named above.
 #   work (2, L), answers (K): work space; of the first, zeros at first.
 _take_steps = kernel(
     "cpm_sgd",
-    "values: V (e); columns: N (c); starts: i8 (s); shared: i8; outside: b1 (n); gains: f8 (n); order: i8 (o); "
+    ROWS + "outside: b1 (n); gains: f8 (n); order: i8 (o); "
     "scale: f8; floor: f8; spacing: i8; U: W (r, L); A: W (r, L); steps: i8 (one); unadjusted: i8 (n); "
     "counts: i8 (K); phi: f8 (p); faces: i8 (n); tally: f8 (five); work: W (two, L); answers: f8 (K)",
     **ROW_TYPES,
@@ -119,8 +119,7 @@ _take_steps = kernel(
 # Losses of samples `first` to `last` - 1 at the first K lanes of W (m+1, L); out (L,) is work space.
 _losses = kernel(
     "cpm_losses",
-    "values: V (e); columns: N (c); starts: i8 (s); shared: i8; outside: b1 (n); C: f8 (n); scale: f8; "
-    "W: W (r, L); K: i8; first: i8; last: i8; out: W (L)",
+    ROWS + "outside: b1 (n); C: f8 (n); scale: f8; W: W (r, L); K: i8; first: i8; last: i8; out: W (L)",
     returns="f8",
     **ROW_TYPES,
     **WEIGHT_TYPES,
@@ -140,8 +139,8 @@ def losses(W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector, scale: 
     out = np.empty(lanes.shape[1])
     return sum(
         _losses(
-            rows.values, rows.columns, rows.starts, rows.shared, outside, C, scale, lanes, len(W), first, last,
-            out,
+            rows.values, rows.columns, rows.starts, rows.shared, outside, C, scale, lanes, len(W), first,
+            last, out,
         )
         for first, last in stretches(len(C), rows, lanes.shape[1])
     )  # fmt: skip
@@ -251,8 +250,8 @@ class CpmSgd:
         for first, last in stretches(len(order), rows, self.U.shape[1]):
             _take_steps(
                 rows.values, rows.columns, rows.starts, rows.shared, outside, gains, order[first:last],
-                self.scale, self.floor, self.spacing, self.U, self.A, self.steps, known, self.counts, self._phi,
-                faces, self.tally, self._work, self._answers,
+                self.scale, self.floor, self.spacing, self.U, self.A, self.steps, known, self.counts,
+                self._phi, faces, self.tally, self._work, self._answers,
             )  # fmt: skip
         used = self.counts[self.counts > 0]
         self.tally[COUNTED], self.tally[ENTROPY] = used.sum(), used @ np.log(used)  # without the drift
