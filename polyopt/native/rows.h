@@ -1,4 +1,6 @@
-/* Names and vectors of rows.inc, which is included once for each type of values, columns and weights. */
+/* Names and vectors of rows.inc, which is included once for each type of values, columns and weights.
+
+   Of the lengths that kernels of rows take first, e, c and s are those of values, columns and starts. */
 #ifndef POLYOPT_ROWS_H
 #define POLYOPT_ROWS_H
 
