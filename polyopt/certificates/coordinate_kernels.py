@@ -123,9 +123,12 @@ def climb_face(
 
 def _copies(rows: Rows, chosen: Integers) -> Rows:
     """The chosen rows alone."""
+    if rows.shared:
+        entries = rows.values.reshape(len(rows.starts) - 1, rows.width)[chosen].ravel()
+        return Rows(entries, rows.columns, rows.starts[: len(chosen) + 1], 1, rows.width)
     starts = np.zeros(len(chosen) + 1, dtype=np.int64)
     np.cumsum(rows.starts[chosen + 1] - rows.starts[chosen], out=starts[1:])
     entries = np.empty(starts[-1], dtype=rows.values.dtype)
-    columns = rows.columns if rows.shared else np.empty(starts[-1], dtype=rows.columns.dtype)
-    _copy_rows(rows.values, rows.columns, rows.starts, rows.shared, chosen, starts, entries, columns)
-    return Rows(entries, columns, starts, rows.shared, rows.width)
+    columns = np.empty(starts[-1], dtype=rows.columns.dtype)
+    _copy_rows(rows.values, rows.columns, rows.starts, 0, chosen, starts, entries, columns)
+    return Rows(entries, columns, starts, 0, rows.width)
