@@ -14,9 +14,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from polyopt.compiled import njit
-from polyopt.operands import put
-
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -98,29 +95,6 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
 
-@njit(cache=True)
-def _best(sums: Vector, count: int, x: Vector) -> tuple[int, float]:
-    """The weight of a class that scores highest, and its score."""
-    best, score = 0, -np.inf
-    for j in range(count):
-        product = 0.0
-        for i in range(len(x)):
-            product += sums[j, i] * x[i]
-        if product > score:
-            best, score = j, product
-    return best, score
-
-
-@njit(cache=True)
-def _square(w: Vector) -> float:
-    """``‖w‖²``."""
-    total = 0.0
-    for i in range(len(w)):
-        total += w[i] * w[i]
-    return total
-
-
-@njit(cache=True)
 def show(
     X: Vector, codes: Integers, order: Integers, sums: Vector, counts: Integers, steps: int, lam: float,
     prune_every: int, c: float,
@@ -130,63 +104,45 @@ def show(
     `X` (n, m+1) has a last column of ones; `sums` (n_classes, limit, m+1) and `counts` (n_classes,) are
     changed; `steps` were taken before.
     """
-    n_classes, limit = sums.shape[0], sums.shape[1]
-    pruned = 0
-    for place in range(len(order)):
-        t = steps + place + 1
-        x, true = X[order[place]], codes[order[place]]
-        mine, own = _best(sums[true], counts[true], x)
-        rival, theirs, other = -1, -1, -np.inf
-        for k in range(n_classes):
-            if k != true:
-                j, score = _best(sums[k], counts[k], x)
-                if score > other:
-                    rival, theirs, other = k, j, score
-        if own - other < lam * t:
-            for i in range(len(x)):
-                sums[rival, theirs, i] -= x[i]
+    limit, pruned = sums.shape[1], 0
+    for t, i in enumerate(order, start=steps + 1):
+        x, true, most = X[i], codes[i], counts.max()
+        scores = np.where(np.arange(most) < counts[:, None], sums[:, :most] @ x, -np.inf)
+        best, of_class = scores.argmax(axis=1), scores.max(axis=1)
+        mine, own = best[true], of_class[true]
+        of_class[true] = -np.inf
+        rival = of_class.argmax()
+        if own - of_class[rival] < lam * t:
+            sums[rival, best[rival]] -= x
             if own <= 0.0 and counts[true] < limit:
                 mine = counts[true]
-                for i in range(len(x)):
-                    sums[true, mine, i] = 0.0
+                sums[true, mine] = 0.0
                 counts[true] += 1
-            for i in range(len(x)):
-                sums[true, mine, i] += x[i]
+            sums[true, mine] += x
         if t % prune_every == 0:
             pruned += prune(sums, counts, c * (t + 1.0) / t)
     return pruned
 
 
-@njit(cache=True)
 def prune(sums: NDArray[Any], counts: Integers, size: float) -> int:
     """Drop the smallest weights, as many as have ``Σ‖u‖² <= size²`` together; return how many.
 
     Of `sums` (n_classes, limit, m+1) those that stay are moved together. A class keeps its last weight,
     however small.
     """
-    limit, total = sums.shape[1], 0
-    norms = np.full(len(counts) * limit, np.inf)  # of weights that may still go
-    for k in range(len(counts)):
-        total += counts[k]
-        for j in range(counts[k]):
-            norms[k * limit + j] = _square(sums[k, j])
-    left, gone = counts.copy(), np.zeros(len(norms), np.bool_)
-    weight, pruned = 0.0, 0
-    for _ in range(total):
-        i = np.argmin(norms)
-        weight += norms[i]
-        if weight > size * size:
+    given = np.arange(sums.shape[1]) < counts[:, None]
+    norms = np.where(given, (sums**2).sum(axis=2), np.inf)
+    left, stays = counts.copy(), given.copy()
+    weight = 0.0
+    for k, j in zip(*np.unravel_index(norms.ravel().argsort(kind="stable"), norms.shape), strict=True):
+        weight += norms[k, j]
+        if not weight <= size * size or not given[k, j]:
             break
-        norms[i] = np.inf
-        if left[i // limit] > 1 and not gone[i]:  # all that overflow are equal
-            left[i // limit] -= 1
-            gone[i] = True
-            pruned += 1
-    for k in range(len(counts)):
-        kept = 0
-        for j in range(counts[k]):
-            if not gone[k * limit + j]:
-                put(sums[k, j], sums[k, kept])
-                kept += 1
-        counts[k] = kept
+        if left[k] > 1:
+            left[k] -= 1
+            stays[k, j] = False
+    pruned = int((counts - left).sum())
+    for k, count in enumerate(left):
+        sums[k, :count] = sums[k, stays[k]]
+    counts[:] = left
     return pruned

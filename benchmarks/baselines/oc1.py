@@ -19,8 +19,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from polyopt.compiled import njit
-
 if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import ArrayLike, NDArray
@@ -236,85 +234,76 @@ def _cut(tree: Tree, leaf: NDArray[np.bool_]) -> Tree:
 # -- one split -------------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
 def _uniform(state: States) -> float:
     """The next number from [0, 1): the upper bits of a linear congruential generator."""
-    state[0] = state[0] * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+    state *= np.uint64(6364136223846793005)
+    state += np.uint64(1442695040888963407)
     return float(state[0] >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True, error_model="numpy")
-def impurity(sides: Vector) -> float:
+def impurity(sides: Vector) -> Any:
     """Gini impurity of a split, ``Σ_s p_s (1 − Σ_c p_sc²)``; if one side is empty, that of the node.
 
-    `sides` (2, n_classes) has the weight of each class on either side.
+    `sides` (..., 2, n_classes) has the weight of each class on either side, of one split or of several.
     """
-    left, right = sides[0].sum(), sides[1].sum()
-    total, value = left + right, 0.0
-    for s in range(2):
-        side = right if s else left
-        for count in sides[s]:
-            if count > ROUNDING * total:
-                value += count * (1.0 - count / side)
-    return max(value / total, 0.0)
+    of_side = sides.sum(axis=-1, keepdims=True)
+    total = of_side.sum(axis=(-2, -1), keepdims=True)
+    filled = sides > ROUNDING * total
+    shares = np.divide(sides, of_side, out=np.ones_like(sides), where=filled)
+    value = np.where(filled, sides * (1.0 - shares), 0.0).sum(axis=(-2, -1)) / total[..., 0, 0]
+    return np.maximum(value, 0.0)
 
 
-@njit(cache=True)
 def impurity_of_sides(V: Vector, codes: Integers, weights: Vector, n_classes: int) -> float:
     """Impurity of the split into ``V > 0`` and the rest.
 
     `V` (n,) has the values at the hyperplane.
     """
-    sides = np.zeros((2, n_classes))
-    for j in range(len(V)):
-        sides[1 if V[j] > 0.0 else 0, codes[j]] += weights[j]
-    return impurity(sides)
+    return float(impurity(_sides(V > 0.0, codes, weights, n_classes)))
 
 
-@njit(cache=True)
+def _sides(right: NDArray[np.bool_], codes: Integers, weights: Vector, n_classes: int) -> Vector:
+    """Weight of each class on either side, (2, n_classes)."""
+    return np.bincount(n_classes * right + codes, weights, 2 * n_classes).reshape(2, n_classes)
+
+
 def best_step(V: Vector, r: Vector, codes: Integers, weights: Vector, n_classes: int) -> tuple[float, float]:
     """The least impurity of the splits ``V + α r > 0`` over all α, and the first α that has it.
 
     `V` (n,) has the values at the hyperplane, `r` what a unit of α adds to them.
     """
-    sides = np.zeros((2, n_classes))
-    movers, crossings, count = np.empty(len(V), np.int64), np.empty(len(V)), 0
-    for j in range(len(V)):
-        if r[j] == 0.0:
-            sides[1 if V[j] > 0.0 else 0, codes[j]] += weights[j]
-        else:  # at α = −∞
-            sides[1 if r[j] < 0.0 else 0, codes[j]] += weights[j]
-            movers[count], crossings[count] = j, -V[j] / r[j]
-            count += 1
-    if count == 0:
-        return impurity(sides), 0.0
-    order = np.argsort(crossings[:count])
-    first = crossings[order[0]]
-    least, best = impurity(sides), first - (1.0 + abs(first))
+    start = _sides(np.where(r == 0.0, V > 0.0, r < 0.0), codes, weights, n_classes)  # at α = −∞
+    movers = np.flatnonzero(r)
+    least = float(impurity(start))
+    if not len(movers):
+        return least, 0.0
+    with np.errstate(over="ignore"):
+        crossings = -V[movers] / r[movers]
+    order = np.argsort(crossings)
+    movers, crossings = movers[order], crossings[order]
+    first, last = crossings[0], crossings[-1]
+    best = first - (1.0 + abs(first))
     if not np.isfinite(best):
         least, best = np.inf, 0.0
-    after = first
-    for k in range(count):
-        j, crossing = movers[order[k]], after
-        gains = 1 if r[j] > 0.0 else 0
-        sides[gains, codes[j]] += weights[j]
-        sides[1 - gains, codes[j]] -= weights[j]
-        if k + 1 == count:
-            alpha = crossing + (1.0 + abs(crossing))
-        else:
-            after = crossings[order[k + 1]]
-            if after == crossing:
-                continue
-            alpha = 0.5 * crossing + 0.5 * after
-            if alpha <= crossing:
-                alpha = after
-        value = impurity(sides)
-        if value < least - ROUNDING and np.isfinite(alpha):
-            least, best = value, alpha
+    # After each crossing its sample is on the other side.
+    changes = np.zeros((len(movers) + 1, 2, n_classes))
+    changes[0] = start
+    at, gains = np.arange(1, len(movers) + 1), (r[movers] > 0.0).astype(int)
+    changes[at, gains, codes[movers]] = weights[movers]
+    changes[at, 1 - gains, codes[movers]] = -weights[movers]
+    values_after = impurity(changes.cumsum(axis=0)[1:])
+    with np.errstate(invalid="ignore", over="ignore"):
+        alphas = np.append(0.5 * crossings[:-1] + 0.5 * crossings[1:], last + (1.0 + abs(last)))
+        alphas[:-1] = np.where(alphas[:-1] <= crossings[:-1], crossings[1:], alphas[:-1])
+    differ = np.append(crossings[1:] != crossings[:-1], True)
+    values_after[~(differ & np.isfinite(alphas))] = np.inf
+    place = 0
+    while (better := np.flatnonzero(values_after[place:] < least - ROUNDING)).size:
+        place += int(better[0])
+        least, best = float(values_after[place]), float(alphas[place])
     return least, best
 
 
-@njit(cache=True)
 def move(
     V: Vector, r: Vector, current: float, patience: float, codes: Integers, weights: Vector, n_classes: int,
     state: States,
@@ -326,29 +315,14 @@ def move(
     value, alpha = best_step(V, r, codes, weights, n_classes)
     if value >= current - ROUNDING and _uniform(state) >= patience:
         return 0.0, current
-    moved = np.empty(len(V))
-    for j in range(len(V)):
-        moved[j] = V[j] + alpha * r[j]
+    moved = V + alpha * r
     value = impurity_of_sides(moved, codes, weights, n_classes)
     if value > current + ROUNDING:  # samples as close to a crossing as rounding is
         return 0.0, current
-    for j in range(len(V)):
-        V[j] = moved[j]
+    V[:] = moved
     return alpha, value
 
 
-@njit(cache=True)
-def _product(a: Vector, columns: Vector, out: Vector) -> Vector:
-    """``a @ columns``, into `out`."""
-    for j in range(len(out)):
-        out[j] = 0.0
-    for m in range(len(a)):
-        for j in range(len(out)):
-            out[j] += a[m] * columns[m, j]
-    return out
-
-
-@njit(cache=True)
 def climb(
     columns: Vector, codes: Integers, weights: Vector, n_classes: int, a: Vector, n_jumps: int, state: States
 ) -> float:
@@ -361,9 +335,9 @@ def climb(
     `columns` (m+1, n) has the samples in columns, with a last row of ones; the hyperplane `a` and the
     `state` of the random numbers are changed.
     """
-    V, r = _product(a, columns, np.empty(columns.shape[1])), np.empty(columns.shape[1])
+    V = a @ columns
     current = impurity_of_sides(V, codes, weights, n_classes)
-    patience, direction = 1.0, np.empty(len(a))
+    patience = 1.0
     while current > ROUNDING:
         improved = True
         while improved and current > ROUNDING:
@@ -378,13 +352,10 @@ def climb(
                     patience = max(patience - 0.1, 0.0)
             improved = current < before - ROUNDING
         for _ in range(n_jumps):
-            for m in range(len(a)):
-                direction[m] = 2.0 * _uniform(state) - 1.0
-            _product(direction, columns, r)
+            direction = np.array([2.0 * _uniform(state) - 1.0 for _ in a])
             earlier = current
-            alpha, current = move(V, r, current, 0.0, codes, weights, n_classes, state)
-            for m in range(len(a)):
-                a[m] += alpha * direction[m]
+            alpha, current = move(V, direction @ columns, current, 0.0, codes, weights, n_classes, state)
+            a += alpha * direction
             improved = current < earlier - ROUNDING
             if improved:
                 break

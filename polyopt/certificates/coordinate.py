@@ -20,7 +20,7 @@ import numpy as np
 
 import polyopt.certificates.coordinate_kernels as loops
 from polyopt.certificates.certificate import relative_gap
-from polyopt.lanes import padded
+from polyopt.lanes import in_lanes, stretches
 from polyopt.rows import as_rows
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FaceAscent", "climb"]
 
-_SCAN_ROWS = 1 << 12  # samples scanned at once
-_WIDTHS = (8, 16, 32, 64)  # numbers of lanes that scans are compiled for
+_SCAN_ROWS = 1 << 12  # samples scanned between two looks at what was found
+_SCAN_FACES = 64  # faces scanned at once, at most
 _MARGIN_BAND = 0.1  # distance beyond the margin up to which pairs are climbed as well
 _FIRST_ACCURACY, _ACCURACY_FACTOR, _MIN_ACCURACY = 1e-2, 0.3, 1e-14  # of a climb, and from climb to climb
 _FACES_TO_SWEEP = 8  # per active sample: for more, walking samples is cheaper than walking faces
@@ -63,19 +63,18 @@ class FaceAscent:
         single: bool = False, seed: int = 0,
     ):  # fmt: skip
         n, K = caps.shape
-        self._samples = (rows.values, rows.columns, rows.starts, rows.shared)
+        self._rows, self._samples = rows, (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single = scale, single
-        self._y, self._caps, self._alike = y, caps, caps.strides[1] == 0
-        # One face's caps lie like those of several, for which the kernels are then compiled once.
-        self._lent = np.broadcast_to(caps, (n, 2)) if K == 1 else caps
-        self._squares = loops.square_lengths(rows.values, rows.starts, scale)
+        self._y, self._caps, self._alike = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
+        self._given_caps = np.ascontiguousarray(caps[:, :1] if self._alike else caps)
+        self._squares = loops.square_lengths(rows, scale)
         self._marks = np.zeros(n, dtype=bool)
         self._rng = np.random.default_rng(seed)
         self._positives = np.flatnonzero(y > 0)
         self._slots = np.zeros(n, dtype=np.int64)
         self._slots[self._positives] = np.arange(len(self._positives))
         self.W, self.alpha = np.zeros((K, rows.width + 1)), np.zeros((n, K))
-        self.assignment = np.where(y > 0, assignment, 0)
+        self.assignment = np.where(y > 0, assignment, 0).astype(np.int64)
         self.passes, self.active = 0.0, 0
         self.scores = np.zeros((len(self._positives), K))
         self._inside, self._earned = np.zeros(K), np.zeros(K)
@@ -120,16 +119,17 @@ class FaceAscent:
     def sweep(self, rows: Integers | None = None, times: int = 1) -> None:
         """Walk the samples (all by default) in random order, stepping on all faces of each at once."""
         rows = np.arange(len(self._y)) if rows is None else rows
-        lanes = padded(len(self.W))
-        U = self._lanes(np.arange(len(self.W)), lanes)
-        tail = (self._y, self._lent, self._squares)
+        U = self._lanes(np.arange(len(self.W)))
+        work = np.zeros((2, U.shape[1]), dtype=U.dtype)
         for _ in range(times):
-            loops.sweep_kernel(lanes)(
-                *self._samples, U.dtype.type(self._scale), *tail, self._rng.permutation(rows),
-                self.assignment, U, self.alpha,
-            )  # fmt: skip
+            order = self._rng.permutation(rows)
+            for first, last in stretches(len(order), self._rows, U.shape[1]):
+                loops.sweep(
+                    *self._samples, self._scale, self._y, self._given_caps, self._squares, order[first:last],
+                    self.assignment, U, self.alpha, work,
+                )  # fmt: skip
         self.passes += times * len(rows) / len(self._y)
-        self.W = U[:, : len(self.W)].T.astype(float, order="C")  # faces that lie apart are compiled anew
+        self.W = U[:, : len(self.W)].T.astype(float, order="C")
         self._earned = self.alpha.sum(axis=0)
         self._refill()
         self._scanned[:] = self._settled[:] = False
@@ -138,12 +138,12 @@ class FaceAscent:
         """Score the faces that have changed since they were scanned, and find what may move."""
         faces = np.flatnonzero(~self._scanned)
         faces = faces[~np.isin(faces, self._spared)]
-        found: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        for first in range(0, len(faces), _WIDTHS[-1]):
-            found += self._scan(faces[first : first + _WIDTHS[-1]])
+        found: list[NDArray[Any]] = []
+        for first in range(0, len(faces), _SCAN_FACES):
+            found += self._scan(faces[first : first + _SCAN_FACES])
         self.passes += len(faces) / max(len(self.W), 1)
         if found:
-            rows, owners = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            rows, owners = np.concatenate(found, axis=1)
             order = np.argsort(owners, kind="stable")
             ends = np.bincount(owners, minlength=len(self.W)).cumsum()
             rows = rows[order]
@@ -187,14 +187,14 @@ class FaceAscent:
             rows = moved[old == k]
             rows = rows[self.alpha[rows, k] > 0.0]
             if len(rows):
-                loops.add_rows(*self._samples, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
+                loops.add_rows(self._rows, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
                 self._earned[k] -= self.alpha[rows, k].sum()
                 self.alpha[rows, k] = 0.0
                 self._scanned[k] = False
         touched = np.union1d(old, assignment[moved])
         self._settled[touched] = False
         self._accuracy[touched] = np.maximum(self._accuracy[touched], _FIRST_ACCURACY)
-        self.assignment = np.where(self._y > 0, assignment, 0)
+        self.assignment = np.where(self._y > 0, assignment, 0).astype(np.int64)
         self._gather()
 
     def begin_from(self, alpha: ArrayLike) -> None:
@@ -216,7 +216,7 @@ class FaceAscent:
         self.W[:] = 0.0
         for k, pool in enumerate(self._pools):
             alpha = self.alpha[pool, k]
-            loops.add_rows(*self._samples, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
+            loops.add_rows(self._rows, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
             self._earned[k] = alpha.sum()
         self._scanned[:] = False
         self.scan()
@@ -250,24 +250,20 @@ class FaceAscent:
         ends = np.bincount(owners, minlength=len(self.W)).cumsum()
         self._pools = np.split(rows[order], ends[:-1])
 
-    def _lanes(self, faces: Integers, lanes: int) -> NDArray[Any]:
-        U = np.zeros((self.W.shape[1], lanes), dtype=np.float32 if self.single else np.float64)
-        U[:, : len(faces)] = self.W[faces].T
-        U[-1, len(faces) :] = -1e30  # lanes of no face are far inside
-        return U
+    def _lanes(self, faces: Integers) -> NDArray[Any]:
+        return in_lanes(self.W[faces], np.float32 if self.single else np.float64)
 
-    def _scan(self, faces: Integers) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        lanes = next(width for width in _WIDTHS if width >= len(faces))
-        U, n, found = self._lanes(faces, lanes), len(self._y), []
-        rows, owners = np.empty((2, min(_SCAN_ROWS, n) * len(faces)), dtype=np.int32)
+    def _scan(self, faces: Integers) -> list[NDArray[Any]]:
+        """Scan all samples on some faces, and return the pairs (2, any number) that may move."""
+        U, n, found = self._lanes(faces), len(self._y), []
+        pairs, out = np.empty((2, min(_SCAN_ROWS, n) * len(faces)), dtype=np.int32), np.empty_like(U[0])
         self._inside[faces] = 0.0
-        scale, reach = U.dtype.type(self._scale), U.dtype.type(-1.0 - _MARGIN_BAND)
-        for first in range(0, n, _SCAN_ROWS):
-            used = loops.scan_kernel(lanes)(
-                *self._samples, scale, U, faces, first, min(first + _SCAN_ROWS, n), self._y, self._lent,
-                self._slots, reach, self.scores, self._inside, rows, owners,
+        for first, last in stretches(n, self._rows, U.shape[1], _SCAN_ROWS):
+            used = loops.scan(
+                *self._samples, self._scale, U, faces, first, last, self._y, self._given_caps, self._slots,
+                -1.0 - _MARGIN_BAND, self.scores, self._inside, pairs, out,
             )  # fmt: skip
-            found.append((rows[:used].copy(), owners[:used].copy()))
+            found.append(pairs[:, :used].copy())
         return found
 
     def _join(self, k: int, rows: NDArray[Any]) -> None:
@@ -291,7 +287,7 @@ class FaceAscent:
     def _climb(self, k: int, pool: Integers, accuracy: float, passes: int) -> None:
         alpha = self.alpha[pool, k]
         made = loops.climb_face(
-            *self._samples, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
+            self._rows, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
             self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
         self.passes += made * len(pool) / (len(self._y) * len(self.W))

@@ -18,16 +18,15 @@ which reading is meant:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from formulations.arguments import at_least, one_of, positive, whole, whole_or_none
 from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
-from polyopt.compiled import njit
-from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
+from polyopt.lanes import ROW_TYPES, ROWS, in_lanes, stretches
+from polyopt.native.library import kernel
 from polyopt.rows import as_rows
 from polyopt.watch import show, tell
 
@@ -44,54 +43,30 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "OnlinePolyceptron", "solve_batch", "solve_online"]
 
 RULES = ("corrected", "cells", "printed")
-_CRITERION, _MISTAKES = 0, 1  # places in the tally of a sweep
+_CRITERION, _MISTAKES = 0, 1  # places in the tally of a visit, as in native/polyceptron.inc
 
 
-@lru_cache
-def _sweep_kernel(n_lanes: int) -> Any:
-    """One visit to the samples in `order`, in the words of :class:`polyopt.rows.Rows`.
-
-    ``sweep(values, columns, starts, shared, y, c, order, step, whole, W, target, tally, sizes)``, with W and
-    target (m+1, L) lanes of faces: every misclassified sample (with `whole`, every sample) adds
-    ``step * c * y * x̃`` to the face of its cell in `target`, which may be W itself. The tally gets
-    E_P and the weight of the mistakes, sizes (K,) the samples of each cell, all as they were met.
-    """
-
-    @njit(cache=True, nogil=True)
-    def sweep(  # type: ignore[no-untyped-def]
-        values, columns, starts, shared, y, c, order, step, whole, W, target, tally, sizes,
-    ):  # fmt: skip
-        scores = np.zeros(n_lanes)
-        for place in range(len(order)):
-            i, soon = order[place], order[min(place + 2, len(order) - 1)]
-            prefetch_row(values, columns, starts[soon], starts[soon + 1], shared)
-            begin, end = starts[i], starts[i + 1]
-            offset = begin * shared
-            row_product(values, columns, begin, end, offset, W, scores, n_lanes)
-            add_bias(scores, 1.0, W)
-            # Of a plain 0, what takes it would be compiled once more.
-            face: int = np.int64(0)  # type: ignore[assignment]
-            for k in range(1, len(sizes)):
-                if scores[k] < scores[face]:
-                    face = k
-            sizes[face] += 1
-            wrong = y[i] * scores[face] <= 0.0
-            if wrong:
-                tally[0] -= c[i] * y[i] * scores[face]
-                tally[1] += c[i]
-            if wrong or whole:
-                add_to_face(values, columns, begin, end, offset, 1.0, step * c[i] * y[i], face, target)
-
-    return sweep
+# A visit to the samples in `order`: every misclassified one (with `update_all`, every one) adds
+# step * c * y * x̃ to the face of its cell in `target`, which may be W itself.
+#   values, columns, starts, shared: polyopt.rows.Rows; y, c (n,): labels (+1 inside) and weights.
+#   W, target (m+1, L): lanes of faces.
+#   tally: E_P and the weight of the mistakes, sizes (K,): the samples of each cell, all as they were met;
+#     added to.
+#   scores (L,): work space.
+_visit = kernel(
+    "polyceptron_visit",
+    ROWS + "y: f8 (n); c: f8 (n); order: i8 (o); step: f8; update_all: i8; "
+    "W: f8 (r, L); target: f8 (r, L); tally: f8 (two); sizes: i8 (K); scores: f8 (L)",
+    **ROW_TYPES,
+)
 
 
 class _Sweeps:
     """Faces as lanes, and sweeps over samples with them."""
 
     def __init__(self, W: Vector):
-        self.n_faces = len(W)
-        self.W = np.zeros((W.shape[1], padded(len(W))))
-        self.W[:, : len(W)] = W.T
+        self.n_faces, self.W = len(W), in_lanes(W)
+        self._scores = np.zeros(self.W.shape[1])
 
     @property
     def faces(self) -> Vector:
@@ -106,14 +81,15 @@ class _Sweeps:
         order: NDArray[np.int64],
         target: Vector,
         step: float,
-        whole: bool = False,
+        update_all: bool = False,
     ) -> tuple[float, float, float]:
         """Criterion, weight of the mistakes, and number of faces in use, as the samples were met."""
         tally, sizes = np.zeros(2), np.zeros(self.n_faces, dtype=np.int64)
-        _sweep_kernel(self.W.shape[1])(
-            rows.values, rows.columns, rows.starts, rows.shared, y, c, order, step, whole,
-            self.W, target, tally, sizes,
-        )  # fmt: skip
+        for first, last in stretches(len(order), rows, self.W.shape[1]):
+            _visit(
+                rows.values, rows.columns, rows.starts, rows.shared, y, c, order[first:last], step,
+                update_all, self.W, target, tally, sizes, self._scores,
+            )  # fmt: skip
         return float(tally[_CRITERION]), float(tally[_MISTAKES]), float(np.count_nonzero(sizes))
 
 

@@ -1,4 +1,4 @@
-"""Coordinate ascent on the faces of a polytope: kernels against plain loops, state against definitions."""
+"""Coordinate ascent on the faces of a polytope: state against definitions."""
 
 from __future__ import annotations
 
@@ -7,100 +7,11 @@ import pytest
 from helpers.cpm import clusters
 
 from polyopt.certificates.coordinate import FaceAscent
-from polyopt.certificates.coordinate_kernels import climb_face, scan_kernel, sweep_kernel
 from polyopt.rows import as_rows
 
-SCALE = 0.5
 
-
-def problem(K, form, seed=0, n=36, m=5):
-    """Samples, their rows, labels, caps, and an assignment that leaves the last face without positives."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, m)) * (1.0 if form == "full" else rng.random((n, m)) < 0.6)
-    if form == "bytes":
-        X = rng.integers(0, 9, (n, m)).astype(np.uint8)
-    y = rng.choice([-1.0, 1.0], n)
-    caps = np.broadcast_to((rng.uniform(0.1, 2.0, n) * (rng.random(n) < 0.8))[:, None], (n, K + 1))
-    z = np.where(y > 0, rng.integers(0, max(K - 1, 1), n), 0)
-    return X, as_rows(X), y, caps, z
-
-
-def lifted(X, scale=SCALE):
-    return np.column_stack([scale * X.astype(float), np.ones(len(X))])
-
-
-def parts(rows):
-    return rows.values, rows.columns, rows.starts, rows.shared
-
-
-@pytest.mark.parametrize("form", ["full", "sparse", "bytes"])
-@pytest.mark.parametrize("K", [1, 3])
-def test_a_scan_agrees_with_plain_loops(K, form):
-    """A scan scores positives prices negatives and lists those that are near."""
-    X, rows, y, caps, _ = problem(K, form)
-    n, faces = len(y), np.arange(K + 1)[-K:]  # all of more faces but the first
-    W = np.random.default_rng(1).normal(size=(K + 1, X.shape[1] + 1))
-    slots = np.cumsum(y > 0) - 1
-    U = np.zeros((X.shape[1] + 1, 8))
-    U[:, :K], U[-1, K:] = W[faces].T, -1e30
-    scores, inside = np.full((int((y > 0).sum()), K + 1), np.nan), np.zeros(K + 1)
-    found, owners = np.empty((2, n * K), dtype=np.int32)
-    first, last, reach = 3, n - 2, -1.1
-    used = scan_kernel(8)(
-        *parts(rows), SCALE, U, faces, first, last, y, caps, slots, reach, scores, inside, found, owners
-    )
-    s = lifted(X) @ W.T
-    seen = (np.arange(n) >= first) & (np.arange(n) < last)
-    for i in np.flatnonzero(y > 0):
-        assert scores[slots[i], 1:] == pytest.approx(s[i, 1:] if seen[i] else np.nan, nan_ok=True)
-    near = {
-        (i, k) for i in np.flatnonzero((y < 0) & seen) for k in faces if s[i, k] > reach and caps[i, k] > 0
-    }
-    assert {*zip(found[:used].tolist(), owners[:used].tolist(), strict=True)} == near
-    assert used == len(near)
-    for k in faces:
-        own = (y < 0) & seen
-        assert inside[k] == pytest.approx(caps[own, k] @ np.maximum(0.0, 1.0 + s[own, k]))
-
-
-@pytest.mark.parametrize("form", ["full", "sparse", "bytes"])
-@pytest.mark.parametrize("K", [1, 3])
-def test_a_sweep_makes_the_exact_step_on_every_multiplier_in_turn(K, form):
-    """Each step is the best along its coordinate; a positive has one, on its own face."""
-    X, rows, y, caps, z = problem(K, form, seed=2)
-    order = np.random.default_rng(3).permutation(len(y))
-    A, squares = lifted(X), (lifted(X) ** 2).sum(axis=1)
-    U, alpha = np.zeros((X.shape[1] + 1, 8)), np.zeros((len(y), K))
-    W, mu = np.zeros((K, X.shape[1] + 1)), np.zeros((len(y), K))
-    for _ in range(2):
-        sweep_kernel(8)(*parts(rows), SCALE, y, caps, squares, order, z, U, alpha)
-        for i in order:
-            for k in [z[i]] if y[i] > 0 else range(K):
-                slope = 1.0 - y[i] * (A[i] @ W[k])
-                after = min(max(mu[i, k] + 2.0 * slope / squares[i], 0.0), caps[i, 0])
-                W[k] += 0.5 * y[i] * (after - mu[i, k]) * A[i]
-                mu[i, k] = after
-        assert alpha == pytest.approx(mu, abs=1e-12)
-        assert U[:, :K].T == pytest.approx(W, abs=1e-12)
-    assert alpha.sum() - (W**2).sum() > 0
-
-
-@pytest.mark.parametrize("length", range(1, 10))
-def test_a_step_of_a_climb_is_exact_whatever_the_length_of_a_row(length):
-    """One sample alone: a step ends at slope 0 or at its cap, and a pass more finds nothing to do."""
-    x = np.random.default_rng(length).normal(size=(1, length))
-    rows, a, one = as_rows(x), np.append(SCALE * x, 1.0), np.ones(1)
-    start = np.random.default_rng(1).normal(size=length + 1)
-    for cap in (0.05, 50.0):
-        w, alpha = start.copy(), np.zeros(1)
-        slope = 1.0 + a @ w
-        made = climb_face(
-            *parts(rows), SCALE, -one, cap * one, a @ a * one, np.zeros(1, dtype=np.int64), alpha, w,
-            1e-12, 9, 0,
-        )  # fmt: skip
-        assert alpha[0] == pytest.approx(min(max(2.0 * slope / (a @ a), 0.0), cap))
-        assert w == pytest.approx(start - 0.5 * alpha[0] * a)
-        assert made <= 2 or alpha[0] in (0.0, cap)
+def lifted(X):
+    return np.column_stack([X, np.ones(len(X))])
 
 
 @pytest.fixture
@@ -110,7 +21,7 @@ def ascent():
     C = np.random.default_rng(0).uniform(0.3, 2.0, 60)
     z = np.where(y > 0, (X @ directions.T).argmax(axis=1), -1)
     caps = np.broadcast_to(C[:, None], (60, 5))
-    return FaceAscent(as_rows(X), y, caps, z), lifted(X, 1.0), y, C, z
+    return FaceAscent(as_rows(X), y, caps, z), lifted(X), y, C, z
 
 
 def values(A, y, C, z, W, alpha):

@@ -11,8 +11,6 @@ from helpers.cpm_parts import hyperplane_error, least_share, most_added, settle,
 
 from formulations import cpm
 from formulations.clock import Clock
-from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square_lengths
-from polyopt.rows import as_rows
 from polyopt.solvers.cpm import face as module
 from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.face import (
@@ -132,36 +130,6 @@ def test_a_move_is_scaled_to_be_worth_the_most_or_just_enough(worth, square):
         share = least_share(worth, square, part * most)
         assert share * worth - 0.25 * share**2 * square == pytest.approx(part * most, rel=1e-9)
         assert share == pytest.approx(grid[values >= part * most].min(), abs=1e-3)
-
-
-@pytest.mark.parametrize("m", [1, 3, 8, 13])
-@pytest.mark.parametrize("form", ["full", "sparse"])
-def test_a_climb_ends_where_no_slope_is_above_its_accuracy(form, m, rng):
-    """Rows of all lengths beside multiples of four, as the strands of a product take them."""
-    n = 40
-    X = rng.normal(size=(n, m)) * (rng.random((n, m)) < (1.0 if form == "full" else 0.6))
-    y, caps = rng.choice([-1.0, 1.0], n), rng.uniform(0.1, 2.0, n)
-    stored = as_rows(X)
-    samples = (stored.values, stored.columns, stored.starts, stored.shared)
-    scale, some = 0.5, np.sort(rng.choice(n, 25, replace=False))
-    lifted = np.column_stack([scale * X, np.ones(n)])[some]
-    squares = square_lengths(stored.values, stored.starts, scale)
-    assert squares[some] == pytest.approx((lifted**2).sum(axis=1))
-    alpha, w = np.zeros(25), np.zeros(m + 1)
-    passes = climb_face(*samples, scale, y[some], caps[some], squares[some], some, alpha, w, 1e-7, 100_000, 3)
-    assert passes < 100_000
-    assert ((alpha >= 0) & (alpha <= caps[some])).all()
-    assert w == pytest.approx(0.5 * (alpha * y[some]) @ lifted, abs=1e-10)
-    slope = 1.0 - y[some] * (lifted @ w)
-    assert slope[alpha < caps[some]].max(initial=-np.inf) <= 2e-7
-    assert -slope[alpha > 0].min(initial=np.inf) <= 2e-7
-    # It was no accident of few passes: one pass alone leaves more.
-    early, at = np.zeros(25), np.zeros(m + 1)
-    climb_face(*samples, scale, y[some], caps[some], squares[some], some, early, at, 1e-7, 1, 3)
-    assert early.sum() - at @ at < alpha.sum() - w @ w
-    moved = w.copy()
-    add_rows(*samples, scale, some, 0.25 * y[some], moved)
-    assert moved - w == pytest.approx(0.25 * y[some] @ lifted)
 
 
 def test_the_times_of_a_run_add_up_to_no_more_than_it_took(ticking):

@@ -26,7 +26,8 @@ import numpy as np
 
 import polyopt.certificates.coordinate_kernels as loops
 from polyopt.certificates.coordinate import FaceAscent
-from polyopt.compiled import njit
+from polyopt.lanes import ROW_TYPES, ROWS
+from polyopt.native.library import kernel
 from polyopt.rows import as_rows
 
 if TYPE_CHECKING:
@@ -41,6 +42,22 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 __all__ = ["BlockAscent", "Pairs", "climb", "no_pairs", "release"]
+
+
+# A pass over pairs of a sample and a face in their order: pair j has the sample chosen[j], the face faces[j],
+# and the multiplier alpha[at[j]].
+#   values, columns, starts, shared: polyopt.rows.Rows, its entries counting `scale` times.
+#   y, caps, squares (n,): labels, largest multipliers and squared lengths of the samples.
+#   W (K, m+1): the faces; alpha, awake: of all pairs. Updated.
+#   rests (K,): slopes beyond which a pair at its bound is put to rest.
+#   worst (K,): rises to the largest slope that was met, of pairs that could follow it.
+_climb_pairs = kernel(
+    "climb_pairs",
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); "
+    "chosen: i8 (r); faces: i8 (r); at: i8 (r); alpha: f8 (a); awake: b1 (a); W: f8 (K, m); "
+    "rests: f8 (K); worst: f8 (K)",
+    **ROW_TYPES,
+)
 
 
 class Pairs(NamedTuple):
@@ -99,7 +116,7 @@ class BlockAscent(FaceAscent):
         rows, faces, before = self._given
         changes[rows, faces] -= before
         at, owners = np.nonzero(changes)
-        _add(self._samples, self._scale, self._y[at], at, owners, changes[at, owners], W)
+        _add(self._rows, self._scale, self._y[at], at, owners, changes[at, owners], W)
         return W, self._pairs(*np.nonzero(self.alpha))
 
     def found(self) -> tuple[Vector, Pairs]:
@@ -117,13 +134,13 @@ class BlockAscent(FaceAscent):
 
 
 def _add(
-    samples: tuple[Any, ...], scale: float, y: Vector, rows: Integers, faces: Integers, changes: Vector,
+    samples: Rows, scale: float, y: Vector, rows: Integers, faces: Integers, changes: Vector,
     W: Vector,
 ) -> None:  # fmt: skip
     """Add to W what changes of multipliers do, in double precision."""
     for k in range(len(W)):
         mine = np.flatnonzero((faces == k) & (changes != 0.0))
-        loops.add_rows(*samples, scale, rows[mine], 0.5 * y[mine] * changes[mine], W[k])
+        loops.add_rows(samples, scale, rows[mine], 0.5 * y[mine] * changes[mine], W[k])
 
 
 def release(
@@ -145,8 +162,7 @@ def release(
     used, place = np.unique(pairs.rows[gone], return_inverse=True)
     if len(used):
         rows, faces = as_rows(X[used]), pairs.faces[gone].astype(np.int64)
-        samples = (rows.values, rows.columns, rows.starts, rows.shared)
-        _add(samples, scale, np.ones(len(place)), place, faces, pairs.alpha[gone], W)
+        _add(rows, scale, np.ones(len(place)), place, faces, pairs.alpha[gone], W)
     return W, Pairs(*(each[~gone] for each in pairs))
 
 
@@ -175,7 +191,7 @@ def climb(
     if not len(used):
         return W, pairs, worst
     rows = as_rows(X[used])
-    squares = loops.square_lengths(rows.values, rows.starts, scale)
+    squares = loops.square_lengths(rows, scale)
     signs, caps = np.where(outside[used], 1.0, -1.0), np.asarray(costs[used], dtype=float)
     faces, rests = pairs.faces[at].astype(np.int64), np.asarray(rests, dtype=float)
     rng = np.random.default_rng(seed)
@@ -184,39 +200,10 @@ def climb(
         if number:
             order = order[awake[at[order]]]
             rests, worst = worst, np.zeros(len(W))
-        _pass(
+        _climb_pairs(
             rows.values, rows.columns, rows.starts, rows.shared, scale, signs, caps, squares, place[order],
             faces[order], at[order], alpha, awake, W, rests, worst,
         )  # fmt: skip
         if worst.max() <= accuracy or (is_over is not None and is_over()):
             break
     return W, Pairs(pairs.rows, pairs.faces, alpha, awake), worst
-
-
-@njit(cache=True, nogil=True)
-def _pass(  # type: ignore[no-untyped-def]
-    values, columns, starts, shared, scale, y, caps, squares, rows, faces, at, alpha, awake, W, rests, worst
-):  # fmt: skip
-    """Step on pairs (rows[j], faces[j]), whose multipliers are alpha[at[j]], in their order."""
-    bias = W.shape[1] - 1
-    for j in range(len(rows)):
-        i, w = rows[j], W[faces[j]]
-        begin, end = starts[i], starts[i + 1]
-        offset, cap, before = shared * begin, caps[i], alpha[at[j]]
-        slope = 1.0 - y[i] * (scale * loops.row_times(values, columns, begin, end, offset, w) + w[bias])
-        rest = rests[faces[j]]
-        if (before <= 0.0 and slope < -rest) or (before >= cap and slope > rest):
-            awake[at[j]] = False
-            continue
-        if slope > 0.0 and before < cap:
-            worst[faces[j]] = max(worst[faces[j]], slope)
-        elif slope < 0.0 and before > 0.0:
-            worst[faces[j]] = max(worst[faces[j]], -slope)
-        after = min(max(before + 2.0 * slope / squares[i], 0.0), cap)
-        if after != before:
-            alpha[at[j]] = after
-            step = 0.5 * y[i] * (after - before)
-            scaled = step * scale
-            for p in range(begin, end):
-                w[columns[p - offset]] += scaled * values[p]
-            w[bias] += step

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyopt.solvers.cpm.sgd import AVERAGE, LOSS, CpmSgd, in_lanes
+from polyopt.lanes import in_lanes
+from polyopt.solvers.cpm.sgd import AVERAGE, LOSS, CpmSgd
 from polyopt.solvers.interior_point.crew import total
 
 if TYPE_CHECKING:

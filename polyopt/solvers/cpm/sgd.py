@@ -25,8 +25,8 @@ test W·x̃ ≥ 1 becomes U·x̃ ≥ t.
 U has the shape (m+1, L), bias last, with the K faces side by side in the first of L columns
 (:func:`polyopt.lanes.padded`), so that one walk over a sample serves all faces at once.
 
-Algorithm 2 is :func:`assign`, Algorithm 1 the loop of :func:`run_kernel`; :class:`CpmSgd` is their state, and
-:class:`Epochs` the loop around them, which says when to measure and when to end. Measuring an objective costs
+Both algorithms are compiled (``native/cpm_sgd.c``); :class:`CpmSgd` is their state, and :class:`Epochs` the
+loop around them, which says when to measure and when to end. Measuring an objective costs
 about as much as an epoch. It happens after the fifth epoch, then each time that the epochs have grown by a
 half, and at the end.
 
@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -49,15 +48,13 @@ from formulations.arguments import as_costs, tolerance, whole
 from formulations.clock import Clock, interrupted
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
-from polyopt.compiled import njit
-from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product, row_update
+from polyopt.lanes import ROW_TYPES, ROWS, WEIGHT_TYPES, in_lanes, padded, stretches
+from polyopt.native.library import kernel
 from polyopt.rows import Rows, as_rows
 from polyopt.used_features import present_features
 from polyopt.watch import show, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from formulations.matrices import Matrix, Vector
@@ -65,17 +62,16 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 __all__ = [
-    "AVERAGE", "LOSS", "MOVED", "SCORED_ROWS", "CpmSgd", "Epochs", "assign", "in_lanes", "losses",
-    "measure_kernel", "precision", "run_kernel", "solve_cpm_sgd",
+    "AVERAGE", "LOSS", "MOVED", "SCORED_ROWS", "CpmSgd", "Epochs", "assign", "losses", "precision",
+    "solve_cpm_sgd",
 ]  # fmt: skip
 
-# Places in the tally that a run keeps.
+# Places in the tally that a run keeps, as in native/cpm_sgd.c.
 LOSS = 0  # Σ of the hinges as they were met, times the samples' gains
 MOVED = 1  # positives found at another face than at their last visit
 COUNTED, ENTROPY = 2, 3  # entries of UNADJ, and Σ c ln c over its counts
 AVERAGE = 4  # Σ of the weights of the iterates averaged, over the last one's
 
-_ROUNDING = 1e-12  # entropies closer than this are equal
 _FIRST_MEASURED = 5  # epochs before the objective is measured
 _EPOCH_RATIO = 1.5  # epochs grow by this factor between two measurements
 _AGREEMENTS = 3  # measurements that must agree for a run to have settled
@@ -87,182 +83,48 @@ _PERPLEXITY_ROUNDING = 1e-9  # relative, by which a perplexity may be under its 
 _MAX_SINGLE_VALUE = 1e12  # largest entries, and gains, for which single precision cannot overflow
 
 
-@njit(cache=True, nogil=True)
-def assign(
-    scores: NDArray[Any],
-    natural: int,
-    i: int,
-    floor: float,
-    unadjusted: Integers,
-    counts: Integers,
-    phi: Vector,
-    tally: Vector,
-) -> int:
-    """Algorithm 2: the face that answers for positive i, so that entropy stays above `floor`.
+# Algorithm 2: the face that answers for positive i, so that the entropy of UNADJ stays above `floor`.
+#   scores (K): scores of sample i; natural: the face with the highest.
+#   floor: least entropy h, in nats.
+#   unadjusted (n,): UNADJ: the natural face of each positive at its last call, -1 for none. Updated.
+#   counts (K,): how often each face occurs in UNADJ. Updated.
+#   phi: c ln c for every count c, and for one more than the largest.
+#   tally: number of entries of UNADJ and Σ c ln c, at COUNTED and ENTROPY. Updated.
+# Returns the natural face if UNADJ with it keeps the floor; otherwise the best among the faces that would
+# raise the entropy strictly, or the natural one if none would.
+assign = kernel(
+    "cpm_assign",
+    "scores: f8 (K); natural: i8; i: i8; floor: f8; unadjusted: i8 (n); counts: i8 (K); phi: f8 (p); "
+    "tally: f8 (five)",
+    returns="i8",
+)
 
-    scores (K,): scores of sample i; those beyond K are not looked at.
-    natural: the face with the highest.
-    i: the sample.
-    floor: least entropy h, in nats.
-    unadjusted (n,): UNADJ: the natural face of each positive at its last call, -1 for none. Updated.
-    counts (K,): how often each face occurs in UNADJ. Updated.
-    phi: c ln c for every count c, and for one more than the largest.
-    tally: number of entries of UNADJ and Σ c ln c, at :data:`COUNTED` and :data:`ENTROPY`. Updated.
-    Returns: the natural face if UNADJ with it keeps the floor; otherwise the best among the faces that would
-        raise the entropy strictly, or the natural one where none would.
-    """
-    before = unadjusted[i]
-    total, sum_phi = tally[COUNTED], tally[ENTROPY]
-    new_total, new_sum = total, sum_phi
-    if before != natural:
-        if before >= 0:
-            new_sum += phi[counts[before] - 1] - phi[counts[before]]
-            counts[before] -= 1
-        else:
-            new_total += 1.0
-        new_sum += phi[counts[natural] + 1] - phi[counts[natural]]
-        counts[natural] += 1
-        unadjusted[i] = natural
-        tally[COUNTED], tally[ENTROPY] = new_total, new_sum
-    if np.log(new_total) - new_sum / new_total >= floor - _ROUNDING:
-        return natural
-    # A new entry at face k raises the entropy if and only if it adds less than this to Σ c ln c.
-    most = 0.0
-    if total > 0.0:
-        entropy = np.log(total) - sum_phi / total
-        most = (np.log(total + 1.0) - entropy - _ROUNDING) * (total + 1.0) - sum_phi
-    best = natural
-    found = False
-    for k in range(len(counts)):
-        count = counts[k] - (k == natural) + (k == before)  # as it was before the call
-        if before >= 0:
-            # Moving one sample raises the entropy if and only if it goes from c to at most c - 2.
-            raises = count <= counts[before] + (before != natural) - 2
-        else:
-            raises = total > 0.0 and phi[count + 1] - phi[count] < most
-        if raises and (not found or scores[k] > scores[best]):
-            best, found = k, True
-    return best
+# Algorithm 1: a step for each sample in `order`, in place.
+#   values, columns, starts, shared: polyopt.rows.Rows, its entries counting `scale` times.
+#   outside (n,): the positives; gains (n,): 1/λ times a sample's weight.
+#   floor, unadjusted, counts, phi: as in assign; a floor of 0 leaves Algorithm 2 out.
+#   spacing: steps between two iterates that enter the average A, with the weight t⁴, so that the start is
+#     soon forgotten; a spacing of 0 leaves A alone.
+#   U, A (m+1, L): lanes; steps (1,): all that were ever taken.
+#   faces (n,): each positive's natural face at its last visit, -1 for none; tally (5,): as named above.
+#   work (2, L), answers (K): work space; of the first, zeros at first.
+_take_steps = kernel(
+    "cpm_sgd",
+    ROWS + "outside: b1 (n); gains: f8 (n); order: i8 (o); "
+    "scale: f8; floor: f8; spacing: i8; U: W (r, L); A: W (r, L); steps: i8 (one); unadjusted: i8 (n); "
+    "counts: i8 (K); phi: f8 (p); faces: i8 (n); tally: f8 (five); work: W (two, L); answers: f8 (K)",
+    **ROW_TYPES,
+    **WEIGHT_TYPES,
+)
 
-
-@njit(cache=True, nogil=True)
-def _best_face(scores: NDArray[Any], n_faces: int) -> int:
-    """The first of the faces with the highest score."""
-    face = 0
-    for k in range(1, n_faces):
-        if scores[k] > scores[face]:
-            face = k
-    return face
-
-
-@njit(cache=True, nogil=True)
-def _take_in(U: NDArray[Any], A: NDArray[Any], share: float, shrink: float) -> None:
-    """Move the average A by its share towards the iterate, U shrunk."""
-    for j in range(len(U)):
-        for k in range(U.shape[1]):
-            A[j, k] += share * (shrink * U[j, k] - A[j, k])
-
-
-@lru_cache
-def run_kernel(n_lanes: int) -> Any:
-    """Algorithm 1 for weights of `n_lanes` columns.
-
-    The kernel takes one step for each sample in `order`, in place:
-    ``run(values, columns, starts, shared, outside, gains, order, scale, U, A, spacing, steps, floor,
-    unadjusted, counts, phi, faces, tally)``, where
-
-    - values, columns, starts, shared are :class:`polyopt.rows.Rows`, its entries counting `scale` times;
-    - outside (n,) says which samples are positives, gains (n,) is 1/λ times a sample's weight;
-    - every `spacing` steps the iterate enters the average A, shaped like U, with the weight t⁴, so that
-      the start is soon forgotten; a spacing of 0 leaves A alone;
-    - steps (1,) counts all steps ever taken; counts (K,) tells the number of faces;
-    - floor, unadjusted, counts, phi as in :func:`assign`; a floor of 0 leaves Algorithm 2 out;
-    - faces (n,) holds each positive's natural face at its last visit, -1 for none; tally (5,) what the
-      names in this module say.
-    """
-    few = max(1, n_lanes // 16)  # faces up to which a walk for each is cheaper than one for all
-
-    @njit(cache=True, nogil=True)
-    def run(  # type: ignore[no-untyped-def]
-        values, columns, starts, shared, outside, gains, order, scale, U, A, spacing, steps, floor,
-        unadjusted, counts, phi, faces, tally,
-    ):  # fmt: skip
-        K = len(counts)
-        scores, change = np.zeros(n_lanes, dtype=U.dtype), np.zeros(n_lanes, dtype=U.dtype)
-        for place in range(len(order)):
-            i, soon = order[place], order[min(place + 2, len(order) - 1)]
-            prefetch_row(values, columns, starts[soon], starts[soon + 1], shared)
-            begin, end = starts[i], starts[i + 1]
-            offset = begin * shared
-            row_product(values, columns, begin, end, offset, U, scores, n_lanes)
-            add_bias(scores, scale, U)
-            steps[0] += 1
-            t = float(steps[0])
-            margin, size = U.dtype.type(t), U.dtype.type(gains[i] * (t / (t + 1.0)))
-            if outside[i]:
-                face = _best_face(scores, K)
-                tally[MOVED] += face != faces[i]
-                faces[i] = face
-                if scores[face] < margin:
-                    tally[LOSS] += gains[i] * (t - scores[face]) / t
-                    if floor > 0.0:
-                        face = assign(scores, face, i, floor, unadjusted, counts, phi, tally)
-                    add_to_face(values, columns, begin, end, offset, scale, size, face, U)
-            else:
-                violated = 0
-                for k in range(K):
-                    violated += scores[k] > -margin
-                if violated > 0:
-                    for k in range(K):
-                        if scores[k] > -margin:
-                            tally[LOSS] += gains[i] * (t + scores[k]) / t
-                            change[k] = -size
-                            if violated <= few:
-                                add_to_face(values, columns, begin, end, offset, scale, -size, k, U)
-                        else:
-                            change[k] = 0.0
-                    if violated > few:
-                        for k in range(n_lanes):
-                            U[len(U) - 1, k] += change[k]
-                            change[k] *= scale
-                        row_update(values, columns, begin, end, offset, U, change, n_lanes)
-            if spacing > 0 and steps[0] % spacing == 0:
-                tally[AVERAGE] = tally[AVERAGE] * ((t - spacing) / t) ** 4 + 1.0
-                _take_in(U, A, U.dtype.type(1.0 / tally[AVERAGE]), U.dtype.type(1.0 / (t + 1.0)))
-
-    return run
-
-
-@lru_cache
-def measure_kernel(n_lanes: int) -> Any:
-    """The losses at W of shape (m+1, L), of which the first K columns are faces.
-
-    ``measure(values, columns, starts, shared, outside, C, scale, W, K)`` returns Σ C_i times the hinge
-    of the best face (positives) or the hinges of all K faces (negatives).
-    """
-
-    @njit(cache=True, nogil=True)
-    def measure(values, columns, starts, shared, outside, C, scale, W, K):  # type: ignore[no-untyped-def]
-        scores, total = np.zeros(n_lanes, dtype=W.dtype), 0.0
-        for i in range(len(starts) - 1):
-            begin, end = starts[i], starts[i + 1]
-            row_product(values, columns, begin, end, begin * shared, W, scores, n_lanes)
-            add_bias(scores, scale, W)
-            if outside[i]:
-                total += C[i] * max(0.0, 1.0 - scores[:K].max())
-            else:
-                for k in range(K):
-                    total += C[i] * max(0.0, 1.0 + scores[k])
-        return total
-
-    return measure
-
-
-def in_lanes(W: Vector, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
-    """Faces (K, m+1) as the kernels take them: (m+1, L), with columns of zeros behind the last."""
-    lanes = np.zeros((W.shape[1], padded(len(W))), dtype=dtype)
-    lanes[:, : len(W)] = W.T
-    return lanes
+# Losses of samples `first` to `last` - 1 at the first K lanes of W (m+1, L); out (L,) is work space.
+_losses = kernel(
+    "cpm_losses",
+    ROWS + "outside: b1 (n); C: f8 (n); scale: f8; W: W (r, L); K: i8; first: i8; last: i8; out: W (L)",
+    returns="f8",
+    **ROW_TYPES,
+    **WEIGHT_TYPES,
+)
 
 
 def losses(W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector, scale: float = 1.0) -> float:
@@ -275,11 +137,14 @@ def losses(W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector, scale: 
     scale: what every entry of the rows counts times.
     """
     lanes = in_lanes(W)
-    return float(
-        measure_kernel(lanes.shape[1])(
-            rows.values, rows.columns, rows.starts, rows.shared, outside, C, scale, lanes, len(W)
+    out = np.empty(lanes.shape[1])
+    return sum(
+        _losses(
+            rows.values, rows.columns, rows.starts, rows.shared, outside, C, scale, lanes, len(W), first,
+            last, out,
         )
-    )
+        for first, last in stretches(len(C), rows, lanes.shape[1])
+    )  # fmt: skip
 
 
 def solve_cpm_sgd(
@@ -359,6 +224,7 @@ class CpmSgd:
         self.counts = np.zeros(n_faces, dtype=np.int64)
         self.tally = np.zeros(5)
         self._phi = np.zeros(2)
+        self._work, self._answers = np.zeros((2, shape[1]), dtype=dtype), np.zeros(n_faces)
 
     def show(
         self,
@@ -382,11 +248,12 @@ class CpmSgd:
         if len(self._phi) < size:
             counts = np.arange(2.0 * size)
             self._phi = counts * np.log(np.maximum(counts, 1.0))
-        run_kernel(self.U.shape[1])(
-            rows.values, rows.columns, rows.starts, rows.shared, outside, gains, order,
-            self.dtype.type(self.scale), self.U, self.A, self.spacing, self.steps, self.floor,
-            known, self.counts, self._phi, faces, self.tally,
-        )  # fmt: skip
+        for first, last in stretches(len(order), rows, self.U.shape[1]):
+            _take_steps(
+                rows.values, rows.columns, rows.starts, rows.shared, outside, gains, order[first:last],
+                self.scale, self.floor, self.spacing, self.U, self.A, self.steps, known, self.counts,
+                self._phi, faces, self.tally, self._work, self._answers,
+            )  # fmt: skip
         used = self.counts[self.counts > 0]
         self.tally[COUNTED], self.tally[ENTROPY] = used.sum(), used @ np.log(used)  # without the drift
 
@@ -514,9 +381,8 @@ class _Run(Epochs):
         order = machine.rng.permutation(len(self.C))
         machine.tally[LOSS] = machine.tally[MOVED] = 0.0
         done = 0
-        for block in _blocks(order):
-            machine.show(self.rows, self.outside, self.gains, block, self.faces, self.known)
-            done += len(block)
+        for first, done in stretches(len(order), self.rows, machine.U.shape[1], _STEPS_PER_LOOK):
+            machine.show(self.rows, self.outside, self.gains, order[first:done], self.faces, self.known)
             if clock.is_over:
                 break
         W = machine.U / (machine.steps[0] + 1.0)
@@ -549,10 +415,6 @@ class _Run(Epochs):
         self.measured.append(objective)
         if self.history:
             self.history[-1]["objective"] = objective
-
-
-def _blocks(order: Integers) -> Iterator[Integers]:
-    return (order[first : first + _STEPS_PER_LOOK] for first in range(0, len(order), _STEPS_PER_LOOK))
 
 
 def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:

@@ -1,0 +1,64 @@
+/* Stochastic subgradient steps for the Convex Polytope Machine: Algorithms 1 and 2 of Kantchelian et al. (2014).
+
+   polyopt/solvers/cpm/sgd.py has the program, and the departures from the paper. */
+#include "rows.h"
+
+/* Places in the tally of a run. */
+enum { LOSS, MOVED, COUNTED, ENTROPY, AVERAGE };
+
+static const double ROUNDING = 1e-12; /* entropies closer than this are equal */
+
+/* Enter the natural face of positive i into UNADJ; counts and tally follow. */
+static void enter(index_t natural, index_t i, index_t *unadjusted, index_t *counts, const double *phi, double *tally) {
+    const index_t before = unadjusted[i];
+    if (before == natural)
+        return;
+    if (before >= 0) {
+        tally[ENTROPY] += phi[counts[before] - 1] - phi[counts[before]];
+        counts[before]--;
+    } else
+        tally[COUNTED] += 1.0;
+    tally[ENTROPY] += phi[counts[natural] + 1] - phi[counts[natural]];
+    counts[natural]++;
+    unadjusted[i] = natural;
+}
+
+/* Algorithm 2 (ASSIGN): the face that answers for positive i, so that the entropy of UNADJ stays above floor.
+
+   The natural face, that of the highest score, if UNADJ with it keeps the floor; otherwise the best among the faces
+   that would raise the entropy strictly, or the natural one if none would.
+
+   scores (K): of sample i. floor: least entropy h, in nats. unadjusted (n): UNADJ, the natural face of each positive
+   at its last call, -1 for none. counts (K): how often each face occurs in UNADJ. phi: c ln c for every count c, and
+   for one more than the largest. tally: the entries of UNADJ, and the sum of c ln c over its counts. The last four but
+   phi are updated. h = ln N - (sum of c ln c) / N for N entries. */
+API index_t cpm_assign(index_t K, index_t n, index_t p, index_t five, const double *scores, index_t natural, index_t i,
+                       double floor, index_t *unadjusted, index_t *counts, const double *phi, double *tally) {
+    const index_t before = unadjusted[i];
+    const double total = tally[COUNTED], sum = tally[ENTROPY];
+    enter(natural, i, unadjusted, counts, phi, tally);
+    if (log(tally[COUNTED]) - tally[ENTROPY] / tally[COUNTED] >= floor - ROUNDING)
+        return natural;
+    /* A new entry at face k raises the entropy if and only if it adds less than this to the sum of c ln c. */
+    double most = 0.0;
+    if (total > 0.0)
+        most = (log(total + 1.0) - (log(total) - sum / total) - ROUNDING) * (total + 1.0) - sum;
+    index_t best = natural;
+    bool found = false;
+    for (index_t k = 0; k < K; k++) {
+        const index_t count = counts[k] - (k == natural) + (k == before); /* as it was before the call */
+        bool raises;
+        if (before >= 0) /* moving one sample raises it if and only if it goes from c to at most c - 2 */
+            raises = count <= counts[before] + (before != natural) - 2;
+        else
+            raises = total > 0.0 && phi[count + 1] - phi[count] < most;
+        if (raises && (!found || scores[k] > scores[best])) {
+            best = k;
+            found = true;
+        }
+    }
+    return best;
+}
+
+#define TEMPLATE "cpm_sgd.inc"
+#include "each_row_type.inc"

@@ -1,0 +1,7 @@
+/* Visits to samples by the Polyceptron: Algorithms 1 and 2 of Manwani & Sastry (2011). */
+#include "rows.h"
+
+#define WEIGHT double
+#define WEIGHT_KIND f8
+#define TEMPLATE "polyceptron.inc"
+#include "each_row_type.inc"

@@ -1,0 +1,156 @@
+"""Algorithms 1 and 2 of the Convex Polytope Machine in C: equal to plain loops, for every type and length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from polyopt.lanes import in_lanes
+from polyopt.rows import as_rows
+from polyopt.solvers.cpm.sgd import AVERAGE, LOSS, MOVED, CpmSgd, assign, losses
+
+# Values, and the share of them that is not zero: rows with columns of their own below one half.
+FORMS = {
+    "dense": (np.float64, 1.0),
+    "single": (np.float32, 1.0),
+    "bytes": (np.uint8, 1.0),
+    "packed": (np.float64, 0.3),
+    "packed single": (np.float32, 0.3),
+    "packed bytes": (np.uint8, 0.3),
+}
+WIDE = 1 << 17  # features, so many that columns are int32
+
+
+def samples(form, n, m, seed=0, wide=False):
+    """Rows of small integers, whose products are exact in single precision, and the matrix in float64."""
+    dtype, share = FORMS[form]
+    rng = np.random.default_rng(seed)
+    X = (rng.integers(1, 9, (n, m)) * (rng.random((n, m)) < share)).astype(dtype)
+    if wide:
+        X = sp.csr_array(np.column_stack([X, X[:, :1]])) @ sp.csr_array(
+            (np.ones(m + 1), (np.arange(m + 1), np.append(np.arange(m), WIDE - 1))), shape=(m + 1, WIDE)
+        ).astype(dtype)
+    rows = as_rows(X)
+    assert rows.columns.dtype == (np.int32 if wide else np.uint16)
+    assert rows.values.dtype == dtype
+    return rows, rows.matrix().astype(float)
+
+
+def plain_steps(X, outside, gains, order, U, A, spacing, t, K, faces, tally):
+    """Algorithm 1 without an entropy floor, as sgd.py states it."""
+    for i in order:
+        scores = X[[i]] @ U[:-1] + U[-1]
+        scores, t = scores[0, :K], t + 1
+        x = np.append(X[[i]].toarray() if sp.issparse(X) else X[i], 1.0)
+        size = gains[i] * t / (t + 1)
+        if outside[i]:
+            face = int(np.argmax(scores))
+            tally[MOVED] += face != faces[i]
+            faces[i] = face
+            if scores[face] < t:
+                tally[LOSS] += gains[i] * (t - scores[face]) / t
+                U[:, face] += size * x
+        else:
+            for k in np.flatnonzero(scores > -t):
+                tally[LOSS] += gains[i] * (t + scores[k]) / t
+                U[:, k] -= size * x
+        if spacing and t % spacing == 0:
+            tally[AVERAGE] = tally[AVERAGE] * ((t - spacing) / t) ** 4 + 1
+            A += (U / (t + 1) - A) / tally[AVERAGE]
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["double weights", "single weights"])
+@pytest.mark.parametrize("K", [1, 2, 7, 8, 9, 50, 80, 150])
+@pytest.mark.parametrize("form", FORMS)
+def test_steps_are_those_of_plain_loops(form, K, single):
+    """Samples are visited several times; every number of vectors and strands occurs."""
+    n, m = 12, 13
+    rows, X = samples(form, n, m)
+    X = X.toarray() if sp.issparse(X) else X
+    rng = np.random.default_rng(1)
+    outside, gains, order = rng.random(n) < 0.5, rng.uniform(0.5, 2.0, n), rng.integers(0, n, 40)
+    sgd = CpmSgd(m, K, seed=3, dtype=np.float32 if single else np.float64)
+    sgd.spacing = 3
+    U, A, faces, tally = sgd.U.astype(float), sgd.A.astype(float), np.full(n, -1), np.zeros(5)
+    known = np.full(n, -1)
+    met = known.copy()
+    sgd.show(rows, outside, gains, order, met, known)
+    plain_steps(X, outside, gains, order, U, A, 3, 0, K, faces, tally)
+    close = 1e-4 if single else 1e-12
+    assert sgd.U == pytest.approx(U, rel=close, abs=close * np.abs(U).max())
+    assert sgd.A == pytest.approx(A, rel=close, abs=close * np.abs(A).max())
+    assert met.tolist() == faces.tolist()
+    assert sgd.tally[[LOSS, MOVED, AVERAGE]] == pytest.approx(tally[[LOSS, MOVED, AVERAGE]], rel=close)
+    assert sgd.steps[0] == 40
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["double weights", "single weights"])
+@pytest.mark.parametrize("form", ["packed", "packed single", "packed bytes"])
+def test_columns_beyond_16_bits(form, single):
+    """Rows of so many features have their columns in int32."""
+    rows, X = samples(form, 6, 9, wide=True)
+    outside, gains, order = np.arange(6) < 3, np.ones(6), np.array([0, 3, 1, 4, 4, 0])
+    sgd = CpmSgd(WIDE, 3, average=False, dtype=np.float32 if single else np.float64)
+    U, faces, tally = sgd.U.astype(float), np.full(6, -1), np.zeros(5)
+    sgd.show(rows, outside, gains, order, np.full(6, -1), np.full(6, -1))
+    plain_steps(X, outside, gains, order, U, None, 0, 0, 3, faces, tally)
+    assert np.abs(sgd.U - U).max() <= (1e-4 if single else 1e-12) * np.abs(U).max()
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("K", [1, 3, 9, 70])
+def test_losses_are_those_of_numpy(form, m, K):
+    rows, X = samples(form, 7, m)
+    X = X.toarray() if sp.issparse(X) else X
+    rng = np.random.default_rng(2)
+    W, outside, C = rng.normal(size=(K, m + 1)), np.arange(7) % 2 == 0, rng.uniform(0.5, 2.0, 7)
+    scores = 0.25 * X @ W[:, :-1].T + W[:, -1]
+    hinges = np.where(outside, np.maximum(1 - scores.max(axis=1), 0), np.maximum(1 + scores, 0).sum(axis=1))
+    assert losses(W, rows, outside, C, 0.25) == pytest.approx(C @ hinges, rel=1e-12)
+
+
+def test_no_samples_are_no_steps():
+    """Neither an empty order nor rows without entries read anything."""
+    rows = as_rows(sp.csr_array((3, 4)))
+    sgd = CpmSgd(4, 2, dtype=np.float64)
+    before = sgd.U.copy()
+    unseen, outside = np.full(3, -1), np.array([True, False, True])
+    sgd.show(rows, outside, np.ones(3), np.zeros(0, dtype=np.int64), unseen, unseen.copy())
+    assert sgd.U.tolist() == before.tolist()
+    sgd.show(rows, outside, np.ones(3), np.arange(3), unseen, unseen.copy())
+    assert sgd.U[:-1].tolist() == before[:-1].tolist()
+    assert sgd.U[-1].tolist() != before[-1].tolist()
+
+
+def test_results_do_not_depend_on_alignment():
+    """Weights that start at an odd multiple of their size get the same bits."""
+    rows, _ = samples("dense", 12, 13)
+    outside, order = np.arange(12) < 6, np.arange(12)
+    found = []
+    for start in range(3):
+        sgd = CpmSgd(13, 20, dtype=np.float64)
+        moved = np.zeros(sgd.U.size + 8)[start : start + sgd.U.size].reshape(sgd.U.shape)
+        moved[:] = sgd.U
+        sgd.U = moved
+        sgd.show(rows, outside, np.ones(12), order, np.full(12, -1), np.full(12, -1))
+        found.append(sgd.U.tobytes())
+    assert found == [found[0]] * 3
+
+
+def test_one_face_answers_whatever_the_floor():
+    """Algorithm 2 has no other face, and counts each positive once."""
+    unadjusted, counts, tally = np.full(4, -1), np.zeros(1, dtype=np.int64), np.zeros(5)
+    phi = np.arange(7) * np.log(np.maximum(np.arange(7), 1))
+    for i in (2, 0, 2):
+        assert assign(np.array([0.5]), 0, i, 5.0, unadjusted, counts, phi, tally) == 0
+    assert (unadjusted.tolist(), counts.tolist()) == ([0, -1, 0, -1], [2])
+
+
+def test_lanes_are_padded_with_zeros():
+    W = np.arange(6.0).reshape(2, 3)
+    lanes = in_lanes(W, np.float32)
+    assert lanes.shape == (3, 8)
+    assert lanes[:, :2].T.tolist() == W.tolist()
+    assert not lanes[:, 2:].any()
