@@ -195,8 +195,7 @@ def is_writable(folder: Path) -> bool:
 def temporary_folder() -> Path | None:
     """The user's own folder among the temporary ones, for caches that have no other place.
 
-    What is kept there is trusted, and some of it is run: a folder that is somebody else's, or that others can
-    enter, is not taken.
+    What is kept there is trusted: a folder that is somebody else's, or that others can enter, is not taken.
 
     Returns: None where there is none and none can be made.
     """

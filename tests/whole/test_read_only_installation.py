@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ NO_HOME = "/proc/nobody"  # nobody, root included, can make it
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory):
-    """A read-only copy of both packages without anything compiled, a table, and a place for caches."""
+    """A read-only copy of both packages, a table, and a place for caches."""
     base = tmp_path_factory.mktemp("installation")
     site, work, temporary = base / "site", base / "work", base / "temporary"
     for package in (polyopt, formulations):
@@ -40,7 +39,7 @@ def installation(tmp_path_factory):
         folder.chmod(0o755)
 
 
-def called(installation, *arguments, temporary=None):
+def called(installation, *arguments):
     """``python *arguments`` by somebody who can write to the folder of work and the temporary one alone."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     done = subprocess.run(
@@ -50,7 +49,7 @@ def called(installation, *arguments, temporary=None):
             **kept,
             "PYTHONPATH": str(installation.site),
             "HOME": NO_HOME,
-            "TMPDIR": str(temporary or installation.temporary),
+            "TMPDIR": str(installation.temporary),
         },
         capture_output=True,
         text=True,
@@ -99,20 +98,3 @@ def test_commands_work_and_say_nothing_of_it(installation):
     ).stderr
     assert not any(word in said.lower() for word in ("warning", "cannot", "matplotlib"))
     assert (installation.work / "report.html").is_file()
-
-
-def test_compiled_loops_are_kept_for_the_user_alone(installation):
-    """The caches are in the temporary folder, which nobody else can enter."""
-    called(installation, "-c", "import polyopt.operands")
-    (folder,) = installation.temporary.glob("polyopt-*")
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
-def test_a_foreign_cache_is_not_taken(installation, tmp_path):
-    """Where others can write to the folder of that name, nothing is read from it, and one warning says so."""
-    (tmp_path / f"polyopt-{os.getuid()}").mkdir()
-    (tmp_path / f"polyopt-{os.getuid()}").chmod(0o777)
-    done = called(installation, "-c", "import polyopt.lanes, polyopt.operands", temporary=tmp_path)
-    assert done.stderr.count("Warning") == 1
-    assert "NUMBA_CACHE_DIR" in done.stderr
-    assert not any((tmp_path / f"polyopt-{os.getuid()}").iterdir())
