@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def doctor() -> None:
     """Tell what this installation is, and whether it works.
 
-    Versions, processor and threads, caches, and every solver tried on a program of two variables. Exit status
-    1 where something that polyopt needs is missing or does not work. Of the environment it reads and prints
-    only what sets the number of threads.
+    Versions, processor and threads, compiled kernels, caches, and every solver tried on a program of two
+    variables. Exit status 1 where something that polyopt needs is missing or does not work. Of the
+    environment it reads and prints only what sets the number of threads.
     """
     from rich.text import Text
 
@@ -31,7 +31,7 @@ def doctor() -> None:
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
-    for heading in ("versions", "machine", "caches"):
+    for heading in ("versions", "machine", "kernels", "caches"):
         lines += [heading.capitalize(), *_entries(found[heading])]
     lines.append("Solvers, on a program of two variables")
     width = max(map(len, found["solvers"]))

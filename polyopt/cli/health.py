@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import time
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from polyopt.files import is_writable, temporary_folder
+from polyopt.files import is_writable
 
 __all__ = ["NEEDED", "examine"]
 
 _LIBRARIES = (
-    "numpy", "scipy", "scikit-learn", "cvxpy", "highspy", "osqp", "clarabel", "scs", "numba", "joblib",
+    "numpy", "scipy", "scikit-learn", "cvxpy", "highspy", "osqp", "clarabel", "scs", "joblib",
     "threadpoolctl", "pandas", "matplotlib", "rich", "typer", "pooch", "skops",
 )  # fmt: skip
 _OPTIONAL = ("pyscipopt",)
 _THREADS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OPENBLAS_CORETYPE",
+    "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS", "OPENBLAS_CORETYPE",
 )  # fmt: skip
 
 NEEDED = ("HIGHS", "OSQP", "CLARABEL", "SCS")
 """The solvers that polyopt cannot do without."""
 
-_KERNEL = re.compile(r"^\s*@\w*njit|= *njit\(", re.MULTILINE)  # a compiled function
-
 
 def examine() -> dict[str, Any]:
-    """Versions, machine, caches, solvers, and what is wrong with them, as plain values."""
+    """Versions, machine, kernels, caches, solvers, and what is wrong with them, as plain values."""
     problems: list[str] = []
     return {
         "versions": _versions(problems),
         "machine": _machine(),
-        "caches": _caches(problems),
+        "kernels": _kernels(problems),
+        "caches": _caches(),
         "solvers": _solvers(problems),
         "problems": problems,
     }
@@ -77,56 +75,32 @@ def _machine() -> dict[str, Any]:
     return found
 
 
-def _caches(problems: list[str]) -> dict[str, Any]:
-    """Where compiled kernels are kept, which are there by their folders of sources, and data sets."""
-    import polyopt
-    from polyopt.datasets._download import cache_folder
+def _kernels(problems: list[str]) -> dict[str, Any]:
+    """The compiled kernels: the processors that they are for, where they are, and whether one computes."""
+    import numpy as np
 
-    root = Path(polyopt.__file__).parent
-    places: dict[Path, None] = {}
-    families: dict[str, list[bool]] = {}
-    for source in sorted(root.rglob("*.py")):
-        if not _KERNEL.search(source.read_text(encoding="utf-8")):
-            continue
-        family = families.setdefault(str(source.parent.relative_to(root.parent)), [])
-        place = _cache_of(source)
-        if place is None:
-            family.append(False)
-            continue
-        places[place] = None
-        compiled = [file for file in place.glob(f"{source.stem}.*.nbi") if _is_newer(file, source)]
-        family.append(bool(compiled))
-    homes = dict.fromkeys(str(place.parent) for place in places)
-    writable = bool(places) and all(is_writable(place) for place in places)
-    if not writable:
-        problems.append("compiled kernels cannot be kept: set NUMBA_CACHE_DIR to a folder that is writable")
-    kernels = {
-        "in": homes.popitem()[0] if len(homes) == 1 else f"{root}, beside the sources",
-        "size": _size(file for place in places for file in place.glob("*.nb[ic]")),
-        "writable": writable,
-    }
-    found: dict[str, Any] = {"kernels": kernels}
-    for name, ready in families.items():
-        state = "warm" if all(ready) else "cold: the first fit compiles" if not any(ready) else "warm in part"
-        found[name] = f"{state} ({sum(ready)} of {len(ready)} files)"
-    data = cache_folder()
-    found["data sets"] = {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}
+    from polyopt.native.library import LIBRARIES, kernel, level
+
+    square_norms = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares: f8 (n)", T="f8")
+    found: dict[str, Any] = {"in": str(LIBRARIES), "size": _size(LIBRARIES.glob("kernels.*.so"))}
+    squares = np.zeros(1)
+    try:
+        square_norms(np.array([[3.0, 4.0]]), np.zeros(2), squares)
+        found = {"for": level(), **found}
+    except (ImportError, OSError, AttributeError) as error:  # not built, for another machine, or outdated
+        problems.append(f"the compiled kernels: {' '.join(str(error).split())}")
+    else:
+        if squares[0] != 25.0:
+            problems.append(f"the compiled kernels: {squares[0]} where 25 is right")
     return found
 
 
-def _cache_of(source: Path) -> Path | None:
-    """The folder in which the compiled functions of a file are kept; None where none can be written."""
-    from numba.core.caching import CompileResultCacheImpl, UserProvidedCacheLocator
+def _caches() -> dict[str, Any]:
+    """Where data sets are kept."""
+    from polyopt.datasets._download import cache_folder
 
-    for kind in CompileResultCacheImpl._locator_classes:
-        if (locator := kind.from_function(examine, str(source))) is not None:
-            return Path(locator.get_cache_path())
-    folder = temporary_folder()
-    return folder and Path(folder, UserProvidedCacheLocator.get_suitable_cache_subpath(str(source)))
-
-
-def _is_newer(file: Path, source: Path) -> bool:
-    return file.stat().st_mtime >= source.stat().st_mtime
+    data = cache_folder()
+    return {"data sets": {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}}
 
 
 def _size(files: Iterable[Path]) -> str:

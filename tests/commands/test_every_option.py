@@ -247,15 +247,25 @@ def test_doctor_tells_what_is_missing(monkeypatch):
     assert re.search(r"HIGHS +solves it", done.output)
 
 
+def test_doctor_tells_of_kernels_that_cannot_be_loaded(monkeypatch):
+    def absent():
+        raise ImportError("polyopt's compiled kernels are not there")
+
+    monkeypatch.setattr("polyopt.native.library._library", absent)
+    done = run("doctor")
+    assert done.exit_code == 1
+    assert "  the compiled kernels: polyopt's compiled kernels are not there" in done.output
+
+
 def test_doctor_prints_no_secrets_and_every_part(monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     done = run("doctor")
     assert "hush" not in done.output
-    for heading in ("Versions", "Machine", "Caches", "Solvers"):
+    for heading in ("Versions", "Machine", "Kernels", "Caches", "Solvers"):
         assert re.search(rf"^{heading}", done.output, re.M)
     assert re.search(r"^  thread settings .*OMP_NUM_THREADS 1", done.output, re.M)
-    for name in ("polyopt", "python", "numpy", "cvxpy", "polyopt/solvers/decomposition"):
+    for name in ("polyopt", "python", "numpy", "cvxpy", "data sets"):
         assert re.search(rf"^  {name} ", done.output, re.M)
 
 
