@@ -61,7 +61,7 @@ def join(blocks: list[Array], count: int) -> Array:
 
 
 def room_for(space: NDArray[Any], count: int, tile: Part) -> NDArray[Any]:
-    """Room for the kernel between `count` points and a tile's samples, without gaps, for compiled loops."""
+    """Room for the kernel between `count` points and a tile's samples, without gaps, for kernels."""
     width = tile.stop - tile.start
     return space[: count * width].reshape(count, width)
 

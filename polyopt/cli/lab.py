@@ -43,7 +43,6 @@ def lab(
     listening = listening_socket(port)
     tell("the lab has ended")
     with listening:
-        say("The first solve compiles, which may take a quarter of a minute the first time.")
         _warm(begin)
         try:
             _serve(listening, begin, browser)
@@ -84,7 +83,7 @@ def _beginning(points: str | None, target: str | None) -> dict[str, Any]:
 
 
 def _warm(begin: dict[str, Any]) -> None:
-    """Solve the first state, with each kernel, so that the page opens warm."""
+    """Solve the first state, with each kernel, so that what is imported is there when the page opens."""
     from polyopt.lab.engine import Engine
 
     engine = Engine(lambda message: None)

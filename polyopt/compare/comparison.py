@@ -158,7 +158,7 @@ class Comparison:
             f"Features are scaled to unit variance on the training part; the test part is {tests}.",
             "Objective and bound come from certificates, computed from the data and the vectors; "
             "a solver's word counts for nothing. Gap and worst residual are relative. Seconds are of the fit "
-            "alone, compilation apart.",
+            "alone, imports apart.",
         ]
         anew = ", chosen on each split; on the first" if self.splits > 1 else ""
         notes += [

@@ -41,7 +41,7 @@ class Row:
     test_error : float
         Share of the test samples that are misclassified.
     seconds : float
-        Time of the fit, compilation and imports apart.
+        Time of the fit, imports apart.
     status : str
         How the solver ended, by its own account, or why there is no fit.
     split, seed : int

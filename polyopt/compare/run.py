@@ -143,8 +143,8 @@ class _Race:
             return self._seeds[:1]
 
     def warm_up(self, method: Method, step: Step) -> None:
-        """Import and compile what the method needs, so that neither is in the seconds of its fits."""
-        step.name(f"compiling {method.name}")
+        """Import what the method needs, so that this is not in the seconds of its fits."""
+        step.name(f"importing {method.name}")
         _warm_up(method, self._prove, self._given[method.name])
 
     def run(self, data: Prepared, split: int, step: Step) -> None:

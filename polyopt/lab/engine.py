@@ -6,13 +6,11 @@ A :class:`Teller` sends the progress of a job to the client on the way.
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from formulations.clock import Clock
@@ -34,30 +32,6 @@ _MAX_WAITING = 8  # jobs
 _SUPERSEDED = "A newer state is solved in its place."
 _MIN_SECONDS = 0.1  # between two records of a solver
 _MAX_SECONDS = 0.5  # after which progress is sent without a record of the solver
-_COMPILES = "compiles what this solver needs, the first time alone; nothing stops that"
-
-
-@cache
-def _compiler() -> Any:
-    """Return a counter of the functions that numba compiles at this moment, in any thread."""
-    from numba.core import event
-
-    class Counter(event.Listener):
-        at_work = 0
-
-        def on_start(self, _event: object) -> None:
-            self.at_work += 1
-
-        def on_end(self, _event: object) -> None:
-            self.at_work = max(self.at_work - 1, 0)  # it may have begun before anybody counted
-
-    counter = Counter()
-    event.register("numba:compile", counter)
-    return counter
-
-
-def _compiles() -> bool:
-    return "numba" in sys.modules and _compiler().at_work > 0
 
 
 class Teller:
@@ -92,8 +66,7 @@ class Teller:
         with self._one:
             now = self._last = time.perf_counter()
             told: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
-            text = _COMPILES if _compiles() else self._watch.text
-            told |= {"share": self._watch.share, "text": text, **values}
+            told |= {"share": self._watch.share, "text": self._watch.text, **values}
             self._send(plain({"id": self._number, "kind": "progress", **told}))
 
     def _tick(self) -> None:
