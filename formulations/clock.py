@@ -6,14 +6,10 @@ finds its clock over ends with its best point.
 
 Ctrl-C is Python's own KeyboardInterrupt. Each loop catches it at one place and keeps its best point. There it
 calls :func:`interrupted`, which stops the current clock, so that the loops around it end as well.
-
-Limits are for computing: seconds that happen once on a machine, as those of compilation, are left out
-(:func:`leave_out`).
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,26 +25,10 @@ __all__ = [
     "current_clock",
     "interrupted",
     "is_out_of_time",
-    "leave_out",
     "running",
 ]
 
 _MIN_LEFT = 1e-3  # seconds that are left at least: to some solvers a limit of 0 is no limit
-
-_left_out = 0.0  # seconds of this process that count against no limit
-_leaving_out = threading.Lock()
-
-
-def leave_out(passed: float) -> None:
-    """Let seconds that have passed, as those of compilation, count against no limit in this process."""
-    global _left_out
-    with _leaving_out:
-        _left_out += passed
-
-
-def _now() -> float:
-    """Seconds on the clock of this process that count against limits."""
-    return time.perf_counter() - _left_out
 
 
 class OutOfTimeError(Exception):
@@ -58,8 +38,7 @@ class OutOfTimeError(Exception):
 class Clock:
     """Seconds since it was made, and whether its limit has passed or it was stopped.
 
-    Seconds that are left out, as those of compilation, do not count. A clock may be sent to another process,
-    where it has the same deadline.
+    A clock may be sent to another process, where it has the same deadline.
 
     Parameters
     ----------
@@ -77,7 +56,7 @@ class Clock:
     def __init__(self, limit: float | None = None, outer: Clock | None = None):
         limit = seconds(limit)
         outer = _current.get() if outer is None else outer
-        self._started = _now()
+        self._started = time.perf_counter()
         self._until = None if limit is None else self._started + limit
         self._outermost: Clock = self if outer is None else outer._outermost
         self._stopped = False  # read of the outermost clock alone
@@ -89,8 +68,8 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the clock was made, without those that are left out."""
-        return _now() - self._started
+        """Seconds since the clock was made."""
+        return time.perf_counter() - self._started
 
     @property
     def is_stopped(self) -> bool:
@@ -104,7 +83,7 @@ class Clock:
     @property
     def is_over(self) -> bool:
         """True if the limit has passed, or it was stopped."""
-        return self._outermost._stopped or (self._until is not None and _now() >= self._until)
+        return self._outermost._stopped or (self._until is not None and time.perf_counter() >= self._until)
 
     def check(self) -> None:
         """Raise :class:`OutOfTimeError` if it is over."""
@@ -116,7 +95,7 @@ class Clock:
         """Seconds until the limit, at least a millisecond; None without one."""
         if self._outermost._stopped:
             return _MIN_LEFT
-        return None if self._until is None else max(self._until - _now(), _MIN_LEFT)
+        return None if self._until is None else max(self._until - time.perf_counter(), _MIN_LEFT)
 
     def part(self, share: float) -> Clock:
         """A clock for a share, from 0 to 1, of the seconds left; without a limit where this has none."""

@@ -11,7 +11,6 @@ from formulations.clock import (
     current_clock,
     interrupted,
     is_out_of_time,
-    leave_out,
     running,
 )
 from formulations.solution import Status
@@ -33,16 +32,6 @@ def test_a_clock_counts_down():
     free = Clock()
     assert free.left is None
     assert free.part(0.5).left is None
-
-
-def test_seconds_that_are_left_out_do_not_count():
-    clock = Clock(LONG)
-    before = clock.left
-    leave_out(1e6)
-    try:
-        assert clock.left >= before + 1e6 - 100
-    finally:
-        leave_out(-1e6)
 
 
 def test_all_clocks_within_a_stopped_one_are_over():
