@@ -11,7 +11,7 @@ from inspect import signature
 from benchmarks import PAGES
 
 # One thread, unless a benchmark says otherwise; set before numpy is imported.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 NAMES = tuple(name for _, names in PAGES.values() for name in names)

@@ -81,7 +81,7 @@ def _rate(data: Images, source: Source, repeats: int) -> Rows:
                 Team(client, [source] * source.count).walk(_visited, walks)
                 seconds = time.perf_counter() - clock
                 cpu = [now - begun[name] for name, now in client.run(time.process_time).items()]
-                if repeat:  # the first has compiled and read everything
+                if repeat:  # the first has read everything
                     spent[workers].append((seconds, sum(cpu), max(cpu)))
     for workers, found in spent.items():
         clock, cpu, most = (min(each) for each in zip(*found, strict=True))

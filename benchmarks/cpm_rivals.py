@@ -45,7 +45,7 @@ def _table(smoke: bool) -> pd.DataFrame:
     data = two_against_rest(smoke)
     rounds = 1 if smoke else 5
     floats, test = _floats(data)
-    SVM(**RBF, solver="decomposition").fit(floats[:300], data.y[:300])  # compiles
+    SVM(**RBF, solver="decomposition").fit(floats[:300], data.y[:300])  # loads what is imported
     lines = [
         _line(data, name, machine, (floats, test), lambda machine: _support(machine, floats), rounds)
         for name, machine in _kernel_machines().items()
@@ -55,7 +55,7 @@ def _table(smoke: bool) -> pd.DataFrame:
     name, linear = f"linear SVM, LIBLINEAR, C = {C:g}", LinearSVC(C=C, loss="hinge", random_state=0)
     lines.append(_line(data, name, linear, sparse, _weights, rounds))
     for name, machine in _polytopes(data.scale, smoke).items():
-        machine.fit(data.X[:300], data.y[:300])  # compiles
+        machine.fit(data.X[:300], data.y[:300])  # loads what is imported
         lines.append(_line(data, name, machine, (data.X, data.X_test), _faces, rounds))
     return pd.DataFrame([*lines, *_larger(data, smoke)])
 

@@ -112,7 +112,7 @@ def _timed(model: Any, source: Any, cpu: Callable[[], float]) -> tuple[float, fl
 
 def _one_process(X: np.ndarray, y: np.ndarray, copies: int, name: str) -> Rows:
     machine = _machine(large, name, copies)
-    clone(machine).fit(Repeated(X[:500], y[:500], 2))  # everything is compiled
+    clone(machine).fit(Repeated(X[:500], y[:500], 2))  # loads what is imported
     spent = _timed(machine, Repeated(X, y, copies), time.process_time)
     return [_row("one process", name, copies * len(y), machine, *spent)]
 

@@ -55,7 +55,7 @@ class _Case(NamedTuple):
 def run(smoke: bool = False) -> pd.DataFrame:
     """One row per program and draw, then the means."""
     sizes, sets, limit = ((12,), ("bupa",), 2.0) if smoke else ((24, 72), _SETS, _LIMIT)
-    for case in _cases("bupa", 10):  # compiles
+    for case in _cases("bupa", 10):  # loads what is imported
         case.solvers["ours"](1.0)
     rows = []
     for n, name in product(sizes, sets):

@@ -17,7 +17,7 @@ from benchmarks.campaign.extended import need_extended
 from benchmarks.campaign.fit_hinge import run_hinge
 from benchmarks.campaign.fit_polytope import run_polytope
 from benchmarks.campaign.fit_sparse import run_sparse
-from benchmarks.campaign.trial import COMPILING, OUTCOMES, PATIENCE, Trial, patience
+from benchmarks.campaign.trial import OUTCOMES, Trial
 from polyopt.files import write_bytes
 
 __all__ = ["FAMILIES", "counted", "replay", "run"]
@@ -31,17 +31,15 @@ PROBLEMS = {"ordinary": 10_000, "extreme": 3_000}
 RESULTS = Path(__file__).parents[1] / "results"
 COUNTS, FAULTS = RESULTS / "campaign.csv", RESULTS / "campaign_faults.csv"
 _CHUNK = 50  # problems whose counts are kept together
-_N_WARM_UP = 40  # problems of each family that compile most of what is to be compiled
 _BAD = ("false", "traceback", "overrun")
 
 
 def replay(family: str, span: str, seed: int) -> list[Trial]:
     """One problem: what came of each machine that was tried on it."""
     place = [*FAMILIES].index(family)
-    # What compiles a solver may end before its last stage; only what is slow every time is slow.
-    for seconds in (COMPILING, COMPILING, PATIENCE):
+    for _ in range(2):  # the first one of a process imports its solvers; only what is slow twice is slow
         rng = np.random.default_rng([place, RANGES.index(span), seed])
-        with patience(seconds), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trials = FAMILIES[family](rng, span == "extreme")
         if all("overrun" not in (t.outcome, *t.kinds) for t in trials):
@@ -63,7 +61,6 @@ def run(smoke: bool = False) -> pd.DataFrame:
         for family in FAMILIES
         if first < PROBLEMS[span] and (family, span, first) not in done
     ]
-    _compile()
     chunks = Parallel(n_jobs=-1, return_as="generator_unordered", batch_size=1)(
         delayed(_chunk)(family, span, first, _CHUNK) for family, span, first in tasks
     )
@@ -74,13 +71,6 @@ def run(smoke: bool = False) -> pd.DataFrame:
         if number % 20 == 0:
             print(f"  {number} of {len(tasks)} parts", flush=True)
     return counted([pd.read_csv(COUNTS)])
-
-
-def _compile() -> None:
-    """The first problems, uncounted: what is compiled is in the cache when the workers begin."""
-    for family in FAMILIES:
-        for seed in range(_N_WARM_UP):
-            replay(family, RANGES[0], seed)
 
 
 def counted(parts: Any) -> pd.DataFrame:

@@ -25,7 +25,6 @@ __all__ = ["OUTCOMES", "TimedOut", "Trial", "attempt", "overran", "patience", "w
 OUTCOMES = ("optimal", "warned", "silent", "refused", "false", "traceback", "overrun")
 _GRACE, _SHARE = 1.0, 0.05
 PATIENCE = 12.0  # seconds of the processor past the limit after which a run is stopped
-COMPILING = 600.0  # the same where a solver may be compiled on the way
 
 
 class TimedOut(BaseException):

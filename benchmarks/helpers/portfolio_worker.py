@@ -29,7 +29,7 @@ __all__ = ["LIBSVM", "OURS", "OVER", "PEER", "TIGHT", "Cell", "Worker", "process
 OURS, TIGHT, PEER, LIBSVM = "polyopt", "polyopt to 1e-8", "intelex", "LIBSVM"
 OVER = "limit"  # the status of a fit that took longer than the limit
 _CACHE = 2000.0  # megabytes
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _MAX_PREDICTIONS = 10_000  # rows
 _PATIENCE = 600.0  # seconds by the clock for what is not timed
 _STRETCH = 3.0
@@ -145,7 +145,7 @@ def _serve(pipe: Any, threads: int, limit: float, limit_rows: int | None) -> Non
         kernel = _kernel(cell, X.shape[1], var)
         machine = _machine(who, kernel, cell.C, B, limit, threads)
         kind = (who, kernel.name, sp.issparse(X), np.isfinite(B))
-        if kind not in warm:  # compiled, and libraries loaded
+        if kind not in warm:  # libraries are loaded
             some = np.random.default_rng(0).permutation(len(y))[:2500]  # in single precision, too
             some = np.union1d(some, [np.argmax(y), np.argmin(y)])
             for each in (who, TIGHT) if who == OURS else (who,):

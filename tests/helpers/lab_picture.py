@@ -36,7 +36,7 @@ def main(path: str) -> None:
 
     look = {"viewport": SIZE, "device_scale_factor": 1.5}
     with served(state()) as (link, _), browsing() as browser, LabPage(browser, link, **look) as lab:
-        for price in (2, 1):  # the first solves compile
+        for price in (2, 1):  # the first solves import
             lab.write("C", price)
         lab.value("document.activeElement.blur()")
         prices = lab.value("__lab.picture().families.find(each => each.row === 'bound_above').multiplier")

@@ -153,7 +153,7 @@ def test_sparse_and_single_precision_are_the_dense_answer(blobs):
 def test_no_whole_copy_of_the_data_is_made(rng):
     X = rng.normal(size=(20_000, 60)).astype(np.float32)
     y = np.where(X[:, 0] + rng.normal(size=len(X)) > 0, 1.0, -1.0)
-    solve_interior_point(X[:50], hinge_families(y[:50], np.ones(50)), max_iter=3)  # compiles
+    solve_interior_point(X[:50], hinge_families(y[:50], np.ones(50)), max_iter=3)  # loads what is imported
     tracemalloc.start()
     solve_interior_point(X, hinge_families(y, np.ones(len(y))), max_iter=3)
     peak = tracemalloc.get_traced_memory()[1]

@@ -86,7 +86,7 @@ def test_a_sample_without_weight_has_no_probability_and_no_warning():
 ])  # fmt: skip
 def test_seconds_that_are_told_are_no_more_than_have_passed(solve):
     X, y = two_blobs(n=40, m=2, seed=0)
-    solve(X, y)  # what is compiled or imported at first is nobody's
+    solve(X, y)  # what is imported at first is nobody's
     started = time.perf_counter()
     found = solve(X, y)
     passed = time.perf_counter() - started
