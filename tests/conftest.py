@@ -25,16 +25,6 @@ settings.register_profile("polyopt", deadline=None, max_examples=10, derandomize
 settings.load_profile("polyopt")
 
 
-def pytest_configure(config):
-    """What numba warns of is an error.
-
-    Among pytest's settings this filter would import numba, and numpy with it, before the threads are limited
-    above, and also in the process that only hands out the tests.
-    """
-    if WORKER or not getattr(config.option, "numprocesses", None):
-        config.addinivalue_line("filterwarnings", "error::numba.core.errors.NumbaWarning")
-
-
 @pytest.fixture(params=[0, 2])
 def blobs(request):
     """Two overlapping classes in three dimensions: X (40, 3), y (40,)."""

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = ("cvxpy", "joblib", "matplotlib", "numba", "numpy", "pandas", "scipy", "sklearn", "skops")
+HEAVY = ("cvxpy", "joblib", "matplotlib", "numpy", "pandas", "scipy", "sklearn", "skops")
 
 WRONG_PATHS = [
     "fit missing.csv",
