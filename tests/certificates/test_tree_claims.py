@@ -67,7 +67,7 @@ def test_every_assignment_is_in_a_leaf_that_bounds_it(saved):
     positives = order[samples.inside :].tolist()
     proven = []
     for _, told, M in leaves(claim["claims"][0]["multipliers"], {}, n, K, {}):
-        a = np.array(M["margin"], dtype=float)[:, order]
+        a = np.array(M["margin"], dtype=float)[:, order].copy()
         W = np.zeros((K, 3))
         for k in range(K):
             hyperplane(samples, a[k], W[k])
