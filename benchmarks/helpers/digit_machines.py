@@ -222,7 +222,8 @@ def _violations(K: Matrix, found: Sequence[tuple[Solution, Families]]) -> list[f
     G = np.zeros(betas.shape)
     for start in range(0, len(K), 500):
         G[start : start + 500] = K[start : start + 500, support].astype(float) @ betas[support]
-    pairs = [Dual(rows).violation(betas[:, k], G[:, k]) for k, (_, rows) in enumerate(found)]
+    each = zip(found, betas.T.copy(), G.T.copy(), strict=True)
+    pairs = [Dual(rows).violation(beta, g) for (_, rows), beta, g in each]
     return [float(m - M) for m, M in pairs]
 
 
