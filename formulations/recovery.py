@@ -96,7 +96,7 @@ def gram_factor(K: ArrayLike) -> Vector:
     """A factor F with F F' = K, rank-revealing, so that beta'K beta = ||F'beta||^2.
 
     A quadratic form on a numerically singular K is not recognised as convex; this is. Shape (n, r)
-    with r the numerical rank: eigenvalues under 1e-12 of the largest are dropped.
+    with r the numerical rank, at least 1: eigenvalues under 1e-12 of the largest are dropped.
 
     Raises
     ------
@@ -116,7 +116,8 @@ def gram_factor(K: ArrayLike) -> Vector:
             "The dual is not concave for this kernel; choose a Mercer kernel"
         )
     keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    return np.asarray(vectors[:, keep] * np.sqrt(values[keep]))
+    keep[-1] = True  # cvxpy's matrices have a column at least
+    return np.asarray(vectors[:, keep] * np.sqrt(np.maximum(values[keep], 0.0)))
 
 
 def slacks(f: Vector, y: Vector) -> Vector:

@@ -109,7 +109,9 @@ def require_optimal(machine: Machine, fast: Solution, value: float) -> Certifica
 def require_agreement(machine: Machine) -> None:
     value = machine.explicit()
     require_optimal(machine, machine.decompose(), value)
-    assert machine.explicit_dual("OSQP") == pytest.approx(value, rel=1e-6)
+    # At a price of a million whether a splitting method converges is up to the last digits.
+    other = "HIGHS" if 1e3 < machine.B < np.inf else "OSQP"
+    assert machine.explicit_dual(other) == pytest.approx(value, rel=1e-6)
 
 
 def machines():

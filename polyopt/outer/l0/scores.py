@@ -32,6 +32,7 @@ __all__ = ["LOOK_EVERY", "PatternScorer", "Work"]
 
 # Patterns or flips between two looks at the cuts. Not the number of workers: the work shall not depend on it.
 LOOK_EVERY = 16
+_MAX_SUPPORTS = 100_000  # remembered, of what may yet be among the elite: memory is bounded
 
 
 @dataclass
@@ -80,7 +81,7 @@ class PatternScorer:
         self.data, self.work, self.pool = data, Work(), CutPool(data)
         self._screening, self._clock = screening, clock
         self._models = [PatternLP(data) for _ in range(min(effective_n_jobs(n_jobs), LOOK_EVERY))]
-        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved
+        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved, the oldest first
         # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
         # where a program has several optima, screening must not change which of them is found.
         self._batch_of: dict[bytes, int] = {}  # of what has been screened
@@ -197,6 +198,8 @@ class PatternScorer:
             return np.nan
         support = np.packbits(self.data.support(found.alpha)).tobytes()
         self._supports[_key(pattern)] = support, self.data.score(found.alpha, found.b)
+        if len(self._supports) > _MAX_SUPPORTS:
+            del self._supports[next(iter(self._supports))]
         return self.data.pattern_score(pattern, found.value)
 
 
