@@ -83,8 +83,7 @@ class Team(Hands):
         for crew in self._crews:
             crew.close()
         if self._has_walked:
-            with suppress(Exception):  # whoever is gone has let go
-                self._client.run(forget, "", on_error="ignore")
+            _let_go(self._client, "")
 
 
 class Workers(Crew):
@@ -125,8 +124,7 @@ class Workers(Crew):
         if self.is_closed:
             return
         self.is_closed = True
-        with suppress(Exception):  # whoever is gone has let go
-            self._client.run(forget, self._fit, on_error="ignore")
+        _let_go(self._client, self._fit)
 
     # -- the work --------------------------------------------------------------------------------
 
@@ -386,6 +384,13 @@ def workers_of(client: Client) -> dict[str, int]:
         if now - begun > 60.0:
             raise RuntimeError("Dask has had no worker for 60 seconds")
         time.sleep(_POLL_SECONDS)
+
+
+def _let_go(client: Client, fit: str) -> None:
+    """Have the workers let go of a fit's blocks, and of idle memory; whoever is gone has let go."""
+    with suppress(Exception):  # `run` would wait for a lost scheduler
+        there = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
+        client.run(forget, fit, workers=list(there), on_error="ignore")
 
 
 def _bear(client: Client, error: BaseException, parts: Iterable[Any], failures: int) -> None:
