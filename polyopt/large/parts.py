@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
-from formulations.matrices import canonical
+from formulations.matrices import as_csr, canonical
 from polyopt.estimators.column_table import column_as_numbers, is_missing
 from polyopt.estimators.frames import column_names
 from polyopt.large.marks import Mark, mark_of
@@ -193,7 +193,7 @@ def _first_bad(X: Any) -> tuple[int, int] | None:
 def matrix_of(X: MatrixLike) -> Any:
     """Samples (n, m) as the solver takes them: dense in rows, or CSR in order; small integers as float32."""
     if sp.issparse(X):
-        X = canonical(sp.csr_array(X))
+        X = canonical(as_csr(X))
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         if not all(each.flags.aligned for each in (X.data, X.indices, X.indptr)):
             X = X.copy()
