@@ -16,6 +16,7 @@ __all__ = [
     "Matrix",
     "MatrixLike",
     "Vector",
+    "aligned",
     "as_csr",
     "canonical",
     "check_indices",
@@ -76,11 +77,19 @@ def as_csr(X: MatrixLike, dtype: Any = None) -> Any:
     return sp.csr_array(X, dtype=dtype)
 
 
+def aligned(X: ArrayLike, dtype: Any = None) -> NDArray[Any]:
+    """Return an array with its rows one after another, each number at a multiple of its size in memory.
+
+    Compiled code takes no other one. An array that is so already is not copied.
+    """
+    return np.require(X, dtype, ["C", "A"])
+
+
 def canonical(X: MatrixLike) -> Any:
     """Return sparse samples as CSR with ascending columns, without repeated or zero entries.
 
-    Repeated entries are added up, by scipy's convention. The given matrix stays as it is, and is returned if
-    it is so already; anything that is not sparse is returned as well.
+    Repeated entries are added up, by scipy's convention, and arrays are aligned in memory. The given matrix
+    stays as it is, and is returned if it is so already; anything that is not sparse is returned as well.
 
     ValueError: as of :func:`check_indices`.
     """
@@ -91,7 +100,8 @@ def canonical(X: MatrixLike) -> Any:
     if rows is not X:
         check_indices(rows)  # a list of lists may have had any columns
     if rows.has_canonical_format and rows.data.all():
-        return rows
+        is_aligned = all(each.flags.aligned for each in (rows.data, rows.indices, rows.indptr))
+        return rows if is_aligned else rows.copy()
     rows = rows.copy()
     rows.sum_duplicates()
     rows.eliminate_zeros()

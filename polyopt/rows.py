@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import canonical, is_sparse
+from formulations.matrices import aligned, canonical, is_sparse
 from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def as_rows(X: Matrix) -> Rows:
     if is_sparse(X):
         X = canonical(X)
         return Rows(X.data, X.indices.astype(narrow), X.indptr.astype(np.int64), 0, m)
-    X = np.ascontiguousarray(X)
+    X = aligned(X)
     starts = np.empty(n + 1, dtype=np.int64)
     count_filled(X, starts)
     if starts[-1] >= _MAX_PACKED_SHARE * X.size:
