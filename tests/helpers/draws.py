@@ -17,7 +17,7 @@ DRAWS = int(os.environ.get("POLYOPT_DRAWS", "20"))
 
 
 def drawn_calls(*kernels):
-    """Make a test of a check that calls each of these kernels at least once: it is made for many generators."""
+    """Make a test of a check that calls each of these kernels at least once; every generator is a call."""
     assert kernels
 
     def test_of(check):
