@@ -105,9 +105,7 @@ def test_weigh_passes_odd_numbers_on(odd):
 def test_drawn_exponentials(rng):
     """To four units in the last place, as numpy's are not exact either; other columns stay."""
     dtype, shape = pick(rng, TYPES), (length(rng, 7), length(rng, 70))
-    T = anywhere(
-        rng, (rng.choice([-80.0, -1.0, -1e-6], shape) * rng.uniform(-0.1, 1.0, shape)).astype(dtype)
-    )
+    T = anywhere(rng, (rng.choice([-80.0, -1.0, -1e-6], shape) * rng.uniform(-0.1, 1.0, shape)).astype(dtype))
     own, others = (anywhere(rng, rng.uniform(0.0, 2.0, size).astype(dtype)) for size in shape)
     products, expected = anywhere(rng, T), T.copy()
     first, last = np.sort(rng.integers(0, shape[1] + 1, 2)).tolist()
