@@ -93,7 +93,8 @@ def check_steps(rng, form, K, single, n, m, visits):
 @drawn_calls("cpm_sgd")
 def test_drawn_steps(rng):
     K = pick(rng, [1, 2, 7, 8, 9, 50, 80])
-    check_steps(rng, pick(rng, FORMS), K, rng.random() < 0.5, length(rng, 20), length(rng), length(rng, 30))
+    sizes = length(rng, 20, least=1), length(rng), length(rng, 30, least=1)
+    check_steps(rng, pick(rng, FORMS), K, rng.random() < 0.5, *sizes)
 
 
 @pytest.mark.parametrize("single", [False, True], ids=["double weights", "single weights"])

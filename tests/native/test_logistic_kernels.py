@@ -14,7 +14,8 @@ from polyopt.solvers.logistic_polytopes.quasi_newton import _MEMORY, _descend, _
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, Units, pulled
 
 MAX_EXPONENT = 700.0
-EXPONENTIALS, LOGARITHMS = (kernel(name, "x: f8 (n); out: f8 (n)") for name in ("exponentials", "logarithms"))
+EXPONENTIALS = kernel("exponentials", "x: f8 (n); out: f8 (n)")
+LOGARITHMS = kernel("logarithms", "x: f8 (n); out: f8 (n)")
 LENGTHS = [0, 1, 2, 7, 255, 256, 257, 515]
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1), Owners(3, 2)]
 

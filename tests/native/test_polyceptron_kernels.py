@@ -53,14 +53,9 @@ def check_visit(rng, share, dtype, K, update_all, online, n, m, visits):
 
 @drawn_calls("polyceptron_visit")
 def test_drawn_visits(rng):
-    share, dtype, K = (
-        pick(rng, [1.0, 0.3]),
-        pick(rng, [np.float64, np.float32, np.uint8]),
-        pick(rng, [1, 2, 9, 70]),
-    )
-    check_visit(
-        rng, share, dtype, K, *(rng.random(2) < 0.5).tolist(), length(rng, 20), length(rng), length(rng)
-    )
+    share, dtype = pick(rng, [1.0, 0.3]), pick(rng, [np.float64, np.float32, np.uint8])
+    sizes = length(rng, 20, least=1), length(rng), length(rng, least=1)
+    check_visit(rng, share, dtype, pick(rng, [1, 2, 9, 70]), *(rng.random(2) < 0.5).tolist(), *sizes)
 
 
 def test_an_empty_order_visits_nothing():
