@@ -174,7 +174,7 @@ def test_searches_of_any_shape_come_to_an_end(shape):
 
 @drawn_calls("l0_plant", "l0_grow")
 def test_drawn_searches(rng):
-    check_search(rng, int(rng.integers(2, 8)), int(rng.integers(1, 5)), int(rng.integers(1, 4)))
+    check_search(rng, int(rng.integers(2, 8)), int(rng.integers(1, 3)), int(rng.integers(1, 4)))
 
 
 def check_search(rng, n, p, steps=1):

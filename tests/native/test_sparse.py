@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.rows import count_filled, pack
+from polyopt.rows import as_rows, count_filled, pack
 from polyopt.sparse_products import SparseRight, multiply_turned
 
 TYPES = [np.float32, np.float64]
@@ -124,3 +124,12 @@ def test_drawn_products(rng):
     samples.multiply(sparse[0], first, last, out, room, turned=bool(is_turned))
     assert np.array_equal(out, expected)
     assert not any(each.any() for each in room)
+
+
+def test_samples_are_packed_in_parts(monkeypatch):
+    """Calls of a row each give what one call gives."""
+    X = whole_numbers(7, 30, 0.2).astype(float)
+    whole = as_rows(X)
+    monkeypatch.setattr("polyopt.rows._ENTRIES_PER_CALL", 1)
+    assert all(np.array_equal(a, b) for a, b in zip(as_rows(X), whole, strict=True))
+    assert np.array_equal(as_rows(X).matrix().toarray(), X)
