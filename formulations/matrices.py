@@ -11,7 +11,18 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
-__all__ = ["Array", "Matrix", "MatrixLike", "Vector", "canonical", "dense", "is_sparse"]
+__all__ = [
+    "Array",
+    "Matrix",
+    "MatrixLike",
+    "Vector",
+    "aligned",
+    "as_csr",
+    "canonical",
+    "check_indices",
+    "dense",
+    "is_sparse",
+]
 
 Matrix: TypeAlias = "NDArray[Any] | csr_array"
 MatrixLike: TypeAlias = "ArrayLike | csr_array"
@@ -24,17 +35,73 @@ def is_sparse(X: object) -> TypeGuard[csr_array]:
     return bool(sp.issparse(X))
 
 
+def check_indices(X: object) -> None:
+    """Refuse a sparse matrix with an index outside of it: compiled code, scipy's too, would not notice.
+
+    ValueError: an index is negative or too large, or the arrays do not fit the shape or each other. Anything
+        that is not sparse passes.
+    """
+    if is_sparse(X) and not _has_valid_indices(X):
+        raise ValueError(
+            f"the arrays of a sparse matrix of shape {X.shape} do not fit: an index is negative or too "
+            "large, or a row has no valid beginning; X.check_format() says what is wrong"
+        )
+
+
+def _has_valid_indices(X: Any) -> bool:
+    if X.format == "coo":
+        return all(
+            len(places) == len(X.data) and _are_within(places, length)
+            for places, length in zip(X.coords, X.shape, strict=True)
+        )
+    if X.format not in ("csr", "csc", "bsr"):
+        return True  # of other formats scipy converts Python objects, or diagonals
+    height, width = X.shape[::-1] if X.format == "csc" else X.shape
+    if X.format == "bsr":
+        height, width = height // X.blocksize[0], width // X.blocksize[1]
+    starts = X.indptr
+    if len(starts) != height + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        return False
+    count = starts[-1]
+    return count <= min(len(X.indices), len(X.data)) and _are_within(X.indices[:count], width)
+
+
+def _are_within(places: NDArray[Any], length: int) -> bool:
+    """True if all places are from 0 up to the length."""
+    return len(places) == 0 or bool(places.min() >= 0 and places.max() < length)
+
+
+def as_csr(X: MatrixLike, dtype: Any = None) -> Any:
+    """Return a matrix as CSR, of another type if one is given; errors of :func:`check_indices`."""
+    check_indices(X)
+    return sp.csr_array(X, dtype=dtype)
+
+
+def aligned(X: ArrayLike, dtype: Any = None) -> NDArray[Any]:
+    """Return an array with its rows one after another, each number at a multiple of its size in memory.
+
+    Compiled code takes no other one. An array that is so already is not copied.
+    """
+    return np.require(X, dtype, ["C", "A"])
+
+
 def canonical(X: MatrixLike) -> Any:
     """Return sparse samples as CSR with ascending columns, without repeated or zero entries.
 
-    Repeated entries are added up, by scipy's convention. The given matrix stays as it is, and is returned if
-    it is so already; anything that is not sparse is returned as well.
+    Repeated entries are added up, by scipy's convention, and arrays are aligned in memory. The given matrix
+    stays as it is, and is returned if it is so already; anything that is not sparse is returned as well.
+
+    ValueError: as of :func:`check_indices`.
     """
     if not is_sparse(X):
         return X
+    check_indices(X)
     rows = X.tocsr()
+    if rows is not X:
+        check_indices(rows)  # a list of lists may have had any columns
     if rows.has_canonical_format and rows.data.all():
-        return rows
+        is_aligned = all(each.flags.aligned for each in (rows.data, rows.indices, rows.indptr))
+        return rows if is_aligned else rows.copy()
     rows = rows.copy()
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -42,5 +109,9 @@ def canonical(X: MatrixLike) -> Any:
 
 
 def dense(X: MatrixLike) -> NDArray[Any]:
-    """The matrix as an array, of whatever type its numbers have."""
+    """Return the matrix as an array, of whatever type its numbers have.
+
+    ValueError: as of :func:`check_indices`.
+    """
+    check_indices(X)
     return X.toarray() if is_sparse(X) else np.asarray(X)

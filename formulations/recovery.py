@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import as_costs, real_array
-from formulations.matrices import canonical, is_sparse
+from formulations.matrices import as_csr, canonical, is_sparse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -47,7 +47,7 @@ def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
     if is_sparse(X):
         if np.issubdtype(X.dtype, np.complexfloating):
             raise ValueError("X must be real; it has complex values")
-        X = canonical(sp.csr_array(X, dtype=float))
+        X = canonical(as_csr(X, float))
     else:
         X = real_array("X", X)
     if X.ndim != 2 or X.shape[0] == 0:

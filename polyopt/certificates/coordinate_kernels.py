@@ -126,7 +126,8 @@ def _copies(rows: Rows, chosen: Integers) -> Rows:
     """The chosen rows alone."""
     if rows.shared:
         entries = rows.values.reshape(len(rows.starts) - 1, rows.width)[chosen].ravel()
-        return Rows(entries, rows.columns, rows.starts[: len(chosen) + 1], 1, rows.width)
+        starts = np.arange(len(chosen) + 1, dtype=np.int64) * rows.width
+        return Rows(entries, rows.columns, starts, 1, rows.width)
     starts = np.zeros(len(chosen) + 1, dtype=np.int64)
     np.cumsum(rows.starts[chosen + 1] - rows.starts[chosen], out=starts[1:])
     entries = np.empty(starts[-1], dtype=rows.values.dtype)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import canonical, is_sparse
+from formulations.matrices import as_csr, canonical, is_sparse
 from polyopt.certificates.rounding import ABOVE, Ball, gamma, product, transposed_product
 from polyopt.kernels import MatrixGram, SampleGram, as_gram, chunks, middle_of, spread_samples
 from polyopt.kernels.protocol import CHUNK
@@ -228,9 +228,7 @@ class LinearGeometry:
     note, short = "", 0.0
 
     def __init__(self, X: Matrix, *, centred: bool = False, centre: Vector | None = None):
-        self.X: Matrix = (
-            canonical(sp.csr_array(X, dtype=float)) if sp.issparse(X) else np.asarray(X, dtype=float)
-        )
+        self.X: Matrix = canonical(as_csr(X, float)) if sp.issparse(X) else np.asarray(X, dtype=float)
         self.n, m = self.X.shape
         self._shift = middle(self.X) if centred else None
         if centre is not None and not sp.issparse(self.X):

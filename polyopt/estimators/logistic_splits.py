@@ -10,7 +10,7 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, Stratif
 from sklearn.utils.validation import check_X_y
 
 from formulations.arguments import refuse_masked
-from formulations.matrices import canonical
+from formulations.matrices import canonical, check_indices
 from polyopt.estimators.logistic_polytopes import LogisticPolytopes
 from polyopt.estimators.validation import explained
 from polyopt.estimators.weights import checked_weights, class_weights
@@ -39,6 +39,7 @@ class SplitSamples:
         cv: BaseCrossValidator | None, seed: int,
     ):  # fmt: skip
         refuse_masked("X", X)
+        check_indices(X)
         refuse_masked("y", y)
         name = "LogisticSearch"
         with explained(name, X, y):

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from formulations.arguments import refuse_masked
-from formulations.matrices import canonical
+from formulations.matrices import canonical, check_indices
 from polyopt.estimators.column_table import is_frame, is_missing, refuse_dates
 from polyopt.estimators.frames import check_unique, matrix_of_frame
 from polyopt.text import first_of
@@ -68,6 +68,7 @@ def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any,
 
 def _check_container(X: Any) -> None:
     refuse_masked("X", X)
+    check_indices(X)
     check_unique("X", getattr(X, "columns", ()))
     refuse_dates(X)
 

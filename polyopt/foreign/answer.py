@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import as_weights, real_array, real_number
-from formulations.matrices import canonical, is_sparse
+from formulations.matrices import as_csr, canonical, is_sparse
 from polyopt.check.check import plain
 from polyopt.estimators.kernel import variance
 from polyopt.kernels import Kernel
@@ -88,7 +88,7 @@ class Samples:
     @classmethod
     def of(cls, X: MatrixLike, y: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Check samples X (n, m), labels y (n,) of two classes or more, and weights (n,), 1 by default."""
-        made: Matrix = canonical(sp.csr_array(X, dtype=float)) if is_sparse(X) else real_array("X", X)
+        made: Matrix = canonical(as_csr(X, float)) if is_sparse(X) else real_array("X", X)
         if made.ndim != 2 or not made.shape[0]:
             raise ValueError(f"X must have two dimensions and at least one row, not shape {made.shape}")
         if sp.issparse(made) and not np.isfinite(made.data).all():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from formulations.arguments import refuse_masked
-from formulations.matrices import is_sparse
+from formulations.matrices import dense
 from polyopt.kernels.operands import KernelFunction, KernelOperands
 from polyopt.kernels.panels import FunctionPanel, SamplePanel
 from polyopt.kernels.protocol import DENSE_ROWS, chunks
@@ -49,7 +49,7 @@ class Kernel(KernelFunction):
         assert callable(self.name)
         given = self.name(A, Z)
         refuse_masked("the kernel's matrix", given)
-        values = given.toarray() if is_sparse(given) else np.asarray(given)
+        values = dense(given)
         shape, is_numeric = (A.shape[0], Z.shape[0]), values.dtype.kind in "biuf"
         if values.shape != shape or not is_numeric or not np.isfinite(values).all():
             name = getattr(self.name, "__name__", type(self.name).__name__)
@@ -173,7 +173,7 @@ class MatrixGram:
     """
 
     def __init__(self, K: MatrixLike):
-        self.K = np.asarray(K.toarray() if is_sparse(K) else K, dtype=float)
+        self.K = np.asarray(dense(K), dtype=float)
         if self.K.ndim != 2 or self.K.shape[0] != self.K.shape[1]:
             raise ValueError(f"the Gram matrix must be square, not of shape {self.K.shape}")
         self.n, self.width = len(self.K), 1

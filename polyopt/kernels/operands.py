@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import canonical, is_sparse
+from formulations.matrices import aligned, canonical, is_sparse
 from polyopt.kernels.protocol import BLOCK, DENSE_ROWS, TILE
 from polyopt.native.library import kernel as in_c
 from polyopt.threads import run_blocks
@@ -315,7 +315,7 @@ def _walkable(X: Matrix) -> Any:
     """Samples as compiled code takes them: canonical CSR, or a C-contiguous array of float64 or float32."""
     if is_sparse(X):
         return canonical(X)
-    return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+    return aligned(X, np.float32 if X.dtype == np.float32 else np.float64)
 
 
 def side_by_side(X: NDArray[Any]) -> Vector:

@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.matrices import as_csr
 from polyopt.large.sources import unframed
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _stride(samples: Samples) -> int:
 def _checksum(samples: Samples, stride: int) -> int:
     """Of every so many rows; of CSR of every so many entries."""
     X, y, weights = samples
-    rows, found = sp.csr_array(X) if sp.issparse(X) else None, 0
+    rows, found = as_csr(X) if sp.issparse(X) else None, 0
     for part in (*((X,) if rows is None else (rows.data, rows.indices, rows.indptr)), y, weights):
         if part is not None:
             found = _further(found, np.asarray(part), stride)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
-from formulations.matrices import canonical
+from formulations.matrices import aligned, as_csr, canonical
 from polyopt.estimators.column_table import column_as_numbers, is_missing
 from polyopt.estimators.frames import column_names
 from polyopt.large.marks import Mark, mark_of
@@ -193,15 +193,12 @@ def _first_bad(X: Any) -> tuple[int, int] | None:
 def matrix_of(X: MatrixLike) -> Any:
     """Samples (n, m) as the solver takes them: dense in rows, or CSR in order; small integers as float32."""
     if sp.issparse(X):
-        X = canonical(sp.csr_array(X))
-        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-        if not all(each.flags.aligned for each in (X.data, X.indices, X.indptr)):
-            X = X.copy()
-        return X
+        X = canonical(as_csr(X))
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     X = np.asarray(X)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype in _SMALL else np.float64)
-    return np.require(X, requirements=["C", "A"])  # numpy adds up others in another order
+    return aligned(X)  # numpy adds up others in another order
 
 
 def held_matrix(X: MatrixLike) -> Any:

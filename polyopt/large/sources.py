@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import refuse_masked, whole
+from formulations.matrices import as_csr
 from polyopt.datasets import svmlight_block, svmlight_lines
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame, refuse_dates
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
@@ -123,7 +124,7 @@ class Arrays:
             refuse_masked(name, each)
         self.names = column_names(X)
         X = unframed(Samples(X, y)).X
-        self._X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        self._X = as_csr(X) if sp.issparse(X) else np.asarray(X)
         if not hasattr(y, "dtype"):
             check_label_kinds(y)
         self._y = np.asarray(y)

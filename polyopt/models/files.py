@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, Family
+from formulations.matrices import check_indices
 from formulations.solution import Solution
 from polyopt.estimators.calibrated import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
@@ -172,7 +173,7 @@ def _largest_whole(size: int) -> int:
 
 
 def _check_members(stream: IO[bytes]) -> None:
-    """Refuse a file that would fill the memory, or has texts that are not Unicode."""
+    """Refuse a file that would fill the memory, has texts that are not Unicode, or indices out of range."""
     size, whole = stream.seek(0, io.SEEK_END), _whole_size(stream)
     if whole > _largest_whole(size):
         raise _RefusedError(f"it would grow from {size} to {whole} bytes, as no model does")
@@ -181,6 +182,9 @@ def _check_members(stream: IO[bytes]) -> None:
             if member.filename.endswith(".npy"):
                 with archive.open(member) as array:
                     _check_texts(array)
+            elif member.filename.endswith(".npz"):  # a sparse matrix
+                with archive.open(member) as matrix:
+                    check_indices(sp.load_npz(io.BytesIO(matrix.read())))
 
 
 def _check_texts(array: IO[bytes]) -> None:

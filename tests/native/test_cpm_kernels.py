@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
@@ -44,10 +45,18 @@ def shifted(shape, rng):
 def drawn(request):
     """A generator, and samples with a bias."""
     inside, npos, d = request.param
-    rng = np.random.default_rng(inside + 10 * npos + d)
-    A = shifted((inside + npos, d), rng)
+    return samples(np.random.default_rng(inside + 10 * npos + d), inside, npos, d)
+
+
+def samples(rng, inside, npos, d):
+    A = anywhere(rng, rng.normal(size=(inside + npos, d)))
     A[:, -1] = np.where(np.arange(len(A)) < inside, -1.0, 1.0)
-    return rng, Samples(A, (A * A).sum(axis=1), rng.uniform(0.5, 2.0, len(A)), inside)
+    costs = anywhere(rng, rng.uniform(0.5, 2.0, len(A)))
+    return rng, Samples(A, anywhere(rng, (A * A).sum(axis=1)), costs, inside)
+
+
+def any_samples(rng, most=20):
+    return samples(rng, length(rng, most), length(rng, most), length(rng, most, least=1))
 
 
 def test_a_face_is_its_formulas(drawn):
@@ -177,13 +186,15 @@ def spread_value(ground, at, mu):
     "shape", [(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 1, 1), (2, 3, 2), (5, 4, 9), (9, 7, 3)]
 )
 def test_sweeps_raise_the_spread_and_keep_its_products(shape):
-    n, p, d = shape
-    rng = np.random.default_rng(n + p + d)
+    check_spread(np.random.default_rng(sum(shape)), *shape, 8)
+
+
+def check_spread(rng, n, p, d, sweeps):
     A, P = shifted((n, d), rng), shifted((p, d), rng)
     ground = Ground(A, (A * A).sum(axis=1), np.ones(n), P, np.ones(p), rng.uniform(0.2, 0.8, p))
     at = Spread(np.full(n, 0.5), np.zeros((p, n)), np.full(p, 0.1), 0.1 * P, np.full(p, 1e3))
     before = spread_value(ground, at, 0.01)
-    raise_spread(ground, at, 0.01, 8)
+    raise_spread(ground, at, 0.01, sweeps)
     assert spread_value(ground, at, 0.01) >= before - 1e-9
     assert at.e == pytest.approx(at.own[:, None] * P + at.delta @ A, abs=1e-9)
 
@@ -191,8 +202,10 @@ def test_sweeps_raise_the_spread_and_keep_its_products(shape):
 @pytest.mark.parametrize("shape", [(1, 3, 2), (2, 0, 1), (2, 1, 1), (3, 5, 4)], ids=str)
 def test_shares_move_to_where_they_cost_least(shape):
     """No share is moved to a face that is not allowed, and those of a sample add up to 1."""
-    F, p, d = shape
-    rng = np.random.default_rng(F + p + d)
+    check_shares(np.random.default_rng(sum(shape)), *shape)
+
+
+def check_shares(rng, F, p, d):
     e, slope = shifted((F, p, d), rng), shifted((F, p), rng)
     allowed = rng.random((F, p)) < 0.7
     allowed[0] = True
@@ -206,3 +219,66 @@ def test_shares_move_to_where_they_cost_least(shape):
     assert slopes[share > 1e-9] == pytest.approx(
         np.broadcast_to(slopes.min(axis=0), (F, p))[share > 1e-9], abs=1e-4
     )
+
+
+# -- drawn calls -------------------------------------------------------------------------------
+
+
+@drawn_calls("cpm_hyperplane", "cpm_dual_value", "cpm_dual_error", "cpm_caps_of", "cpm_price")
+def test_drawn_faces(rng):
+    test_a_face_is_its_formulas(any_samples(rng))
+
+
+@drawn_calls("cpm_climb")
+def test_drawn_climbs(rng):
+    test_a_climb_is_its_sweeps(any_samples(rng, 9))
+
+
+@drawn_calls("cpm_examine", "cpm_paying", "cpm_branch_on")
+def test_drawn_nodes(rng):
+    """Bounds; which positives pay, by the formula; and the one with the largest cost over what is added."""
+    n_faces, (_, data) = pick(rng, [1, 2, 3, 5]), any_samples(rng, 9)
+    test_a_node_is_bounded_by_what_it_finds((rng, data), n_faces)
+    npos = len(data.C) - data.inside
+    node, used = node_for(data, n_faces, rng.permutation(npos)), int(rng.integers(1, n_faces + 1))
+    node.W[:], node.face[:] = rng.normal(size=node.W.shape), rng.integers(-1, 2, npos)
+    node.allowed[:] = rng.random(node.allowed.shape) < 0.7
+    slopes = 1.0 - data.A[data.inside :] @ node.W[:used].T
+    least = np.where(node.allowed[:, :used], slopes, np.inf).min(axis=1)
+    expected = [p for p in node.order if node.face[p] < 0 and least[p] > 0]
+    order = paying(data, node, used)
+    assert order.tolist() == expected
+    assert node.cost[order] == pytest.approx((data.C[data.inside :] * least)[order])
+    cost, added = (anywhere(rng, rng.normal(size=npos)) for _ in range(2))
+    if npos:
+        order = anywhere(rng, rng.permutation(npos)[: rng.integers(1, npos + 1)])
+        assert largest(cost, added, order) == order[(cost - added)[order].argmax()]
+
+
+@drawn_calls("cpm_try_move", "cpm_add_up")
+def test_drawn_moves(rng):
+    test_moves_add_up_to_a_bound_for_any_order(
+        samples(rng, length(rng, 9), length(rng, 9, least=1), length(rng, 9, least=1))
+    )
+
+
+@drawn_calls("cpm_alternate")
+def test_drawn_alternations(rng):
+    test_alternating_ends_with_every_positive_on_its_best_face(any_samples(rng, 9), pick(rng, [1, 2, 3]))
+
+
+@drawn_calls("cpm_price_of", "cpm_examine_face_box", "cpm_priced_round")
+def test_drawn_boxes(rng):
+    test_a_box_is_bounded_below_all_costs_in_it(any_samples(rng))
+
+
+@drawn_calls("cpm_raise_base", "cpm_raise_positives")
+def test_drawn_spreads(rng):
+    check_spread(
+        rng, length(rng, 9), length(rng, 9, least=1), length(rng, 9, least=1), length(rng, 9, least=1)
+    )
+
+
+@drawn_calls("cpm_best_shares")
+def test_drawn_shares(rng):
+    check_shares(rng, pick(rng, [1, 2, 3]), length(rng, 7), length(rng, 7, least=1))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
+from formulations.matrices import dense
 from polyopt.lanes import in_lanes
 from polyopt.rows import as_rows
-from polyopt.solvers.cpm.sgd import AVERAGE, LOSS, MOVED, CpmSgd, assign, losses
+from polyopt.solvers.cpm.sgd import AVERAGE, COUNTED, ENTROPY, LOSS, MOVED, CpmSgd, assign, losses
 
 # Values, and the share of them that is not zero: rows with columns of their own below one half.
 FORMS = {
@@ -31,7 +33,7 @@ def samples(form, n, m, seed=0, wide=False):
         X = sp.csr_array(np.column_stack([X, X[:, :1]])) @ sp.csr_array(
             (np.ones(m + 1), (np.arange(m + 1), np.append(np.arange(m), WIDE - 1))), shape=(m + 1, WIDE)
         ).astype(dtype)
-    rows = as_rows(X)
+    rows = rows_anywhere(rng, X)
     assert rows.columns.dtype == (np.int32 if wide else np.uint16)
     assert rows.values.dtype == dtype
     return rows, rows.matrix().astype(float)
@@ -65,13 +67,16 @@ def plain_steps(X, outside, gains, order, U, A, spacing, t, K, faces, tally):
 @pytest.mark.parametrize("form", FORMS)
 def test_steps_are_those_of_plain_loops(form, K, single):
     """Samples are visited several times; every number of vectors and strands occurs."""
-    n, m = 12, 13
-    rows, X = samples(form, n, m)
-    X = X.toarray() if sp.issparse(X) else X
-    rng = np.random.default_rng(1)
-    outside, gains, order = rng.random(n) < 0.5, rng.uniform(0.5, 2.0, n), rng.integers(0, n, 40)
-    sgd = CpmSgd(m, K, seed=3, dtype=np.float32 if single else np.float64)
-    sgd.spacing = 3
+    check_steps(np.random.default_rng(1), form, K, single, 12, 13, 40)
+
+
+def check_steps(rng, form, K, single, n, m, visits):
+    rows, X = samples(form, n, m, rng)
+    X, visits = dense(X), visits if n else 0
+    outside, gains = anywhere(rng, rng.random(n) < 0.5), anywhere(rng, rng.uniform(0.5, 2.0, n))
+    order = anywhere(rng, rng.integers(0, max(n, 1), visits))
+    sgd = CpmSgd(m, K, seed=int(rng.integers(99)), dtype=np.float32 if single else np.float64)
+    sgd.spacing, sgd.U, sgd.A = 3, anywhere(rng, sgd.U), anywhere(rng, sgd.A)
     U, A, faces, tally = sgd.U.astype(float), sgd.A.astype(float), np.full(n, -1), np.zeros(5)
     known = np.full(n, -1)
     met = known.copy()
@@ -82,7 +87,14 @@ def test_steps_are_those_of_plain_loops(form, K, single):
     assert sgd.A == pytest.approx(A, rel=close, abs=close * np.abs(A).max())
     assert met.tolist() == faces.tolist()
     assert sgd.tally[[LOSS, MOVED, AVERAGE]] == pytest.approx(tally[[LOSS, MOVED, AVERAGE]], rel=close)
-    assert sgd.steps[0] == 40
+    assert sgd.steps[0] == visits
+
+
+@drawn_calls("cpm_sgd")
+def test_drawn_steps(rng):
+    K = pick(rng, [1, 2, 7, 8, 9, 50, 80])
+    sizes = length(rng, 20, least=1), length(rng), length(rng, 30, least=1)
+    check_steps(rng, pick(rng, FORMS), K, rng.random() < 0.5, *sizes)
 
 
 @pytest.mark.parametrize("single", [False, True], ids=["double weights", "single weights"])
@@ -102,13 +114,59 @@ def test_columns_beyond_16_bits(form, single):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("K", [1, 3, 9, 70])
 def test_losses_are_those_of_numpy(form, m, K):
-    rows, X = samples(form, 7, m)
-    X = X.toarray() if sp.issparse(X) else X
-    rng = np.random.default_rng(2)
-    W, outside, C = rng.normal(size=(K, m + 1)), np.arange(7) % 2 == 0, rng.uniform(0.5, 2.0, 7)
+    check_losses(np.random.default_rng(2), form, 7, m, K)
+
+
+def check_losses(rng, form, n, m, K):
+    rows, X = samples(form, n, m, rng)
+    X = dense(X)
+    W, outside = rng.normal(size=(K, m + 1)), anywhere(rng, rng.random(n) < 0.5)
+    C = anywhere(rng, rng.uniform(0.5, 2.0, n))
     scores = 0.25 * X @ W[:, :-1].T + W[:, -1]
     hinges = np.where(outside, np.maximum(1 - scores.max(axis=1), 0), np.maximum(1 + scores, 0).sum(axis=1))
     assert losses(W, rows, outside, C, 0.25) == pytest.approx(C @ hinges, rel=1e-12)
+
+
+@drawn_calls("cpm_losses")
+def test_drawn_losses(rng):
+    check_losses(rng, pick(rng, FORMS), length(rng, least=1), length(rng), pick(rng, [1, 2, 3, 9, 70]))
+
+
+def entropy(entries):
+    """That of the faces which some positives have; -1 is none."""
+    counts = np.unique(entries[entries >= 0], return_counts=True)[1]
+    shares = counts / counts.sum()
+    return -(shares * np.log(shares)).sum()
+
+
+def plain_assignment(scores, natural, i, floor, unadjusted):
+    """The natural face, or the best of those that raise the entropy if it would be under the floor."""
+
+    def entropy_with(face):
+        return entropy(np.where(np.arange(len(unadjusted)) == i, face, unadjusted))
+
+    if entropy_with(natural) >= floor - 1e-9:
+        return natural
+    raising = [k for k in range(len(scores)) if entropy_with(k) > entropy(unadjusted) + 1e-9]
+    return max(raising, key=lambda k: scores[k], default=natural)
+
+
+@drawn_calls("cpm_assign")
+def test_drawn_assignments(rng):
+    """Each call is Algorithm 2, and counts and entropy follow."""
+    n, K = length(rng, 12, least=1), length(rng, 9, least=1)
+    unadjusted, counts, tally = anywhere(rng, np.full(n, -1)), np.zeros(K, dtype=np.int64), np.zeros(5)
+    phi, floor = np.arange(n + 2) * np.log(np.maximum(np.arange(n + 2), 1)), rng.uniform(0.0, np.log(K))
+    for i in rng.integers(0, n, 6):
+        scores = anywhere(rng, rng.normal(size=K))
+        natural, known = int(scores.argmax()), unadjusted.copy()
+        expected = plain_assignment(scores, natural, i, floor, known)
+        assert assign(scores, natural, i, floor, unadjusted, counts, phi, tally) == expected
+        known[i] = natural
+        assert unadjusted.tolist() == known.tolist()
+        assert counts.tolist() == np.bincount(known[known >= 0], minlength=K).tolist()
+        assert tally[COUNTED] == counts.sum()
+        assert tally[ENTROPY] == pytest.approx(phi[counts].sum(), abs=1e-12)
 
 
 def test_no_samples_are_no_steps():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import Pieces
 from polyopt.solvers.decomposition.dual import gains
@@ -42,7 +43,15 @@ def slopes_of(beta, phi):
 @pytest.mark.parametrize("k", [0, 1, 2, 4])
 def test_gains_are_slopes_less_outputs(n, k):
     """At kinks and beside them; the extremes of no samples are infinite."""
-    rng = np.random.default_rng(n + 100 * k)
+    check_gains(np.random.default_rng(n + 100 * k), n, k)
+
+
+@drawn_calls("gains")
+def test_drawn_gains(rng):
+    check_gains(rng, length(rng), pick(rng, [0, 1, 2, 4]))
+
+
+def check_gains(rng, n, k):
     phi, g = a_phi(rng, n, k), shifted(rng.normal(size=n))
     beta = shifted(rng.integers(-3, 4, n) / rng.choice([1, 2], n))
     right, left = slopes_of(beta, phi)
@@ -71,14 +80,22 @@ def test_extremes_of_spoilt_outputs_are_no_numbers(value, place):
 @pytest.mark.parametrize("r", [0, 1, 2, 4, 9])
 def test_rows_are_summed_by_weights(r, w, dtype):
     """From a column on; the same to the last bit when the columns are cut anywhere."""
-    rng = np.random.default_rng(r + 10 * w)
+    check_sums(np.random.default_rng(r + 10 * w), r, w, dtype)
+
+
+@drawn_calls("combine_rows")
+def test_drawn_sums_of_rows(rng):
+    check_sums(rng, length(rng), length(rng, 70), pick(rng, TYPES))
+
+
+def check_sums(rng, r, w, dtype):
     table, start = shifted(rng.normal(size=(11, w + 5)).astype(dtype)), int(rng.integers(0, 6))
     slots, weights = rng.integers(0, 11, r), shifted(rng.normal(size=r).astype(dtype))
     before = shifted(rng.normal(size=w).astype(dtype))
     total, pieces = before.copy(), before.copy()
     _combine(table, slots, weights, start, total)
     wanted = before + weights.astype(float) @ table[slots, start : start + w].astype(float)
-    assert total == pytest.approx(wanted, abs=200 * float(np.finfo(dtype).eps))
+    assert total == pytest.approx(wanted, abs=20 * (r + 10) * float(np.finfo(dtype).eps))
     cut = int(rng.integers(0, w + 1))
     for first, last in ((0, cut), (cut, w)):
         _combine(table, slots, weights, start + first, pieces[first:last])
@@ -88,12 +105,17 @@ def test_rows_are_summed_by_weights(r, w, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("q", LENGTHS)
 def test_what_is_gathered_is_symmetric(q, dtype):
-    rng = np.random.default_rng(q)
-    table, slots, places = (
-        rng.normal(size=(50, 60)).astype(dtype),
-        rng.permutation(50)[:q],
-        rng.permutation(60)[:q],
-    )
+    check_gathered(np.random.default_rng(q), q, dtype)
+
+
+@drawn_calls("gather_square")
+def test_drawn_squares(rng):
+    check_gathered(rng, length(rng, 50), pick(rng, TYPES))
+
+
+def check_gathered(rng, q, dtype):
+    table = anywhere(rng, rng.normal(size=(50, 60)).astype(dtype))
+    slots, places = (anywhere(rng, rng.permutation(count)[:q]) for count in table.shape)
     part = table[slots[:, None], places]
     assert np.array_equal(gathered(table, slots, places), np.triu(part) + np.triu(part, 1).T)
 
@@ -163,12 +185,21 @@ def a_hinge(rng, q):
 @pytest.mark.parametrize("seed", range(3))
 def test_pair_steps_are_those_of_the_algorithm(seed, q, dtype):
     """On rows of other samples' places in a table."""
-    rng = np.random.default_rng(100 * q + seed)
+    check_pair_steps(np.random.default_rng(100 * q + seed), q, dtype)
+
+
+@drawn_calls("solve_pairs_held")
+def test_drawn_pair_steps(rng):
+    check_pair_steps(rng, length(rng, 30, least=1), pick(rng, TYPES), int(rng.integers(0, 5)))
+
+
+def check_pair_steps(rng, q, dtype, steps=12):
     A = rng.normal(size=(q + 3, q))
     table = shifted((A @ A.T / q).astype(dtype))
     slots = places = rng.permutation(q + 3)[:q]
     K = table[slots[:, None], places].astype(float)
-    assert_steps(Held(table, slots, places), K, a_hinge(rng, q), shifted(rng.normal(size=q) / 4))
+    g = shifted(rng.normal(size=q) / 4)
+    assert_steps(Held(table, slots, places), K, a_hinge(rng, q), g, steps=steps)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -195,12 +226,21 @@ def test_a_sample_without_an_output_never_moves(place):
 @pytest.mark.parametrize("q", [1, 2, 7, 8, 19])
 def test_rows_are_computed_from_factors(q, m, degree):
     """Powers of products and, for degree 0, exponentials of products: those above 0 count as 0."""
-    rng = np.random.default_rng(100 * q + m)
+    check_computed(np.random.default_rng(100 * q + m), q, m, degree, 4)
+
+
+@drawn_calls("solve_pairs_computed")
+def test_drawn_steps_on_computed_rows(rng):
+    sizes = length(rng, 30, least=1), length(rng, 17, least=1)
+    check_computed(rng, *sizes, pick(rng, [0, 1, 2, 3]), int(rng.integers(0, 4)))
+
+
+def check_computed(rng, q, m, degree, steps):
     left = shifted(rng.normal(size=(q, m)))
     right = shifted(-left if degree == 0 else left)
     products = left @ right.T
     K = np.exp(np.minimum(products, 0.0)) if degree == 0 else products**degree
-    assert_steps(Computed(left, right, degree), K, a_hinge(rng, q), rng.normal(size=q) / 4, steps=4)
+    assert_steps(Computed(left, right, degree), K, a_hinge(rng, q), rng.normal(size=q) / 4, steps=steps)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])

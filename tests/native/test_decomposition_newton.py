@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.clock import Clock
 from formulations.families import hinge_families
@@ -44,11 +45,11 @@ def take_step(*arguments):
 def system(rng, ridge, n=4):
     """Free variables F, the factor of their part of K, a residual, and Newton's step for it."""
     A = rng.normal(size=(N, N))
-    K, F = A @ A.T, rng.permutation(N)
-    U, ones = np.zeros((N, N)), np.empty(N)
+    K, F = anywhere(rng, A @ A.T), anywhere(rng, rng.permutation(N))
+    U, ones, room = (anywhere(rng, np.zeros(shape)) for shape in ((N, N), N, N))
     for k in range(n):
-        join(K, U, F, k, int(F[k]), UNIT, ridge, ones, np.empty(N))
-    r, u, d = rng.normal(size=N), np.empty(N), np.empty(N)
+        join(K, U, F, k, int(F[k]), UNIT, ridge, ones, room)
+    r, u, d = (anywhere(rng, rng.normal(size=N)) for _ in range(3))
     b = direction(U, n, UNIT, r, ones, u, d)
     return SimpleNamespace(K=K, F=F, U=U, ones=ones, r=r, d=d, b=b, n=n, own=K[np.ix_(F[:n], F[:n])])
 
@@ -57,6 +58,15 @@ def system(rng, ridge, n=4):
 @pytest.mark.parametrize("ridge", [1e-11, 0.1])
 def test_the_factor_grows_by_what_joins(n, ridge, rng):
     """U'U = K/unit + 1 + ridge I; the step solves the linear system, with the proximal term, and balances."""
+    check_factor(rng, ridge, n)
+
+
+@drawn_calls("factor_solve_transposed", "newton_direction", "factor_join")
+def test_drawn_factors(rng):
+    check_factor(rng, 10.0 ** rng.uniform(-3.0, -1.0), int(rng.integers(1, N + 1)))
+
+
+def check_factor(rng, ridge, n):
     a = system(rng, ridge, n)
     U = np.triu(a.U[: a.n, : a.n])
     assert U.T @ U == pytest.approx(a.own / UNIT + 1.0 + ridge * np.eye(a.n))
@@ -89,8 +99,16 @@ def walls(a, width, rng):
 @pytest.mark.parametrize("ridge", [1e-11, 0.1])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_step_ends_at_the_best_or_a_kink(seed, ridge, width):
-    rng = np.random.default_rng(seed)
-    a = system(rng, ridge)
+    check_step(np.random.default_rng(seed), ridge, width, 4)
+
+
+@drawn_calls("newton_step")
+def test_drawn_steps(rng):
+    check_step(rng, 10.0 ** rng.uniform(-3.0, -1.0), pick(rng, [1e-3, 0.3, 1e6]), int(rng.integers(2, N + 1)))
+
+
+def check_step(rng, ridge, width, n):
+    a = system(rng, ridge, n)
     beta, low, high = walls(a, width, rng)
     before, r, total, free = beta.copy(), a.r.copy(), np.zeros(N), a.F[: a.n]
     place, rise = take_step(a.F, a.n, r, a.d, a.b, ridge * UNIT, beta, low, high, total)
@@ -152,10 +170,20 @@ def test_a_variable_at_its_kink_ends_a_step(rng):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_variable_leaves_the_factor_of_the_others(n, seed):
     """Also from a factor with more room than it needs."""
-    rng = np.random.default_rng(seed)
+    check_drop(np.random.default_rng(seed), n)
+
+
+@drawn_calls("factor_drop")
+def test_drawn_drops(rng):
+    check_drop(rng, length(rng, 17, least=1))
+
+
+def check_drop(rng, n):
     A, place = rng.normal(size=(n, n)), int(rng.integers(0, n))
     A = A @ A.T + np.eye(n)
-    U, F, r, ones = np.zeros((n + 2, n + 2)), np.arange(n + 2), np.arange(n + 2.0), np.zeros(n + 2)
+    size = n + int(rng.integers(0, 3))
+    U, ones = anywhere(rng, np.zeros((size, size))), anywhere(rng, np.zeros(size))
+    F, r = anywhere(rng, np.arange(size)), anywhere(rng, np.arange(float(size)))
     U[:n, :n] = np.linalg.cholesky(A).T
     ones[:n] = np.linalg.solve(U[:n, :n].T, np.ones(n))
     drop(U, F, r, ones, n, place)
@@ -171,12 +199,20 @@ def test_a_variable_leaves_the_factor_of_the_others(n, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_pivots_end_at_the_optimum(q, seed):
     """From any feasible point, with like samples among them: no violation is left, and g is Kβ."""
-    rng = np.random.default_rng(seed)
+    check_pivots(np.random.default_rng(seed), q)
+
+
+@drawn_calls("newton_pivots")
+def test_drawn_pivots(rng):
+    check_pivots(rng, length(rng, 30, least=1))
+
+
+def check_pivots(rng, q):
     X = rng.normal(size=(q, 2))[rng.integers(0, q, q)]
     K, y = np.exp(-((X[:, None] - X) ** 2).sum(axis=2)), np.where(np.arange(q) % 2, 1.0, -1.0)
     dual = Dual(hinge_families(y, rng.uniform(0.5, 2.0, q), rng.choice([1.2, np.inf])))
     beta = dual.join({"margin": rng.uniform(0, 1, q) * rng.integers(0, 2, q)})
-    g = K @ beta
+    K, g, beta = (anywhere(rng, each) for each in (K, K @ beta, beta))
     assert ActiveSet(K, g, beta, dual.phi).run(1e-9, 1000, Clock())
     assert g == pytest.approx(K @ beta, abs=1e-12)
     assert beta.sum() == pytest.approx(0.0, abs=1e-12)

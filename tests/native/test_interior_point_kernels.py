@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length
 
 from polyopt.solvers.interior_point.passes import (
     Direction,
@@ -35,9 +36,9 @@ def shifted(values):
     return base[1:].reshape(values.shape)
 
 
-def drawn(soft, hard, n, place=np.copy):
+def drawn(soft, hard, n, place=np.copy, rng=None):
     """A point, some samples of which lack rows, and a direction."""
-    rng, q, r = np.random.default_rng(n), soft + hard, 2 * soft + hard
+    rng, q, r = rng or np.random.default_rng(n), soft + hard, 2 * soft + hard
     sides, kinks = rng.choice([-1, 1], (q, n)).astype(np.int8), np.array([1.0, -0.5, 0.0, -2.5])[:q]
     caps = rng.uniform(0.5, 2.0, (soft, n)) * (rng.random((soft, n)) < 0.8)
     Z, T, f = rng.uniform(0.1, 2.0, (r, n)), rng.uniform(0.1, 2.0, (r, n)), rng.normal(size=n)
@@ -74,7 +75,11 @@ def changes(at):
 @cases
 def test_weigh(soft, hard, n):
     """Sums over families, sums over samples, and largest values, as defined."""
-    at = drawn(soft, hard, n)
+    check_weigh(drawn(soft, hard, n))
+
+
+def check_weigh(at):
+    soft, n = at.soft, at.n
     p, first = at.point, at.first
     d, V, found = np.full(n, np.nan), np.full((n, 3), 9.0), np.full(6, np.nan)
     weigh(p, EASE, d, V, found)
@@ -99,7 +104,11 @@ def test_weigh(soft, hard, n):
 @cases
 def test_condense(soft, hard, n):
     """One column is h, the others stay."""
-    at, V = drawn(soft, hard, n), np.full((n, 3), 9.0)
+    check_condense(drawn(soft, hard, n))
+
+
+def check_condense(at):
+    V = np.full((at.n, 3), 9.0)
     condense(at.point, EASE, at.way, V, 1)
     assert V[:, 1] == pytest.approx((at.point.sides * changes(at)[0]).sum(axis=0), abs=1e-10)
     assert (V[:, ::2] == 9.0).all()
@@ -108,7 +117,11 @@ def test_condense(soft, hard, n):
 @cases
 def test_direct(soft, hard, n):
     """Directions, the longest step, and how the products change."""
-    at, found = drawn(soft, hard, n), np.empty(3)
+    check_direct(drawn(soft, hard, n))
+
+
+def check_direct(at):
+    soft, found = at.soft, np.empty(3)
     p, way = at.point, at.way
     change, weight = changes(at)
     direct(p, EASE, way, found)
@@ -128,8 +141,11 @@ def test_direct(soft, hard, n):
 @cases
 def test_target(soft, hard, n):
     """Aims are in proportion to the cost, less a share of what the direction adds."""
-    at, mu = drawn(soft, hard, n), 0.2
-    p, way = at.point, at.way
+    check_target(drawn(soft, hard, n))
+
+
+def check_target(at):
+    p, way, mu = at.point, at.way, 0.2
     way.aim[:] = np.nan
     target(p, way, MEAN, mu, 0.5)
     expected = mu * at.units - p.Z * p.T - 0.5 * way.dZ * way.dT
@@ -139,8 +155,11 @@ def test_target(soft, hard, n):
 @cases
 def test_steps(soft, hard, n):
     """All move alike, or each sample's pairs by their own share of the way."""
-    at, apart, share = drawn(soft, hard, n), drawn(soft, hard, n), 0.9
-    p, way = at.point, at.way
+    check_steps(drawn(soft, hard, n), drawn(soft, hard, n), 0.9)
+
+
+def check_steps(at, apart, share):
+    p, way, soft = at.point, at.way, at.soft
     Z, T, f = p.Z.copy(), p.T.copy(), p.f.copy()
     step(p, way, 0.3)
     step_apart(apart.point, way, share)
@@ -158,8 +177,11 @@ def test_steps(soft, hard, n):
 @cases
 def test_cost(soft, hard, n):
     """Caps times what the outputs are short of the kinks."""
-    at = drawn(soft, hard, n)
-    p = at.point
+    check_cost(drawn(soft, hard, n))
+
+
+def check_cost(at):
+    p, soft = at.point, at.soft
     short = np.maximum(p.kinks[:soft, None] - 0.5 * p.sides[:soft] * p.f, 0.0)
     assert cost(p, 0.5) == pytest.approx((p.caps * short).sum())
 
@@ -187,3 +209,17 @@ def test_bits_do_not_depend_on_alignment(n):
         parts = (d, V, found, longest, at.way.dZ, at.way.dT, np.array(cost(at.point, 0.7)))
         results.append([part.tobytes() for part in parts])
     assert results[0] == results[1]
+
+
+@drawn_calls("weigh", "condense", "direct", "target", "step", "step_apart", "cost")
+def test_drawn_passes(rng):
+    """Each on a point of its own; steps on two that are alike."""
+    soft, hard = int(rng.integers(0, 3)), int(rng.integers(0, 3))
+    hard, n, start = hard if soft + hard else 1, length(rng, 600), int(rng.integers(1 << 32))
+
+    def at():
+        return drawn(soft, hard, n, lambda each: anywhere(rng, each), np.random.default_rng(start))
+
+    for check in (check_weigh, check_condense, check_direct, check_target, check_cost):
+        check(at())
+    check_steps(at(), at(), rng.uniform(0.1, 0.99))

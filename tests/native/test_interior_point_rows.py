@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.solvers.interior_point.rows import _csr_normal, _csr_pull, _csr_scores, _weigh
+from polyopt.solvers.interior_point.rows import Rows, _csr_normal, _csr_pull, _csr_scores, _weigh
 
 types = pytest.mark.parametrize("T", [np.float64, np.float32], ids=["f8", "f4"])
 sizes = pytest.mark.parametrize(("n", "m", "k"), [(0, 3, 2), (1, 1, 0), (2, 5, 3), (9, 17, 1), (4, 0, 1)])
@@ -16,13 +17,22 @@ sizes = pytest.mark.parametrize(("n", "m", "k"), [(0, 3, 2), (1, 1, 0), (2, 5, 3
 @sizes
 def test_weighted_rows(T, n, m, k):
     """Rows, 1 and V by the root of d; where d is 0 all is 0. They may be written over X."""
-    rng = np.random.default_rng(0)
-    X, shift, d = rng.normal(size=(n, m + 2)).astype(T), rng.normal(size=m), rng.uniform(size=n)
+    check_weighted(np.random.default_rng(0), T, n, m, k)
+
+
+@drawn_calls("weighted_rows")
+def test_drawn_weights(rng):
+    check_weighted(rng, pick(rng, [np.float64, np.float32]), length(rng), length(rng), length(rng, 5))
+
+
+def check_weighted(rng, T, n, m, k):
+    X, shift = anywhere(rng, rng.normal(size=(n, m + 2)).astype(T)), anywhere(rng, rng.normal(size=m))
+    d = anywhere(rng, rng.uniform(size=n))
     d[::3] = 0.0
-    V, root = rng.normal(size=(n, k)) * (d > 0)[:, None], np.sqrt(d)[:, None]
+    V, root = anywhere(rng, rng.normal(size=(n, k)) * (d > 0)[:, None]), np.sqrt(d)[:, None]
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     expected = np.hstack([(X[:, :m] - shift) * root, root, V * inverse])
-    out = np.full((n, m + 1 + k), np.nan)
+    out = anywhere(rng, np.full((n, m + 1 + k), np.nan))
     _weigh(X, shift, d, V, out)
     assert out == pytest.approx(expected, rel=1e-14, abs=1e-14)
     buffer = np.zeros((n, m + 1 + k))
@@ -36,11 +46,22 @@ def test_weighted_rows(T, n, m, k):
 @sizes
 def test_csr_products(T, J, n, m, k):
     """X w + b, X'V and X'DX of sparse rows, some of them empty."""
-    rng = np.random.default_rng(1)
+    check_csr(np.random.default_rng(1), T, J, n, m, k)
+
+
+@drawn_calls("csr_scores", "csr_pull", "csr_normal")
+def test_drawn_csr_products(rng):
+    types = pick(rng, [np.float64, np.float32]), pick(rng, [np.int32, np.int64])
+    check_csr(rng, *types, length(rng), length(rng), length(rng, 5))
+
+
+def check_csr(rng, T, J, n, m, k):
     dense = (rng.normal(size=(n, m)) * (rng.random((n, m)) < 0.4)).astype(T)
     X = sp.csr_array(dense)
-    parts, dense = (X.data, X.indices.astype(J), X.indptr.astype(J)), dense.astype(float)
-    w, V, d, out = rng.normal(size=m), rng.normal(size=(n, k)), rng.uniform(size=n), np.full(n, np.nan)
+    parts = [anywhere(rng, each) for each in (X.data, X.indices.astype(J), X.indptr.astype(J))]
+    dense = dense.astype(float)
+    w, V, d = (anywhere(rng, rng.normal(size=size)) for size in (m, (n, k), n))
+    out = anywhere(rng, np.full(n, np.nan))
     _csr_scores(*parts, w, 0.3, out)
     assert out == pytest.approx(dense @ w + 0.3)
     pulled, M = np.ones((m + 1, k)), np.zeros((m + 1, m + 1))
@@ -51,3 +72,17 @@ def test_csr_products(T, J, n, m, k):
     assert M[:m, :m] == pytest.approx(np.tril((dense.T * d) @ dense))
     assert not M[m].any()
     assert not M[:, m].any()
+
+
+@pytest.mark.parametrize("n", [0, 1, 9])
+def test_products_are_cut_into_calls(n, monkeypatch):
+    """Calls of few rows give the bits of one call."""
+    rng = np.random.default_rng(n)
+    X = sp.csr_array(rng.normal(size=(n, 7)) * (rng.random((n, 7)) < 0.4))
+    v, V, d, found = rng.normal(size=8), rng.normal(size=(n, 2)), rng.uniform(0.1, 1.0, n), []
+    for work in (1 << 24, 5, 1):
+        monkeypatch.setattr("polyopt.solvers.interior_point.rows._WORK", work)
+        rows = Rows(X)
+        rows.scatters = True
+        found.append([each.tobytes() for each in (rows.scores(v), rows.pull(V), *rows.normal(d, V))])
+    assert found[0] == found[1] == found[2]

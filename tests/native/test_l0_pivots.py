@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls
 from scipy.optimize import linprog
 
 from polyopt.solvers.l0 import basis as bases
@@ -31,19 +32,20 @@ def run(given, at, on, most=200, cutoff=np.inf):
 
 
 def program(seed, N=9, p=6, g=None):
-    """A program of random numbers, some columns off, and which centres are to be on."""
+    """A program of random numbers, some columns off, and which centres are to be on; seed: or a generator."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(N) < 0.5, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     A = rng.normal(size=(N, p)) * y[:, None]
     full = rng.uniform(0.5, 2.0, p)
     cap = np.where(rng.random(p) < 0.2, 0.0, full)
-    given = bases.Given(
+    parts = (
         A, np.ascontiguousarray(A.T), y, rng.uniform(0.2, 2.0, N),
         rng.uniform(0.5, 1.5, N) if g is None else g, cap, full, rng.uniform(0.5, 1.5, p) / full,
-        rng.uniform(0.0, 0.3, p) / full, 1e-9,
+        rng.uniform(0.0, 0.3, p) / full,
     )  # fmt: skip
-    return given, ((rng.random(p) < 0.3) & (cap > 0)).astype(np.int8)
+    on = ((rng.random(p) < 0.3) & (cap > 0)).astype(np.int8)
+    return bases.Given(*(anywhere(rng, part) for part in parts), 1e-9), on
 
 
 def begun(given):
@@ -233,11 +235,27 @@ def test_runs_end_at_their_limits():
 def test_programs_of_any_shape_are_solved(shape):
     """More columns than rows, single columns, odd numbers."""
     for seed in range(4):
-        given, on = program(seed, *shape)
-        at = begun(given)
-        assert run(given, at, on, 500) == pivots.OPTIMAL
-        check(given, at)
-        assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)
+        check_program(seed, *shape)
+
+
+def check_program(seed, *shape):
+    given, on = program(seed, *shape)
+    at = begun(given)
+    assert run(given, at, on, 500) == pivots.OPTIMAL
+    check(given, at)
+    assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)
+    return given, at
+
+
+@drawn_calls("l0_load", "l0_pivot_to_optimum")
+def test_drawn_programs(rng):
+    """The marks of the optimum's basis alone bring it back."""
+    given, at = check_program(rng, int(rng.integers(2, 14)), int(rng.integers(1, 10)))
+    fresh = bases.empty_state(*given.A.shape)
+    fresh.rows[:], fresh.cols[:], fresh.on[:] = at.rows, at.cols, at.on
+    assert bases.load(given, fresh)
+    check(given, fresh)
+    assert fresh.rest == pytest.approx(at.rest, rel=1e-9, abs=1e-12)
 
 
 def test_the_inverse_is_made_anew():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick
 from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
@@ -21,8 +22,10 @@ def a_problem(rng, n, p):
     """A problem of random numbers, some of them 0."""
     signed = rng.normal(size=(n, p)) * (rng.random((n, p)) < 0.8)
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
-    sizes = np.abs(signed).max(axis=0)
-    return Problem(signed, y, rng.uniform(0.1, 2.0, n), sizes, UNIT * sizes)
+    sizes = np.abs(signed).max(axis=0, initial=0.0)
+    return Problem(
+        *(anywhere(rng, each) for each in (signed, y, rng.uniform(0.1, 2.0, n), sizes, UNIT * sizes))
+    )
 
 
 def proven_by(of, fixed, u):
@@ -50,16 +53,24 @@ def test_the_bound_of_multipliers_is_its_formula(shape):
     n, p = shape
     rng = np.random.default_rng(n + p)
     for turn in range(12):
-        of, fixed = a_problem(rng, n, p), rng.choice([OFF, FREE, ON], p).astype(np.int8)
-        u = np.empty(n + 1)[1:]
-        u[:] = rng.uniform(-0.5, 3.0, n) * (rng.random(n) < 0.8) * (turn > 0)
-        if turn % 3 == 2:
-            u[rng.integers(n)] = rng.choice([np.nan, np.inf, -np.inf])
-        rates = np.zeros((2, p))
-        bound, expected = bound_of(of, fixed, u, rates), proven_by(of, fixed, u)
-        assert bound == pytest.approx(expected[0], rel=1e-12, abs=1e-13)
-        assert rates == pytest.approx(expected[1], rel=1e-12, abs=1e-13)
-        assert (rates[0] < rates[1]).all()
+        check_bound(rng, n, p, turn)
+
+
+@drawn_calls("l0_bound_of")
+def test_drawn_bounds(rng):
+    check_bound(rng, length(rng, least=1), length(rng, least=1), int(rng.integers(12)))
+
+
+def check_bound(rng, n, p, turn):
+    of, fixed = a_problem(rng, n, p), anywhere(rng, rng.choice([OFF, FREE, ON], p).astype(np.int8))
+    u = anywhere(rng, rng.uniform(-0.5, 3.0, n) * (rng.random(n) < 0.8) * (turn > 0))
+    if turn % 3 == 2:
+        u[rng.integers(n)] = rng.choice([np.nan, np.inf, -np.inf])
+    rates = anywhere(rng, np.zeros((2, p)))
+    bound, expected = bound_of(of, fixed, u, rates), proven_by(of, fixed, u)
+    assert bound == pytest.approx(expected[0], rel=1e-12, abs=1e-12)
+    assert rates == pytest.approx(expected[1], rel=1e-12, abs=1e-12)
+    assert (rates[0] < rates[1]).all()
 
 
 def test_data_that_are_no_numbers_prove_nothing():
@@ -80,9 +91,9 @@ def test_the_same_bits_wherever_arrays_begin():
 # -- open nodes ----------------------------------------------------------------------------
 
 
-def parts(n, p, slots=64, room=64):
+def parts(n, p, slots=64, room=64, rng=None):
     """A search of a problem of that size, in which nothing is open."""
-    rng = np.random.default_rng(n)
+    rng = rng or np.random.default_rng(n)
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     of = problem_of(as_l0_data(rng.normal(size=(n, p)), y, 1.0, None, np.where(np.arange(p) % 3, 1.0, -1.0)))
     memory = nodes.memory_of(p, np.inf, 0.0, 10)
@@ -130,18 +141,49 @@ def test_a_full_heap_leaves_the_rest_to_a_stack():
     assert nodes.proven(found, memory) == 1.5
 
 
+@drawn_calls("l0_adopt", "l0_first_open", "l0_close", "l0_proven")
+def test_drawn_orders(rng):
+    """Nodes come and go in any order; a list of what is open says which one is first."""
+    found, memory = opened([], room=pick(rng, [2, 64]))
+    search, is_open = parts(6, 3), {}
+    search = (*search[:2], found, memory, search[4])
+    for number in range(1, 1 + length(rng, 20)):
+        bound = float(rng.integers(1, 20))
+        branch.adopt(*search, np.zeros(3, np.int8), nodes.BASE, bound, False)
+        is_open[number] = bound
+        assert nodes.proven(found, memory) == min(is_open.values())
+        while is_open and rng.random() < 0.4:
+            slot = nodes.first_open(found)
+            bound = is_open.pop(int(found.number[slot]))
+            assert found.bound[slot] == bound
+            if found.counts[1] == 0 and found.counts[0] == len(is_open) + 1:  # all are in the heap
+                assert bound <= min(is_open.values(), default=np.inf)
+            nodes.close(found, slot)
+    assert found.counts[:2].sum() == len(is_open)
+    assert (nodes.first_open(found) == -1) == (not is_open)
+
+
 # -- the search ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (3, 1), (2, 6), (9, 4), (7, 9)], ids=str)
 def test_searches_of_any_shape_come_to_an_end(shape):
     """With slots and steps for one node at a time; the best point has the score that is proven."""
-    of, given, found, memory, desk = parts(*shape)
+    check_search(np.random.default_rng(shape[0]), *shape)
+
+
+@drawn_calls("l0_plant", "l0_grow")
+def test_drawn_searches(rng):
+    check_search(rng, int(rng.integers(2, 8)), int(rng.integers(1, 3)), int(rng.integers(1, 4)))
+
+
+def check_search(rng, n, p, steps=1):
+    of, given, found, memory, desk = parts(n, p, rng=rng)
     memory.values[nodes.BEST], memory.values[nodes.TOL], memory.counts[nodes.MOST] = 1e6, 1e-6, 10_000
     given.cap[:] = given.full
     assert bases.begin(given, nodes.state_of(desk, nodes.BASE))
-    assert branch.plant(of, given, found, memory, desk, np.zeros(shape[1], np.int8))
-    while (ended := branch.grow(of, given, found, memory, desk, 1)) == branch.PAUSE:
+    assert branch.plant(of, given, found, memory, desk, np.zeros(p, np.int8))
+    while (ended := branch.grow(of, given, found, memory, desk, steps)) == branch.PAUSE:
         assert nodes.first_open(found) >= 0
     assert ended == branch.DONE
     score, proven = memory.values[nodes.BEST], nodes.proven(found, memory)

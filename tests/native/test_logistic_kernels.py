@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick
 from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
@@ -13,7 +14,8 @@ from polyopt.solvers.logistic_polytopes.quasi_newton import _MEMORY, _descend, _
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, Units, pulled
 
 MAX_EXPONENT = 700.0
-EXPONENTIALS, LOGARITHMS = (kernel(name, "x: f8 (n); out: f8 (n)") for name in ("exponentials", "logarithms"))
+EXPONENTIALS = kernel("exponentials", "x: f8 (n); out: f8 (n)")
+LOGARITHMS = kernel("logarithms", "x: f8 (n); out: f8 (n)")
 LENGTHS = [0, 1, 2, 7, 255, 256, 257, 515]
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1), Owners(3, 2)]
 
@@ -40,13 +42,37 @@ def test_elementary_functions_are_those_of_numpy():
             assert single[0] == found[i]
 
 
+@drawn_calls("exponentials", "logarithms")
+def test_drawn_elementary_functions(rng):
+    x = rng.uniform(-MAX_EXPONENT, MAX_EXPONENT, length(rng))
+    for given, function, expected in (
+        (x, EXPONENTIALS, np.exp(x)),
+        (np.exp(np.abs(x)), LOGARITHMS, np.abs(x)),
+    ):
+        out = anywhere(rng, np.full(len(x), np.nan))
+        function(anywhere(rng, given), out)
+        np.testing.assert_allclose(out, expected, rtol=4e-15, atol=1e-15)
+
+
 @pytest.mark.parametrize("owners", OWNERS, ids=str)
 @pytest.mark.parametrize("t", [0.0, 0.3])
 @pytest.mark.parametrize("n", [0, 1, 2, 7])
 def test_score_loss(owners, t, n):
     """Σ c ln(1 + e^ξ), its slope in the scores, and c σ(ξ)."""
-    rng, first, K = np.random.default_rng(n), owners.first, owners.count
-    S, c, plus = 3.0 * rng.normal(size=(n, K)), rng.uniform(size=n), rng.random(n) < 0.5
+    check_score_loss(np.random.default_rng(n), owners, t, n)
+
+
+@drawn_calls("score_loss")
+def test_drawn_score_losses(rng):
+    check_score_loss(rng, pick(rng, OWNERS), pick(rng, [0.0, 0.01, 0.3, 10.0]), length(rng))
+
+
+def check_score_loss(rng, owners, t, n):
+    first, K = owners.first, owners.count
+    S, c, plus = (
+        anywhere(rng, each)
+        for each in (3.0 * rng.normal(size=(n, K)), rng.uniform(size=n), rng.random(n) < 0.5)
+    )
     loss, R, pulls = pulled(S, c, plus, first, t, 2.0 * t)
     expected = 0.0
     for i in range(n):
@@ -78,13 +104,23 @@ def ring(owners, n, m, seed=0):
 def test_the_objective_of_faces(owners, n):
     """Value and slope are those of numpy's formula, whatever the tile."""
     for m in (1, 4, 6):
-        problem, W = ring(owners, n, m)
-        v, g = problem.units.inward(W).ravel(), np.full(W.size, np.nan)
-        value = _objective(v, g, *_samples(problem), owners.first, 0.4)
-        expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
-        assert value == pytest.approx(expected, rel=1e-12)
-        slope = np.where(problem.entries, problem.units.slope(slope), 0.0)
-        assert g.reshape(W.shape) == pytest.approx(slope, rel=1e-9, abs=1e-9)
+        check_objective(np.random.default_rng(0), owners, n, m)
+
+
+def check_objective(rng, owners, n, m):
+    problem, W = ring(owners, n, m, rng)
+    v, g = anywhere(rng, problem.units.inward(W).ravel()), anywhere(rng, np.full(W.size, np.nan))
+    samples = (anywhere(rng, each) if isinstance(each, np.ndarray) else each for each in _samples(problem))
+    value = _objective(v, g, *samples, owners.first, 0.4)
+    expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
+    assert value == pytest.approx(expected, rel=1e-12)
+    slope = np.where(problem.entries, problem.units.slope(slope), 0.0)
+    assert g.reshape(W.shape) == pytest.approx(slope, rel=1e-9, abs=1e-9)
+
+
+@drawn_calls("faces_objective")
+def test_drawn_objectives(rng):
+    check_objective(rng, pick(rng, OWNERS), length(rng, 600), length(rng, 9, least=1))
 
 
 def test_bits_do_not_depend_on_alignment():
@@ -134,14 +170,24 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
 @pytest.mark.parametrize("n", [0, 1, 2, 300])
 def test_a_descent_goes_down_and_says_when_it_is_over(n):
     """No objective is above the one before, and the last is that of the faces."""
-    problem, W = ring(Owners(2, 2), n, 3)
-    v, values, counts = descent(problem, W, 500)
-    start = problem.smooth(W, 0.4, 0.4)[0]
-    assert (np.diff(np.r_[start, values]) <= 0.0).all()
-    assert values[-1] <= start
+    counts = check_descent(np.random.default_rng(0), Owners(2, 2), n, 3, 500)
     assert counts[2] == 1
+
+
+def check_descent(rng, owners, n, m, steps):
+    problem, W = ring(owners, n, m, rng)
+    v, values, counts = descent(problem, W, steps)
+    start = problem.smooth(W, 0.4, 0.4)[0]
+    assert (np.diff(np.r_[start, values]) <= 1e-12 * start).all()
+    assert len(values) > 0 or counts[2] == 1
     end = problem.units.outward(v.reshape(W.shape))
-    assert problem.smooth(end, 0.4, 0.4)[0] == pytest.approx(values[-1], rel=1e-12)
+    assert problem.smooth(end, 0.4, 0.4)[0] == pytest.approx(values[-1] if len(values) else start, rel=1e-12)
+    return counts
+
+
+@drawn_calls("descend_faces")
+def test_drawn_descents(rng):
+    check_descent(rng, pick(rng, OWNERS), length(rng, 300), length(rng, 9, least=1), length(rng, 9, least=1))
 
 
 def test_numbers_that_are_not_finite_end_a_descent():
@@ -156,13 +202,23 @@ def test_numbers_that_are_not_finite_end_a_descent():
 @pytest.mark.parametrize("size", [0, 1, 2, 7])
 def test_sweeps_lower_groups_one_after_the_other(size, sweeps):
     """Entry by entry if the group has no price, else by a proximal step; the slope keeps up."""
-    rng = np.random.default_rng(size)
+    check_sweeps(np.random.default_rng(size), size, sweeps)
+
+
+@drawn_calls("sweep_groups")
+def test_drawn_sweeps(rng):
+    check_sweeps(rng, length(rng, 20), int(rng.integers(0, 4)))
+
+
+def check_sweeps(rng, size, sweeps):
     root = rng.normal(size=(size, 2 * size))
-    H, v, r = root @ root.T + 0.1 * np.eye(size), rng.normal(size=size), rng.normal(size=size)
-    up, down = rng.uniform(0.0, 1.0, (2, size))
+    H, v, r = (
+        anywhere(rng, each) for each in (root @ root.T + 0.1 * np.eye(size), *rng.normal(size=(2, size)))
+    )
+    up, down = (anywhere(rng, each) for each in rng.uniform(0.0, 1.0, (2, size)))
     up[::3] = np.inf
     bounds = np.array([0, size // 2, size // 2, size])  # the second group is empty
-    begins, ends, members = bounds[:-1].copy(), bounds[1:].copy(), rng.permutation(size)
+    begins, ends, members = bounds[:-1].copy(), bounds[1:].copy(), anywhere(rng, rng.permutation(size))
     prices, steep = np.array([0.0, 0.5, 0.4]), np.full(3, np.linalg.norm(H, 2) if size else 1.0)
     mine, slope = v.copy(), r.copy()
     for _ in range(sweeps):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import _Sweeps
@@ -32,18 +33,29 @@ def plain_visit(X, y, c, order, W, target, step, update_all):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @pytest.mark.parametrize("share", [1.0, 0.3], ids=["dense", "packed"])
 def test_a_visit_is_that_of_plain_loops(share, dtype, K, update_all, online):
-    rng = np.random.default_rng(K)
-    X = (rng.integers(1, 9, (14, 5)) * (rng.random((14, 5)) < share)).astype(dtype)
-    y, c, order = rng.choice([-1.0, 1.0], 14), rng.uniform(0.5, 2.0, 14), rng.integers(0, 14, 30)
-    W = rng.normal(size=(K, 6))
+    check_visit(np.random.default_rng(K), share, dtype, K, update_all, online, 14, 5, 30)
+
+
+def check_visit(rng, share, dtype, K, update_all, online, n, m, visits):
+    X = (rng.integers(1, 9, (n, m)) * (rng.random((n, m)) < share)).astype(dtype)
+    y, c = anywhere(rng, rng.choice([-1.0, 1.0], n)), anywhere(rng, rng.uniform(0.5, 2.0, n))
+    order, W = anywhere(rng, rng.integers(0, max(n, 1), visits if n else 0)), rng.normal(size=(K, m + 1))
     state = _Sweeps(W)
-    target = state.W if online else np.zeros_like(state.W)
-    found = state.sweep(as_rows(X), y, c, order, target, 0.3, update_all)
+    state.W = anywhere(rng, state.W)
+    target = state.W if online else anywhere(rng, np.zeros_like(state.W))
+    found = state.sweep(rows_anywhere(rng, X), y, c, order, target, 0.3, update_all)
     plain = W.copy()
     moved = plain if online else np.zeros_like(W)
     assert found == pytest.approx(plain_visit(X.astype(float), y, c, order, plain, moved, 0.3, update_all))
-    assert target[:, :K].T == pytest.approx(moved, abs=1e-12)
+    assert target[:, :K].T == pytest.approx(moved, abs=1e-11)
     assert not target[:, K:].any()
+
+
+@drawn_calls("polyceptron_visit")
+def test_drawn_visits(rng):
+    share, dtype = pick(rng, [1.0, 0.3]), pick(rng, [np.float64, np.float32, np.uint8])
+    sizes = length(rng, 20, least=1), length(rng), length(rng, least=1)
+    check_visit(rng, share, dtype, pick(rng, [1, 2, 9, 70]), *(rng.random(2) < 0.5).tolist(), *sizes)
 
 
 def test_an_empty_order_visits_nothing():

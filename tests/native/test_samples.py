@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick
 
 from polyopt.kernels.operands import distances, fill, side_by_side, square_norms
 
@@ -85,3 +86,33 @@ def test_odd_numbers_reach_their_own_rows_alone(odd):
     assert (
         np.isfinite(out).tolist() == np.logical_and.outer(np.isfinite(squares), np.isfinite(squares)).tolist()
     )
+
+
+@drawn_calls("fill")
+def test_drawn_rows_and_columns(rng):
+    X = anywhere(rng, rng.normal(size=(length(rng, least=1), length(rng, least=1))).astype(pick(rng, TYPES)))
+    rows = anywhere(rng, rng.integers(0, len(X), length(rng)))
+    first, last = np.sort(rng.integers(0, X.shape[1] + 1, 2))
+    some = rng.permutation(X.shape[1])[: rng.integers(0, X.shape[1] + 1)]
+    columns = anywhere(rng, pick(rng, [np.arange(first, last), some]))
+    centre, dtype, scale = anywhere(rng, rng.normal(size=len(columns))), pick(rng, TYPES), rng.normal()
+    out = anywhere(rng, np.full((len(rows), len(columns) + int(rng.integers(0, 3))), 7.0, dtype=dtype))
+    fill(X, rows, columns, centre, scale, out)
+    expected = scale * (X[rows][:, columns].astype(float) - centre)
+    np.testing.assert_allclose(out[:, : len(columns)], expected.astype(dtype), rtol=4 * np.finfo(dtype).eps)
+    assert (out[:, len(columns) :] == 7.0).all()
+
+
+@drawn_calls("square_norms", "distances")
+def test_drawn_norms_and_distances(rng):
+    m = length(rng, 70)
+    X = anywhere(rng, rng.normal(size=(length(rng, 70), m)).astype(pick(rng, TYPES)))
+    centre, squares = anywhere(rng, rng.normal(size=m)), anywhere(rng, np.empty(len(X)))
+    square_norms(X, centre, squares)
+    np.testing.assert_allclose(squares, ((X - centre) ** 2).sum(axis=1), rtol=1e-12)
+    Z = anywhere(rng, rng.normal(size=(length(rng, 9, least=1), m)).astype(pick(rng, TYPES)))
+    points = anywhere(rng, rng.integers(0, len(Z), length(rng)))
+    out = anywhere(rng, np.empty((len(points), len(X))))
+    distances(Z, points, anywhere(rng, side_by_side(X)), -0.7, out)
+    expected = -0.7 * ((Z[points][:, None].astype(float) - X) ** 2).sum(axis=2)
+    np.testing.assert_allclose(out, expected, rtol=1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length
 
 from polyopt.solvers.cpm.smooth import _length
 
@@ -17,14 +18,22 @@ def slope(u, moved, c, eps, linear, square, t):
 def test_a_length_leaves_little_slope(n, eps):
     """A tenth of the slope at the start at most, on convex objectives that fall at first."""
     for seed in range(5):
-        rng = np.random.default_rng(seed)
-        u, moved, c = rng.normal(size=n), rng.normal(size=n), rng.uniform(size=n)
-        square = rng.uniform(0.1, 3.0)
-        linear = -rng.uniform(0.1, 3.0) - abs(slope(u, moved, c, eps, 0.0, 0.0, 0.0))
-        fall = slope(u, moved, c, eps, linear, square, 0.0)
-        t = _length(u, moved, c, eps, linear, square, fall)
-        assert t > 0.0
-        assert abs(slope(u, moved, c, eps, linear, square, t)) <= 0.1 * abs(fall) * (1.0 + 1e-9)
+        check_length(np.random.default_rng(seed), n, eps)
+
+
+def check_length(rng, n, eps):
+    u, moved, c = (anywhere(rng, each) for each in (*rng.normal(size=(2, n)), rng.uniform(size=n)))
+    square = rng.uniform(0.1, 3.0)
+    linear = -rng.uniform(0.1, 3.0) - abs(slope(u, moved, c, eps, 0.0, 0.0, 0.0))
+    fall = slope(u, moved, c, eps, linear, square, 0.0)
+    t = _length(u, moved, c, eps, linear, square, fall)
+    assert t > 0.0
+    assert abs(slope(u, moved, c, eps, linear, square, t)) <= 0.1 * abs(fall) * (1.0 + 1e-9)
+
+
+@drawn_calls("step_length")
+def test_drawn_step_lengths(rng):
+    check_length(rng, length(rng, 600), 10.0 ** rng.uniform(-3.0, 0.5))
 
 
 def test_without_samples_the_parabola_is_left():

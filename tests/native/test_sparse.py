@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.rows import count_filled, pack
+from polyopt.rows import as_rows, count_filled, pack
 from polyopt.sparse_products import SparseRight, multiply_turned
 
 TYPES = [np.float32, np.float64]
 
 
 def whole_numbers(rows, m, share, seed=0):
-    """Small whole numbers, whose products are exact, some of them other than zero."""
+    """Small whole numbers, whose products are exact, some of them other than zero; seed: or a generator."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random((rows, m)) < share, rng.integers(1, 10, size=(rows, m)), 0)
 
@@ -88,3 +89,47 @@ def test_products_that_do_not_fit_are_refused(m, shape):
     samples = SparseRight(sp.csr_array(np.ones((3, 5))))
     with pytest.raises(ValueError, match="products of"):
         samples.multiply(sp.csr_array(np.ones((2, m))), 0, 3, np.empty(shape), samples.room())
+
+
+@drawn_calls("count_filled", "pack_rows")
+def test_drawn_rows_are_packed(rng):
+    X = whole_numbers(length(rng), length(rng, 300), rng.random(), rng).astype(pick(rng, [*TYPES, np.uint8]))
+    starts, values, columns = packed(anywhere(rng, X), pick(rng, [np.uint16, np.int32]))
+    assert starts.tolist() == [0, *np.cumsum(np.count_nonzero(X, axis=1))]
+    assert np.array_equal(values, X[np.nonzero(X)])
+    assert np.array_equal(columns, np.nonzero(X)[1])
+
+
+@drawn_calls("multiply_sparse")
+def test_drawn_products(rng):
+    """Columns may be out of order, and entries given twice."""
+    left, right, m = length(rng, 40), length(rng, 140), length(rng, pick(rng, [9, 50, 600]))
+    share, dtype, index = rng.random() ** 2, pick(rng, TYPES), pick(rng, [np.int32, np.int64])
+    dense, sparse = [], []
+    for count in (left, right):
+        twice = np.column_stack([whole_numbers(count, m, share, rng) for _ in range(2)])
+        columns = np.tile(rng.permutation(m), 2)
+        given = sp.csr_array(twice.astype(dtype))
+        one = sp.csr_array((count, m), dtype=dtype)
+        one.data = anywhere(rng, given.data)
+        one.indices = anywhere(rng, columns[given.indices].astype(index))
+        one.indptr = anywhere(rng, given.indptr.astype(index))
+        sparse.append(one)
+        dense.append(one.toarray())
+    samples, is_turned = SparseRight(sparse[1]), rng.random() < 0.5
+    first, last = np.sort(rng.integers(0, right + 1, 2)).tolist()
+    expected = dense[0] @ dense[1][first:last].T
+    expected = expected.T if is_turned else expected
+    out, room = anywhere(rng, np.full(expected.shape, np.nan, dtype=dtype)), samples.room()
+    samples.multiply(sparse[0], first, last, out, room, turned=bool(is_turned))
+    assert np.array_equal(out, expected)
+    assert not any(each.any() for each in room)
+
+
+def test_samples_are_packed_in_parts(monkeypatch):
+    """Calls of a row each give what one call gives."""
+    X = whole_numbers(7, 30, 0.2).astype(float)
+    whole = as_rows(X)
+    monkeypatch.setattr("polyopt.rows._ENTRIES_PER_CALL", 1)
+    assert all(np.array_equal(a, b) for a, b in zip(as_rows(X), whole, strict=True))
+    assert np.array_equal(as_rows(X).matrix().toarray(), X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.draws import anywhere, drawn_calls, length, pick
 
 from polyopt.bounded import gaussians, weigh
 from polyopt.kernels.operands import exponentials
@@ -98,3 +99,34 @@ def test_weigh_passes_odd_numbers_on(odd):
     weigh(T, -np.ones(37), sums, sizes)
     assert np.array_equal(sums, [-37.0, -odd, -37.0], equal_nan=True)
     assert np.array_equal(sizes, [37.0, odd, 37.0], equal_nan=True)
+
+
+@drawn_calls("exponentials", "gaussians")
+def test_drawn_exponentials(rng):
+    """To four units in the last place, as numpy's are not exact either; other columns stay."""
+    dtype, shape = pick(rng, TYPES), (length(rng, 7), length(rng, 70))
+    T = anywhere(rng, (rng.choice([-80.0, -1.0, -1e-6], shape) * rng.uniform(-0.1, 1.0, shape)).astype(dtype))
+    own, others = (anywhere(rng, rng.uniform(0.0, 2.0, size).astype(dtype)) for size in shape)
+    products, expected = anywhere(rng, T), T.copy()
+    first, last = np.sort(rng.integers(0, shape[1] + 1, 2)).tolist()
+    rtol = 4 * np.finfo(dtype).eps
+    expected[:, first:last] = np.exp(np.minimum(T[:, first:last], 0.0))
+    exponentials(T, first, last)
+    np.testing.assert_allclose(T, expected, rtol=rtol)
+    expected = np.exp(np.minimum((products - others) - own[:, None], dtype(0.0)))
+    gaussians(products, own, others)
+    np.testing.assert_allclose(products, expected, rtol=rtol)
+
+
+@drawn_calls("weigh")
+def test_drawn_sums(rng):
+    t, w = length(rng, 7), length(rng, 70)
+    T, coef = (
+        anywhere(rng, rng.normal(size=(t, w)).astype(pick(rng, TYPES))),
+        anywhere(rng, rng.normal(size=w)),
+    )
+    sums, sizes = anywhere(rng, np.ones(t)), anywhere(rng, np.full(t, 2.0))
+    weigh(T, coef, sums, sizes)
+    terms = T.astype(float) * coef
+    np.testing.assert_allclose(sums, 1.0 + terms.sum(axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(sizes, 2.0 + np.abs(terms).sum(axis=1), rtol=1e-13)

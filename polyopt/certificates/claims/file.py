@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import canonical
+from formulations.matrices import as_csr, canonical
 from polyopt.certificates.claims.repair import (
     feasible_multipliers,
     feasible_point,
@@ -167,7 +167,7 @@ def _data(
 def cells_of(X: Matrix) -> list[dict[int, float]]:
     """The samples as the checker has them: doubles by column, those that are 0 left out."""
     if sp.issparse(X):
-        rows = canonical(sp.csr_array(X, dtype=float))
+        rows = canonical(as_csr(X, float))
         parts = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
         at, values = rows.indices.tolist(), rows.data.tolist()
         return [dict(zip(at[a:z], values[a:z], strict=True)) for a, z in parts]

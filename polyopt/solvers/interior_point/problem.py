@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs  # a small system costs less than
 
 from formulations.arguments import as_weights, within
 from formulations.families import Families
-from formulations.matrices import canonical
+from formulations.matrices import as_csr, canonical
 from polyopt.solvers.interior_point.block import Block, Facts
 from polyopt.solvers.interior_point.crew import Local, total
 from polyopt.solvers.interior_point.rows import Rows, is_scattered
@@ -129,7 +129,7 @@ def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> 
 
 def _matrix(X: Matrix) -> Any:
     """X as it is where it is float32 or float64, with its CSR in order; else a copy that is."""
-    X = canonical(sp.csr_array(X)) if sp.issparse(X) else np.asarray(X)
+    X = canonical(as_csr(X)) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {X.shape}")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)

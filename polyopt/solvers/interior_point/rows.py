@@ -12,12 +12,12 @@ weigh it, and not to bring float32 to the float64 in which everything is compute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from formulations.matrices import is_sparse
+from formulations.matrices import aligned, is_sparse
 from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ __all__ = ["Rows", "is_scattered"]
 
 _BLOCK = 1 << 16  # numbers in a block: half a megabyte, so that it stays in the cache
 _SCATTER = 40.0  # multiplications that BLAS does in the time of one that goes through row indices
+
+_WORK = 1 << 24  # products of sparse rows in one call of compiled code: less than 0.1 s, then Ctrl-C is heard
 
 # Rows √d_i (x_i - shift, 1), followed by V_i / √d_i, x_i being the first m numbers of row i; out may be X.
 _weigh = kernel(
@@ -74,7 +76,8 @@ class Rows:
         out = np.empty(self.n) if out is None else out
         w, b = v[:-1], float(v[-1] - self.shift @ v[:-1])
         if is_sparse(self.X):
-            _csr_scores(self.X.data, self.X.indices, self.X.indptr, w, b, out)
+            for rows, starts in self._stretches(1):
+                _csr_scores(self.X.data, self.X.indices, starts, w, b, out[rows])
             return out
         for rows, block in self._wide():
             np.matmul(block, w, out=out[rows])
@@ -85,7 +88,8 @@ class Rows:
         """The rows added up with the weights in each column of V (n, k): shape (m+1, k)."""
         out = np.zeros((self.m + 1, V.shape[1]))
         if is_sparse(self.X):
-            _csr_pull(self.X.data, self.X.indices, self.X.indptr, V, out)
+            for rows, starts in self._stretches(1):
+                _csr_pull(self.X.data, self.X.indices, starts, V[rows], out)
         else:
             for rows, block in self._wide():
                 out[:-1] += block.T @ V[rows]
@@ -109,7 +113,7 @@ class Rows:
                 block[:, : self.m] = self.X[rows].toarray()
                 _weigh(block, self.shift, d[rows], V[rows], block)
             else:
-                _weigh(np.ascontiguousarray(self.X[rows]), self.shift, d[rows], V[rows], block)
+                _weigh(aligned(self.X[rows]), self.shift, d[rows], V[rows], block)
             M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         return _mirrored(M[: self.m + 1, : self.m + 1]), M[self.m + 1 :, : self.m + 1].T
 
@@ -119,7 +123,8 @@ class Rows:
         pulled = self.pull(np.column_stack([V, d]))
         total = pulled[-1, -1]
         M = np.zeros((self.m + 1, self.m + 1))
-        _csr_normal(self.X.data, self.X.indices, self.X.indptr, d, M)
+        for rows, starts in self._stretches(2):
+            _csr_normal(self.X.data, self.X.indices, starts, d[rows], M)
         M[-1] = pulled[:, -1]
         M = _mirrored(M)
         # Sum of d_i (x_i - shift)(x_i - shift)' from that of d_i x_i x_i' and of d_i (x_i - shift).
@@ -137,6 +142,17 @@ class Rows:
             block = room[: len(self.X[rows])]
             np.copyto(block, self.X[rows])
             yield rows, block
+
+    def _stretches(self, power: int) -> Iterator[tuple[slice, Any]]:
+        """Sparse rows, some at a time, and where their entries begin.
+
+        power: the work of a row is this power of its number of entries.
+        """
+        starts = self.X.indptr
+        work = np.cumsum(np.diff(starts).astype(float) ** power)
+        ends = np.unique(np.append(np.searchsorted(work, np.arange(_WORK, work[-1:].sum(), _WORK)), self.n))
+        for first, last in zip([0, *ends[:-1]], ends, strict=True):
+            yield slice(first, last), starts[first : last + 1]
 
     def _parts(self, size: int) -> Iterator[slice]:
         return (slice(first, first + size) for first in range(0, self.n, size))
