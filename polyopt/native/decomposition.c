@@ -1,5 +1,6 @@
 /* Working sets of the decomposition solver: slopes of φ, sums of kernel rows, and pair steps. */
 #include "decomposition.h"
+#include "elementary.h"
 
 /* right, left (n): slopes of φ to the right and to the left of every β_i. */
 static void slopes_of(const pieces *phi, const double *restrict beta, double *restrict right,
@@ -31,27 +32,6 @@ API void gains(index_t n, index_t k, index_t l, index_t e, const double *g, cons
     }
     extremes[0] = m + spoilt;
     extremes[1] = M + spoilt;
-}
-
-/* exp(min(t, 0)) to 2 units in the last place; what is smaller than exp(−700) becomes that.
-
-   t = k log 2 + r with |r| <= log(2) / 2, Taylor's series for exp(r), and k in the exponent's bits. Adding
-   1.5 * 2^52 rounds to an integer, which then stands in the sum's last bits. */
-static inline double exp_below(double t) {
-    const double rounder = 6755399441055744.0;
-    t = t > 0.0 ? 0.0 : t; /* what is not a number stays so */
-    t = t < -700.0 ? -700.0 : t;
-    const double shifted = t * 1.4426950408889634 + rounder, power = shifted - rounder;
-    const double r = (t - power * 0.6931471803691238) - power * 1.9082149292705877e-10; /* log 2 in two parts */
-    double p = ((1.0 / 6227020800.0 * r + 1.0 / 479001600.0) * r + 1.0 / 39916800.0) * r + 1.0 / 3628800.0;
-    p = (((p * r + 1.0 / 362880.0) * r + 1.0 / 40320.0) * r + 1.0 / 5040.0) * r + 1.0 / 720.0;
-    p = (((p * r + 1.0 / 120.0) * r + 1.0 / 24.0) * r + 1.0 / 6.0) * r + 0.5;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 52) + 0x3FF0000000000000;
-    double scale;
-    memcpy(&scale, &bits, sizeof scale);
-    return (p * (r * r) + r + 1.0) * scale;
 }
 
 /* -- pair steps --------------------------------------------------------------------------------------------
@@ -222,7 +202,7 @@ static void compute_row(const void *given, index_t r, double *restrict row) {
     row_products(q, source->m, source->left + r * source->m, source->right, row);
     if (source->degree == 0)
         for (index_t c = 0; c < q; c++)
-            row[c] = exp_below(row[c]);
+            row[c] = exp_below_f8(row[c]);
     else if (source->degree > 1)
         for (index_t c = 0; c < q; c++)
             row[c] = power(row[c], source->degree);

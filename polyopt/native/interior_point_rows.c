@@ -1,6 +1,6 @@
 /* Products with the samples that an interior-point iteration needs and BLAS does not make: rows weighted for it, and
    sparse rows. Row i of CSR has the entries data[p] in the columns indices[p], indptr[i] <= p < indptr[i + 1]. */
-#include "common.h"
+#include "vectors.h"
 
 #define VALUE double
 #define KIND f8

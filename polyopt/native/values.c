@@ -1,5 +1,5 @@
 /* Kernel values between points and samples: exponentials in place, and their sums with coefficients. */
-#include "exponentials.h"
+#include "elementary.h"
 #include "vectors.h"
 
 #define VALUE double

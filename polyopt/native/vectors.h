@@ -1,5 +1,4 @@
-/* The longest vectors that the processor has, for sums that must stay in registers. A compiler keeps longer ones in
-   memory. */
+/* Vectors that the processor has. A compiler keeps longer ones in memory. */
 #ifndef POLYOPT_VECTORS_H
 #define POLYOPT_VECTORS_H
 
@@ -26,15 +25,40 @@ static inline vector_f8 from_f4(const float *numbers) {
     return __builtin_convertvector(*(const half_vector_f4 *)numbers, vector_f8);
 }
 
-static inline double sum_vector(vector_f8 numbers) {
-    double lanes[VECTOR_DOUBLES];
+/* Vectors of no more than 32 bytes, for sums over short rows: longer ones take longer to add up in the end.
+
+   A row of at least ROW_DOUBLES numbers is taken by such vectors, the last of which may begin before the one ahead
+   of it ends. */
+#define ROW_BYTES (VECTOR_BYTES < 32 ? VECTOR_BYTES : 32)
+#define ROW_DOUBLES (ROW_BYTES / 8)
+
+typedef double row_f8 __attribute__((vector_size(ROW_BYTES), aligned(8), may_alias));
+typedef int64_t row_i8 __attribute__((vector_size(ROW_BYTES), aligned(8), may_alias));
+
+static inline row_f8 row_from_f8(const double *numbers) { return *(const row_f8 *)numbers; }
+static inline row_f8 row_from_f4(const float *numbers) {
+    double wide[ROW_DOUBLES]; /* gcc 12 takes __builtin_convertvector apart */
+    for (int lane = 0; lane < ROW_DOUBLES; lane++)
+        wide[lane] = numbers[lane];
+    return row_from_f8(wide);
+}
+
+/* The numbers of a vector that `mask` has all bits of, and 0 for those that it has none of. */
+static inline row_f8 masked(row_f8 numbers, row_i8 mask) { return (row_f8)((row_i8)numbers & mask); }
+static inline row_f8 absolute(row_f8 numbers) { return masked(numbers, (row_i8){0} + INT64_MAX); }
+
+/* Mask of the last vector of a row of `length` numbers: all bits of those that are not in the vectors before. */
+static inline row_i8 rest_of_row(index_t length) {
+    row_i8 mask;
+    for (index_t lane = 0; lane < ROW_DOUBLES; lane++)
+        mask[lane] = ROW_DOUBLES - lane <= length % ROW_DOUBLES ? -1 : 0;
+    return mask;
+}
+
+static inline double sum_row(row_f8 numbers) {
+    double lanes[ROW_DOUBLES];
     memcpy(lanes, &numbers, sizeof lanes);
-#pragma GCC unroll 3
-    for (int half = VECTOR_DOUBLES / 2; half > 0; half /= 2)
-#pragma GCC unroll 4
-        for (int lane = 0; lane < half; lane++)
-            lanes[lane] += lanes[lane + half];
-    return lanes[0];
+    return ROW_DOUBLES == 2 ? lanes[0] + lanes[1] : (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
 #endif
