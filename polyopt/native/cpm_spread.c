@@ -2,32 +2,42 @@
 
    polyopt/solvers/cpm/spread.py states what is raised, and the bound that any multipliers in their boxes prove: as that
    is computed elsewhere, products here may be fused and sums be reordered. Positive i may be on the face with a share;
-   it brings its own multiplier and moves delta_i of those that are there, and e_i is the vector of all these. */
-#include "common.h"
+   it brings its own multiplier and moves delta_i of those that are there, and e_i is the vector of all these.
+
+   Vectors of d numbers are padded with zeros to whole registers, `strips` of them: with few features a loop over a
+   vector then has no remainder, and no turns where `strips` is known. */
+#include "vectors.h"
+#include <stdlib.h>
 
 #define NEWTON_STEPS 2      /* for a base multiplier */
 #define MAX_ROOM_SHARE 0.9  /* of its room, that a step may take */
 #define MIN_RHO 1e-12       /* rho, for which the parabola would have no end */
 #define LENGTH_MARGIN 1e-9  /* of rho, by which a length is larger */
+#define WHOLE 4             /* of so many sweeps one looks at every move */
+/* Rows whose pulls are computed at once, and rows that are listed at once. */
+enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES, LISTED = 64 };
 
-/* The face and its multipliers as they are raised. Rows A (n, d), squared lengths q (n); P (p, d), costs B and shares
-   (p) of those that may be there. Multipliers a (n), delta (p, n), own (p); e (p, d) and length (p). What is left of
-   the boxes above and below, up and down (n); v (d), M (d, d), the inverse of I - sum e e'/length, and M A_j of each row,
-   rows (r, d), with A' as `across` (d, r), where r is n, or 0 where that does not pay. Of the sample at hand: He, Hx, Me
-   (d), the products of e_i and of a row with H, M less what i is in it, and that of e_i with M; of_M and of_H (r), the
-   products of the rows with Me and with He. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* A face and its multipliers as they are raised. Squared lengths q (n); P (p, d), costs B and shares (p) of those that
+   may be there. Multipliers a (n), delta (p, n), own (p); e (p, d) and length (p). What is left of the boxes above and
+   below, up and down (n); of_M and of_H (n), the products of the rows with Me and He. Padded: rows A (n); tiles, each the
+   transpose (d, 8) of eight rows; M (d), the inverse of I - sum e e'/length; its products with the rows (n), if they are kept; v; and
+   of the positive at hand e, M e, H e, a row's product with H, and the pull of a row's slope. H is M less what the
+   positive is in it. */
 typedef struct {
-    index_t n, d, p, r;
-    const double *A, *q, *P, *B, *share;
-    double *a, *delta, *own, *e, *length, *up, *down, *v, *M, *rows;
-    const double *across;
-    double *He, *Hx, *Me, *of_M, *of_H;
-} Ascent;
+    index_t n, d, p;
+    bool keeps;
+    const double *q, *P, *B, *share;
+    double *a, *delta, *own, *e, *length, *up, *down, *of_M, *of_H;
+    vector_f8 *A, *tiles, *M, *rows, *v, *own_e, *Me, *He, *Hx, *pull;
+} Face;
 
-/* What a positive is raised with: its place, H = M - part (M e)(M e)', and the weights of the slope. */
+/* What a positive is raised with: H = M - part (M e)(M e)', and the curvature of what a row adds along itself and along
+   its product with H. */
 typedef struct {
     index_t i;
-    double share, pull, part, mu;
+    double share, part, mu, along, bent;
 } Riser;
 
 /* NaN stays NaN, by which it is seen that numbers were too far apart. */
@@ -46,20 +56,64 @@ static inline void add_times(double *restrict y, double factor, const double *re
         y[r] += factor * x[r];
 }
 
-/* x' matrix, of a matrix (d, width): sums along its rows are of many numbers at once. */
-static inline void times(const double *restrict x, const double *restrict matrix, double *restrict product, index_t d,
-                         index_t width) {
-    memset(product, 0, (size_t)width * sizeof(double));
+static inline const vector_f8 *tile_of(const Face *at, index_t first) {
+    return at->tiles + first * at->d / VECTOR_DOUBLES;
+}
+
+INLINE double product(const vector_f8 *x, const vector_f8 *y, int strips) {
+    vector_f8 total = x[0] * y[0];
+    for (int s = 1; s < strips; s++)
+        total += x[s] * y[s];
+    return sum_vector(total);
+}
+
+INLINE void add(vector_f8 *y, double factor, const vector_f8 *x, int strips) {
+    for (int s = 0; s < strips; s++)
+        y[s] += factor * x[s];
+}
+
+/* M x of a symmetric M, for x (d). */
+INLINE void times(const vector_f8 *M, const double *x, vector_f8 *found, index_t d, int strips) {
+    enum { AT_ONCE = 4 };
+    int s = 0;
+    for (; s + AT_ONCE <= strips; s += AT_ONCE) {
+        vector_f8 sums[AT_ONCE] = {0};
+        for (index_t r = 0; r < d; r++)
+#pragma GCC unroll 4
+            for (int t = 0; t < AT_ONCE; t++)
+                sums[t] += x[r] * M[r * strips + s + t];
+        memcpy(found + s, sums, sizeof sums);
+    }
+    for (; s < strips; s++) {
+        vector_f8 sum = {0};
+        for (index_t r = 0; r < d; r++)
+            sum += x[r] * M[r * strips + s];
+        found[s] = sum;
+    }
+}
+
+/* The products of the rows of a tile with x (d): sums of many numbers at once. */
+INLINE void tile_times(const vector_f8 *tile, const double *x, vector_f8 *products, index_t d) {
+    vector_f8 sums[TILE_VECTORS] = {0};
     for (index_t r = 0; r < d; r++)
-        add_times(product, x[r], matrix + r * width, width);
+#pragma GCC unroll 4
+        for (int s = 0; s < TILE_VECTORS; s++)
+            sums[s] += x[r] * tile[r * TILE_VECTORS + s];
+    memcpy(products, sums, sizeof sums);
+}
+
+/* The products of all rows with x (d). */
+static void rows_times(const Face *at, const double *x, double *products) {
+    for (index_t first = 0; first < at->n; first += TILE)
+        tile_times(tile_of(at, first), x, (vector_f8 *)(products + first), at->d);
 }
 
 /* Raise the base multipliers, a few Newton steps each. */
-API void cpm_raise_base(const Ascent *at, double mu) {
-    const index_t d = at->d;
+INLINE void raise_base(const Face *at, double mu, int strips) {
     for (index_t j = 0; j < at->n; j++)
         for (int time = 0; time < NEWTON_STEPS; time++) {
-            const double *x = at->A + j * d, slope = 1.0 - 0.5 * dot(x, at->v, d);
+            const vector_f8 *x = at->A + j * strips;
+            const double slope = 1.0 - 0.5 * product(x, at->v, strips);
             const double up = mu / at->up[j], down = mu / at->down[j];
             const double curve = 0.5 * at->q[j] + up / at->up[j] + down / at->down[j];
             const double step = clipped((slope + down - up) / curve, -MAX_ROOM_SHARE * at->down[j],
@@ -67,7 +121,7 @@ API void cpm_raise_base(const Ascent *at, double mu) {
             at->a[j] += step;
             at->down[j] += step;
             at->up[j] -= step;
-            add_times(at->v, step, x, d);
+            add(at->v, step, x, strips);
         }
 }
 
@@ -78,105 +132,111 @@ static double length_of(double rho, double mu, double factor) {
 }
 
 /* Where slope t - curve t^2 / 2 + mu log(room - t) is largest, which is above 0. */
-static double into(double slope, double curve, double room, double mu) {
+static inline double into(double slope, double curve, double room, double mu) {
     const double middle = slope + curve * room, excess = slope * room - mu;
     const double root = sqrt(largest(0.0, middle * middle - 4.0 * curve * excess));
     return 2.0 * excess / (middle + root);
 }
 
 /* Hx = H x, of which M x is there; returns x' H x. */
-static inline double less_own(const Ascent *at, const double *restrict x, double part) {
-    const index_t d = at->d;
-    double *restrict Hx = at->Hx;
-    const double *restrict Me = at->Me, taken = part * dot(x, Me, d);
-    double square = 0.0;
-#pragma omp simd reduction(+ : square)
-    for (index_t r = 0; r < d; r++) {
-        Hx[r] -= taken * Me[r];
-        square += x[r] * Hx[r];
-    }
-    return square;
+INLINE double less_own(const Face *at, const Riser *one, const vector_f8 *x, int strips) {
+    add(at->Hx, -one->part * product(x, at->Me, strips), at->Me, strips);
+    return product(x, at->Hx, strips);
 }
 
-/* Add a step along the row x to e_i, v and H e_i. */
-static inline void move_along(const Ascent *at, const Riser *one, const double *restrict x, double step) {
-    double *restrict e = at->e + one->i * at->d, *restrict v = at->v, *restrict He = at->He;
-    const double *restrict Hx = at->Hx, shared = step * one->share;
-    for (index_t r = 0; r < at->d; r++) {
-        e[r] += step * x[r];
-        v[r] += shared * x[r];
-        He[r] += step * Hx[r];
+/* Add a step along the row x to e_i, and to what pulls at the rows. */
+INLINE void move_along(const Face *at, const Riser *one, const vector_f8 *x, double step, int strips) {
+    const double along = step * one->along, bent = step * one->bent;
+    for (int s = 0; s < strips; s++) {
+        at->own_e[s] += step * x[s];
+        at->pull[s] += along * x[s] + bent * at->Hx[s];
     }
 }
 
-/* Raise the multiplier of the positive itself. */
-static void raise_own(const Ascent *at, const Riser *one) {
-    const index_t d = at->d, i = one->i;
-    const double *x = at->P + i * d, share = one->share;
-    times(x, at->M, at->Hx, d, d);
-    const double square = less_own(at, x, one->part);
-    const double slope = share * (1.0 - 0.5 * dot(x, at->v, d)) - 2.0 * one->pull * dot(x, at->He, d);
-    const double curve = 0.5 * share * share * dot(x, x, d) + 2.0 * one->pull * square;
+/* Raise the multiplier of the positive itself, of which x is the row, padded. */
+INLINE void raise_own(const Face *at, const Riser *one, const vector_f8 *x, int strips) {
+    const index_t i = one->i;
+    times(at->M, (const double *)x, at->Hx, at->d, strips);
+    const double square = less_own(at, one, x, strips);
+    const double slope = one->share - product(x, at->pull, strips);
+    const double curve = one->along * product(x, x, strips) + one->bent * square;
     const double new = clipped(at->own[i] + slope / curve, 0.0, at->B[i]), step = new - at->own[i];
     at->own[i] = new;
-    move_along(at, one, x, step);
+    move_along(at, one, x, step, strips);
 }
 
-/* Raise the move of row j, from `old`, with this slope. */
-static inline void raise_move(const Ascent *at, const Riser *one, index_t j, double old, double slope) {
-    const index_t d = at->d;
-    const double *x = at->A + j * d;
-    if (at->r)
-        memcpy(at->Hx, at->rows + j * d, (size_t)d * sizeof(double));
+/* Raise the move of row j. */
+INLINE void raise_move(const Face *at, const Riser *one, index_t j, int strips) {
+    const vector_f8 *x = at->A + j * strips;
+    double *delta = at->delta + one->i * at->n + j;
+    const double old = *delta, mu = one->mu;
+    if (at->keeps)
+        for (int s = 0; s < strips; s++)
+            at->Hx[s] = at->rows[j * strips + s];
     else
-        times(x, at->M, at->Hx, d, d);
-    const double square = less_own(at, x, one->part);
-    const double curve = 0.5 * one->share * one->share * at->q[j] + 2.0 * one->pull * square;
+        times(at->M, (const double *)x, at->Hx, at->d, strips);
+    const double square = less_own(at, one, x, strips), curve = one->along * at->q[j] + one->bent * square;
     const double above = at->up[j] + largest(old, 0.0), below = at->down[j] + largest(-old, 0.0);
-    const double at_zero = slope + curve * old;
+    const double at_zero = one->share - product(x, at->pull, strips) + curve * old;
     double new = 0.0;
-    if (at_zero * above > one->mu)
-        new = into(at_zero, curve, above, one->mu);
-    else if (-at_zero * below > one->mu)
-        new = -into(-at_zero, curve, below, one->mu);
+    if (at_zero * above > mu)
+        new = into(at_zero, curve, above, mu);
+    else if (-at_zero * below > mu)
+        new = -into(-at_zero, curve, below, mu);
     if (new == old)
         return;
-    at->delta[one->i * at->n + j] = new;
+    *delta = new;
     at->up[j] = above - largest(new, 0.0);
     at->down[j] = below - largest(-new, 0.0);
-    move_along(at, one, x, new - old);
+    move_along(at, one, x, new - old, strips);
 }
 
-/* Raise the moves of a positive, all of them or those that are not 0: most of the time is spent here. */
-static void raise_moves(const Ascent *at, const Riser *one, bool all) {
-    const index_t d = at->d;
-    const double *delta = at->delta + one->i * at->n, mu = one->mu;
-    for (index_t j = 0; j < at->n; j++) {
-        const double old = delta[j], *restrict x = at->A + j * d, *restrict v = at->v, *restrict He = at->He;
-        if (old == 0.0 && !all)
-            continue;
-        double along = 0.0, bent = 0.0;
-#pragma omp simd reduction(+ : along, bent)
-        for (index_t r = 0; r < d; r++) {
-            along += x[r] * v[r];
-            bent += x[r] * He[r];
-        }
-        const double slope = one->share * (1.0 - 0.5 * along) - 2.0 * one->pull * bent;
-        if (old == 0.0 && slope * at->up[j] <= mu && -slope * at->down[j] <= mu)
-            continue; /* it stays there, whatever the curve */
-        raise_move(at, one, j, old, slope);
+/* The first row of a tile, from j to before `last`, whose move is not 0 or does not stay there, whatever the curve. */
+INLINE index_t next_changing(const Face *at, const Riser *one, index_t first, index_t j, index_t last) {
+    const double *delta = at->delta + one->i * at->n, *up = at->up + first, *down = at->down + first;
+    double gains[TILE];
+    tile_times(tile_of(at, first), (const double *)at->pull, (vector_f8 *)gains, at->d);
+#pragma omp simd
+    for (int lane = 0; lane < TILE; lane++) {
+        const double slope = one->share - gains[lane];
+        gains[lane] = largest(slope * up[lane], -slope * down[lane]);
+    }
+    while (j < last && !(delta[j] != 0.0 || gains[j - first] > one->mu))
+        j++;
+    return j;
+}
+
+/* Raise the moves of a positive, as far as they may change. */
+INLINE void raise_all_moves(const Face *at, const Riser *one, int strips) {
+    for (index_t first = 0; first < at->n; first += TILE) {
+        const index_t last = first + TILE < at->n ? first + TILE : at->n;
+        for (index_t j = first; (j = next_changing(at, one, first, j, last)) < last; j++)
+            raise_move(at, one, j, strips);
     }
 }
 
-/* matrix (rows, d) += u back He' - w part Me', for numbers u and w of each row. */
-static void follow(const Ascent *at, double *matrix, index_t rows, const double *u, const double *w, double back,
-                   double part) {
-    const double *restrict He = at->He, *restrict Me = at->Me;
+/* Raise the moves of a positive that are not 0. */
+INLINE void raise_some_moves(const Face *at, const Riser *one, int strips) {
+    const double *delta = at->delta + one->i * at->n;
+    index_t places[LISTED];
+    for (index_t first = 0; first < at->n; first += LISTED) {
+        const index_t last = first + LISTED < at->n ? first + LISTED : at->n;
+        int count = 0;
+        for (index_t j = first; j < last; j++) { /* without a branch, which no processor would foresee */
+            places[count] = j;
+            count += delta[j] != 0.0;
+        }
+        for (int place = 0; place < count; place++)
+            raise_move(at, one, places[place], strips);
+    }
+}
+
+/* matrix (rows) += back u He' - part w Me', for numbers u and w of each row. */
+INLINE void follow(const Face *at, vector_f8 *matrix, index_t rows, const double *u, const double *w, double back,
+                   double part, int strips) {
     for (index_t j = 0; j < rows; j++) {
-        const double more = back * u[j], less = part * w[j];
-        double *restrict row = matrix + j * at->d;
-        for (index_t s = 0; s < at->d; s++)
-            row[s] += more * He[s] - less * Me[s];
+        add(matrix + j * strips, back * u[j], at->He, strips);
+        add(matrix + j * strips, -part * w[j], at->Me, strips);
     }
 }
 
@@ -184,31 +244,133 @@ static void follow(const Ascent *at, double *matrix, index_t rows, const double 
 
    M follows what i becomes, in rank two, and so do its products with the rows, if they are kept: then H A_j takes as many
    steps as there are coordinates, and not their square. */
-static void raise_one(const Ascent *at, index_t i, double mu, bool all) {
+INLINE void raise_one(const Face *at, index_t i, double mu, bool all, vector_f8 *x, int strips) {
     const index_t d = at->d;
-    const double share = at->share[i], factor = 0.25 * share * (1.0 - share), *e = at->e + i * d;
-    times(e, at->M, at->Me, d, d);
-    double square = dot(at->Me, e, d);
+    const double share = at->share[i], factor = 0.25 * share * (1.0 - share);
+    double *e = at->e + i * d, *own_e = (double *)at->own_e;
+    memcpy(own_e, e, (size_t)d * sizeof(double));
+    times(at->M, e, at->Me, d, strips);
+    double square = product(at->own_e, at->Me, strips);
     const double part = 1.0 / (at->length[i] + square), left = 1.0 - part * square;
-    for (index_t r = 0; r < d; r++)
-        at->He[r] = left * at->Me[r];
-    const double rho = largest(left * square, MIN_RHO);
-    const Riser one = {i, share, mu / (length_of(rho, mu, factor) - rho), part, mu};
-    times(at->Me, at->across, at->of_M, d, at->r);
-    raise_own(at, &one);
-    raise_moves(at, &one, all);
-    square = dot(at->He, e, d);
+    const double rho = largest(left * square, MIN_RHO), bent = 2.0 * mu / (length_of(rho, mu, factor) - rho);
+    const Riser one = {i, share, part, mu, 0.5 * share * share, bent};
+    for (int s = 0; s < strips; s++) {
+        at->pull[s] = 0.5 * share * at->v[s] + bent * left * at->Me[s];
+        at->v[s] -= share * at->own_e[s];
+    }
+    memcpy(x, at->P + i * d, (size_t)d * sizeof(double));
+    raise_own(at, &one, x, strips);
+    if (all)
+        raise_all_moves(at, &one, strips);
+    else
+        raise_some_moves(at, &one, strips);
+    add(at->v, share, at->own_e, strips);
+    memcpy(e, own_e, (size_t)d * sizeof(double));
+    times(at->M, own_e, at->He, d, strips);
+    add(at->He, -part * product(at->own_e, at->Me, strips), at->Me, strips);
+    square = product(at->own_e, at->He, strips);
     at->length[i] = length_of(largest(square, MIN_RHO), mu, factor);
     const double back = 1.0 / (at->length[i] - square);
-    times(at->He, at->across, at->of_H, d, at->r);
-    follow(at, at->M, d, at->He, at->Me, back, part);
-    follow(at, at->rows, at->r, at->of_H, at->of_M, back, part);
+    follow(at, at->M, d, (double *)at->He, (double *)at->Me, back, part, strips);
+    if (at->keeps) {
+        rows_times(at, (double *)at->Me, at->of_M);
+        rows_times(at, (double *)at->He, at->of_H);
+        follow(at, at->rows, at->n, at->of_H, at->of_M, back, part, strips);
+    }
 }
 
-/* Raise what the positives from `first` to before `last` have, all of their moves or those that are not 0. */
-API void cpm_raise_positives(const Ascent *at, index_t first, index_t last, double mu, index_t all) {
-    for (index_t i = first; i < last; i++)
-        raise_one(at, i, mu, all != 0);
+/* Steps `first` to before `last`: of p + 1 steps of a sweep the first raises the base multipliers, each other one a
+   positive, all of its moves in every fourth sweep. */
+INLINE void raise_steps(const Face *at, double mu, index_t first, index_t last, vector_f8 *x, int strips) {
+    const index_t period = at->p + 1;
+    for (index_t step = first; step < last; step++)
+        if (step % period == 0)
+            raise_base(at, mu, strips);
+        else
+            raise_one(at, step % period - 1, mu, step / period % WHOLE == 0, x, strips);
+}
+
+/* Rows (count, d), padded. */
+static void pad(const double *rows, vector_f8 *padded, index_t count, index_t d, index_t strips) {
+    memset(padded, 0, (size_t)(count * strips) * sizeof(vector_f8));
+    for (index_t j = 0; j < count; j++)
+        memcpy(padded + j * strips, rows + j * d, (size_t)d * sizeof(double));
+}
+
+/* What follows the multipliers: what is left of the boxes of costs C (n), v, and the products of the rows with M. */
+static void follow_anew(const Face *at, const double *C, int strips) {
+    const index_t n = at->n, d = at->d;
+    memset(at->v, 0, (size_t)strips * sizeof(vector_f8));
+    for (index_t j = 0; j < n; j++) {
+        at->up[j] = C[j] - at->a[j];
+        at->down[j] = at->a[j];
+        add(at->v, at->a[j], at->A + j * strips, strips);
+    }
+    for (index_t i = 0; i < at->p; i++) {
+        const double *delta = at->delta + i * n;
+        for (index_t j = 0; j < n; j++) {
+            at->up[j] -= largest(delta[j], 0.0);
+            at->down[j] -= largest(-delta[j], 0.0);
+        }
+        add_times((double *)at->v, at->share[i], at->e + i * d, d);
+    }
+    for (index_t j = 0; at->keeps && j < n; j++)
+        times(at->M, (double *)(at->A + j * strips), at->rows + j * strips, d, strips);
+}
+
+/* Room for vectors, taken from one block in turn. */
+static vector_f8 *take(vector_f8 **next, index_t count) {
+    vector_f8 *taken = *next;
+    *next += count;
+    return taken;
+}
+
+/* Raise a face by some steps, from `first` to before `last`, of which each sweep has p + 1. Rows A (n, d), squared
+   lengths q, costs C (n); P (p, d), costs B, shares (p). In place: a (n), delta (p, n), own (p), e (p, d), length (p)
+   and M (d, d), the inverse of I - sum e e'/length. If `keeps`, the products of the rows with M follow M. Returns -1
+   without memory. */
+API index_t cpm_raise_spread(index_t n, index_t d, index_t p, const double *A, const double *q, const double *C,
+                             const double *P, const double *B, const double *share, double *a, double *delta,
+                             double *own, double *e, double *length, double *M, index_t keeps, double mu,
+                             index_t first, index_t last) {
+    const index_t strips = d > VECTOR_DOUBLES ? (d + VECTOR_DOUBLES - 1) / VECTOR_DOUBLES : 1, kept = keeps ? n : 0;
+    const index_t column = (n + TILE - 1) / TILE * TILE_VECTORS; /* of a number for each row */
+    const index_t count = (n + d + kept + 7) * strips + (d + 4) * column;
+    void *block = malloc((size_t)(count + 1) * VECTOR_BYTES);
+    if (!block)
+        return -1;
+    vector_f8 *next = (vector_f8 *)(((uintptr_t)block + VECTOR_BYTES - 1) / VECTOR_BYTES * VECTOR_BYTES);
+    const Face at = {
+        .n = n, .d = d, .p = p, .keeps = keeps != 0, .q = q, .P = P, .B = B, .share = share,
+        .a = a, .delta = delta, .own = own, .e = e, .length = length,
+        .A = take(&next, n * strips), .M = take(&next, d * strips), .rows = take(&next, kept * strips),
+        .v = take(&next, strips), .own_e = take(&next, strips), .Me = take(&next, strips), .He = take(&next, strips),
+        .Hx = take(&next, strips), .pull = take(&next, strips),
+        .up = (double *)take(&next, column), .down = (double *)take(&next, column),
+        .of_M = (double *)take(&next, column), .of_H = (double *)take(&next, column), .tiles = take(&next, d * column),
+    };
+    vector_f8 *x = take(&next, strips);
+    pad(A, at.A, n, d, strips);
+    pad(M, at.M, d, d, strips);
+    memset(at.own_e, 0, (size_t)strips * sizeof(vector_f8));
+    memset(x, 0, (size_t)strips * sizeof(vector_f8));
+    memset(at.up, 0, (size_t)column * VECTOR_BYTES);
+    memset(at.down, 0, (size_t)column * VECTOR_BYTES);
+    memset(at.tiles, 0, (size_t)(d * column) * VECTOR_BYTES);
+    for (index_t j = 0; j < n; j++)
+        for (index_t r = 0; r < d; r++)
+            ((double *)at.tiles)[(j / TILE * d + r) * TILE + j % TILE] = A[j * d + r];
+    follow_anew(&at, C, (int)strips);
+    switch (strips) { /* few strips are known to the compiler */
+    case 1: raise_steps(&at, mu, first, last, x, 1); break;
+    case 2: raise_steps(&at, mu, first, last, x, 2); break;
+    case 3: raise_steps(&at, mu, first, last, x, 3); break;
+    default: raise_steps(&at, mu, first, last, x, (int)strips);
+    }
+    for (index_t r = 0; r < d; r++)
+        memcpy(M + r * d, at.M + r * strips, (size_t)d * sizeof(double));
+    free(block);
+    return 0;
 }
 
 /* Multipliers that are fixed: slope and length (F, p), e (F, p, d); times (F), how many faces one stands for; allowed

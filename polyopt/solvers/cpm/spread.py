@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polyopt.certificates.rounding import ABOVE, UNIT, gamma
-from polyopt.native.library import Struct, kernel
+from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,6 @@ WHOLE = 4  # of so many sweeps one looks at every move
 # 195 samples of german took as long either way.
 _ROWS_PER_MOVE = 4
 _PIECE = 2**24  # numbers that a kernel reads in one call, about: some hundredths of a second
-_SMALL_FACE = 2**17  # numbers in its moves' rows: a smaller one makes several times WHOLE sweeps in one call
 _RIDGE = 1e-3  # of a length, added to the curvature of the shares, which may be 0
 
 
@@ -104,33 +103,15 @@ class Spread(NamedTuple):
     length: Vector
 
 
-class Ascent(Struct):
-    """A face, its multipliers, and what follows these while they are raised.
-
-    A (n, d), q (n,), P (p, d), B and share (p,) of :class:`Ground`; a (n,), delta (p, n), own (p,), e (p, d)
-    and length (p,) of :class:`Spread`; up and down (n,), what is left of the boxes; v (d,); M (d, d), the
-    inverse of the matrix; rows (r, d), the products of the rows of A with M, where r = n, or 0 where it does
-    not pay, and across (d, r), the rows' transpose. He, Hx, Me (d,), of_M and of_H (r,) are room.
-    """
-
-    signature = (
-        "A: f8 (n, d); q: f8 (n); P: f8 (p, d); B: f8 (p); share: f8 (p); a: f8 (n); delta: f8 (p, n); "
-        "own: f8 (p); e: f8 (p, d); length: f8 (p); up: f8 (n); down: f8 (n); v: f8 (d); M: f8 (d, d); "
-        "rows: f8 (r, d); across: f8 (d, r); He: f8 (d); Hx: f8 (d); Me: f8 (d); of_M: f8 (r); of_H: f8 (r)"
-    )
-    A: Vector
-    e: Vector
-    length: Vector
-    M: Vector
-    rows: Vector
-
-
-# Raise the base multipliers a.
-_raise_base = kernel("cpm_raise_base", "ascent: Ascent; mu: f8")
-
-# Raise what the positives from `first` to before `last` have: own, delta (if not `all`, what of it is not 0)
-# and length.
-_raise_positives = kernel("cpm_raise_positives", "ascent: Ascent; first: i8; last: i8; mu: f8; all: i8")
+# Raise a face, in place, by some steps, from `first` to before `last`: a sweep has p + 1 of them, the base
+# multipliers and then each positive. M (d, d) is the inverse of I − Σ e e'/d, and follows; `keeps` whether its
+# products with the rows of A do. Returns -1 without memory.
+_raise_spread = kernel(
+    "cpm_raise_spread",
+    "A: f8 (n, d); q: f8 (n); C: f8 (n); P: f8 (p, d); B: f8 (p); share: f8 (p); a: f8 (n); delta: f8 (p, n); "
+    "own: f8 (p); e: f8 (p, d); length: f8 (p); M: f8 (d, d); keeps: i8; mu: f8; first: i8; last: i8",
+    returns="i8",
+)
 
 # Move shares (F, p), with pulled (F, d) their sums of share e_i, to where γ is least; curve (F, p) is its
 # curvature.
@@ -147,31 +128,15 @@ def raise_spread(ground: Ground, spread: Spread, mu: float, sweeps: int) -> None
     Every box and the matrix must have room.
     """
     (n, d), p = ground.A.shape, len(ground.share)
-    ascent = _ascent(ground, spread)
+    keeps = np.count_nonzero(spread.delta) * d > _ROWS_PER_MOVE * n * p
     piece = max(_PIECE // (n * d + d * d), 1)
-    for sweep in range(sweeps):
-        ascent.M[:] = np.linalg.inv(np.eye(d) - (ascent.e / ascent.length[:, None]).T @ ascent.e)
-        _raise_base(ascent, mu)
-        if len(ascent.rows):
-            np.matmul(ascent.A, ascent.M, out=ascent.rows)
-        for first in range(0, p, piece):
-            _raise_positives(ascent, first, min(first + piece, p), mu, int(sweep % WHOLE == 0))
-
-
-def _ascent(ground: Ground, spread: Spread) -> Ascent:
-    """What is raised in place, and what follows it."""
-    (n, d), p = ground.A.shape, len(ground.share)
-    A = np.ascontiguousarray(ground.A)
-    kept = n if np.count_nonzero(spread.delta) * d > _ROWS_PER_MOVE * n * p else 0
-    up = ground.C - spread.a - np.maximum(spread.delta, 0.0).sum(axis=0)
-    down = spread.a - np.maximum(-spread.delta, 0.0).sum(axis=0)
-    v = spread.a @ A + ground.share @ spread.e
-    return Ascent(
-        A, ground.q, np.ascontiguousarray(ground.P), ground.B, ground.share, spread.a, spread.delta,
-        spread.own, spread.e, spread.length, up, down, v, np.zeros((d, d)), np.zeros((kept, d)),
-        np.ascontiguousarray(A[:kept].T), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(kept),
-        np.zeros(kept),
-    )  # fmt: skip
+    for sweep in range(0, sweeps, WHOLE):
+        M = np.linalg.inv(np.eye(d) - (spread.e / spread.length[:, None]).T @ spread.e)
+        steps = (p + 1) * min(WHOLE, sweeps - sweep)
+        for first in range(0, steps, piece):
+            last = min(first + piece, steps)
+            if _raise_spread(*ground, *spread, M, int(keeps), mu, first, last) < 0:
+                raise MemoryError
 
 
 class Proven(NamedTuple):
@@ -234,14 +199,12 @@ def raised(
         here = ground._replace(A=ground.A @ basis, P=ground.P @ basis)
         higher = raised(here, spread._replace(e=spread.e @ basis), mu, sweeps, is_over)
         return higher._replace(e=higher.own[:, None] * ground.P + higher.delta @ ground.A)
-    size = len(ground.A) * len(ground.P) * ground.A.shape[1]
-    at_once = WHOLE * min(max(_SMALL_FACE // max(size, 1), 1), 5)
-    for made in range(0, sweeps, at_once):
+    for made in range(0, sweeps, WHOLE):
         if is_over():
             return spread
         higher = Spread(*(part.copy() for part in spread))
         try:
-            raise_spread(ground, higher, mu, min(at_once, sweeps - made))
+            raise_spread(ground, higher, mu, min(WHOLE, sweeps - made))
         except np.linalg.LinAlgError:
             return spread
         if not all(np.isfinite(part).all() for part in higher):
