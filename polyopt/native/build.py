@@ -4,20 +4,21 @@ Every ``*.c`` of this folder goes into one shared library, which is built severa
 processors of three levels (v2, v3 with AVX2 and fused products, v4 with AVX-512), elsewhere once. The level
 is chosen when the library is loaded, so that no instruction is met that the processor lacks.
 
-The compiler is ``$CC``, or else cc, gcc or clang; where there is none, that of the package ``ziglang``, which
-is asked for as a requirement of the build only then. In a checkout, ``python polyopt/native/build.py``
-compiles in place.
+The compiler is ``$CC``, or else the first of cc, gcc and clang that compiles for the highest level. If none
+does, it is that of the package ``ziglang``, which is a requirement of the build only then. In a checkout,
+``python polyopt/native/build.py`` compiles in place.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,34 +36,73 @@ FLAGS = [
     "-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi", "-Wno-unused-function", "-Wno-unused-parameter",
 ]  # fmt: skip
-# Products and sums are fused but where a proof counts roundings, or equal products must cancel.
+# Products and sums are fused by each compiler's default: wherever it can by gcc,
+# within an expression by clang.
+# With -ffp-contract=fast clang fuses a loop's vectors in another way than its rest, and a result would depend on
+# where samples are cut. Nothing is fused where a proof counts roundings, or equal products must cancel.
 UNFUSED = "/* unfused */"  # the first line of such a file
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
+SANITIZERS = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+    "-g",
+    "-O1",
+]
 
 
 def levels() -> tuple[str, ...]:
-    """Instruction sets to build for; one without a name is the compiler's default."""
-    return X86_LEVELS if platform.machine().lower() in ("x86_64", "amd64") else ("default",)
+    """Instruction sets to build for; "default" is the compiler's own."""
+    machines = re.findall(r"-arch (\S+)", " ".join(_architectures())) or [platform.machine().lower()]
+    return X86_LEVELS if set(machines) <= {"x86_64", "amd64"} else ("default",)
+
+
+def _architectures() -> list[str]:
+    """Flags of the processors to build for, which macOS's builds for another one name."""
+    return shlex.split(os.environ.get("ARCHFLAGS", "")) if sys.platform == "darwin" else []
 
 
 def compiler() -> list[str]:
     """Command of the C compiler.
 
-    RuntimeError: there is none.
+    RuntimeError: there is none, or that of the environment variable CC does not work.
     """
-    if os.environ.get("CC"):
-        return shlex.split(os.environ["CC"])
-    for name in ("cc", "gcc", "clang"):
-        if found := shutil.which(name):
-            return [found]
+    if found := own_compiler():
+        return found
     try:
         import ziglang  # noqa: F401
     except ModuleNotFoundError:
         raise RuntimeError(
-            "polyopt's kernels are written in C, and no compiler was found: install gcc or clang, name one "
-            "in the environment variable CC, or run `pip install ziglang`, which brings one"
+            "polyopt's kernels are written in C, and no compiler was found: install gcc 11 or clang 12 or later, "
+            "name one in the environment variable CC, or run `pip install ziglang`, which brings one"
         ) from None
     return [sys.executable, "-m", "ziglang", "cc"]
+
+
+def own_compiler() -> list[str] | None:
+    """Command of the machine's own C compiler; None if there is none that works.
+
+    RuntimeError: that of the environment variable CC does not work.
+    """
+    if command := shlex.split(os.environ.get("CC", "")):
+        if complaint := _complaint(command):
+            raise RuntimeError(
+                "polyopt's kernels are written in C, and the compiler that the environment variable CC names does "
+                f"not work; unset CC, or name another (gcc 11 or clang 12 or later). {complaint}"
+            )
+        return command
+    found = (shutil.which(name) for name in ("cc", "gcc", "clang"))
+    return next(([path] for path in found if path and not _complaint([path])), None)
+
+
+def _complaint(command: list[str]) -> str | None:
+    """Compile and link one file for the highest level; returns what is wrong, None if nothing is."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            made = _compile(command, FOLDER / "processor.c", levels()[-1], Path(scratch))
+            _link(command, [made], Path(scratch, "kernels.so"))
+        except (OSError, RuntimeError) as error:
+            return str(error)
+    return None
 
 
 def build(folder: Path = LIBRARIES, *, sanitize: bool = False) -> list[Path]:
@@ -72,67 +112,88 @@ def build(folder: Path = LIBRARIES, *, sanitize: bool = False) -> list[Path]:
     """
     command = compiler()
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        return [_build(command, level, folder, Path(scratch), sanitize) for level in levels()]
+    sources, made = sorted(FOLDER.glob("*.c")), []
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(os.cpu_count()) as pool:
+        scratch = Path(name)
+        objects = {
+            level: [pool.submit(_compile, command, source, level, scratch, sanitize) for source in sources]
+            for level in levels()
+        }
+        for level, parts in objects.items():
+            library = scratch / f"kernels.{level}.so"
+            _link(command, [part.result() for part in parts], library, sanitize)
+            made.append(folder / library.name)
+            shutil.copy(library, f"{made[-1]}.new")  # a process that has loaded the former library keeps it
+            os.replace(f"{made[-1]}.new", made[-1])
+    return made
 
 
-def _build(command: list[str], level: str, folder: Path, scratch: Path, sanitize: bool) -> Path:
-    def compile_one(source: Path) -> Path:
-        made = scratch / f"{source.stem}.{level}.o"
-        _run([*command, *_flags(source, level, sanitize), "-c", source, "-o", made])
-        return made
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(compile_one, sorted(FOLDER.glob("*.c"))))
-    name = f"kernels.{level}.so"
-    linked = scratch / name
-    _run([*command, *(SANITIZERS if sanitize else []), "-shared", *objects, "-lm", "-o", linked])
-    shutil.copy(linked, folder / f"{name}.new")  # a process that has loaded the former library keeps it
-    os.replace(folder / f"{name}.new", folder / name)
-    return folder / name
-
-
-def _flags(source: Path, level: str, sanitize: bool) -> list[str]:
+def _compile(command: list[str], source: Path, level: str, scratch: Path, sanitize: bool = False) -> Path:
+    """Compile one file for one level; returns the object file."""
+    made = scratch / f"{source.stem}.{level}.o"
     with source.open(encoding="utf-8") as stream:
-        fused = "off" if stream.readline().strip() == UNFUSED else "fast"
-    march = [] if level == "default" else [f"-march={level}"]
-    return [*FLAGS, f"-ffp-contract={fused}", *march, *(SANITIZERS if sanitize else [])]
+        unfused = ["-ffp-contract=off"] if stream.readline().strip() == UNFUSED else []
+    extra = [*_target(command, level), *unfused, *(SANITIZERS if sanitize else [])]
+    _run([*command, *FLAGS, *extra, "-c", str(source), "-o", str(made)], scratch)
+    return made
 
 
-def _run(command: list[Any]) -> None:
-    words = [str(word) for word in command]
-    if "ziglang" in words:  # which names processors with underscores
-        words = [word.replace("-march=x86-64-", "-mcpu=x86_64_") for word in words]
-    done = subprocess.run(words, capture_output=True, text=True)
+def _target(command: list[str], level: str) -> list[str]:
+    """Flags of the instruction set."""
+    if "ziglang" in command:  # it names processors in its own way, and takes the one at hand unless told
+        return ["-mcpu=baseline" if level == "default" else f"-mcpu={level.replace('-', '_')}"]
+    return [*_architectures(), *([] if level == "default" else [f"-march={level}"])]
+
+
+def _link(command: list[str], objects: list[Path], library: Path, sanitize: bool = False) -> None:
+    names = [] if sanitize or sys.platform == "darwin" else ["-s"]  # without names and lines for debuggers
+    extra = [*_architectures(), *names, *(SANITIZERS if sanitize else [])]
+    _run([*command, *extra, "-shared", *map(str, objects), "-lm", "-o", str(library)], library.parent)
+
+
+def _run(command: list[str], scratch: Path) -> None:
+    """Run a compiler, whose caches go into a folder that is removed at the end."""
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(scratch / "zig"), "ZIG_LOCAL_CACHE_DIR": str(scratch / "zig")}
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **caches})
     if done.returncode:
-        raise RuntimeError(
-            f"polyopt's kernels could not be compiled: {shlex.join(words)}\n{done.stderr[-4000:]}"
-        )
+        raise RuntimeError(f"This failed: {shlex.join(command)}\n{done.stderr[-4000:]}")
 
 
 class NativeBuild(BuildHookInterface):
     """Compiles before the files of a wheel are gathered, and names the wheel by its platform."""
 
     def dependencies(self) -> list[str]:
-        """A compiler, where the machine has none."""
+        """Return the package that has a compiler if the machine has none of its own."""
+        if self.target_name != "wheel":
+            return []
         try:
-            compiler()
-        except RuntimeError:
-            return ["ziglang"]
-        return []
+            return [] if own_compiler() else ["ziglang"]
+        except RuntimeError as error:
+            self.app.abort(str(error))
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and take the libraries into the wheel."""
         if self.target_name != "wheel":
             return
-        for library in build():
-            build_data["artifacts"].append(str(library.relative_to(self.root)))
+        try:
+            libraries = build()
+        except RuntimeError as error:
+            self.app.abort(str(error))
+        build_data["artifacts"] += [str(library.relative_to(self.root)) for library in libraries]
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        *_, platform_tag = self.build_config.builder.get_best_matching_tag().split("-")
+        build_data["tag"] = f"py3-none-{platform_tag}"
+
+
+def main() -> None:
+    """Compile by hand."""
+    parser = argparse.ArgumentParser(description="Compile polyopt's kernels.")
+    parser.add_argument("folder", type=Path, nargs="?", default=LIBRARIES, help="where the libraries go")
+    parser.add_argument("--sanitize", action="store_true", help="check addresses and undefined behaviour")
+    arguments = parser.parse_args()
+    for path in build(arguments.folder, sanitize=arguments.sanitize):
+        print(path)
 
 
 if __name__ == "__main__":
-    for path in build(
-        Path(sys.argv[1]) if len(sys.argv) > 1 else LIBRARIES, sanitize="--sanitize" in sys.argv
-    ):
-        print(path)
+    main()
