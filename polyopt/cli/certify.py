@@ -61,6 +61,7 @@ def certify(
     """
     from polyopt.cli.console import output
     from polyopt.cli.data import Form, check_data
+    from polyopt.cli.deferred import load_saved
     from polyopt.files import check_is_file, check_target
 
     form = Form(separator, decimal, categorical, impute, large)
@@ -72,9 +73,7 @@ def certify(
             raise ValueError("a model has settings of its own; options for them are for --coefficients")
         check_is_file(model, "model")
         check_data(data)
-        from polyopt.models import load_model  # takes seconds, and so only when the paths are right
-
-        found = load_model(model)
+        found = load_saved(model)
         certificate = found.estimator.certificate()
         output().print(certificate.table())
         if out is not None:

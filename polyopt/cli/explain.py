@@ -81,11 +81,12 @@ def _read(
 ) -> tuple[Subject, Array, Array | None]:
     """Return the subject of the explanation, the features of the data, and their labels if there are any."""
     from polyopt.cli.data import Form
+    from polyopt.cli.deferred import load_saved
     from polyopt.cli.predict import read_rows
-    from polyopt.models import load_model
+
+    found = load_saved(model)
     from polyopt.models.explained import features_of_table, subject_of
 
-    found = load_model(model)
     try:
         subject = subject_of(found)
     except ValueError as error:

@@ -18,15 +18,13 @@ def export(
     polyopt[onnx].
     """
     from polyopt.cli.console import say
+    from polyopt.cli.deferred import load_saved
     from polyopt.cli.info import size_text
     from polyopt.files import check_is_file, check_target, write_bytes
 
     check_is_file(model, "model")
     check_target(out, "--out", inputs=(model,))
-
-    from polyopt.models import load_model  # takes seconds, and so only when the paths are right
-
-    made = load_model(model).to_onnx()
+    made = load_saved(model).to_onnx()
     content = made.SerializeToString()
     write_bytes(out, content)
     inputs = ", ".join(one.name for one in made.graph.input)

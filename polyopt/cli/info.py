@@ -29,13 +29,11 @@ def info(
     import textwrap
 
     from polyopt.cli.console import output
+    from polyopt.cli.deferred import load_saved
     from polyopt.files import check_is_file
 
     check_is_file(model, "model")
-
-    from polyopt.models import load_model  # takes seconds, and so only when the path is right
-
-    found = _facts(load_model(model), model.stat().st_size)
+    found = _facts(load_saved(model), model.stat().st_size)
     if as_json:
         typer.echo(json.dumps(found, indent=2, allow_nan=False, default=str))
         return

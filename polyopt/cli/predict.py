@@ -53,6 +53,7 @@ def predict(
     """
     from polyopt.cli.console import emit, say
     from polyopt.cli.data import Form, check_data
+    from polyopt.cli.deferred import load_saved
     from polyopt.files import STANDARD, check_is_file, check_target, write_bytes, write_text
 
     check_is_file(model, "model")
@@ -60,10 +61,7 @@ def predict(
     check_target(out, "--out", inputs=(model, data), replace_input=force)
     check_target(reliability, "--reliability", inputs=(model, data), replace_input=force)
     kind = None if reliability is None else _kind_of(reliability)
-
-    from polyopt.models import load_model  # takes seconds, and so only when the paths are right
-
-    saved = load_model(model)
+    saved = load_saved(model)
     X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
     shown = saved.predict_proba(X) if probabilities or reliability is not None else None

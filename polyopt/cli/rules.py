@@ -59,6 +59,7 @@ def rules(
     are its largest, coefficient times the feature's spread; the others are put at their typical values.
     """
     from polyopt.cli.data import Form, check_data
+    from polyopt.cli.deferred import load_saved
     from polyopt.files import check_is_file
 
     if fidelity is not None and (terms is not None or data is None):
@@ -66,12 +67,10 @@ def rules(
     check_is_file(model, "model")
     if data is not None:
         check_data(data)
-
-    from polyopt.models import load_model  # takes seconds, and so only when the paths are right
+    found, is_for_people = load_saved(model), form in (Output.TEXT, Output.MARKDOWN)
+    digits = _DIGITS if digits is None and is_for_people else digits
     from polyopt.models.rules import Rules
 
-    found, is_for_people = load_model(model), form in (Output.TEXT, Output.MARKDOWN)
-    digits = _DIGITS if digits is None and is_for_people else digits
     try:
         whole = Rules.of(found, visible if is_for_people else str)
     except ValueError as error:

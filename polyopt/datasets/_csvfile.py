@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _NO_LABEL = ("", "nan")  # in small letters
 # More columns, of fewer bytes each, are read here: pandas is six times slower on 5 rows of 20,000 columns.
 _MAX_COLUMNS, _MIN_COLUMN_BYTES = 1000, 200
+# So are tables of fewer bytes than this: reading them takes less than an import of pandas.
+_MIN_BYTES = 2_000_000
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
 # The words to type, in Python and on the command line.
@@ -263,15 +265,16 @@ class Cells(NamedTuple):
 
 
 def _read_fast(source: Source, layout: Layout) -> Cells | None:
-    """What pandas reads, or ``None`` when that may not be what the file says."""
-    import pandas as pd
-
-    if layout.header is not None and any("\n" in cell or "\r" in cell for cell in layout.header):
-        return None  # pandas would count a header over several lines as one
+    """What pandas reads, or ``None`` when that takes longer, or may not be what the file says."""
+    if source.size < _MIN_BYTES:
+        return None
     if layout.width > _MAX_COLUMNS and source.size < _MIN_COLUMN_BYTES * layout.width:
         return None
+    if layout.header is not None and any("\n" in cell or "\r" in cell for cell in layout.header):
+        return None  # pandas would count a header over several lines as one
     if not is_well_quoted(source, layout.separator):
         return None  # pandas would read "1"2 as 12
+    import pandas as pd
 
     options: dict[str, Any] = {} if layout.target is None else {"dtype": {layout.target: str}}
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):

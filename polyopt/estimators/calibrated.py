@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.isotonic import IsotonicRegression
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
@@ -26,6 +23,7 @@ from polyopt.estimators.votes import couple_pairs, draw_coupling
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.calibration import CalibratedClassifierCV
 
     from formulations.clock import Clock
     from formulations.matrices import Array
@@ -106,6 +104,9 @@ class CalibratedClassifier(PairwiseClassifier):
     def _calibrate(self, X: Any, y: Array, weights: Array, whole: Clock) -> None:
         if self.calibration is None:
             return
+        from sklearn.calibration import CalibratedClassifierCV
+        from sklearn.model_selection import StratifiedKFold
+
         count = min(5, int((y > 0).sum()), int((y < 0).sum()))
         if count < 2:
             self._uncalibrated = "a class has one sample"
@@ -240,6 +241,8 @@ def _is_fitted_in_time(machine: Any, X: Any, y: Array, weights: Array, part: Par
 
 def _draw_curve(graph: Graph, scores: str, calibrated: CalibratedClassifierCV) -> str:
     """The probability (n, 1) of the second class at scores (n, 1), as an ONNX graph."""
+    from sklearn.isotonic import IsotonicRegression
+
     (fitted,) = calibrated.calibrated_classifiers_
     (curve,) = fitted.calibrators
     z = graph.op("Div", scores, graph.constant(fitted.estimator.unit))

@@ -5,6 +5,7 @@ In the order to read:
 model      Model: the steps from a table's columns to labels, the machine last, and what is known of the fit
 facts      what is written down at the fit: versions, parameters, the data's digest, what was proven
 files      skops's format, which holds data and no code
+archive    a reader of this format that needs no skops, for what nearly all models are made of
 raw_units  what the machine's features are in the columns of the table
 rules      the faces of a polytope machine, whole or shortened, and how often they agree with it
 explained  why a row of a table has its label, and what the model goes by, in the table's columns

@@ -19,6 +19,7 @@ from polyopt.estimators.calibrated import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
 from polyopt.files import check_is_file, write_bytes
 from polyopt.methods import METHODS
+from polyopt.models.archive import UnknownContentError, read_archive
 from polyopt.models.model import Model
 
 if TYPE_CHECKING:
@@ -203,10 +204,18 @@ def _check_texts(array: IO[bytes]) -> None:
 
 
 def _content(stream: IO[bytes]) -> Any:
+    trusted = _own_types()
+    try:
+        return read_archive(stream, trusted)
+    except UnknownContentError:
+        return _content_by_skops(stream, trusted)
+
+
+def _content_by_skops(stream: IO[bytes], trusted: list[str]) -> Any:
+    """What skops makes of a file, with its checks; an import of it takes longer than most predictions."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
-    trusted = _own_types()
     try:
         return skops.io.load(stream, trusted=trusted)
     except UntrustedTypesFoundException:

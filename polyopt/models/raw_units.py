@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -191,17 +189,20 @@ def _after(step: Any, features: Features, fills: list[float | str | None]) -> Fe
         for _, part in step.steps:
             features = _after(part, features, fills)
         return features
-    if isinstance(step, ColumnTransformer):
-        parts = [(part, [features[place] for place in places]) for _, part, places in parts_of(step)]
-        return [made for part, own in parts for made in _after(part, own, fills)]
     if isinstance(step, _SCALERS):
         return _after_scaler(step, features)
-    if isinstance(step, SimpleImputer):
-        return _after_imputer(step, features, fills)
     if isinstance(step, OneHotEncoder):
         return _after_encoder(step, features, fills)
     if isinstance(step, Hinges):
         return _after_hinges(step, features)
+    from sklearn.compose import ColumnTransformer  # which imports half of scikit-learn
+    from sklearn.impute import SimpleImputer
+
+    if isinstance(step, SimpleImputer):
+        return _after_imputer(step, features, fills)
+    if isinstance(step, ColumnTransformer):
+        parts = [(part, [features[place] for place in places]) for _, part, places in parts_of(step)]
+        return [made for part, own in parts for made in _after(part, own, fills)]
     raise ValueError(
         f"the step {type(step).__name__} is before the machine; the table's units are known through "
         "scikit-learn's scalers, SimpleImputer, OneHotEncoder, ColumnTransformer and Pipeline, and Hinges"
