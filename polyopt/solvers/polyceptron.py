@@ -17,8 +17,7 @@ which reading is meant:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -125,7 +124,7 @@ def solve_batch(
             state.W += step * update
         update[:] = 0.0
         met = state.sweep(rows, y, c, order, update, 1.0, rule != "corrected")
-        norm = float(np.linalg.norm(update, axis=0).sum())
+        norm = float(np.sqrt((update * update).sum(axis=0)).sum())
         goes_on = norm < threshold if rule == "printed" else norm >= threshold and met[_MISTAKES] > 0
         return _Visit(*met, state.faces, {"norm": norm}, not goes_on)
 
@@ -190,8 +189,7 @@ def _check(step: float, patience: int | None, max_iter: int) -> None:
     whole("max_iter", max_iter, 0)
 
 
-@dataclass(frozen=True)
-class _Visit:
+class _Visit(NamedTuple):
     """What one visit to all samples found, the faces at which it did, and whether it was the last."""
 
     criterion: float
