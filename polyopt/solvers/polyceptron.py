@@ -17,8 +17,7 @@ which reading is meant:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from formulations.arguments import at_least, one_of, positive, whole, whole_or_n
 from formulations.clock import Clock, interrupted
 from formulations.solution import Solution, Status
 from polyopt.lanes import ROW_TYPES, ROWS, in_lanes, stretches
-from polyopt.native.library import kernel
+from polyopt.native.library import Struct, kernel
 from polyopt.rows import as_rows
 from polyopt.watch import show, tell
 
@@ -46,18 +45,42 @@ RULES = ("corrected", "cells", "printed")
 _CRITERION, _MISTAKES = 0, 1  # places in the tally of a visit, as in native/polyceptron.inc
 
 
+class Sweep(Struct):
+    """Samples, faces, and what is counted of a visit, as ``native/polyceptron.inc`` has them.
+
+    Attributes
+    ----------
+    values, columns, starts, shared
+        The samples: :class:`polyopt.rows.Rows`.
+    y, c : ndarray of shape (n,)
+        Labels, +1 inside, and weights.
+    W : ndarray of shape (m+1, L)
+        Faces as lanes.
+    tally : ndarray of shape (2,)
+        E_P and the weight of the mistakes, as they were met; added to.
+    sizes : ndarray of shape (K,)
+        The samples of each cell, as they were met; added to.
+    scores : ndarray of shape (L,)
+        Work space.
+    """
+
+    signature: ClassVar[str] = (
+        ROWS + "y: f8 (n); c: f8 (n); W: f8 (r, L); tally!: f8 (two); sizes!: i8 (K); scores!: f8 (L)"
+    )
+    types = ROW_TYPES
+    values: NDArray[Any]
+    starts: NDArray[np.int64]
+    y: Vector
+    c: Vector
+    W: Vector
+    tally: Vector
+    sizes: NDArray[np.int64]
+
+
 # A visit to the samples in `order`: every misclassified one (with `update_all`, every one) adds
-# step * c * y * x̃ to the face of its cell in `target`, which may be W itself.
-#   values, columns, starts, shared: polyopt.rows.Rows; y, c (n,): labels (+1 inside) and weights.
-#   W, target (m+1, L): lanes of faces.
-#   tally: E_P and the weight of the mistakes, sizes (K,): the samples of each cell, all as they were met;
-#     added to.
-#   scores (L,): work space.
+# step * c * y * x̃ to the face of its cell in `target` (m+1, L), which may be W itself.
 _visit = kernel(
-    "polyceptron_visit",
-    ROWS + "y: f8 (n); c: f8 (n); order: i8 (o); step: f8; update_all: i8; "
-    "W: f8 (r, L); target: f8 (r, L); tally: f8 (two); sizes: i8 (K); scores: f8 (L)",
-    **ROW_TYPES,
+    "polyceptron_visit", "sweep: Sweep; order: i8 (o); step: f8; update_all: i8; target!: f8 (r, L)"
 )
 
 
@@ -66,7 +89,23 @@ class _Sweeps:
 
     def __init__(self, W: Vector):
         self.n_faces, self.W = len(W), in_lanes(W)
-        self._scores = np.zeros(self.W.shape[1])
+        self._last: Sweep | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}
+
+    def _of(self, rows: Rows, y: Vector, c: Vector) -> Sweep:
+        """The struct of these samples and the faces: the last one, if it has the same arrays."""
+        last = self._last
+        if (
+            last is None or last.values is not rows.values or last.starts is not rows.starts
+            or last.y is not y or last.c is not c or last.W is not self.W
+        ):  # fmt: skip
+            self._last = last = Sweep(
+                rows.values, rows.columns, rows.starts, rows.shared, y, c, self.W, np.zeros(2),
+                np.zeros(self.n_faces, dtype=np.int64), np.zeros(self.W.shape[1]),
+            )  # fmt: skip
+        return last
 
     @property
     def faces(self) -> Vector:
@@ -84,13 +123,12 @@ class _Sweeps:
         update_all: bool = False,
     ) -> tuple[float, float, float]:
         """Criterion, weight of the mistakes, and number of faces in use, as the samples were met."""
-        tally, sizes = np.zeros(2), np.zeros(self.n_faces, dtype=np.int64)
+        met = self._of(rows, y, c)
+        met.tally[:] = met.sizes[:] = 0
         for first, last in stretches(len(order), rows, self.W.shape[1]):
-            _visit(
-                rows.values, rows.columns, rows.starts, rows.shared, y, c, order[first:last], step,
-                update_all, self.W, target, tally, sizes, self._scores,
-            )  # fmt: skip
-        return float(tally[_CRITERION]), float(tally[_MISTAKES]), float(np.count_nonzero(sizes))
+            _visit(met, order[first:last], step, update_all, target)
+        criterion, mistakes = met.tally.tolist()
+        return criterion, mistakes, float(np.count_nonzero(met.sizes))
 
 
 def solve_batch(
@@ -125,7 +163,7 @@ def solve_batch(
             state.W += step * update
         update[:] = 0.0
         met = state.sweep(rows, y, c, order, update, 1.0, rule != "corrected")
-        norm = float(np.linalg.norm(update, axis=0).sum())
+        norm = float(np.sqrt((update * update).sum(axis=0)).sum())
         goes_on = norm < threshold if rule == "printed" else norm >= threshold and met[_MISTAKES] > 0
         return _Visit(*met, state.faces, {"norm": norm}, not goes_on)
 
@@ -190,8 +228,7 @@ def _check(step: float, patience: int | None, max_iter: int) -> None:
     whole("max_iter", max_iter, 0)
 
 
-@dataclass(frozen=True)
-class _Visit:
+class _Visit(NamedTuple):
     """What one visit to all samples found, the faces at which it did, and whether it was the last."""
 
     criterion: float

@@ -284,11 +284,13 @@ def test_marks_that_name_no_basis_are_refused():
     assert not bases.load(flat, at)
 
 
-def test_a_program_of_other_lengths_fails():
+def test_a_program_of_other_lengths_is_refused():
     """A state or marks of another program's lengths are not touched."""
     given, on = program(0)
-    assert run(given, bases.empty_state(9, 5), on) == pivots.FAILED
-    assert run(given, begun(given), on[:4].copy()) == pivots.FAILED
+    with pytest.raises(ValueError, match=r"at has p = 5, not p = 6"):
+        run(given, bases.empty_state(9, 5), on)
+    with pytest.raises(ValueError, match=r"on has shape \(4,\), not \(p\) with p = 6"):
+        run(given, begun(given), on[:4].copy())
 
 
 def test_the_constant_classifier_is_where_the_lighter_class_pays():

@@ -244,7 +244,7 @@ class CpmSgd:
         faces, known (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new one.
             Updated.
         """
-        size = int(self.counts.max()) + len(order) + 2
+        size = int(self.counts.max()) + len(order) + 2 if self.floor > 0.0 else 0
         if len(self._phi) < size:
             counts = np.arange(2.0 * size)
             self._phi = counts * np.log(np.maximum(counts, 1.0))
@@ -254,8 +254,9 @@ class CpmSgd:
                 self.scale, self.floor, self.spacing, self.U, self.A, self.steps, known, self.counts,
                 self._phi, faces, self.tally, self._work, self._answers,
             )  # fmt: skip
-        used = self.counts[self.counts > 0]
-        self.tally[COUNTED], self.tally[ENTROPY] = used.sum(), used @ np.log(used)  # without the drift
+        if self.floor > 0.0:
+            used = self.counts[self.counts > 0]
+            self.tally[COUNTED], self.tally[ENTROPY] = used.sum(), used @ np.log(used)  # without the drift
 
     @property
     def iterates(self) -> list[Vector]:
@@ -370,6 +371,7 @@ class _Run(Epochs):
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.faces, self.known = np.full(len(y), -1), np.full(len(y), -1)
+        self.each_face = np.arange(machine.n_faces)
         self.last_counts = not machine.average or machine.floor > 0.0
         self.best, self.reached, self.least = machine.iterates[0], np.inf, np.inf
         self.measured: list[float] = []
@@ -386,16 +388,17 @@ class _Run(Epochs):
             if clock.is_over:
                 break
         W = machine.U / (machine.steps[0] + 1.0)
-        seen = self.faces[self.outside & (self.faces >= 0)]
+        # A negative has no face, -1, nor has a positive that was not visited.
+        counts = np.bincount(self.faces + 1, minlength=machine.n_faces + 1)[1:]
         self.history.append(
             {
                 "epoch": len(self.history) + 1.0,
                 "seconds": clock.seconds,
                 "estimate": float((W**2).sum() + 2.0 * machine.tally[LOSS] / done),
                 "objective": math.nan,
-                "perplexity": perplexity(seen),
+                "perplexity": perplexity(self.each_face, counts),
                 "reassigned": float(machine.tally[MOVED]),
-                "occupied": float(len(np.unique(seen))),
+                "occupied": float(np.count_nonzero(counts)),
             }
         )
         show(self.history[-1], self._shown)

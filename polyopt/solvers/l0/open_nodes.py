@@ -101,8 +101,8 @@ class Memory(Struct):
     """
 
     signature: ClassVar[str] = (
-        "a: f8 (p); gain: f8 (s, p); seen: f8 (s, p); tried: i8 (t); looked: i8 (k); counts: i8 (c); "
-        "values: f8 (v)"
+        "a: f8 (p); gain: f8 (s, p); seen: f8 (s, p); tried: i8 (hashes); looked: i8 (five); counts: i8 (m); "
+        "values: f8 (seven)"
     )
     a: Vector
     gain: Vector
@@ -129,7 +129,7 @@ class Desk(Struct):
     signature: ClassVar[str] = (
         "fixed: i1 (p); marks: i1 (p); marked: i1 (p); sigma: i1 (p); before: i1 (p); shares: f8 (p); "
         "worths: f8 (p); point: f8 (p); rates: f8 (s, p); multipliers: f8 (n); outputs: f8 (n); "
-        "addresses: i8 (t)"
+        "addresses: i8 (six)"
     )
     states: list[State]
 
