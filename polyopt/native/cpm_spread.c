@@ -13,7 +13,6 @@
 #define MAX_ROOM_SHARE 0.9  /* of its room, that a step may take */
 #define MIN_RHO 1e-12       /* rho, for which the parabola would have no end */
 #define LENGTH_MARGIN 1e-9  /* of rho, by which a length is larger */
-#define WHOLE 4             /* of so many sweeps one looks at every move */
 /* Rows whose pulls are computed at once, and rows that are listed at once. */
 enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES, LISTED = 64 };
 
@@ -280,14 +279,14 @@ INLINE void raise_one(const Face *at, index_t i, double mu, bool all, vector_f8 
 }
 
 /* Steps `first` to before `last`: of p + 1 steps of a sweep the first raises the base multipliers, each other one a
-   positive, all of its moves in every fourth sweep. */
+   positive, all of its moves in the first sweep. */
 INLINE void raise_steps(const Face *at, double mu, index_t first, index_t last, vector_f8 *x, int strips) {
     const index_t period = at->p + 1;
     for (index_t step = first; step < last; step++)
         if (step % period == 0)
             raise_base(at, mu, strips);
         else
-            raise_one(at, step % period - 1, mu, step / period % WHOLE == 0, x, strips);
+            raise_one(at, step % period - 1, mu, step < period, x, strips);
 }
 
 /* Rows (count, d), padded. */
@@ -325,8 +324,9 @@ static vector_f8 *take(vector_f8 **next, index_t count) {
     return taken;
 }
 
-/* Raise a face by some steps, from `first` to before `last`, of which each sweep has p + 1. Rows A (n, d), squared
-   lengths q, costs C (n); P (p, d), costs B, shares (p). In place: a (n), delta (p, n), own (p), e (p, d), length (p)
+/* Raise a face by some steps, from `first` to before `last`, of which each sweep has p + 1; the first sweep looks at
+   every move, others at those that are not 0. Rows A (n, d), squared lengths q, costs C (n); P (p, d), costs B, shares
+   (p). In place: a (n), delta (p, n), own (p), e (p, d), length (p)
    and M (d, d), the inverse of I - sum e e'/length. If `keeps`, the products of the rows with M follow M. Returns -1
    without memory. */
 API index_t cpm_raise_spread(index_t n, index_t d, index_t p, const double *A, const double *q, const double *C,

@@ -104,7 +104,7 @@ class Spread(NamedTuple):
 
 
 # Raise a face, in place, by some steps, from `first` to before `last`: a sweep has p + 1 of them, the base
-# multipliers and then each positive. M (d, d) is the inverse of I − Σ e e'/d, and follows; `keeps` whether its
+# multipliers and then each positive. The first sweep looks at every move, others at those that are not 0. M (d, d) is the inverse of I − Σ e e'/d, and follows; `keeps` whether its
 # products with the rows of A do. Returns -1 without memory.
 _raise_spread = kernel(
     "cpm_raise_spread",
