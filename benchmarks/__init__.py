@@ -21,7 +21,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Speed",
         (
             "kernel_portfolio", "linear_machines", "cpm_speed", "plume_newton", "l0_speed",
-            "imports", "main_job",
+            "first_answer", "main_job",
         ),
     ),
     "global_optima": ("Global optima", ("compare_global", "global_races")),

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
 HEAVY = ("cvxpy", "joblib", "matplotlib", "numpy", "pandas", "scipy", "sklearn", "skops")
@@ -104,3 +106,82 @@ def test_models_of_all_methods_need_no_cvxpy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["sklearn"]
+
+
+# Packages of which a command on a saved model uses nothing; parts of those that are put off.
+UNUSED = ("cvxpy", "matplotlib", "pandas.core", "scipy.stats.distributions", "skops", "sklearn.metrics")
+
+IMPORTED = """
+import json, sys
+from polyopt.__main__ import main
+unused = json.loads(sys.argv.pop(1))
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(sorted(set(unused) & sys.modules.keys())), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder with a table and models of it, one with probabilities, one of texts and gaps."""
+    base = tmp_path_factory.mktemp("models")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
+    frame["y"] = np.where((frame**2).sum(axis=1) < 2.4, "in", "out")
+    frame.to_csv(base / "table.csv", index=False)
+    frame["c"] = np.where(frame["c"] > 0, "high", "low")
+    frame.loc[3, "a"] = np.nan
+    frame.to_csv(base / "texts.csv", index=False)
+    for options in (
+        "table.csv --method svm --out svm.skops",
+        "table.csv --method cpm --out cpm.skops",
+        "texts.csv --method svm --categorical c --impute median --out texts.skops",
+        "table.csv --method svm --calibration sigmoid --out calibrated.skops",
+    ):
+        words = [sys.executable, "-m", "polyopt", "fit", *options.split(), "-q"]
+        subprocess.run(words, cwd=base, capture_output=True, check=True)
+    return base
+
+
+def _imported(base, line):
+    """Return the unused packages that a command has imported."""
+    words = [sys.executable, "-c", IMPORTED, json.dumps(UNUSED), *line.split()]
+    done = subprocess.run(words, cwd=base, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--version",
+        "info cpm.skops",
+        "rules cpm.skops",
+        "rules cpm.skops --format sql",
+        "predict svm.skops table.csv",
+        "predict cpm.skops table.csv",
+    ],
+)
+def test_command_imports_what_it_uses(saved, line):
+    assert _imported(saved, line) == []
+
+
+@pytest.mark.parametrize("line", ["predict texts.skops texts.csv", "predict calibrated.skops table.csv"])
+def test_models_of_more_steps_need_no_skops(saved, line):
+    """Columns of texts and calibration import more of scikit-learn, which imports scipy.stats."""
+    assert not {"cvxpy", "matplotlib", "skops"} & set(_imported(saved, line))
+
+
+def test_deferred_module_is_imported_when_used():
+    """pandas and scipy.stats are whole for whoever imports them after scikit-learn."""
+    script = (
+        "import sys; from polyopt.cli.deferred import import_sklearn; import_sklearn();"
+        "import sklearn.utils.fixes as fixes;"
+        "print('pandas' in sys.modules, 'scipy.stats.distributions' in sys.modules);"
+        "import pandas, scipy.stats; from scipy.stats import norm;"
+        "print(fixes.pd.DataFrame is pandas.DataFrame, scipy.stats.norm is norm, norm.cdf(0.0))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True", "True", "0.5"]
