@@ -34,10 +34,10 @@ LIBRARIES = FOLDER / "lib"
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 FLAGS = [
     "-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
-    "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi", "-Wno-unused-function", "-Wno-unused-parameter",
+    "-fno-trapping-math", "-Wall", "-Wextra", "-Werror=implicit-function-declaration", "-Wno-psabi",
+    "-Wno-unused-function", "-Wno-unused-parameter",
 ]  # fmt: skip
-# Products and sums are fused by each compiler's default: wherever it can by gcc,
-# within an expression by clang.
+# Products and sums are fused by each compiler's default: wherever it can by gcc, within an expression by clang.
 # With -ffp-contract=fast clang fuses a loop's vectors in another way than its rest, and a result would depend on
 # where samples are cut. Nothing is fused where a proof counts roundings, or equal products must cancel.
 UNFUSED = "/* unfused */"  # the first line of such a file

@@ -25,6 +25,17 @@ static inline vector_f8 from_f4(const float *numbers) {
     return __builtin_convertvector(*(const half_vector_f4 *)numbers, vector_f8);
 }
 
+static inline double sum_vector(vector_f8 numbers) {
+    double lanes[VECTOR_DOUBLES];
+    memcpy(lanes, &numbers, sizeof lanes);
+#pragma GCC unroll 3
+    for (int half = VECTOR_DOUBLES / 2; half > 0; half /= 2)
+#pragma GCC unroll 4
+        for (int lane = 0; lane < half; lane++)
+            lanes[lane] += lanes[lane + half];
+    return lanes[0];
+}
+
 /* Vectors of no more than 32 bytes, for sums over short rows: longer ones take longer to add up in the end.
 
    A row of at least ROW_DOUBLES numbers is taken by such vectors, the last of which may begin before the one ahead
