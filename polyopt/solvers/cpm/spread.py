@@ -104,12 +104,14 @@ class Spread(NamedTuple):
 
 
 # Raise a face, in place, by some steps, from `first` to before `last`: a sweep has p + 1 of them, the base
-# multipliers and then each positive. The first sweep looks at every move, others at those that are not 0. M (d, d) is the inverse of I − Σ e e'/d, and follows; `keeps` whether its
-# products with the rows of A do. Returns -1 without memory.
+# multipliers and then each positive. The first sweep looks at every move, others at those that are not 0.
+# M (d, d) is the inverse of I − Σ e e'/d, and follows; `keeps` whether its products with the rows of A do.
+# Returns -1 without memory.
 _raise_spread = kernel(
     "cpm_raise_spread",
-    "A: f8 (n, d); q: f8 (n); C: f8 (n); P: f8 (p, d); B: f8 (p); share: f8 (p); a: f8 (n); delta: f8 (p, n); "
-    "own: f8 (p); e: f8 (p, d); length: f8 (p); M: f8 (d, d); keeps: i8; mu: f8; first: i8; last: i8",
+    "A: f8 (n, d); q: f8 (n); C: f8 (n); P: f8 (p, d); B: f8 (p); share: f8 (p); a: f8 (n); "
+    "delta: f8 (p, n); own: f8 (p); e: f8 (p, d); length: f8 (p); M: f8 (d, d); keeps: i8; mu: f8; "
+    "first: i8; last: i8",
     returns="i8",
 )
 
