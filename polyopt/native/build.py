@@ -37,7 +37,9 @@ FLAGS = [
 ]  # fmt: skip
 # Products and sums are fused but where a proof counts roundings, or equal products must cancel.
 UNFUSED = "/* unfused */"  # the first line of such a file
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
+SANITIZERS = [
+    "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g", "-O1",
+]  # fmt: skip
 
 
 def levels() -> tuple[str, ...]:
