@@ -42,12 +42,8 @@ FLAGS = [
 # where samples are cut. Nothing is fused where a proof counts roundings, or equal products must cancel.
 UNFUSED = "/* unfused */"  # the first line of such a file
 SANITIZERS = [
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-fno-omit-frame-pointer",
-    "-g",
-    "-O1",
-]
+    "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g", "-O1",
+]  # fmt: skip
 
 
 def levels() -> tuple[str, ...]:

@@ -40,6 +40,11 @@ def problem(K, form, seed=0, n=36, m=5):
     return X.astype(float), rows, anywhere(rng, y), anywhere(rng, caps), anywhere(rng, z)
 
 
+def assert_near(found, expected, *, rel=0.0, abs=0.0):
+    """As pytest.approx, which is slow for many arrays."""
+    np.testing.assert_allclose(found, expected, rtol=rel, atol=abs)
+
+
 def lifted(X):
     return np.column_stack([SCALE * X, np.ones(len(X))])
 
@@ -72,9 +77,9 @@ def check_scan(rng, form, K, alike, single, n, m):
     seen[first:last] = True
     close = {"rel": 1e-4, "abs": 1e-4} if single else {"rel": 1e-12, "abs": 1e-12}
     expected = np.where(seen[y > 0, None] & (np.arange(K + 1) > 0), s[y > 0], np.nan)
-    assert scores == pytest.approx(expected, nan_ok=True, **close)
+    assert_near(scores, expected, **close)
     own = (y < 0) & seen
-    assert inside[1:] == pytest.approx((C * np.maximum(0.0, 1.0 + s))[own].sum(axis=0)[1:], **close)
+    assert_near(inside[1:], (C * np.maximum(0.0, 1.0 + s))[own].sum(axis=0)[1:], **close)
     listed = {*zip(*pairs[:, :used].tolist(), strict=True)}
     assert used == len(listed)
     reach = 1.1 - (1e-4 if single else 1e-12)  # scores next to it are listed or not
@@ -119,9 +124,9 @@ def check_sweep(rng, form, K, alike, n, m):
                 after = min(max(mu[i, k] + 2.0 * slope / squares[i], 0.0), C[i, k])
                 W[k] += 0.5 * y[i] * (after - mu[i, k]) * A[i]
                 mu[i, k] = after
-        assert alpha == pytest.approx(mu, abs=1e-12)
-        assert U[:, :K].T == pytest.approx(W, abs=1e-12)
-        assert narrow == pytest.approx(mu, abs=1e-3)
+        assert_near(alpha, mu, abs=1e-12)
+        assert_near(U[:, :K].T, W, abs=1e-12)
+        assert_near(narrow, mu, abs=1e-3)
         assert not U[:, K:].any()
     return alpha, W
 
@@ -143,10 +148,10 @@ def check_rows(rng, form, n, m, r):
     """Square lengths, sums and copies of r chosen rows."""
     X, rows, *_ = problem(1, form, rng, n, m)
     A, chosen = lifted(X), anywhere(rng, rng.integers(0, n, r if n else 0))
-    assert square_lengths(rows, SCALE) == pytest.approx((A**2).sum(axis=1), rel=1e-14)
+    assert_near(square_lengths(rows, SCALE), (A**2).sum(axis=1), rel=1e-14)
     w, amounts = anywhere(rng, np.ones(m + 1)), anywhere(rng, rng.normal(size=len(chosen)))
     add_rows(rows, SCALE, chosen, amounts, w)
-    assert w == pytest.approx(1.0 + amounts @ A[chosen], rel=1e-13, abs=1e-12)
+    assert_near(w, 1.0 + amounts @ A[chosen], rel=1e-13, abs=1e-12)
     assert np.array_equal(dense(_copies(rows, chosen).matrix()), X[chosen])
 
 
@@ -200,7 +205,7 @@ def check_climb(rng, form, n, m, r):
 
     alpha, w, made = climbed(MOST_PASSES)
     assert ((alpha >= 0) & (alpha <= bounds)).all()
-    assert w == pytest.approx(0.5 * (alpha * labels) @ A, abs=1e-9)
+    assert_near(w, 0.5 * (alpha * labels) @ A, abs=1e-9)
     if made < MOST_PASSES:
         slope = 1.0 - labels * (A @ w)
         assert slope[alpha < bounds].max(initial=-np.inf) <= 1e-6
@@ -268,9 +273,9 @@ def check_pairs(rng, form, K, n, m, r):
         mu[j] = after
     _climb_pairs(*parts(rows), SCALE, y, caps, squares, chosen, faces, at, alpha, awake, W, rests, worst)
     assert np.array_equal(~awake, asleep)
-    assert alpha == pytest.approx(mu, abs=1e-11)
+    assert_near(alpha, mu, abs=1e-11)
     assert pytest.approx(V, abs=1e-11) == W
-    assert worst == pytest.approx(most, abs=1e-11)
+    assert_near(worst, most, abs=1e-11)
     return asleep.sum()
 
 

@@ -215,7 +215,7 @@ def test_bits_do_not_depend_on_alignment(n):
 def test_drawn_passes(rng):
     """Each on a point of its own; steps on two that are alike."""
     soft, hard = int(rng.integers(0, 3)), int(rng.integers(0, 3))
-    hard, n, start = hard if soft + hard else 1, length(rng, 600), int(rng.integers(1 << 32))
+    hard, n, start = hard if soft + hard else 1, length(rng, 40), int(rng.integers(1 << 32))
 
     def at():
         return drawn(soft, hard, n, lambda each: anywhere(rng, each), np.random.default_rng(start))

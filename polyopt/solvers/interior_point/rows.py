@@ -148,6 +148,7 @@ class Rows:
 
         power: the work of a row is this power of its number of entries.
         """
+        assert is_sparse(self.X)
         starts = self.X.indptr
         work = np.cumsum(np.diff(starts).astype(float) ** power)
         ends = np.unique(np.append(np.searchsorted(work, np.arange(_WORK, work[-1:].sum(), _WORK)), self.n))
