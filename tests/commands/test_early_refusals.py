@@ -138,7 +138,7 @@ def saved(tmp_path_factory):
         "table.csv --method svm --out svm.skops",
         "table.csv --method cpm --out cpm.skops",
         "texts.csv --method svm --categorical c --impute median --out texts.skops",
-        "table.csv --method svm --calibration sigmoid --out calibrated.skops",
+        "table.csv --method cpm --calibration sigmoid --out calibrated.skops",
     ):
         words = [sys.executable, "-m", "polyopt", "fit", *options.split(), "-q"]
         subprocess.run(words, cwd=base, capture_output=True, check=True)
