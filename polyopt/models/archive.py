@@ -31,10 +31,11 @@ _STEPS = frozenset({
     "sklearn.preprocessing._encoders.OneHotEncoder",
 })  # fmt: skip
 """Estimators of scikit-learn of which a model may be made."""
-_KEYS = {f"builtins.{kind.__name__}": kind for kind in (str, int, float, bool)}
+_PLAIN = {f"builtins.{kind.__name__}": kind for kind in (str, int, float, bool)}
 _SCALARS = {
     f"numpy.{kind.__name__}": kind for kind in (np.bool_, np.float32, np.float64, np.int32, np.int64, np.str_)
 }
+_KINDS = _PLAIN | _SCALARS
 _SPARSE = {f"{kind.__module__}.{kind.__qualname__}" for kind in (sp.csr_matrix, sp.csr_array)}
 
 
@@ -91,7 +92,8 @@ class _Reader:
         self.made: dict[int, Any] = {}
         self.forms: dict[str, tuple[Collection[str], Callable[[dict[str, Any]], Any]]] = {
             "JsonNode": (("builtins.str",), lambda node: json.loads(node["content"])),
-            "TypeNode": (_KEYS, lambda node: _KEYS[_type_of(node)]),
+            "TypeNode": (_KINDS, lambda node: _KINDS[_type_of(node)]),
+            "SliceNode": (("builtins.slice",), _slice),
             "DictNode": (("builtins.dict",), self._dict),
             "ListNode": (("builtins.list",), lambda node: self._items(node)),
             "TupleNode": (("builtins.tuple",), lambda node: tuple(self._items(node))),
@@ -158,6 +160,13 @@ class _Reader:
         else:
             vars(found).update(attributes)
         return found
+
+
+def _slice(node: dict[str, Any]) -> slice:
+    bounds = [node["content"][name] for name in ("start", "stop", "step")]
+    if not all(bound is None or isinstance(bound, int) for bound in bounds):
+        raise UnknownContentError
+    return slice(*bounds)
 
 
 def _type_of(node: dict[str, Any]) -> str:

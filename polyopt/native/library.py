@@ -268,7 +268,7 @@ def _written_out(
     ]
     scope |= {"_type": type, "_memory": _memory, "_otherwise": otherwise}
     exec("\n".join(lines), scope)
-    return scope[name]  # type: ignore[no-any-return]
+    return scope[name]
 
 
 class Struct:

@@ -23,6 +23,8 @@ CONTENT = {
     "objects": np.array(["a", None, 2.0], dtype=object),
     "table": np.array([["a", 1], ["b", 2]], dtype=object),
     "kind": np.dtype("float32"),
+    "slice": slice(1, None),
+    "types": [float, np.float64],
     "sparse": sp.csr_matrix(np.eye(3)),
     "no objects": np.empty(0, dtype=object),
 }

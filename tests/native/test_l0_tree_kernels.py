@@ -208,8 +208,12 @@ def test_parts_of_other_problems_are_refused():
     one, other = parts(6, 3), parts(6, 4)
     for place in range(1, 5):
         mixed = [*one[:place], other[place], *one[place + 1 :]]
-        assert not branch.plant(*mixed, np.zeros(3, np.int8))
-        assert branch.grow(*mixed, 1) == branch.MISFIT
-    assert not branch.plant(*one, np.zeros(4, np.int8))
-    branch.adopt(*one, np.zeros(4, np.int8), nodes.BASE, 1.0, False)
+        with pytest.raises(ValueError, match="has p = "):
+            branch.plant(*mixed, np.zeros(3, np.int8))
+        with pytest.raises(ValueError, match="has p = "):
+            branch.grow(*mixed, 1)
+    with pytest.raises(ValueError, match="decided has shape"):
+        branch.plant(*one, np.zeros(4, np.int8))
+    with pytest.raises(ValueError, match="decided has shape"):
+        branch.adopt(*one, np.zeros(4, np.int8), nodes.BASE, 1.0, False)
     assert nodes.first_open(one[2]) == -1

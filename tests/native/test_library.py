@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
 import pytest
 
-from polyopt.native.library import LIBRARIES, kernel, level
+from polyopt.native.library import LIBRARIES, Struct, kernel, level
 
-SQUARE_NORMS = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares: f8 (n)", T="f8 f4")
+SQUARE_NORMS = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8 f4")
 X = np.arange(12.0).reshape(4, 3)
 CENTRE, SQUARES = np.ones(3), np.zeros(4)
 
@@ -19,6 +20,17 @@ UNFIT = {
     "dimensions": ((X[0], CENTRE, SQUARES), "X has 1 dimensions, not 2"),
     "length": ((X, CENTRE[:2], SQUARES), r"centre has shape (2,), not (m) with m = 3"),
     "columns apart": ((X[:, ::2], CENTRE[:2], SQUARES), "shape (4, 2)"),
+    "list": ((X.tolist(), CENTRE, SQUARES), "X is a list, not an array"),
+    "byte order": ((X.astype(">f8"), CENTRE, SQUARES), "X is of >f8, not float64 or float32"),
+    "Fortran order": ((np.asfortranarray(X), CENTRE, SQUARES), "X, of shape (4, 3), is not C-contiguous"),
+    "not aligned": (
+        (X, np.zeros(25, np.uint8)[1:].view(np.float64), SQUARES),
+        "centre is not aligned in memory",
+    ),
+    "read-only output": (
+        (X, CENTRE, np.broadcast_to(SQUARES, 4)),
+        "squares is read-only, and would be written",
+    ),
     "output": ((X, CENTRE, SQUARES[:3]), r"squares has shape (3,), not (n) with n = 4"),
 }
 
@@ -45,3 +57,36 @@ def test_arrays_that_cannot_be_written_are_read():
 
 def test_the_level_is_one_that_was_built():
     assert (LIBRARIES / f"kernels.{level()}.so").is_file()
+
+
+class Pair(Struct):
+    """Two arrays of one length, of a type that varies."""
+
+    signature = "a: T (n); b!: f8 (n)"
+    types = {"T": "f4 f8"}  # noqa: RUF012
+
+
+TAKES_PAIR = kernel("takes_pair", "pair: Pair; c: f8 (n)")
+
+
+def test_structs_are_held_to_class_lengths_and_types():
+    pair = Pair(np.zeros(3, np.float32), np.zeros(3))
+    assert (pair.kinds, pair.lengths) == ([np.dtype("f4")], {"n": 3})
+    with pytest.raises(TypeError, match="pair is a NoneType, not a Pair"):
+        TAKES_PAIR(None, np.zeros(3))
+    with pytest.raises(ValueError, match=r"c has shape \(2,\), not \(n\) with n = 3"):
+        TAKES_PAIR(pair, np.zeros(2))
+    with pytest.raises(ValueError, match=r"b has shape \(2,\)"):
+        Pair(np.zeros(3), np.zeros(2))
+    with pytest.raises(AttributeError, match="a is fixed"):
+        pair.a = np.zeros(3)
+    with pytest.raises(TypeError, match="holds addresses"):
+        pickle.dumps(pair)
+
+
+@pytest.mark.parametrize(
+    "signature", ["lambda: f8", "_x: f8", "length_n: f8", "x: Undeclared", "x!: f8", "x: f8; x: f8"]
+)
+def test_signatures_that_break_the_rules_are_refused(signature):
+    with pytest.raises(ValueError, match="nothing: "):
+        kernel("nothing", signature)
