@@ -272,7 +272,7 @@ def test_drawn_boxes(rng):
     test_a_box_is_bounded_below_all_costs_in_it(any_samples(rng))
 
 
-@drawn_calls("cpm_raise_base", "cpm_raise_positives")
+@drawn_calls("cpm_raise_spread")
 def test_drawn_spreads(rng):
     check_spread(
         rng, length(rng, 9), length(rng, 9, least=1), length(rng, 9, least=1), length(rng, 9, least=1)
