@@ -40,7 +40,7 @@ def samples(form, n, m, seed=0, wide=False):
 
 
 def plain_steps(X, outside, gains, order, U, A, spacing, t, K, faces, tally):
-    """Algorithm 1 without an entropy floor, as sgd.py states it; how near a choice was to another, relative."""
+    """Algorithm 1 without an entropy floor, as sgd.py states it; returns how near a choice was to another."""
     nearest = np.inf
     for i in order:
         scores = X[[i]] @ U[:-1] + U[-1]
