@@ -36,18 +36,13 @@ FLAGS = [
     "-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi", "-Wno-unused-function", "-Wno-unused-parameter",
 ]  # fmt: skip
-# Products and sums are fused by each compiler's default: wherever it can by gcc,
-# within an expression by clang.
-# With -ffp-contract=fast clang fuses a loop's vectors in another way than its rest, and a result would depend on
-# where samples are cut. Nothing is fused where a proof counts roundings, or equal products must cancel.
+# Products and sums are fused by the compiler's default: gcc does so wherever it can, clang in an expression.
+# With -ffp-contract=fast clang fuses a loop's vectors in another way than its rest, so that a result would
+# depend on where samples are cut. Nothing is fused where a proof counts roundings, or equal products cancel.
 UNFUSED = "/* unfused */"  # the first line of such a file
 SANITIZERS = [
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-fno-omit-frame-pointer",
-    "-g",
-    "-O1",
-]
+    "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1",
+]  # fmt: skip
 
 
 def levels() -> tuple[str, ...]:
@@ -72,8 +67,8 @@ def compiler() -> list[str]:
         import ziglang  # noqa: F401
     except ModuleNotFoundError:
         raise RuntimeError(
-            "polyopt's kernels are written in C, and no compiler was found: install gcc 11 or clang 12 or later, "
-            "name one in the environment variable CC, or run `pip install ziglang`, which brings one"
+            "polyopt's kernels are written in C, and no compiler was found: install gcc 11 or clang 12 or "
+            "later, name one in the environment variable CC, or run `pip install ziglang`, which brings one"
         ) from None
     return [sys.executable, "-m", "ziglang", "cc"]
 
@@ -86,8 +81,8 @@ def own_compiler() -> list[str] | None:
     if command := shlex.split(os.environ.get("CC", "")):
         if complaint := _complaint(command):
             raise RuntimeError(
-                "polyopt's kernels are written in C, and the compiler that the environment variable CC names does "
-                f"not work; unset CC, or name another (gcc 11 or clang 12 or later). {complaint}"
+                "polyopt's kernels are written in C, and the compiler that the environment variable CC names "
+                f"does not work; unset CC, or name another (gcc 11 or clang 12 or later). {complaint}"
             )
         return command
     found = (shutil.which(name) for name in ("cc", "gcc", "clang"))
