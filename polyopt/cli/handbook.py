@@ -25,7 +25,7 @@ def handbook(
     """
     import webbrowser
 
-    from polyopt.cli.console import say
+    from polyopt.cli.console import progress, say
     from polyopt.cli.stopping import tell
     from polyopt.handbook.site import MARK, build_site, check_installed, kept_site, page_of, site_folder
 
@@ -33,12 +33,14 @@ def handbook(
     page_of(Path(), page)
     tell("the handbook was not written")
     if out is not None:
-        build_site(out)
+        with progress("handbook", total=1) as step:
+            build_site(out, tell=step.name)
         typer.echo(page_of(out, page))
         return
     if not (site_folder() / MARK).is_file():
         say("building the handbook; it is kept for the next time")
-    file = page_of(kept_site(), page)
+    with progress("handbook", total=1) as step:
+        file = page_of(kept_site(step.name), page)
     typer.echo(file)
     if not webbrowser.open(file.as_uri()):
         say("no browser was found: open this file in one")

@@ -61,8 +61,8 @@ class HingeClassifier(HingeFit):
         Iterations of the solver at most (working sets and Newton steps of "decomposition"), as ``n_iter_``
         counts them; the point reached is kept.
     time_limit : float, optional
-        Seconds for the whole fit, shared by the pairs of classes; the point reached is kept. Compiling
-        on the first call counts. "exact" looks at the clock only between its iterations. With a kernel
+        Seconds for the whole fit, shared by the pairs of classes; the point reached is kept.
+        "exact" looks at the clock only between its iterations. With a kernel
         and thousands of samples one iteration takes minutes, and so does building the program.
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.

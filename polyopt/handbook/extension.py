@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from sphinx.search.en import SearchEnglish
 
 from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
@@ -210,11 +212,18 @@ def connect(app: Sphinx) -> None:
     app.connect("html-page-context", after, priority=600)
 
 
+class _English(SearchEnglish):
+    """English words for the search; the stem of a word is found once for all pages."""
+
+    stem = cache(SearchEnglish.stem)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Add formulas, directives and contents to Sphinx, which calls this."""
     app.add_html_math_renderer("polyopt", (_inline, None), (_display, None))
     app.add_directive_to_domain("std", "program", _Program, override=True)  # Sphinx's own is of command lines
     app.add_directive("exercises", _Exercises)
+    app.add_search_language(_English)
     app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon
     app.connect("builder-inited", connect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,6 +6,7 @@ They are installed by ``pip install 'polyopt[handbook]'``.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import os
@@ -15,6 +16,8 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +28,7 @@ from polyopt.files import is_writable, temporary_folder
 from polyopt.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["MARK", "build_site", "check_installed", "kept_site", "page_of", "site_folder"]
 
@@ -53,6 +56,7 @@ _SETTINGS: dict[str, Any] = {
     "napoleon_use_rtype": False,
     "autodoc_member_order": "bysource",
     "autodoc_typehints": "none",
+    "autodoc_use_type_comments": False,
     "autodoc_default_options": {"exclude-members": ", ".join(_OF_OTHERS)},
     "napoleon_custom_sections": [("Attributes", "params_style")],  # a list, as of parameters
     "suppress_warnings": ["ref.python"],  # a word of a docstring that several things are called
@@ -111,8 +115,10 @@ def site_folder() -> Path:
     return kept if spare is None or (kept / MARK).is_file() or is_writable(kept) else spare / own
 
 
-def kept_site() -> Path:
+def kept_site(tell: Callable[[str], None] = lambda _: None) -> Path:
     """The folder of the site: the one that is kept, or built now.
+
+    tell: hears what the build is at, in a few words.
 
     Raises
     ------
@@ -129,7 +135,7 @@ def kept_site() -> Path:
         except OSError as error:
             raise type(error)(f"the cache cannot be written, where the handbook is kept ({error}); "
                               "name another place: polyopt handbook --out FOLDER") from error  # fmt: skip
-        build_site(folder)
+        build_site(folder, tell=tell)
         for other in folder.parent.iterdir():  # of older versions; one in the making begins with a dot
             if other != folder and not other.name.startswith("."):
                 shutil.rmtree(other, ignore_errors=True)
@@ -138,7 +144,8 @@ def kept_site() -> Path:
 
 def build_site(
     folder: Path, *, families: Iterable[str] | None = None, names: Iterable[str] | None = None,
-    demonstrate: bool = True, results: bool = True,
+    demonstrate: bool = True, results: bool = True, processes: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[str]:  # fmt: skip
     """Build the site aside, and put it into its place when it is whole.
 
@@ -148,6 +155,10 @@ def build_site(
         The place; a site that is there is replaced, and so is an empty folder.
     families, names, demonstrate, results
         As of :func:`polyopt.handbook.sources.write_sources`.
+    processes : int, optional
+        Processes that read and write pages; by default as many as there are cores, four at most.
+    tell : callable
+        It hears what the build is at, in a few words.
 
     Returns
     -------
@@ -168,11 +179,12 @@ def build_site(
     folder = Path(os.path.realpath(folder))  # a link stays one, and leads to the new site
     made = folder.with_name(f".handbook.{secrets.token_hex(6)}.part")
     try:
-        with tempfile.TemporaryDirectory() as work:
+        with tempfile.TemporaryDirectory() as work, _few_collections():
+            tell("solving the programs that it shows")
             pages = Path(work) / "pages"
             pages.mkdir()
             write_sources(pages, families=families, names=names, demonstrate=demonstrate, results=results)
-            told = _run(pages, made, Path(work) / "trees")
+            told = _run(pages, made, Path(work) / "trees", processes or _cores(), tell)
         (made / MARK).write_text(f"polyopt {polyopt.__version__}\n", encoding="utf-8")
         for path in made.rglob("*.html"):
             path.write_text(finished(path.read_text(encoding="utf-8")), encoding="utf-8")
@@ -184,7 +196,43 @@ def build_site(
     return told
 
 
-def _run(pages: Path, made: Path, trees: Path) -> list[str]:
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Look for unused cycles seldom: the pages are trees of nodes that are used to the end.
+
+    Python's own thresholds took a quarter of the build.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1_000_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def _cores() -> int:
+    """Processes for a build. Sphinx forks them, which is safe on Linux alone."""
+    from joblib import cpu_count
+
+    return min(4, cpu_count()) if sys.platform == "linux" else 1
+
+
+class _Said(io.StringIO):
+    """What Sphinx says of its progress, one sentence at a time, without colours."""
+
+    def __init__(self, tell: Callable[[str], None]):
+        super().__init__()
+        self.tell = tell
+
+    def write(self, text: str) -> int:
+        """Tell the first words of what is said."""
+        words = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split("... ")[0].strip()
+        if words:
+            self.tell(words)
+        return len(text)
+
+
+def _run(pages: Path, made: Path, trees: Path, processes: int, tell: Callable[[str], None]) -> list[str]:
     """Sphinx, with its warnings as lines."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -197,7 +245,9 @@ def _run(pages: Path, made: Path, trees: Path) -> list[str]:
     # Sphinx registers its words in docutils: they are taken back, so that a second build warns of nothing.
     with warnings.catch_warnings(), patch_docutils(), docutils_namespace():
         warnings.simplefilter("ignore")
-        app = Sphinx(pages, None, made, trees, "html", settings, status=None, warning=told)
+        app = Sphinx(
+            pages, None, made, trees, "html", settings, status=_Said(tell), warning=told, parallel=processes
+        )
         app.add_css_file("handbook.css")
         app.build()
     shutil.copy(Path(polyopt.__path__[0]) / "handbook" / "site.css", made / "_static" / "handbook.css")

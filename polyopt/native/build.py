@@ -37,13 +37,12 @@ FLAGS = [
     "-fno-trapping-math", "-Wall", "-Wextra", "-Werror=implicit-function-declaration", "-Wno-psabi",
     "-Wno-unused-function", "-Wno-unused-parameter",
 ]  # fmt: skip
-# Products and sums are fused by each compiler's default: wherever it can by gcc, within an expression by
-# clang. With -ffp-contract=fast clang fuses a loop's vectors in another way than its rest, and a result would
-# depend on where samples are cut. Nothing is fused where a proof counts roundings, or equal products must
-# cancel.
+# Products and sums are fused by the compiler's default: gcc does so wherever it can, clang in an expression.
+# With -ffp-contract=fast clang fuses a loop's vectors in another way than its rest, so that a result would
+# depend on where samples are cut. Nothing is fused where a proof counts roundings, or equal products cancel.
 UNFUSED = "/* unfused */"  # the first line of such a file
 SANITIZERS = [
-    "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g", "-O1",
+    "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1",
 ]  # fmt: skip
 
 

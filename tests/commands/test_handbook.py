@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("site") / "handbook"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extension, "connect", connect_and_compare)
-        assert site.build_site(place, **FEW) == []
+        assert site.build_site(place, processes=1, **FEW) == []  # which sees all pages
     return place
 
 
@@ -132,7 +132,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path):
 
 
 def test_odd_places_are_refused_in_a_sentence_or_kept_as_they_are(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "_run", lambda _pages, made, _trees: made.mkdir() or [])
+    monkeypatch.setattr(site, "_run", lambda _pages, made, *_: made.mkdir() or [])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="the folder that you are in"):
         site.build_site(Path("."), **FEW)
@@ -208,7 +208,7 @@ def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
     pytest.importorskip("sphinx")
     built = []
 
-    def build(folder):
+    def build(folder, tell):
         built.append(folder)
         folder.mkdir()
         (folder / site.MARK).touch()
@@ -220,6 +220,19 @@ def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
     assert site.kept_site() == site.kept_site() == tmp_path / "now"
     assert built == [tmp_path / "now"]
     assert not older.exists()
+
+
+def test_several_processes_build_the_same_site_and_say_what_they_are_at(folder, tmp_path):
+    said = []
+    assert site.build_site(tmp_path / "site", processes=2, tell=said.append, **FEW) == []
+    for path in folder.rglob("*.html"):
+        assert (tmp_path / "site" / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
+    index = "searchindex.js"
+    assert sorted((tmp_path / "site" / index).read_text("utf-8")) == sorted(
+        (folder / index).read_text("utf-8")
+    )
+    assert {"solving the programs that it shows", "reading sources", "writing output"} <= set(said)
+    assert not any("\x1b" in words for words in said)
 
 
 def test_without_sphinx_the_command_says_what_to_install(monkeypatch):

@@ -1,0 +1,79 @@
+"""The build: which compiler it takes, and what it says when there is none that works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+
+import pytest
+
+from polyopt.native import build
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """An empty folder that is the whole PATH; no compiler of a variable or a package."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    return tmp_path
+
+
+def put(folder, name, code):
+    """A program that ends with this code."""
+    program = folder / name
+    program.write_text(f"#!/bin/sh\necho no such option >&2\nexit {code}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(program)
+
+
+def test_without_a_compiler_a_sentence_says_what_to_install(path):
+    with pytest.raises(RuntimeError, match=r"no compiler was found: install gcc 11 or clang 12 .* ziglang"):
+        build.build(path / "lib")
+    assert not (path / "lib").exists()
+
+
+def test_a_compiler_that_does_not_work_is_passed_over(path, monkeypatch):
+    put(path, "cc", 1)
+    assert build.own_compiler() is None
+    monkeypatch.setitem(sys.modules, "ziglang", os)  # any module
+    assert build.compiler() == [sys.executable, "-m", "ziglang", "cc"]
+
+
+@pytest.mark.parametrize("named", ["nonsense", "broken"])
+def test_a_compiler_that_is_named_must_work(path, monkeypatch, named):
+    put(path, "broken", 1)
+    monkeypatch.setenv("CC", f"{path / named} -O2")
+    with pytest.raises(RuntimeError, match=r"variable CC names does not work; unset CC") as told:
+        build.compiler()
+    assert ("no such option" if named == "broken" else "No such file") in str(told.value)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_a_compiler_of_the_machine_is_taken(monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
+    assert build.own_compiler()
+
+
+def test_of_a_compiler_from_pypi_processors_are_named_and_never_taken_from_the_machine():
+    zig = [sys.executable, "-m", "ziglang", "cc"]
+    assert build._target(zig, "x86-64-v3") == ["-mcpu=x86_64_v3"]
+    assert build._target(zig, "default") == ["-mcpu=baseline"]
+    assert build._target(["cc"], "x86-64-v3")[-1] == "-march=x86-64-v3"
+
+
+@pytest.mark.parametrize(
+    ("flags", "levels"),
+    [
+        ("-arch arm64", ("default",)),
+        ("-arch x86_64", build.X86_LEVELS),
+        ("-arch x86_64 -arch arm64", ("default",)),
+    ],
+)
+def test_on_macos_the_architectures_asked_for_are_built(monkeypatch, flags, levels):
+    monkeypatch.setattr(build.sys, "platform", "darwin")
+    monkeypatch.setenv("ARCHFLAGS", flags)
+    assert build.levels() == levels
+    assert build._target(["cc"], levels[-1])[: len(flags.split())] == flags.split()
