@@ -162,10 +162,12 @@ class NativeBuild(BuildHookInterface):
         """Return the package that has a compiler if the machine has none of its own."""
         if self.target_name != "wheel":
             return []
+        found: list[str] = []
         try:
-            return [] if own_compiler() else ["ziglang"]
+            found = [] if own_compiler() else ["ziglang"]
         except RuntimeError as error:
             self.app.abort(str(error))
+        return found
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and take the libraries into the wheel."""
