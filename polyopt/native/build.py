@@ -163,8 +163,8 @@ class NativeBuild(BuildHookInterface):
             return []
         try:
             return [] if own_compiler() else ["ziglang"]
-        except RuntimeError as error:
-            self.app.abort(str(error))
+        except RuntimeError:
+            return []  # the build will say it
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and take the libraries into the wheel."""
