@@ -222,13 +222,13 @@ class _Said(io.StringIO):
 
     def __init__(self, tell: Callable[[str], None]):
         super().__init__()
-        self._hear = tell
+        self._hearer = tell
 
     def write(self, text: str) -> int:
         """Tell the first words of what is said."""
         words = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split("... ")[0].strip()
         if words:
-            self._hear(words)
+            self._hearer(words)
         return len(text)
 
 
