@@ -34,7 +34,8 @@ LIBRARIES = FOLDER / "lib"
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 FLAGS = [
     "-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
-    "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi", "-Wno-unused-function", "-Wno-unused-parameter",
+    "-fno-trapping-math", "-Wall", "-Wextra", "-Werror=implicit-function-declaration", "-Wno-psabi",
+    "-Wno-unused-function", "-Wno-unused-parameter",
 ]  # fmt: skip
 # Products and sums are fused by the compiler's default: gcc does so wherever it can, clang in an expression.
 # With -ffp-contract=fast clang fuses a loop's vectors in another way than its rest, so that a result would
