@@ -23,9 +23,9 @@ UNFIT = {
     "list": ((X.tolist(), CENTRE, SQUARES), "X is a list, not an array"),
     "byte order": ((X.astype(">f8"), CENTRE, SQUARES), "X is of >f8, not float64 or float32"),
     "Fortran order": ((np.asfortranarray(X), CENTRE, SQUARES), "X, of shape (4, 3), is not C-contiguous"),
-    "not aligned": (
-        (X, np.zeros(25, np.uint8)[1:].view(np.float64), SQUARES),
-        "centre is not aligned in memory",
+    "output that is not aligned": (
+        (X, CENTRE, np.zeros(33, np.uint8)[1:].view(np.float64)),
+        "squares is not aligned in memory",
     ),
     "read-only output": (
         (X, CENTRE, np.broadcast_to(SQUARES, 4)),
@@ -52,6 +52,13 @@ def test_arrays_that_cannot_be_written_are_read():
     X_kept, squares = X.copy(), np.zeros(4)
     X_kept.flags.writeable = False
     SQUARE_NORMS(X_kept, CENTRE, squares)
+    assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
+
+
+def test_arrays_that_are_not_aligned_are_read():
+    X_moved, squares = np.empty(X.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(X.shape), np.zeros(4)
+    X_moved[:] = X
+    SQUARE_NORMS(X_moved, CENTRE, squares)
     assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
 
 
