@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "OnlinePolyceptron", "solve_batch", "solve_online"]
 
 RULES = ("corrected", "cells", "printed")
-_CRITERION, _MISTAKES = 0, 1  # places in the tally of a visit, as in native/polyceptron.inc
 
 
 class Sweep(Struct):
@@ -56,8 +55,9 @@ class Sweep(Struct):
         Labels, +1 inside, and weights.
     W : ndarray of shape (m+1, L)
         Faces as lanes.
-    tally : ndarray of shape (2,)
-        E_P and the weight of the mistakes, as they were met; added to.
+    tally : ndarray of shape (3,)
+        E_P and the weight of the mistakes, as they were met, and the sum of the norms of the faces' updates
+        (Algorithm 1); added to.
     sizes : ndarray of shape (K,)
         The samples of each cell, as they were met; added to.
     scores : ndarray of shape (L,)
@@ -65,7 +65,7 @@ class Sweep(Struct):
     """
 
     signature: ClassVar[str] = (
-        ROWS + "y: f8 (n); c: f8 (n); W: f8 (r, L); tally!: f8 (two); sizes!: i8 (K); scores!: f8 (L)"
+        ROWS + "y: f8 (n); c: f8 (n); W!: f8 (r, L); tally!: f8 (three); sizes!: i8 (K); scores!: f8 (L)"
     )
     types = ROW_TYPES
     values: NDArray[Any]
@@ -77,10 +77,18 @@ class Sweep(Struct):
     sizes: NDArray[np.int64]
 
 
-# A visit to the samples in `order`: every misclassified one (with `update_all`, every one) adds
-# step * c * y * x̃ to the face of its cell in `target` (m+1, L), which may be W itself.
-_visit = kernel(
-    "polyceptron_visit", "sweep: Sweep; order: i8 (o); step: f8; update_all: i8; target!: f8 (r, L)"
+# Algorithm 2: every misclassified sample in `order` adds step * c * y * x̃ to the face of its cell.
+_pass = kernel("polyceptron_pass", "sweep: Sweep; order: i8 (o); step: f8")
+
+# Visits to samples `first` to `last` - 1 that change no face.
+_judge = kernel("polyceptron_judge", "sweep: Sweep; first: i8; last: i8")
+
+# Algorithm 1: an iteration, of samples `first` to `last` - 1. The first call of an iteration moves the faces by
+# step times the update (m+1, L) of the one before, and clears it. Then every misclassified sample (with
+# `update_all`, every sample) adds c * y * x̃ to the face of its cell there. The last call measures the update.
+_iterate = kernel(
+    "polyceptron_iterate",
+    "sweep: Sweep; first: i8; last: i8; step: f8; update_all: i8; update!: f8 (r, L)",
 )
 
 
@@ -89,46 +97,18 @@ class _Sweeps:
 
     def __init__(self, W: Vector):
         self.n_faces, self.W = len(W), in_lanes(W)
-        self._last: Sweep | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}
-
-    def _of(self, rows: Rows, y: Vector, c: Vector) -> Sweep:
-        """The struct of these samples and the faces: the last one, if it has the same arrays."""
-        last = self._last
-        if (
-            last is None or last.values is not rows.values or last.starts is not rows.starts
-            or last.y is not y or last.c is not c or last.W is not self.W
-        ):  # fmt: skip
-            self._last = last = Sweep(
-                rows.values, rows.columns, rows.starts, rows.shared, y, c, self.W, np.zeros(2),
-                np.zeros(self.n_faces, dtype=np.int64), np.zeros(self.W.shape[1]),
-            )  # fmt: skip
-        return last
 
     @property
     def faces(self) -> Vector:
         """The faces (K, m+1)."""
-        return np.ascontiguousarray(self.W[:, : self.n_faces].T)
+        return self.W[:, : self.n_faces].T.copy()
 
-    def sweep(
-        self,
-        rows: Rows,
-        y: Vector,
-        c: Vector,
-        order: NDArray[np.int64],
-        target: Vector,
-        step: float,
-        update_all: bool = False,
-    ) -> tuple[float, float, float]:
-        """Criterion, weight of the mistakes, and number of faces in use, as the samples were met."""
-        met = self._of(rows, y, c)
-        met.tally[:] = met.sizes[:] = 0
-        for first, last in stretches(len(order), rows, self.W.shape[1]):
-            _visit(met, order[first:last], step, update_all, target)
-        criterion, mistakes = met.tally.tolist()
-        return criterion, mistakes, float(np.count_nonzero(met.sizes))
+    def over(self, rows: Rows, y: Vector, c: Vector) -> Sweep:
+        """The struct of some samples and the faces."""
+        return Sweep(
+            rows.values, rows.columns, rows.starts, rows.shared, y, c, self.W, np.zeros(3),
+            np.zeros(self.n_faces, dtype=np.int64), np.zeros(self.W.shape[1]),
+        )  # fmt: skip
 
 
 def solve_batch(
@@ -156,19 +136,19 @@ def solve_batch(
     at_least("threshold", threshold, 0.0)
     _check(step, patience, max_iter)
     rows, state = as_rows(X), _Sweeps(W)
-    order, update = np.arange(len(y)), np.zeros_like(state.W)
+    sweep, update = state.over(rows, y, c), np.zeros_like(state.W)
+    calls = list(stretches(len(y), rows, state.W.shape[1]))
 
-    def visit(number: int) -> _Visit:
-        if number > 0:
-            state.W += step * update
-        update[:] = 0.0
-        met = state.sweep(rows, y, c, order, update, 1.0, rule != "corrected")
-        norm = float(np.sqrt((update * update).sum(axis=0)).sum())
-        goes_on = norm < threshold if rule == "printed" else norm >= threshold and met[_MISTAKES] > 0
-        return _Visit(*met, state.faces, {"norm": norm}, not goes_on)
+    def visit() -> _Visit:
+        _clear(sweep)
+        for first, last in calls:
+            _iterate(sweep, first, last, step, rule != "corrected", update)
+        criterion, mistakes, norm = sweep.tally.tolist()
+        goes_on = norm < threshold if rule == "printed" else norm >= threshold and mistakes > 0
+        return _Visit(criterion, mistakes, _occupied(sweep), {"norm": norm}, not goes_on)
 
     kept = _Kept(W, pocket, patience)
-    return _run("batch", "iteration", range(max_iter + 1), visit, kept, Clock(time_limit))
+    return _run("batch", "iteration", range(max_iter + 1), visit, state, kept, Clock(time_limit))
 
 
 def solve_online(
@@ -183,15 +163,20 @@ def solve_online(
     """
     _check(step, patience, max_iter)
     rows, machine = as_rows(X), OnlinePolyceptron(W, step, seed)
-    in_turn, nothing = np.arange(len(y)), np.zeros_like(machine.state.W)
+    state = machine.state
+    sweep, weighty = state.over(rows, y, c), np.flatnonzero(c > 0)
+    calls = list(stretches(len(y), rows, state.W.shape[1]))
 
-    def visit(number: int) -> _Visit:
-        made = machine.show(rows, y, c)
-        met = machine.state.sweep(rows, y, c, in_turn, nothing, 0.0)
-        return _Visit(*met, machine.faces, {"made": made}, made == 0)
+    def visit() -> _Visit:
+        made = machine.pass_through(sweep, weighty, rows)
+        _clear(sweep)
+        for first, last in calls:
+            _judge(sweep, first, last)
+        criterion, mistakes, _ = sweep.tally.tolist()
+        return _Visit(criterion, mistakes, _occupied(sweep), {"made": made}, made == 0)
 
     kept = _Kept(W, pocket, patience)
-    return _run("online", "pass", range(1, max_iter + 1), visit, kept, Clock(time_limit))
+    return _run("online", "pass", range(1, max_iter + 1), visit, state, kept, Clock(time_limit))
 
 
 class OnlinePolyceptron:
@@ -217,9 +202,27 @@ class OnlinePolyceptron:
         y (n,): labels: +1 inside, -1 outside.
         c (n,): weights, at least 0.
         """
-        order = self.rng.permutation(np.flatnonzero(c > 0))
-        _, mistakes, _ = self.state.sweep(rows, y, c, order, self.state.W, self.step)
+        return self.pass_through(self.state.over(rows, y, c), np.flatnonzero(c > 0), rows)
+
+    def pass_through(self, sweep: Sweep, samples: NDArray[np.int64], rows: Rows) -> float:
+        """The same for some of the `rows` that `sweep` has, in a random order."""
+        order = self.rng.permutation(samples)
+        _clear(sweep)
+        for first, last in stretches(len(order), rows, self.state.W.shape[1]):
+            _pass(sweep, order[first:last], self.step)
+        _, mistakes, _ = sweep.tally.tolist()
         return mistakes
+
+
+def _clear(sweep: Sweep) -> None:
+    """Begin to count anew."""
+    sweep.tally.fill(0.0)
+    sweep.sizes.fill(0)
+
+
+def _occupied(sweep: Sweep) -> float:
+    """Number of faces in use."""
+    return float(np.count_nonzero(sweep.sizes))
 
 
 def _check(step: float, patience: int | None, max_iter: int) -> None:
@@ -229,18 +232,13 @@ def _check(step: float, patience: int | None, max_iter: int) -> None:
 
 
 class _Visit(NamedTuple):
-    """What one visit to all samples found, the faces at which it did, and whether it was the last."""
+    """What one visit to all samples found, and whether it was the last."""
 
     criterion: float
     mistakes: float
     occupied: float
-    faces: Vector
     more: dict[str, float]  # for the record
     is_last: bool
-
-    def shown(self) -> dict[str, Vector]:
-        """The faces by name, for whoever sees the run."""
-        return {"W": self.faces}
 
 
 class _Kept:
@@ -250,11 +248,11 @@ class _Kept:
         self.W, self.criterion, self.mistakes = W, np.inf, np.inf
         self.pocket, self.patience, self.waited = pocket, patience, 0
 
-    def offer(self, visit: _Visit) -> None:
-        """Take the faces of a visit: the last ones, or those with the fewest mistakes."""
+    def offer(self, visit: _Visit, state: _Sweeps) -> None:
+        """Take the faces that were visited: the last ones, or those with the fewest mistakes."""
         self.waited = 0 if visit.mistakes < self.mistakes else self.waited + 1
         if not self.pocket or visit.mistakes <= self.mistakes:  # of equals the later
-            self.W, self.criterion = visit.faces, visit.criterion
+            self.W, self.criterion = state.faces, visit.criterion
         self.mistakes = min(visit.mistakes, self.mistakes)
 
     @property
@@ -263,8 +261,9 @@ class _Kept:
 
 
 def _run(
-    name: str, unit: str, numbers: range, visit: Callable[[int], _Visit], kept: _Kept, clock: Clock
-) -> Solution:
+    name: str, unit: str, numbers: range, visit: Callable[[], _Visit], state: _Sweeps, kept: _Kept,
+    clock: Clock,
+) -> Solution:  # fmt: skip
     """Visits until the last one, or a limit.
 
     The loop of :mod:`polyopt.outer.rounds` keeps the least objective; here the fewest mistakes count.
@@ -273,7 +272,7 @@ def _run(
     status = Status.ITERATION_LIMIT
     try:
         for number in numbers:
-            found = visit(number)
+            found = visit()
             history.append(
                 {
                     unit: float(number),
@@ -285,8 +284,8 @@ def _run(
                 }
             )
             tell(history[-1])
-            show(history[-1], found.shown)
-            kept.offer(found)
+            show(history[-1], lambda: {"W": state.faces})
+            kept.offer(found, state)
             if found.is_last or kept.is_settled:
                 status = Status.CONVERGED
                 break

@@ -7,7 +7,9 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from polyopt.rows import as_rows
-from polyopt.solvers.polyceptron import _Sweeps
+from polyopt.solvers.polyceptron import _clear, _iterate, _judge, _pass, _Sweeps
+
+KINDS = ("pass", "judge", "iterate")
 
 
 def plain_visit(X, y, c, order, W, target, step, update_all):
@@ -24,42 +26,72 @@ def plain_visit(X, y, c, order, W, target, step, update_all):
             mistakes += c[i]
         if wrong or update_all:
             target[face] += step * c[i] * y[i] * x
-    return criterion, mistakes, np.count_nonzero(sizes)
+    return criterion, mistakes, sizes
 
 
-@pytest.mark.parametrize("online", [False, True], ids=["batch", "online"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("update_all", [False, True])
 @pytest.mark.parametrize("K", [1, 2, 9, 70])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @pytest.mark.parametrize("share", [1.0, 0.3], ids=["dense", "packed"])
-def test_a_visit_is_that_of_plain_loops(share, dtype, K, update_all, online):
-    check_visit(np.random.default_rng(K), share, dtype, K, update_all, online, 14, 5, 30)
+def test_a_visit_is_that_of_plain_loops(share, dtype, K, update_all, kind):
+    check_visit(np.random.default_rng(K), share, dtype, K, update_all, kind, 14, 5)
 
 
-def check_visit(rng, share, dtype, K, update_all, online, n, m, visits):
+def check_visit(rng, share, dtype, K, update_all, kind, n, m):
     X = (rng.integers(1, 9, (n, m)) * (rng.random((n, m)) < share)).astype(dtype)
     y, c = anywhere(rng, rng.choice([-1.0, 1.0], n)), anywhere(rng, rng.uniform(0.5, 2.0, n))
-    order, W = anywhere(rng, rng.integers(0, max(n, 1), visits if n else 0)), rng.normal(size=(K, m + 1))
+    W, order = rng.normal(size=(K, m + 1)), anywhere(rng, rng.permutation(n)[: n - n // 4])
     state = _Sweeps(W)
     state.W = anywhere(rng, state.W)
-    target = state.W if online else anywhere(rng, np.zeros_like(state.W))
-    found = state.sweep(rows_anywhere(rng, X), y, c, order, target, 0.3, update_all)
-    plain = W.copy()
-    moved = plain if online else np.zeros_like(W)
-    assert found == pytest.approx(plain_visit(X.astype(float), y, c, order, plain, moved, 0.3, update_all))
-    assert target[:, :K].T == pytest.approx(moved, abs=1e-11)
-    assert not target[:, K:].any()
+    sweep = state.over(rows_anywhere(rng, X), y, c)
+    before = np.zeros_like(state.W)
+    before[:, :K] = rng.normal(size=(m + 1, K))
+    update = anywhere(rng, before)
+    plain, moved, norm = W.copy(), before[:, :K].T.copy(), 0.0
+    if kind == "pass":
+        _pass(sweep, order, 0.3)
+        met = plain_visit(X.astype(float), y, c, order, plain, plain, 0.3, False)
+    elif kind == "judge":
+        cut = int(rng.integers(n + 1))
+        _judge(sweep, 0, cut)
+        _judge(sweep, cut, n)
+        met = plain_visit(X.astype(float), y, c, range(n), plain, plain, 0.0, False)
+    else:
+        cut = int(rng.integers(1, max(n, 2)))
+        _iterate(sweep, 0, min(cut, n), 0.3, update_all, update)
+        if cut < n:
+            _iterate(sweep, cut, n, 0.3, update_all, update)
+        plain += 0.3 * moved
+        moved[:] = 0.0
+        met = plain_visit(X.astype(float), y, c, range(n), plain, moved, 1.0, update_all)
+        norm = np.linalg.norm(moved, axis=1).sum()
+    assert sweep.tally == pytest.approx([*met[:2], norm])
+    assert sweep.sizes.tolist() == met[2].tolist()
+    assert state.faces == pytest.approx(plain, abs=1e-11)
+    assert update[:, :K].T == pytest.approx(moved, abs=1e-11)
+    assert not state.W[:, K:].any()
+    assert not update[:, K:].any()
 
 
-@drawn_calls("polyceptron_visit")
+@drawn_calls("polyceptron_pass", "polyceptron_judge", "polyceptron_iterate")
 def test_drawn_visits(rng):
     share, dtype = pick(rng, [1.0, 0.3]), pick(rng, [np.float64, np.float32, np.uint8])
-    sizes = length(rng, 20, least=1), length(rng), length(rng, least=1)
-    check_visit(rng, share, dtype, pick(rng, [1, 2, 9, 70]), *(rng.random(2) < 0.5).tolist(), *sizes)
+    kind, update_all = pick(rng, KINDS), pick(rng, [False, True])
+    check_visit(rng, share, dtype, pick(rng, [1, 2, 9, 70]), update_all, kind, length(rng, 20), length(rng))
 
 
 def test_an_empty_order_visits_nothing():
     state = _Sweeps(np.ones((2, 3)))
-    met = state.sweep(as_rows(np.ones((1, 2))), np.ones(1), np.ones(1), np.arange(0), state.W, 1.0)
-    assert met == (0.0, 0.0, 0.0)
+    sweep = state.over(as_rows(np.ones((1, 2))), np.ones(1), np.ones(1))
+    _pass(sweep, np.arange(0), 1.0)
+    assert not sweep.tally.any()
     assert state.faces.tolist() == np.ones((2, 3)).tolist()
+
+
+def test_a_count_begins_anew():
+    sweep = _Sweeps(np.ones((2, 3))).over(as_rows(np.ones((1, 2))), -np.ones(1), np.ones(1))
+    for _ in range(2):
+        _clear(sweep)
+        _judge(sweep, 0, 1)
+        assert (sweep.tally.tolist(), sweep.sizes.tolist()) == ([3.0, 1.0, 0.0], [1, 0])

@@ -223,15 +223,15 @@ def test_time_and_ctrl_c_keep_the_best_faces(solve, plane, monkeypatch):
     timed = solve(X, y, c, W, time_limit=1e-9)
     assert timed.status is Status.TIME_LIMIT
     assert np.isfinite(timed["W"]).all()
-    original, calls = polyceptron._Sweeps.sweep, []
+    original, calls = polyceptron._clear, []
 
-    def interrupted(self, *arguments):
+    def interrupted(sweep):
         calls.append(1)
         if len(calls) > 9:
             raise KeyboardInterrupt
-        return original(self, *arguments)
+        original(sweep)
 
-    monkeypatch.setattr(polyceptron._Sweeps, "sweep", interrupted)
+    monkeypatch.setattr(polyceptron, "_clear", interrupted)
     stopped = solve(X, y, c, W)
     assert stopped.status is Status.INTERRUPTED
     assert mistakes(X, y, c, stopped["W"]) == pytest.approx(
