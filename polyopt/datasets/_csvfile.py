@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -264,32 +265,38 @@ class Cells(NamedTuple):
     text: tuple[int, ...] = ()
 
 
-def _read_fast(source: Source, layout: Layout) -> Cells | None:
+def _read_fast(source: Source, layout: Layout, min_bytes: int = _MIN_BYTES) -> Cells | None:
     """What pandas reads, or ``None`` when that takes longer, or may not be what the file says."""
-    if source.size < _MIN_BYTES:
+    if source.size < min_bytes:
         return None
     if layout.width > _MAX_COLUMNS and source.size < _MIN_COLUMN_BYTES * layout.width:
         return None
-    if layout.header is not None and any("\n" in cell or "\r" in cell for cell in layout.header):
-        return None  # pandas would count a header over several lines as one
     if not is_well_quoted(source, layout.separator):
         return None  # pandas would read "1"2 as 12
+    rows = (cells for _, end, cells in records(source, layout.separator) if end > layout.header_end)
+    first = next(rows, [])
+    if len(first) != layout.width or not all(is_number(first[i], layout.decimal) for i in layout.features):
+        return None  # pandas would read a column of True and False as 1 and 0
     import pandas as pd
 
-    options: dict[str, Any] = {} if layout.target is None else {"dtype": {layout.target: str}}
+    kinds = dict.fromkeys(range(layout.width), "float64")  # a whole -0 would become 0
+    options: dict[str, Any] = {}
+    if layout.target is not None:
+        kinds[layout.target] = "str"
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
         options["float_precision"] = "round_trip"  # exact; from 3.1 on the only way, and not to be asked for
     try:
         with source.open() as stream:
+            stream.seek(_first_byte(source, layout))
             frame = pd.read_csv(
                 stream,
                 header=None,
-                skiprows=layout.header_end,
                 keep_default_na=False,
-                encoding="utf-8-sig",
+                encoding="utf-8",
                 low_memory=False,
                 sep=layout.separator,
                 decimal=layout.decimal,
+                dtype=kinds,
                 **options,
             )
     except ValueError:  # pandas' own errors and undecodable bytes are ValueErrors
@@ -303,12 +310,22 @@ def _read_fast(source: Source, layout: Layout) -> Cells | None:
         if labels.isna().any():
             return None
         cells = [label.strip() for label in labels]
-    if any(kind.kind not in "iuf" for kind in frame.dtypes):
-        return None
     X = frame.to_numpy(dtype=np.float64)
     if not np.isfinite(X).all() or any(cell.lower() in _NO_LABEL or "\0" in cell for cell in set(cells)):
         return None
     return Cells(np.ascontiguousarray(X), cells)
+
+
+def _first_byte(source: Source, layout: Layout) -> int:
+    """Where the first row begins, after the header and a byte order mark.
+
+    pandas counts lines otherwise: a header over several lines as one, and a blank line that ends with a
+    carriage return not at all.
+    """
+    with source.open() as stream:
+        mark = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0
+    with source.text() as text:
+        return mark + sum(len(line.encode()) for line in islice(text, layout.header_end))
 
 
 class _Column(NamedTuple):

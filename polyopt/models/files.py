@@ -173,19 +173,31 @@ def _largest_whole(size: int) -> int:
     return max(_SIZE, _GROWTH * size)
 
 
-def _check_members(stream: IO[bytes]) -> None:
-    """Refuse a file that would fill the memory, has texts that are not Unicode, or indices out of range."""
-    size, whole = stream.seek(0, io.SEEK_END), _whole_size(stream)
+def _check_growth(size: int, whole: int) -> None:
+    """Refuse a file of ``size`` bytes that has very many more when it is decompressed."""
     if whole > _largest_whole(size):
         raise _RefusedError(f"it would grow from {size} to {whole} bytes, as no model does")
+
+
+def _check_members(stream: IO[bytes]) -> None:
+    """Refuse a file that would fill the memory, has texts that are not Unicode, or indices out of range.
+
+    A member is known by its first bytes, as numpy knows it, whatever its name is.
+    """
+    size, whole = stream.seek(0, io.SEEK_END), _whole_size(stream)
+    _check_growth(size, whole)
     with zipfile.ZipFile(stream) as archive:
         for member in archive.infolist():
-            if member.filename.endswith(".npy"):
+            with archive.open(member) as content:
+                beginning = content.read(2)
+            if beginning == b"\x93N" or member.filename.endswith(".npy"):
                 with archive.open(member) as array:
                     _check_texts(array)
-            elif member.filename.endswith(".npz"):  # a sparse matrix
-                with archive.open(member) as matrix:
-                    check_indices(sp.load_npz(io.BytesIO(matrix.read())))
+            elif beginning == b"PK" or member.filename.endswith(".npz"):  # a sparse matrix, compressed again
+                matrix = io.BytesIO(archive.read(member))
+                whole += _whole_size(matrix)
+                _check_growth(size, whole)
+                check_indices(sp.load_npz(matrix))
 
 
 def _check_texts(array: IO[bytes]) -> None:
