@@ -327,7 +327,7 @@ def climb(
         optimum.
     """
     given = np.asarray(costs, dtype=float)
-    caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces))
+    caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces)).copy()
     ascent = FaceAscent(as_rows(X), y, caps, assignment)
     ascent.sweep(times=2)
     for _ in range(30):

@@ -58,7 +58,7 @@ def dual_machine(
     largest = abs(scale) * max(map(abs, map(float, (rows.values.min(initial=0), rows.values.max(initial=0)))))
     pays = len(rows.values) * n_faces > _MIN_SINGLE_ENTRIES
     single = pays and largest < _MAX_SINGLE_VALUE and tol >= _MIN_SINGLE_TOL
-    caps = np.broadcast_to(C[:, None], (len(y), n_faces))
+    caps = np.repeat(C[:, None], n_faces, axis=1)
     return FaceAscent(rows, y, caps, chosen, scale=scale, single=single, seed=seed)
 
 
