@@ -83,8 +83,8 @@ _pass = kernel("polyceptron_pass", "sweep: Sweep; order: i8 (o); step: f8")
 # Visits to samples `first` to `last` - 1 that change no face.
 _judge = kernel("polyceptron_judge", "sweep: Sweep; first: i8; last: i8")
 
-# Algorithm 1: an iteration, of samples `first` to `last` - 1. The first call of an iteration moves the faces by
-# step times the update (m+1, L) of the one before, and clears it. Then every misclassified sample (with
+# Algorithm 1: an iteration, of samples `first` to `last` - 1. The first call of an iteration moves the faces
+# by step times the update (m+1, L) of the one before, and clears it. Then every misclassified sample (with
 # `update_all`, every sample) adds c * y * x̃ to the face of its cell there. The last call measures the update.
 _iterate = kernel(
     "polyceptron_iterate",
