@@ -60,5 +60,14 @@ API index_t cpm_assign(index_t K, index_t n, index_t p, index_t five, const doub
     return best;
 }
 
+/* The entries of UNADJ and the sum of c ln c over its counts, without the roundings of many changes. */
+static void count_anew(index_t K, const index_t *counts, const double *phi, double *tally) {
+    tally[COUNTED] = tally[ENTROPY] = 0.0;
+    for (index_t k = 0; k < K; k++) {
+        tally[COUNTED] += (double)counts[k];
+        tally[ENTROPY] += phi[counts[k]];
+    }
+}
+
 #define TEMPLATE "cpm_sgd.inc"
 #include "each_row_type.inc"

@@ -97,6 +97,22 @@ def check_steps(rng, form, K, single, n, m, visits):
     assert sgd.steps[0] == visits
 
 
+@pytest.mark.parametrize("K", [1, 3, 9])
+def test_entropies_are_those_of_the_counts_after_steps(K):
+    """Those that follow each change drift by rounding, and are summed anew after each call."""
+    rng = np.random.default_rng(K)
+    rows, _ = samples("dense", 40, 5, rng)
+    sgd = CpmSgd(5, K, perplexity=0.9 * K)
+    known = np.full(40, -1)
+    run = sgd.run_over(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
+    for _ in range(20):
+        assert sgd.take_steps(run, rows, rng.permutation(40)) == 40
+        used = np.bincount(known[known >= 0], minlength=K)
+        assert sgd.counts.tolist() == used.tolist()
+        assert sgd.tally[COUNTED] == used.sum()
+        assert sgd.tally[ENTROPY] == pytest.approx(used @ np.log(np.maximum(used, 1)), rel=1e-14)
+
+
 @drawn_calls("cpm_sgd")
 def test_drawn_steps(rng):
     K = pick(rng, [1, 2, 7, 8, 9, 50, 80])

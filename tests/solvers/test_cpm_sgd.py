@@ -280,15 +280,15 @@ def test_a_time_limit_keeps_a_point(ticking):
 @pytest.mark.parametrize("epochs", [0, 3])
 def test_an_interruption_keeps_the_epochs_before_it(epochs, monkeypatch):
     X, y, _ = clusters(100, 3, 0)
-    calls, show = [], CpmSgd.show
+    calls, take_steps = [], CpmSgd.take_steps
 
     def interrupted(*arguments):
         if len(calls) == epochs:
             raise KeyboardInterrupt
         calls.append(1)
-        return show(*arguments)
+        return take_steps(*arguments)
 
-    monkeypatch.setattr(CpmSgd, "show", interrupted)
+    monkeypatch.setattr(CpmSgd, "take_steps", interrupted)
     stopped = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=50)
     assert stopped.status is Status.INTERRUPTED
     assert stopped.objective == pytest.approx(cpm.objective(X, y, stopped["W"]))

@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from formulations.clock import Clock, interrupted
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.lanes import ROW_TYPES, ROWS, WEIGHT_TYPES, in_lanes, padded, stretches
-from polyopt.native.library import kernel
+from polyopt.native.library import Struct, kernel
 from polyopt.rows import Rows, as_rows
 from polyopt.used_features import present_features
 from polyopt.watch import show, tell
@@ -99,23 +99,47 @@ assign = kernel(
     returns="i8",
 )
 
+
+class CpmRun(Struct):
+    """A run of Algorithm 1 over some samples, as ``native/cpm_sgd.inc`` has it.
+
+    Attributes
+    ----------
+    values, columns, starts, shared
+        The samples: :class:`polyopt.rows.Rows`, whose entries count ``scale`` times.
+    outside : ndarray of bool, shape (n,)
+        The positives.
+    gains : ndarray of shape (n,)
+        1/λ times a sample's weight.
+    floor, unadjusted, counts, phi
+        As in :func:`assign`; a floor of 0 leaves Algorithm 2 out.
+    spacing : int
+        Steps between two iterates that enter the average A, with the weight t⁴, so that the start is soon
+        forgotten; 0 leaves A alone.
+    U, A : ndarray of shape (m+1, L)
+        Lanes.
+    steps : ndarray of shape (1,)
+        All that were ever taken.
+    faces : ndarray of int, shape (n,)
+        Each positive's natural face at its last visit, -1 for none.
+    tally : ndarray of shape (5,)
+        See the places named above.
+    work : ndarray of shape (2, L)
+        Work space, zeros at first.
+    answers : ndarray of shape (K,)
+        Work space.
+    """
+
+    signature: ClassVar[str] = (
+        ROWS + "outside: b1 (n); gains: f8 (n); scale: f8; floor: f8; spacing: i8; U!: W (r, L); "
+        "A!: W (r, L); steps!: i8 (one); unadjusted!: i8 (n); counts!: i8 (K); phi: f8 (p); faces!: i8 (n); "
+        "tally!: f8 (five); work!: W (two, L); answers!: f8 (K)"
+    )
+    types: ClassVar[dict[str, str]] = {**ROW_TYPES, **WEIGHT_TYPES}
+
+
 # Algorithm 1: a step for each sample in `order`, in place.
-#   values, columns, starts, shared: polyopt.rows.Rows, its entries counting `scale` times.
-#   outside (n,): the positives; gains (n,): 1/λ times a sample's weight.
-#   floor, unadjusted, counts, phi: as in assign; a floor of 0 leaves Algorithm 2 out.
-#   spacing: steps between two iterates that enter the average A, with the weight t⁴, so that the start is
-#     soon forgotten; a spacing of 0 leaves A alone.
-#   U, A (m+1, L): lanes; steps (1,): all that were ever taken.
-#   faces (n,): each positive's natural face at its last visit, -1 for none; tally (5,): as named above.
-#   work (2, L), answers (K): work space; of the first, zeros at first.
-_take_steps = kernel(
-    "cpm_sgd",
-    ROWS + "outside: b1 (n); gains: f8 (n); order: i8 (o); "
-    "scale: f8; floor: f8; spacing: i8; U: W (r, L); A: W (r, L); steps: i8 (one); unadjusted: i8 (n); "
-    "counts: i8 (K); phi: f8 (p); faces: i8 (n); tally: f8 (five); work: W (two, L); answers: f8 (K)",
-    **ROW_TYPES,
-    **WEIGHT_TYPES,
-)
+_take_steps = kernel("cpm_sgd", "run: CpmRun; order: i8 (o)")
 
 # Losses of samples `first` to `last` - 1 at the first K lanes of W (m+1, L); out (L,) is work space.
 _losses = kernel(
@@ -244,19 +268,33 @@ class CpmSgd:
         faces, known (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new one.
             Updated.
         """
-        size = int(self.counts.max()) + len(order) + 2 if self.floor > 0.0 else 0
+        self.take_steps(self.run_over(rows, outside, gains, faces, known), rows, order)
+
+    def run_over(
+        self, rows: Rows, outside: NDArray[np.bool_], gains: Vector, faces: Integers, known: Integers
+    ) -> CpmRun:
+        """A run over some samples; arguments are as in :meth:`show`."""
+        size = int(self.counts.max()) + len(outside) + 2 if self.floor > 0.0 else 0
         if len(self._phi) < size:
             counts = np.arange(2.0 * size)
             self._phi = counts * np.log(np.maximum(counts, 1.0))
-        for first, last in stretches(len(order), rows, self.U.shape[1]):
-            _take_steps(
-                rows.values, rows.columns, rows.starts, rows.shared, outside, gains, order[first:last],
-                self.scale, self.floor, self.spacing, self.U, self.A, self.steps, known, self.counts,
-                self._phi, faces, self.tally, self._work, self._answers,
-            )  # fmt: skip
-        if self.floor > 0.0:
-            used = self.counts[self.counts > 0]
-            self.tally[COUNTED], self.tally[ENTROPY] = used.sum(), used @ np.log(used)  # without the drift
+        return CpmRun(
+            rows.values, rows.columns, rows.starts, rows.shared, outside, gains, self.scale, self.floor,
+            self.spacing, self.U, self.A, self.steps, known, self.counts, self._phi, faces, self.tally,
+            self._work, self._answers,
+        )  # fmt: skip
+
+    def take_steps(self, run: CpmRun, rows: Rows, order: Integers, clock: Clock | None = None) -> int:
+        """A step for each sample in `order`, of the `rows` of a run; returns the number of steps taken.
+
+        clock: its limit is looked at after some steps.
+        """
+        done = 0
+        for first, done in stretches(len(order), rows, self.U.shape[1], _STEPS_PER_LOOK):
+            _take_steps(run, order[first:done])
+            if clock is not None and clock.is_over:
+                break
+        return done
 
     @property
     def iterates(self) -> list[Vector]:
@@ -371,7 +409,7 @@ class _Run(Epochs):
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.faces, self.known = np.full(len(y), -1), np.full(len(y), -1)
-        self.each_face = np.arange(machine.n_faces)
+        self.steps = machine.run_over(rows, self.outside, self.gains, self.faces, self.known)
         self.last_counts = not machine.average or machine.floor > 0.0
         self.best, self.reached, self.least = machine.iterates[0], np.inf, np.inf
         self.measured: list[float] = []
@@ -382,23 +420,20 @@ class _Run(Epochs):
         machine = self.machine
         order = machine.rng.permutation(len(self.C))
         machine.tally[LOSS] = machine.tally[MOVED] = 0.0
-        done = 0
-        for first, done in stretches(len(order), self.rows, machine.U.shape[1], _STEPS_PER_LOOK):
-            machine.show(self.rows, self.outside, self.gains, order[first:done], self.faces, self.known)
-            if clock.is_over:
-                break
+        done = machine.take_steps(self.steps, self.rows, order, clock)
         W = machine.U / (machine.steps[0] + 1.0)
+        W *= W
         # A negative has no face, -1, nor has a positive that was not visited.
-        counts = np.bincount(self.faces + 1, minlength=machine.n_faces + 1)[1:]
+        counts = np.bincount(self.faces + 1, minlength=machine.n_faces + 1)[1:].tolist()
         self.history.append(
             {
                 "epoch": len(self.history) + 1.0,
                 "seconds": clock.seconds,
-                "estimate": float((W**2).sum() + 2.0 * machine.tally[LOSS] / done),
+                "estimate": float(W.sum() + 2.0 * machine.tally[LOSS] / done),
                 "objective": math.nan,
-                "perplexity": perplexity(self.each_face, counts),
+                "perplexity": _perplexity_of(counts),
                 "reassigned": float(machine.tally[MOVED]),
-                "occupied": float(np.count_nonzero(counts)),
+                "occupied": float(len(counts) - counts.count(0)),
             }
         )
         show(self.history[-1], self._shown)
@@ -418,6 +453,12 @@ class _Run(Epochs):
         self.measured.append(objective)
         if self.history:
             self.history[-1]["objective"] = objective
+
+
+def _perplexity_of(counts: list[int]) -> float:
+    """:func:`formulations.polytope.perplexity` of an assignment that has so many samples at each face."""
+    total = sum(counts)
+    return math.exp(-sum(count / total * math.log(count / total) for count in counts if count))
 
 
 def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:
