@@ -38,10 +38,10 @@ _VALUE_UNDERFLOW, _TERM_UNDERFLOW = 1e-30, 1e-37
 _COMPOUNDING = 1.02  # what products of roundings add to their sum
 
 # exp(min(p_ij - others_j - own_i, 0)) in place, to 2 units in the last place, of products p.
-gaussians = kernel("gaussians", "products: T (t, w); own: T (t); others: T (w)", T="f8 f4")
+gaussians = kernel("gaussians", "products!: T (t, w); own: T (t); others: T (w)", T="f8 f4")
 
 # Add sum_j t_ij c_j to the sums and sum_j |t_ij c_j| to the sizes, in double precision.
-weigh = kernel("weigh", "t: T (t, w); coef: f8 (w); sums: f8 (t); sizes: f8 (t)", T="f8 f4")
+weigh = kernel("weigh", "t: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
 
 
 class Bounded:

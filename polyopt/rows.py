@@ -27,12 +27,12 @@ _MAX_PACKED_SHARE = 0.5  # of entries other than zero, below which dense samples
 _ENTRIES_PER_CALL = 1 << 26  # of dense rows, in one call: some 0.1 s
 
 # starts[i + 1] = number of entries other than zero of the first i + 1 rows; starts[0] = 0.
-count_filled = kernel("count_filled", "X: T (n, m); starts: i8 (s)", T="f8 f4 u1")
+count_filled = kernel("count_filled", "X: T (n, m); starts!: i8 (s)", T="f8 f4 u1")
 
 # Put the entries of row i other than zero, and their columns, from place starts[i] on. The arrays have room
 # for one entry more than there are, of no meaning afterwards.
 pack = kernel(
-    "pack_rows", "X: T (n, m); starts: i8 (s); values: T (f); columns: U (f)", T="f8 f4 u1", U="u2 i4"
+    "pack_rows", "X: T (n, m); starts: i8 (s); values!: T (f); columns!: U (f)", T="f8 f4 u1", U="u2 i4"
 )
 
 

@@ -26,7 +26,7 @@ _WORK = 1e9  # multiplications in one call of compiled code: less than 0.2 s, af
 multiply_sparse = kernel(
     "multiply_sparse",
     "starts: I (p); columns: I (e); values: T (e); right_starts: I (q); right_columns: I (f); "
-    "right_values: T (f); first: i8; last: i8; places: i4 (m); group: T (u, g); out: T (r, c); turned: i8",
+    "right_values: T (f); first: i8; last: i8; places!: i4 (m); group!: T (u, g); out!: T (r, c); turned: i8",
     T="f8 f4",
     I="i4 i8",
 )

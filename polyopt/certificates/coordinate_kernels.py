@@ -42,7 +42,7 @@ _ENTRIES_PER_CALL = 1 << 26  # visited by the passes of one call: some 0.1 s
 scan = kernel(
     "ascent_scan",
     ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, q); "
-    "slots: i8 (n); reach: f8; scores: f8 (positives, K); inside: f8 (K); pairs: i4 (two, r); out: W (L)",
+    "slots: i8 (n); reach: f8; scores!: f8 (positives, K); inside!: f8 (K); pairs!: i4 (two, r); out!: W (L)",
     returns="i8",
     **ROW_TYPES,
     **WEIGHT_TYPES,
@@ -54,25 +54,25 @@ scan = kernel(
 sweep = kernel(
     "ascent_sweep",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n, q); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
-    "U: W (w, L); alpha: f8 (n, K); work: W (two, L)",
+    "U!: W (w, L); alpha!: f8 (n, K); work!: W (two, L)",
     **ROW_TYPES,
     **WEIGHT_TYPES,
 )
 
 _square_lengths = kernel(
-    "square_lengths", "values: V (e); starts: i8 (s); scale: f8; squares: f8 (n)", V=ROW_TYPES["V"]
+    "square_lengths", "values: V (e); starts: i8 (s); scale: f8; squares!: f8 (n)", V=ROW_TYPES["V"]
 )
-_add_rows = kernel("add_rows", ROWS + "scale: f8; chosen: i8 (r); amounts: f8 (r); w: f8 (m)", **ROW_TYPES)
+_add_rows = kernel("add_rows", ROWS + "scale: f8; chosen: i8 (r); amounts: f8 (r); w!: f8 (m)", **ROW_TYPES)
 _copy_rows = kernel(
-    "copy_rows", ROWS + "chosen: i8 (r); places: i8 (q); entries: V (f); own: N (g)", **ROW_TYPES
+    "copy_rows", ROWS + "chosen: i8 (r); places: i8 (q); entries!: V (f); own!: N (g)", **ROW_TYPES
 )
 # Passes over all samples, as climb_face. The next call goes on from order (n,), counts (3,): samples at work,
 # state of the random numbers, passes made, and slope (1,): the largest one of the pass before.
 # Returns 1 if the climb has ended.
 _climb_face = kernel(
     "climb_face",
-    ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); alpha: f8 (n); w: f8 (m); accuracy: f8; "
-    "passes: i8; order: i8 (n); counts: i8 (three); slope: f8 (one)",
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); alpha!: f8 (n); w!: f8 (m); accuracy: f8; "
+    "passes: i8; order!: i8 (n); counts!: i8 (three); slope!: f8 (one)",
     returns="i8",
     **ROW_TYPES,
 )

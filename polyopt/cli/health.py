@@ -81,7 +81,7 @@ def _kernels(problems: list[str]) -> dict[str, Any]:
 
     from polyopt.native.library import LIBRARIES, kernel, level
 
-    square_norms = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares: f8 (n)", T="f8")
+    square_norms = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8")
     found: dict[str, Any] = {"in": str(LIBRARIES), "size": _size(LIBRARIES.glob("kernels.*.so"))}
     squares = np.zeros(1)
     try:

@@ -49,24 +49,24 @@ _WORK = 2e8  # multiplications in one call of compiled code: less than 0.2 s, af
 
 # exp(min(t, 0)) of the columns from first to last, in place, to 2 units in the last place. Values
 # below exp(-87) in single precision, exp(-700) in double precision, become that.
-exponentials = in_c("exponentials", "t: T (n, w); first: i8; last: i8", T="f8 f4")
+exponentials = in_c("exponentials", "t!: T (n, w); first: i8; last: i8", T="f8 f4")
 
 # scale * (X[rows, columns] - centre) into the first columns of out.
 fill = in_c(
     "fill",
-    "X: T (n, m); rows: i8 (r); columns: i8 (c); centre: f8 (c); scale: f8; out: U (r, w)",
+    "X: T (n, m); rows: i8 (r); columns: i8 (c); centre: f8 (c); scale: f8; out!: U (r, w)",
     T="f8 f4",
     U="f8 f4",
 )
 
 # squares[i] = sum_k (X[i, k] - centre[k])^2.
-square_norms = in_c("square_norms", "X: T (n, m); centre: f8 (m); squares: f8 (n)", T="f8 f4")
+square_norms = in_c("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8 f4")
 
 # out[i, j] = factor * ‖z_i - x_j‖² from the differences: z_i = Z[points[i]], and `blocks` has the x_j as
 # :func:`side_by_side` lays them out.
 distances = in_c(
     "distances",
-    "Z: T (n, m); points: i8 (p); blocks: f8 (b, m, w); factor: f8; out: f8 (p, c)",
+    "Z: T (n, m); points: i8 (p); blocks: f8 (b, m, w); factor: f8; out!: f8 (p, c)",
     T="f8 f4",
 )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
+from types import FunctionType
 
 import polyopt
 from polyopt.native.build import FOLDER
@@ -42,6 +44,64 @@ def test_every_kernel_has_drawn_calls():
         name for names in re.findall(r"@drawn_calls\(([^)]*)\)", text) for name in re.findall(r"\w+", names)
     }
     assert KERNELS <= drawn <= KERNELS | IN_TESTS
+
+
+def functions_of_kernels():
+    """Every function of polyopt's modules that calls a kernel."""
+    root = Path(polyopt.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        if re.search(r"^\w+ = (?:kernel|in_c)\(", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            module = importlib.import_module(".".join(path.relative_to(root.parent).with_suffix("").parts))
+            members = vars(module).values()
+            yield from (each for each in members if type(each) is FunctionType and hasattr(each, "returns"))
+
+
+def untyped():
+    """C without the types in names, and without line breaks in macros."""
+    text = C.replace("\\\n", " ")
+    while (shorter := re.sub(r"\bJOIN\((\w+), \w+\)", r"\1", text)) != text:
+        text = shorter
+    return text
+
+
+def parameters(name, count):
+    """The declarations of a C function's parameters; the function is the one that takes so many."""
+    lists = re.findall(rf"\bAPI \w+ {name}\(([^)]*)\)", untyped())
+    return next(found for found in (re.split(r"\s*,\s*", each) for each in lists) if len(found) == count)
+
+
+def fields(struct):
+    """The declarations of a C struct's fields, each with its type."""
+    (body,) = re.findall(rf"typedef struct \{{([^{{}}]*)\}} {struct};", untyped())
+    declarations = re.findall(r"((?:const )?\w+) ([^;]+);", body)
+    return [f"{kind} {name.strip()}" for kind, names in declarations for name in names.split(",")]
+
+
+def wrongly_marked(arguments, declarations):
+    """Arrays that are marked as written and const in C, or neither."""
+    of_arguments = zip(arguments, declarations[-len(arguments) :], strict=True)
+    return [
+        argument.name
+        for argument, declaration in of_arguments
+        if argument.shape is not None and argument.is_written == declaration.startswith("const ")
+    ]
+
+
+def test_arrays_are_marked_as_written_unless_they_are_const_in_c():
+    """Those of kernels, and those of the structs that kernels take."""
+    found, structs = {}, {}
+    for function in functions_of_kernels():
+        arguments = function.arguments
+        lengths = {letter for argument in arguments for letter in argument.shape or ()}
+        declarations = parameters(function.__name__, len(lengths) + len(arguments))
+        found[function.__module__, function.__name__] = wrongly_marked(arguments, declarations)
+        for argument, declaration in zip(arguments, declarations[len(lengths) :], strict=True):
+            if argument.struct:
+                structs[argument.struct] = re.search(r"(\w+) \*", declaration)[1]
+    for struct, name_in_c in structs.items():
+        found[struct.__module__, struct.__name__] = wrongly_marked(struct.arguments, fields(name_in_c))
+    assert {name for _, name in found} >= KERNELS
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
 def test_no_function_is_unused():

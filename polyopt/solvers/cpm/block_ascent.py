@@ -54,8 +54,8 @@ __all__ = ["BlockAscent", "Pairs", "climb", "no_pairs", "release"]
 _climb_pairs = kernel(
     "climb_pairs",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); "
-    "chosen: i8 (r); faces: i8 (r); at: i8 (r); alpha: f8 (a); awake: b1 (a); W: f8 (K, m); "
-    "rests: f8 (K); worst: f8 (K)",
+    "chosen: i8 (r); faces: i8 (r); at: i8 (r); alpha!: f8 (a); awake!: b1 (a); W!: f8 (K, m); "
+    "rests: f8 (K); worst!: f8 (K)",
     **ROW_TYPES,
 )
 

@@ -67,9 +67,9 @@ class Moves(Struct):
     """
 
     signature = (
-        "gain: f8 (p, K); delta: f8 (p, K, n); pull: f8 (p, K, d); taken: f8 (p, K, n); "
-        "shared: f8 (p, K, d); up: f8 (K, n); down: f8 (K, n); added: f8 (p); length: f8 (p, K); "
-        "blur: f8 (p, K); error: f8 (p)"
+        "gain!: f8 (p, K); delta!: f8 (p, K, n); pull!: f8 (p, K, d); taken!: f8 (p, K, n); "
+        "shared!: f8 (p, K, d); up!: f8 (K, n); down!: f8 (K, n); added!: f8 (p); length!: f8 (p, K); "
+        "blur!: f8 (p, K); error!: f8 (p)"
     )
     gain: Vector
     delta: Vector
@@ -96,7 +96,8 @@ def moves_for(npos: int, n: int, d: int, n_faces: int) -> Moves:
 
 _try_move = kernel(
     "cpm_try_move",
-    "data: Samples; caps: f8 (n); a: f8 (n); w: f8 (d); p: i8; k: i8; moves: Moves; enough: f8; out: f8 (t)",
+    "data: Samples; caps!: f8 (n); a: f8 (n); w: f8 (d); p: i8; k: i8; moves: Moves; "
+    "enough: f8; out!: f8 (t)",
     returns="i8",
 )
 _add_up = kernel(

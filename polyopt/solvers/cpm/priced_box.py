@@ -64,8 +64,8 @@ class FaceBox(Struct):
     """
 
     signature = (
-        "low: f8 (d); high: f8 (d); w: f8 (d); v: f8 (d); up: f8 (n); cap: f8 (n); shift: f8 (n); "
-        "least: f8 (n); most: f8 (n); open: i8 (n); parts: f8 (d); found: f8 (f)"
+        "low!: f8 (d); high!: f8 (d); w!: f8 (d); v!: f8 (d); up!: f8 (n); cap!: f8 (n); shift!: f8 (n); "
+        "least!: f8 (n); most!: f8 (n); open!: i8 (n); parts!: f8 (d); found!: f8 (f)"
     )
     low: Vector
     high: Vector
@@ -92,15 +92,15 @@ def face_box_for(data: Samples) -> FaceBox:
 price_of = kernel("cpm_price_of", "data: Samples; prices: f8 (p); w: f8 (d)", returns="f8")
 
 _examine = kernel(
-    "cpm_examine_face_box", "data: Samples; prices: f8 (p); box: FaceBox; codes: u1 (n); goal: f8"
+    "cpm_examine_face_box", "data: Samples; prices: f8 (p); box: FaceBox; codes!: u1 (n); goal: f8"
 )
 
 # The best face w for the positives that it answers for, with its multipliers a, in the box caps, begun at a;
 # then following: those that gain by it. Returns whether these are others.
 _round = kernel(
     "cpm_priced_round",
-    "data: Samples; prices: f8 (p); answers: b1 (p); a: f8 (n); caps: f8 (n); zero: f8 (n); w: f8 (d); "
-    "following: b1 (p)",
+    "data: Samples; prices: f8 (p); answers: b1 (p); a!: f8 (n); caps!: f8 (n); zero: f8 (n); w!: f8 (d); "
+    "following!: b1 (p)",
     returns="i8",
 )
 

@@ -94,8 +94,8 @@ _MAX_SINGLE_VALUE = 1e12  # largest entries, and gains, for which single precisi
 # raise the entropy strictly, or the natural one if none would.
 assign = kernel(
     "cpm_assign",
-    "scores: f8 (K); natural: i8; i: i8; floor: f8; unadjusted: i8 (n); counts: i8 (K); phi: f8 (p); "
-    "tally: f8 (five)",
+    "scores: f8 (K); natural: i8; i: i8; floor: f8; unadjusted!: i8 (n); counts!: i8 (K); phi: f8 (p); "
+    "tally!: f8 (five)",
     returns="i8",
 )
 
@@ -144,7 +144,7 @@ _take_steps = kernel("cpm_sgd", "run: CpmRun; order: i8 (o)")
 # Losses of samples `first` to `last` - 1 at the first K lanes of W (m+1, L); out (L,) is work space.
 _losses = kernel(
     "cpm_losses",
-    ROWS + "outside: b1 (n); C: f8 (n); scale: f8; W: W (r, L); K: i8; first: i8; last: i8; out: W (L)",
+    ROWS + "outside: b1 (n); C: f8 (n); scale: f8; W: W (r, L); K: i8; first: i8; last: i8; out!: W (L)",
     returns="f8",
     **ROW_TYPES,
     **WEIGHT_TYPES,

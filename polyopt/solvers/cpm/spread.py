@@ -109,8 +109,8 @@ class Spread(NamedTuple):
 # Returns -1 without memory.
 _raise_spread = kernel(
     "cpm_raise_spread",
-    "A: f8 (n, d); q: f8 (n); C: f8 (n); P: f8 (p, d); B: f8 (p); share: f8 (p); a: f8 (n); "
-    "delta: f8 (p, n); own: f8 (p); e: f8 (p, d); length: f8 (p); M: f8 (d, d); keeps: i8; mu: f8; "
+    "A: f8 (n, d); q: f8 (n); C: f8 (n); P: f8 (p, d); B: f8 (p); share: f8 (p); a!: f8 (n); "
+    "delta!: f8 (p, n); own!: f8 (p); e!: f8 (p, d); length!: f8 (p); M!: f8 (d, d); keeps: i8; mu: f8; "
     "first: i8; last: i8",
     returns="i8",
 )
@@ -120,7 +120,7 @@ _raise_spread = kernel(
 _best_shares = kernel(
     "cpm_best_shares",
     "slope: f8 (F, p); e: f8 (F, p, d); length: f8 (F, p); times: f8 (F); allowed: b1 (F, p); "
-    "share: f8 (F, p); pulled: f8 (F, d); curve: f8 (F, p); passes: i8; little: f8",
+    "share!: f8 (F, p); pulled!: f8 (F, d); curve: f8 (F, p); passes: i8; little: f8",
 )
 
 

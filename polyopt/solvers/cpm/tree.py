@@ -41,8 +41,8 @@ class Node(Struct):
     """
 
     signature = (
-        "allowed: b1 (p, K); alpha: f8 (K, n); caps: f8 (K, n); W: f8 (K, d); face: i8 (p); cost: f8 (p); "
-        "order: i8 (p); found: f8 (f)"
+        "allowed!: b1 (p, K); alpha!: f8 (K, n); caps!: f8 (K, n); W!: f8 (K, d); face!: i8 (p); "
+        "cost!: f8 (p); order: i8 (p); found!: f8 (f)"
     )
     allowed: NDArray[np.bool_]
     alpha: Vector
@@ -66,7 +66,7 @@ def node_for(data: Samples, n_faces: int, order: NDArray[np.int64]) -> Node:
 _examine = kernel(
     "cpm_examine", "data: Samples; best: Best; node: Node; moves: Moves; bound: f8; tol: f8", returns="i8"
 )
-_paying = kernel("cpm_paying", "data: Samples; node: Node; used: i8; order: i8 (p)", returns="i8")
+_paying = kernel("cpm_paying", "data: Samples; node: Node; used: i8; order!: i8 (p)", returns="i8")
 
 # Of the positives in order, which is not empty, the first of those with the largest cost over what is added.
 largest = kernel("cpm_branch_on", "cost: f8 (p); added: f8 (p); order: i8 (r)", returns="i8")

@@ -52,9 +52,9 @@ _BLOCK_COLUMNS = 512  # of a factor, between two looks at the clock
 # after, and the pivots taken. `room` (8, q) and `places` (2, q) are room to work in. Returns why it ended.
 _pivot = kernel(
     "newton_pivots",
-    "K: f8 (q, q); U: f8 (p, p); F: i8 (p); unit: f8; ridge: f8; g: f8 (q); beta: f8 (q); ends: f8 (k, q); "
-    "slopes: f8 (l, q); pieces: f8 (h, q); tol: f8; pivots: i8; numbers: i8 (e); room: f8 (v, q); "
-    "places: i8 (c, q)",
+    "K: f8 (q, q); U!: f8 (p, p); F!: i8 (p); unit: f8; ridge: f8; g!: f8 (q); beta!: f8 (q); "
+    "ends: f8 (k, q); slopes: f8 (l, q); pieces!: f8 (h, q); tol: f8; pivots: i8; numbers!: i8 (e); "
+    "room!: f8 (v, q); places!: i8 (c, q)",
     returns="i8",
 )
 

@@ -131,8 +131,8 @@ def balanced(beta: Vector) -> Vector:
 # Slopes of φ less g to the right and to the left of every β_i, and the extremes m and M.
 _gains = kernel(
     "gains",
-    "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise: f8 (n); fall: f8 (n); "
-    "extremes: f8 (e)",
+    "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise!: f8 (n); fall!: f8 (n); "
+    "extremes!: f8 (e)",
 )
 
 

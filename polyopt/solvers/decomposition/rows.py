@@ -35,7 +35,7 @@ _MIN_ROWS = 16  # a budget too small for these is exceeded: no working set is sm
 # total += Σ_k weights_k table[slots_k, start : start + w].
 _combine = kernel(
     "combine_rows",
-    "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total: T (w)",
+    "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total!: T (w)",
     T="f8 f4",
 )
 

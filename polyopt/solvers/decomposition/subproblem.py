@@ -33,8 +33,8 @@ _LANES = 8  # samples that a pass looks at together: vectors are filled up to a 
 # Up to `steps` pair steps, which change g and beta; counts = (steps taken, kernel rows wanted). K, ease, room
 # and place are room to work in, for r kernel rows of w entries, the next multiple of eight from q on; v = 3.
 _REST = (
-    "diagonal: f8 (q); g: f8 (q); beta: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
-    "K: T (r, w); ease: f4 (r, w); room: f8 (v, w); place: i8 (q); counts: i8 (e)"
+    "diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
+    "K!: T (r, w); ease!: f4 (r, w); room!: f8 (v, w); place!: i8 (q); counts!: i8 (e)"
 )
 _solve_held = kernel(
     "solve_pairs_held", "table: T (s, n); slots: i8 (q); places: i8 (q); " + _REST, T="f8 f4"
@@ -45,7 +45,7 @@ _solve_computed = kernel(
 )
 # K = table[slots, places], its upper triangle and the mirror image.
 _gather_square = kernel(
-    "gather_square", "table: T (s, n); slots: i8 (q); places: i8 (q); K: f8 (q, q)", T="f8 f4"
+    "gather_square", "table: T (s, n); slots: i8 (q); places: i8 (q); K!: f8 (q, q)", T="f8 f4"
 )
 
 

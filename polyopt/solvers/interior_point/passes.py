@@ -57,7 +57,7 @@ class PrimalDual(Struct):
     Z: Vector
     T: Vector
 
-    signature = "sides: i1 (q, n); kinks: f8 (q); caps: f8 (s, n); f: f8 (n); Z: f8 (r, n); T: f8 (r, n)"
+    signature = "sides: i1 (q, n); kinks: f8 (q); caps: f8 (s, n); f!: f8 (n); Z!: f8 (r, n); T!: f8 (r, n)"
 
 
 class Direction(Struct):
@@ -78,21 +78,21 @@ class Direction(Struct):
     dZ: Vector
     dT: Vector
 
-    signature = "aim: f8 (r, n); df: f8 (n); dZ: f8 (r, n); dT: f8 (r, n)"
+    signature = "aim!: f8 (r, n); df!: f8 (n); dZ!: f8 (r, n); dT!: f8 (r, n)"
 
 
 # Fill d, the diagonal of D, and the columns beta and room of V (by how much beta can fall and rise).
 # found: the linear part of the dual objective; its loss when beta falls by its room everywhere; the sum of
 # all products; the largest product (in units of its kink, where that is more than 1); the largest multiplier;
 # the largest violation of a row.
-weigh = kernel("weigh", "point: PrimalDual; ease: f8; d: f8 (n); V: f8 (n, k); found: f8 (o)")
+weigh = kernel("weigh", "point: PrimalDual; ease: f8; d!: f8 (n); V!: f8 (n, k); found!: f8 (o)")
 
 # Fill a column of V with h, where beta changes by h − D df.
-condense = kernel("condense", "point: PrimalDual; ease: f8; way: Direction; V: f8 (n, k); column: i8")
+condense = kernel("condense", "point: PrimalDual; ease: f8; way: Direction; V!: f8 (n, k); column: i8")
 
 # Fill dZ and dT, the directions that go with df. found: the step at which the first multiplier or slack
 # reaches zero (infinite if none does); the products' change per step and per squared step, summed.
-direct = kernel("direct", "point: PrimalDual; ease: f8; way: Direction; found: f8 (o)")
+direct = kernel("direct", "point: PrimalDual; ease: f8; way: Direction; found!: f8 (o)")
 
 # Aim at products of mu per unit of cost (of `mean` for rows without slack); less `second` times what dZ and
 # dT would add to them.

@@ -35,7 +35,7 @@ _WORK = 1 << 24  # products of sparse rows in one call of compiled code: less th
 # Rows √d_i (x_i - shift, 1), followed by V_i / √d_i, x_i being the first m numbers of row i; out may be X.
 _weigh = kernel(
     "weighted_rows",
-    "X: T (n, x); shift: f8 (m); d: f8 (n); V: f8 (n, k); out: f8 (n, w)",
+    "X: T (n, x); shift: f8 (m); d: f8 (n); V: f8 (n, k); out!: f8 (n, w)",
     T="f8 f4",
 )  # fmt: skip
 
@@ -43,13 +43,13 @@ _CSR = "data: T (e); indices: J (e); indptr: J (p)"
 _CSR_TYPES = {"T": "f8 f4", "J": "i4 i8"}
 
 # X w + b.
-_csr_scores = kernel("csr_scores", f"{_CSR}; w: f8 (m); b: f8; out: f8 (n)", **_CSR_TYPES)
+_csr_scores = kernel("csr_scores", f"{_CSR}; w: f8 (m); b: f8; out!: f8 (n)", **_CSR_TYPES)
 
 # Add X'V to the first m rows of out.
-_csr_pull = kernel("csr_pull", f"{_CSR}; V: f8 (n, k); out: f8 (w, k)", **_CSR_TYPES)
+_csr_pull = kernel("csr_pull", f"{_CSR}; V: f8 (n, k); out!: f8 (w, k)", **_CSR_TYPES)
 
 # Add the lower triangle of X' diag(d) X to out; the indices of each row ascend.
-_csr_normal = kernel("csr_normal", f"{_CSR}; d: f8 (n); out: f8 (w, w)", **_CSR_TYPES)
+_csr_normal = kernel("csr_normal", f"{_CSR}; d: f8 (n); out!: f8 (w, w)", **_CSR_TYPES)
 
 
 class Rows:

@@ -44,7 +44,7 @@ class Given(Struct):
     """
 
     signature: ClassVar[str] = (
-        "A: f8 (N, p); columns: f8 (p, N); y: f8 (N); h: f8 (N); g: f8 (N); cap: f8 (p); full: f8 (p); "
+        "A: f8 (N, p); columns: f8 (p, N); y: f8 (N); h: f8 (N); g: f8 (N); cap!: f8 (p); full: f8 (p); "
         "free: f8 (p); paid: f8 (p); near: f8"
     )
     A: Vector
@@ -71,9 +71,9 @@ class State(Struct):
     """
 
     signature: ClassVar[str] = (
-        "rows: i1 (N); cols: i1 (p); on: i1 (p); R: i8 (k); Q: i8 (k); W: f8 (k, k); u: f8 (N); s: f8 (N); "
-        "d: f8 (p); a: f8 (p); of_rows: f8 (N); of_cols: f8 (p); sizes: i8 (c); rest: f8 (v); work: f8 (w); "
-        "list: i8 (q)"
+        "rows!: i1 (N); cols!: i1 (p); on!: i1 (p); R!: i8 (k); Q!: i8 (k); W!: f8 (k, k); u!: f8 (N); "
+        "s!: f8 (N); d!: f8 (p); a!: f8 (p); of_rows!: f8 (N); of_cols!: f8 (p); sizes!: i8 (c); "
+        "rest!: f8 (v); work!: f8 (w); list!: i8 (q)"
     )
     rows: Marks
     cols: Marks

@@ -22,11 +22,11 @@ _SEARCH = "; ".join(f"{name}: {part.__name__}" for name, part in _PARTS.items())
 
 # Solve a node's program, from the first of the desk's states, and open it; 1 if it was solved, else 0. Its
 # multipliers are the state's. The node of a pattern has nothing to decide: its point is offered.
-plant = kernel("l0_plant", f"{_SEARCH}; decided: i1 (p)", returns="i8")
+plant = kernel("l0_plant", f"{_SEARCH}; decided!: i1 (p)", returns="i8")
 
 # Open a node whose program was solved elsewhere, or left unsolved. The desk's state at `place` has a basis to
 # begin from, multipliers, a and b; the node's scores are known to be `least` or more.
-adopt = kernel("l0_adopt", f"{_SEARCH}; decided: i1 (p); place: i8; least: f8; is_solved: i8")
+adopt = kernel("l0_adopt", f"{_SEARCH}; decided!: i1 (p); place: i8; least: f8; is_solved: i8")
 
 # Look into nodes until nothing is open, a limit is reached, or so many steps are made; a node begun is
 # brought to its end. Returns: DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where

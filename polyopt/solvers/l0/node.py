@@ -98,7 +98,7 @@ def given_of(of: Problem) -> Given:
 _bound_of = kernel(
     "l0_bound_of",
     "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p); decided: i1 (p); u: f8 (n); "
-    "near: f8 (n); middle: f8 (p); rates: f8 (t, p)",
+    "near!: f8 (n); middle!: f8 (p); rates!: f8 (t, p)",
     returns="f8",
 )
 

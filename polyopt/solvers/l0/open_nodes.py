@@ -77,9 +77,9 @@ class Nodes(Struct):
     """
 
     signature: ClassVar[str] = (
-        "fixed: i1 (slots, p); rows: i1 (slots, n); cols: i1 (slots, p); on: i1 (slots, p); "
-        "bound: f8 (slots); number: i8 (slots); heap: i8 (slots); stack: i8 (slots); spare: i8 (slots); "
-        "counts: i8 (c)"
+        "fixed!: i1 (slots, p); rows!: i1 (slots, n); cols!: i1 (slots, p); on!: i1 (slots, p); "
+        "bound!: f8 (slots); number!: i8 (slots); heap!: i8 (slots); stack!: i8 (slots); spare!: i8 (slots); "
+        "counts!: i8 (c)"
     )
     fixed: Marks
     rows: Marks
@@ -101,8 +101,8 @@ class Memory(Struct):
     """
 
     signature: ClassVar[str] = (
-        "a: f8 (p); gain: f8 (s, p); seen: f8 (s, p); tried: i8 (hashes); looked: i8 (five); counts: i8 (m); "
-        "values: f8 (seven)"
+        "a!: f8 (p); gain!: f8 (s, p); seen!: f8 (s, p); tried!: i8 (hashes); looked!: i8 (five); "
+        "counts!: i8 (m); values!: f8 (seven)"
     )
     a: Vector
     gain: Vector
@@ -127,8 +127,8 @@ class Desk(Struct):
     """
 
     signature: ClassVar[str] = (
-        "fixed: i1 (p); marks: i1 (p); marked: i1 (p); sigma: i1 (p); before: i1 (p); shares: f8 (p); "
-        "worths: f8 (p); point: f8 (p); rates: f8 (s, p); multipliers: f8 (n); outputs: f8 (n); "
+        "fixed!: i1 (p); marks!: i1 (p); marked!: i1 (p); sigma!: i1 (p); before!: i1 (p); shares!: f8 (p); "
+        "worths!: f8 (p); point!: f8 (p); rates!: f8 (s, p); multipliers!: f8 (n); outputs!: f8 (n); "
         "addresses: i8 (six)"
     )
     states: list[State]

@@ -41,8 +41,8 @@ _MIN_REL_FALL = 1e-15  # of the value, a decrease that is none
 # at v. `begins` and `ends` are places in `members`, `cut` is room to work in.
 _sweep = kernel(
     "sweep_groups",
-    "H: f8 (v, v); r: f8 (v); v: f8 (v); begins: i8 (g); ends: i8 (g); members: i8 (v); up: f8 (v); "
-    "down: f8 (v); prices: f8 (g); steep: f8 (g); cut: f8 (v); sweeps: i8",
+    "H: f8 (v, v); r!: f8 (v); v!: f8 (v); begins: i8 (g); ends: i8 (g); members: i8 (v); up: f8 (v); "
+    "down: f8 (v); prices: f8 (g); steep: f8 (g); cut!: f8 (v); sweeps: i8",
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ _PRODUCTS_PER_LOOK = 1e8  # products after which the clock is asked
 
 _SAMPLES = (
     "columns: f8 (m, n); y: f8 (n); c: f8 (n); entries: f8 (K, e); ridges: f8 (e); scale: f8 (e); "
-    "middle: f8 (m); faces: f8 (K, e); pulls: f8 (K, e); scores: f8 (K, t); first: i8; softness: f8"
+    "middle: f8 (m); faces!: f8 (K, e); pulls!: f8 (K, e); scores!: f8 (K, t); first: i8; softness: f8"
 )  # fmt: skip
 
 # At most as many iterations as `values` is long, from v, with their objectives in it; returns their number.
@@ -43,13 +43,13 @@ _SAMPLES = (
 # next one, and 1 once the descent is over.
 _descend = kernel(
     "descend_faces",
-    "v: f8 (v); g: f8 (v); value: f8 (o); counts: i8 (h); steps: f8 (p, v); bends: f8 (p, v); "
-    f"products: f8 (p); shares: f8 (p); room: f8 (h, v); values: f8 (b); {_SAMPLES}; tol: f8",
+    "v!: f8 (v); g!: f8 (v); value!: f8 (o); counts!: i8 (h); steps!: f8 (p, v); bends!: f8 (p, v); "
+    f"products!: f8 (p); shares!: f8 (p); room!: f8 (h, v); values!: f8 (b); {_SAMPLES}; tol: f8",
     returns="i8",
 )  # fmt: skip
 
 # The objective at faces v of scaled features, and its slope g.
-_objective = kernel("faces_objective", f"v: f8 (v); g: f8 (v); {_SAMPLES}", returns="f8")
+_objective = kernel("faces_objective", f"v: f8 (v); g!: f8 (v); {_SAMPLES}", returns="f8")
 
 
 def quasi_newton(

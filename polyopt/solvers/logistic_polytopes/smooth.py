@@ -34,7 +34,7 @@ __all__ = ["FaceLoss", "Units", "bound", "shares_of"]
 # The loss of scores S; fills its slope R and pulls, as `pulled` says.
 _score_loss = kernel(
     "score_loss",
-    "S: f8 (n, K); c: f8 (n); plus: b1 (n); first: i8; own: f8; other: f8; R: f8 (n, K); pulls: f8 (n)",
+    "S: f8 (n, K); c: f8 (n); plus: b1 (n); first: i8; own: f8; other: f8; R!: f8 (n, K); pulls!: f8 (n)",
     returns="f8",
 )  # fmt: skip
 
