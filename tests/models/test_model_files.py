@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import skops.io
 from helpers.commands import run, small_table, worked
 from sklearn.compose import ColumnTransformer
@@ -247,3 +249,107 @@ def test_facts_are_plain(tmp_path):
     assert json.loads(json.dumps(facts)) == facts
     assert facts["parameters"]["C"] == 2.0
     assert facts["status"] == [str(machine.solution_.status)]
+
+
+def rewritten_with(path, node, **members):
+    """The kept model with one more node and members; nothing else reads them."""
+    with zipfile.ZipFile(FILES / "version2_cpm.skops") as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "schema.json":
+                schema = json.loads(content)
+                schema["content"]["more"] = node
+                schema["key_types"]["content"].append(schema["key_types"]["content"][0])
+                content = json.dumps(schema)
+            new.writestr(name, content)
+        for name, content in members.items():
+            new.writestr(name, content)
+    return path
+
+
+def node_of(kind, form, **parts):
+    """A node of a schema, of a type given by its whole name."""
+    home, _, name = kind.rpartition(".")
+    return {"__module__": home, "__class__": name, "__loader__": form, **parts}
+
+
+def list_of(*items, **parts):
+    """A node of a list."""
+    return node_of("builtins.list", "ListNode", content=list(items), **parts)
+
+
+def text_of(content):
+    """A node of what JSON holds."""
+    return node_of("builtins.str", "JsonNode", content=content)
+
+
+def array_in(member, kind="numpy.ndarray"):
+    """A node of an array in a member of the archive."""
+    return node_of(kind, "NdArrayNode", type="numpy", file=member)
+
+
+HOSTILE = {
+    "no member": array_in("missing.npy"),
+    "member that is a path": array_in("../../etc/passwd"),
+    "member that is a number": array_in(3),
+    "pickle": array_in("pickle"),
+    "deep text": text_of("[" * 100_000),
+    "long number": text_of("1" * 5000),
+    "object that is no text": text_of({"a": 1}),
+    "unhashable id": list_of(__id__=[1]),
+    "list that is a number": node_of("builtins.list", "ListNode", content=3),
+    "no content": node_of("builtins.list", "ListNode"),
+    "no type": {"__loader__": "ListNode", "content": []},
+    "module that is no text": list_of() | {"__module__": ["os"]},
+    "class with a point": node_of("x", "ObjectNode")
+    | {"__module__": "sklearn", "__class__": "impute._base.SimpleImputer"},
+    "foreign class": node_of("os.system", "ObjectNode", content=None),
+    "foreign form": node_of("builtins.list", "PartialNode", content={}),
+    "kind without a default": node_of("numpy.dtype", "ObjectNode", content=None),
+    "state that is none": node_of("polyopt.estimators.svm.SVM", "ObjectNode", content=text_of("[1, [2]]")),
+    "keys that are objects": node_of(
+        "builtins.dict",
+        "DictNode",
+        content={"a": text_of("1")},
+        key_types=list_of(node_of("sklearn.preprocessing._data.StandardScaler", "ObjectNode", content=None)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_nodes_are_refused_in_a_sentence(tmp_path, name):
+    """Neither a crash nor a traceback, and nothing is run."""
+    run_by_pickle = f"cos\nsystem\n(S'touch {tmp_path / 'made'}'\ntR.".encode()
+    path = rewritten_with(tmp_path / "m.skops", HOSTILE[name], pickle=run_by_pickle)
+    refused(path, "")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("shape", [(10**15,), (2**40, 2**40), (-5,), (0, 2**62)])
+def test_arrays_of_impossible_shapes_are_refused(tmp_path, shape):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    refused(rewritten_with(tmp_path / "m.skops", array_in("a.npy"), **{"a.npy": header.getvalue()}), "")
+
+
+@pytest.mark.parametrize(
+    "schema", ["[]", "3", "{", "null", "[" * 100_000, b"\xff\xfe\x00", '{"protocol": 3}']
+)
+def test_schemas_that_are_none_are_refused(tmp_path, schema):
+    refused(rewritten(tmp_path / "m.skops", lambda _: schema), "")
+
+
+def test_an_object_within_itself_is_no_endless_one(tmp_path):
+    inner = list_of(__id__=1)
+    path = rewritten_with(tmp_path / "m.skops", list_of(list_of(inner, __id__=2), __id__=1))
+    assert load_model(path).method == "cpm"
+
+
+@pytest.mark.parametrize("member", ["matrix.npz", "matrix.dat"])
+def test_a_matrix_that_is_packed_twice_counts_for_what_it_unpacks_to(tmp_path, member):
+    packed = io.BytesIO()
+    zeros = np.zeros(10**7), np.zeros(10**7, np.int32), [0, 10**7]
+    sp.save_npz(packed, sp.csr_matrix(zeros, shape=(1, 1)))
+    node = node_of("scipy.sparse._csr.csr_matrix", "SparseMatrixNode", type="scipy", file=member)
+    path = rewritten_with(tmp_path / "m.skops", node, **{member: packed.getvalue()})
+    refused(path, "it would grow from")
