@@ -30,7 +30,7 @@ def test_what_can_be_read_once_is_named_once(tmp_path):
     worked("compare", "--data", pipe, "--data", table, "--data", table, "--methods", "svm", "-q")
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(3, 0), (60, 1)])
+@pytest.mark.parametrize(("rows", "expected"), [(3, 0), (250, 1)])
 def test_a_table_of_few_long_rows_is_not_read_by_columns(tmp_path, monkeypatch, rows, expected):
     import pandas as pd
 
