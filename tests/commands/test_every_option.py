@@ -156,8 +156,8 @@ def little_work(monkeypatch):
     monkeypatch.setattr("polyopt.lab.server.serve", lambda application, listening: None)
     monkeypatch.setattr("polyopt.handbook.site.check_installed", lambda: None)
     monkeypatch.setattr("polyopt.handbook.site.site_folder", lambda: Path("somewhere"))
-    monkeypatch.setattr("polyopt.handbook.site.kept_site", lambda: Path("somewhere").absolute())
-    monkeypatch.setattr("polyopt.handbook.site.build_site", lambda folder: [])
+    monkeypatch.setattr("polyopt.handbook.site.kept_site", lambda tell: Path("somewhere").absolute())
+    monkeypatch.setattr("polyopt.handbook.site.build_site", lambda folder, tell: [])
     monkeypatch.setattr("webbrowser.open", lambda link: True)
 
 
