@@ -10,9 +10,10 @@ Each letter in parentheses is a length: the first argument that has it tells it,
 structs included. The C function receives the lengths of the signature's own arrays first, in the order in
 which they appear, then the arguments.
 
-Arrays are C-contiguous, and none is copied, but for one that is only read and not aligned, as messages from
-other processes bring them. A kernel writes in place, and only to arrays marked with ``!``: the others may be
-read-only. The interpreter's lock is let go while a kernel runs.
+Arrays are C-contiguous and aligned, and none is copied. One that is not so is copied where it is only read:
+that costs time, and is for columns of a matrix or for messages from other processes. A kernel writes in
+place, and only to arrays marked with ``!``: the others may be read-only. The interpreter's lock is let go
+while a kernel runs.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def kernel(name: str, signature: str, *, returns: str | None = None, **types: st
         return function
 
     def called_with_care(*given: Any) -> Any:
-        """The same for arrays that may be read-only or not aligned, and an error for what does not fit."""
-        given = tuple(map(_aligned, arguments, given))
+        """The same for arrays that are read-only or apart in memory, and an error for what does not fit."""
+        given = tuple(map(_as_read, arguments, given))
         known, kinds = _checked(name, arguments, own_types, given)
         return function_of(*kinds)(*(known[letter] for letter in lengths), *map(_address, given))
 
@@ -165,10 +166,11 @@ def kernel(name: str, signature: str, *, returns: str | None = None, **types: st
     return made
 
 
-def _aligned(argument: Argument, value: Any) -> Any:
-    """An argument, or a copy of it where it is an array that is read and not aligned."""
-    can_be_copied = isinstance(value, np.ndarray) and not argument.is_written
-    return value.copy() if can_be_copied and not value.flags.aligned else value
+def _as_read(argument: Argument, value: Any) -> Any:
+    """An argument; of an array that is only read, and is not contiguous or not aligned, a copy that is."""
+    if not isinstance(value, np.ndarray) or argument.is_written:
+        return value
+    return np.require(value, requirements=["C", "A"])
 
 
 def _address(value: Any) -> Any:

@@ -19,10 +19,9 @@ UNFIT = {
     "other type": ((X, CENTRE.astype(np.float32), SQUARES), "centre is of float32, not float64"),
     "dimensions": ((X[0], CENTRE, SQUARES), "X has 1 dimensions, not 2"),
     "length": ((X, CENTRE[:2], SQUARES), r"centre has shape (2,), not (m) with m = 3"),
-    "columns apart": ((X[:, ::2], CENTRE[:2], SQUARES), "shape (4, 2)"),
     "list": ((X.tolist(), CENTRE, SQUARES), "X is a list, not an array"),
     "byte order": ((X.astype(">f8"), CENTRE, SQUARES), "X is of >f8, not float64 or float32"),
-    "Fortran order": ((np.asfortranarray(X), CENTRE, SQUARES), "X, of shape (4, 3), is not C-contiguous"),
+    "output apart": ((X, CENTRE, np.zeros(8)[::2]), "squares, of shape (4,), is not C-contiguous"),
     "output that is not aligned": (
         (X, CENTRE, np.zeros(33, np.uint8)[1:].view(np.float64)),
         "squares is not aligned in memory",
@@ -55,10 +54,21 @@ def test_arrays_that_cannot_be_written_are_read():
     assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
 
 
-def test_arrays_that_are_not_aligned_are_read():
-    X_moved, squares = np.empty(X.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(X.shape), np.zeros(4)
-    X_moved[:] = X
-    SQUARE_NORMS(X_moved, CENTRE, squares)
+def not_aligned():
+    """X at a byte where no number may begin."""
+    moved = np.empty(X.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(X.shape)
+    moved[:] = X
+    return moved
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], not_aligned()],
+    ids=["Fortran order", "columns apart", "not aligned"],
+)
+def test_arrays_apart_in_memory_are_read(moved):
+    squares = np.zeros(4)
+    SQUARE_NORMS(moved, CENTRE, squares)
     assert squares.tolist() == ((X - 1) ** 2).sum(axis=1).tolist()
 
 
