@@ -21,9 +21,9 @@ enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES, LISTED = 64 };
 /* A face and its multipliers as they are raised. Squared lengths q (n); P (p, d), costs B and shares (p) of those that
    may be there. Multipliers a (n), delta (p, n), own (p); e (p, d) and length (p). What is left of the boxes above and
    below, up and down (n); of_M and of_H (n), the products of the rows with Me and He. Padded: rows A (n); tiles, each the
-   transpose (d, 8) of eight rows; M (d), the inverse of I - sum e e'/length; its products with the rows (n), if they are kept; v; and
-   of the positive at hand e, M e, H e, a row's product with H, and the pull of a row's slope. H is M less what the
-   positive is in it. */
+   transpose (d, 8) of eight rows; M (d), the inverse of I - sum e e'/length; its products with the rows (n), if they are
+   kept; v; and of the positive at hand e, M e, H e, a row's product with H, and the pull of a row's slope. H is M less
+   the positive's own term. */
 typedef struct {
     index_t n, d, p;
     bool keeps;

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from formulations.matrices import aligned, is_sparse
+from formulations.matrices import is_sparse
 from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Rows:
                 block[:, : self.m] = self.X[rows].toarray()
                 _weigh(block, self.shift, d[rows], V[rows], block)
             else:
-                _weigh(aligned(self.X[rows]), self.shift, d[rows], V[rows], block)
+                _weigh(self.X[rows], self.shift, d[rows], V[rows], block)
             M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         return _mirrored(M[: self.m + 1, : self.m + 1]), M[self.m + 1 :, : self.m + 1].T
 
