@@ -22,7 +22,7 @@ static const double ROUNDING[] = {0.0, 0.25, 0.5, 0.75};
 enum { THRESHOLDS = 4, ROUND_FIRST = 3, ROUND_EVERY = 5 };
 
 enum { OFF_ONLY, ON_ONLY, BOTH, NEITHER };  /* sides of a centre that are left */
-enum { MISFIT = -1, DONE, PAUSE, LIMIT, FULL, LOST }; /* how a run ended */
+enum { DONE, PAUSE, LIMIT, FULL, LOST }; /* how a run ended */
 
 typedef struct {
     const L0Problem *of;
@@ -49,16 +49,6 @@ static inline double clipped(double rise, double gap) { return smallest(largest(
 
 /* What a state's dual value must reach so that its multipliers prove the goal in spite of the perturbation. */
 static inline double cutoff_of(double goal) { return goal + 4.0 * PERTURBATION * fabs(goal); }
-
-/* True if all parts are of one problem. */
-static bool fit(const Search *of) {
-    const index_t n = of->of->n, p = of->of->p;
-    bool well = of->given->N == n && of->given->p == p && of->nodes->n == n && of->nodes->p == p &&
-                of->memory->p == p && of->desk->n == n && of->desk->p == p;
-    for (index_t place = 0; well && place < of->desk->n_states; place++)
-        well = l0_state(of->desk, place)->N == n && l0_state(of->desk, place)->p == p;
-    return well;
-}
 
 /* Set the caps and the marks of a node. */
 static void decide(const Search *of, const int8_t *fixed) {
@@ -334,8 +324,6 @@ API index_t l0_plant(index_t p, const L0Problem *problem, L0Given *given, L0Node
                      L0Desk *desk, int8_t *fixed) {
     const Search of = {problem, given, nodes, memory, desk};
     L0State *base = l0_state(desk, BASE);
-    if (p != problem->p || !fit(&of))
-        return false;
     decide(&of, fixed);
     const index_t ended = run(&of, base, max_steps(&of), INFINITY);
     if (ended != OPTIMAL)
@@ -353,8 +341,6 @@ API index_t l0_plant(index_t p, const L0Problem *problem, L0Given *given, L0Node
 API void l0_adopt(index_t p, const L0Problem *problem, L0Given *given, L0Nodes *nodes, L0Memory *memory, L0Desk *desk,
                   int8_t *fixed, index_t place, double least, index_t is_solved) {
     const Search of = {problem, given, nodes, memory, desk};
-    if (p != problem->p || !fit(&of))
-        return;
     const L0State *at = l0_state(desk, place);
     const double bound = largest(prove(&of, fixed, at), least);
     l0_open(problem, given, nodes, memory, desk, fixed, at, is_solved ? OPTIMAL : FAILED, bound);
@@ -364,13 +350,11 @@ API void l0_adopt(index_t p, const L0Problem *problem, L0Given *given, L0Nodes *
 
    A node begun is brought to its end. Returns DONE; PAUSE after the steps; LIMIT; FULL, where more
    slots are needed; LOST, where a program of the first open node failed, of which memory->looked says how far it
-   came; MISFIT, where the parts are not of one problem. */
+   came. */
 API index_t l0_grow(const L0Problem *problem, L0Given *given, L0Nodes *nodes, L0Memory *memory, L0Desk *desk,
                        index_t steps) {
     const Search of = {problem, given, nodes, memory, desk};
     const index_t until = memory->counts[STEPS] + steps;
-    if (!fit(&of))
-        return MISFIT;
     while (true) {
         const index_t slot = l0_first_open(nodes);
         if (slot < 0 || l0_proven(nodes, memory) >= l0_enough(memory))

@@ -204,13 +204,17 @@ def least_score(of):
     return min(values)
 
 
-def test_parts_of_other_problems_are_refused():
-    one, other = parts(6, 3), parts(6, 4)
-    for place in range(1, 5):
+@pytest.mark.parametrize(
+    ("shape", "letter", "places"), [((6, 4), "p", (1, 2, 3, 4)), ((7, 3), "n", (1, 2, 4))], ids=["p", "n"]
+)
+def test_parts_of_other_problems_are_refused(shape, letter, places):
+    """The memory has no numbers of samples."""
+    one, other = parts(6, 3), parts(*shape)
+    for place in places:
         mixed = [*one[:place], other[place], *one[place + 1 :]]
-        with pytest.raises(ValueError, match="has p = "):
+        with pytest.raises(ValueError, match=f"has {letter} = "):
             branch.plant(*mixed, np.zeros(3, np.int8))
-        with pytest.raises(ValueError, match="has p = "):
+        with pytest.raises(ValueError, match=f"has {letter} = "):
             branch.grow(*mixed, 1)
     with pytest.raises(ValueError, match="decided has shape"):
         branch.plant(*one, np.zeros(4, np.int8))

@@ -38,13 +38,13 @@ INTERCEPT = -1  # its number among the columns of the basis
 class Given(Struct):
     """A program: the arrays of the module's formula.
 
-    ``A`` is (N, p) and ``columns`` its transpose, both by rows; ``y, h, g`` are (N,), ``cap, full, free,
+    ``A`` is (n, p) and ``columns`` its transpose, both by rows; ``y, h, g`` are (n,), ``cap, full, free,
     paid`` (p,): the largest a, what it is unless the centre is off, and the costs of a centre that is free
     and of one that is on. ``near`` is what a row or a column may be off its place.
     """
 
     signature: ClassVar[str] = (
-        "A: f8 (N, p); columns: f8 (p, N); y: f8 (N); h: f8 (N); g: f8 (N); cap!: f8 (p); full: f8 (p); "
+        "A: f8 (n, p); columns: f8 (p, n); y: f8 (n); h: f8 (n); g: f8 (n); cap!: f8 (p); full: f8 (p); "
         "free: f8 (p); paid: f8 (p); near: f8"
     )
     A: Vector
@@ -62,8 +62,8 @@ class Given(Struct):
 class State(Struct):
     """A basis and its point.
 
-    ``rows`` (N,), ``cols`` (p,) say where each stands, ``on`` (p,) which columns cost ``paid``; ``R``, ``Q``
-    are the basis, ``W`` its inverse, of which the first ``sizes[0]`` count; ``u, s`` (N,), ``d, a`` (p,) the
+    ``rows`` (n,), ``cols`` (p,) say where each stands, ``on`` (p,) which columns cost ``paid``; ``R``, ``Q``
+    are the basis, ``W`` its inverse, of which the first ``sizes[0]`` count; ``u, s`` (n,), ``d, a`` (p,) the
     point (a column of the basis has d = 0, which is not kept). ``of_rows, of_cols`` are the squared lengths
     by which steps are chosen (steepest edge), of each basic variable's row of the inverse of all rows and
     columns. ``sizes[1]`` counts the steps since W was made, ``sizes[2]`` those of the last run; ``rest`` is b
@@ -71,8 +71,8 @@ class State(Struct):
     """
 
     signature: ClassVar[str] = (
-        "rows!: i1 (N); cols!: i1 (p); on!: i1 (p); R!: i8 (k); Q!: i8 (k); W!: f8 (k, k); u!: f8 (N); "
-        "s!: f8 (N); d!: f8 (p); a!: f8 (p); of_rows!: f8 (N); of_cols!: f8 (p); sizes!: i8 (c); "
+        "rows!: i1 (n); cols!: i1 (p); on!: i1 (p); R!: i8 (k); Q!: i8 (k); W!: f8 (k, k); u!: f8 (n); "
+        "s!: f8 (n); d!: f8 (p); a!: f8 (p); of_rows!: f8 (n); of_cols!: f8 (p); sizes!: i8 (c); "
         "rest!: f8 (v); work!: f8 (w); list!: i8 (q)"
     )
     rows: Marks

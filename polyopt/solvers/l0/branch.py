@@ -12,10 +12,10 @@ from polyopt.solvers.l0.basis import Given
 from polyopt.solvers.l0.node import Problem
 from polyopt.solvers.l0.open_nodes import Desk, Memory, Nodes
 
-__all__ = ["DONE", "FULL", "LIMIT", "LOST", "MISFIT", "PAUSE", "adopt", "grow", "plant"]
+__all__ = ["DONE", "FULL", "LIMIT", "LOST", "PAUSE", "adopt", "grow", "plant"]
 
 # How a run ended.
-MISFIT, DONE, PAUSE, LIMIT, FULL, LOST = -1, 0, 1, 2, 3, 4
+DONE, PAUSE, LIMIT, FULL, LOST = 0, 1, 2, 3, 4
 
 _PARTS = {"of": Problem, "given": Given, "nodes": Nodes, "record": Memory, "desk": Desk}
 _SEARCH = "; ".join(f"{name}: {part.__name__}" for name, part in _PARTS.items())
@@ -30,6 +30,5 @@ adopt = kernel("l0_adopt", f"{_SEARCH}; decided!: i1 (p); place: i8; least: f8; 
 
 # Look into nodes until nothing is open, a limit is reached, or so many steps are made; a node begun is
 # brought to its end. Returns: DONE; PAUSE; LIMIT of the nodes; FULL, where more slots are needed; LOST, where
-# a program of the first open node failed, of which ``memory.looked`` says how far it came; MISFIT, where the
-# parts are not of one problem.
+# a program of the first open node failed, of which ``memory.looked`` says how far it came.
 grow = kernel("l0_grow", f"{_SEARCH}; steps: i8", returns="i8")

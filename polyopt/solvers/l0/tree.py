@@ -165,8 +165,6 @@ class Search:
             self.nodes = nodes.enlarged(self.nodes, slots)
         elif ended == branch.LOST:
             self._make_good()
-        elif ended == branch.MISFIT:
-            raise ValueError("the parts of a search are not of one problem")
         return ended
 
     def solution(self, status: Status) -> Solution:
