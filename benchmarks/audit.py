@@ -34,8 +34,8 @@ import pandas as pd
 from benchmarks.helpers.audited import Heard, entrants
 from benchmarks.helpers.kept import RESULTS
 from polyopt import certify_solution, datasets
+from polyopt.base.files import write_text
 from polyopt.check import check as plain
-from polyopt.files import write_text
 
 CELLS, CLAIMS = RESULTS / "audit.csv", RESULTS / "audit"
 FAMILIES = ("SVM", "SVM, RBF", "SVM, bias penalised", "RMM", "RMM, soft bounds")

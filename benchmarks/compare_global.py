@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from polyopt.base.files import replacing
 from polyopt.compare import compare
 from polyopt.datasets import built_in
-from polyopt.files import replacing
 
 if TYPE_CHECKING:
     from polyopt.compare.proofs import Proof

@@ -29,13 +29,13 @@ from benchmarks.helpers.portfolio_data import path_of
 from benchmarks.helpers.portfolio_worker import processors, threads_set
 from formulations.families import hinge_families
 from polyopt import SVM, RelativeMarginMachine
-from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge import certify_hinge
-from polyopt.certificates.hinge_program import HingeProgram
+from polyopt.base.files import write_text
 from polyopt.datasets._npz import read_npz
-from polyopt.files import write_text
-from polyopt.kernels import Kernel, SampleGram
-from polyopt.solvers.decomposition.dual import Dual
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.geometry import KernelGeometry
+from polyopt.margin.hinge_program import HingeProgram
 
 KEPT = Path(__file__).parent / "results" / "covtype_kernel.csv"
 _GAMMA, _CACHE, _TOL = 1.0, 1000.0, 1e-3

@@ -32,13 +32,13 @@ from benchmarks.helpers.dask_parts import cluster, memory
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from polyopt import ConvexPolytopeMachine, large
+from polyopt.cpm.local_steps import Point, Run, begin, visit
 from polyopt.large import Samples, Source
 from polyopt.large.held import Here, Walk
 from polyopt.large.local_sgd import solve_cpm_rounds
 from polyopt.large.parts import Recipe, sides_of
 from polyopt.large.shards import row_order
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.local_steps import Point, Run, begin, visit
+from polyopt.linalg.rows import as_rows
 
 RATE = 1e-4  # λ = 2/(n C)
 _ROWS, _BLOCKS, _SHARDS, _FACES, _TOLERANCE = 8_100_000, 40, 8, 20, 1e-3

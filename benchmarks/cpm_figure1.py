@@ -20,7 +20,7 @@ from benchmarks.helpers.kept import word_of
 from formulations import cpm_hard
 from formulations.polytope import face_margins
 from polyopt import certify_cpm_hard
-from polyopt.files import replacing
+from polyopt.base.files import replacing
 
 PICTURE = Path(__file__).parent / "results" / "cpm_figure1.png"
 _STEP = 0.25  # degrees between the directions that a wiggling face is tried in

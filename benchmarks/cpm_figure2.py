@@ -26,7 +26,7 @@ import pandas as pd
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
-from polyopt.files import replacing, write_text
+from polyopt.base.files import replacing, write_text
 
 FOLDER = Path(__file__).parent / "results"
 KEPT = FOLDER / "cpm_figure2.csv"

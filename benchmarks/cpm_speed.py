@@ -23,8 +23,8 @@ from sklearn.datasets import dump_svmlight_file
 
 from benchmarks.helpers.two_against_rest import texts, two_against_rest
 from formulations.polytope import objective
-from polyopt.outer.cpm.solve import as_floats
-from polyopt.solvers.cpm.sgd import solve_cpm_sgd
+from polyopt.cpm.sgd import solve_cpm_sgd
+from polyopt.cpm.solve import as_floats
 
 
 def run(smoke: bool = False) -> pd.DataFrame:

@@ -47,10 +47,10 @@ from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
 from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.two_against_rest import two_against_rest
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt import SVM, ConvexPolytopeMachine, datasets
+from polyopt.base.files import write_text
 from polyopt.estimators.status import FINE
-from polyopt.files import write_text
 
 KEPT = Path(__file__).parent / "results" / "cpm_table.csv"
 _ORDER = ("CPM, h = 0", "CPM", "AMM", "linear SVM", "RBF SVM")  # the CPM builds on the one without a floor

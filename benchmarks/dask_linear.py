@@ -38,8 +38,8 @@ from sklearn.base import clone
 from benchmarks.helpers.dask_parts import Repeated, cluster, covtype, memory, rivals, used
 from formulations.families import hinge_families
 from polyopt import large
-from polyopt.files import write_text
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.base.files import write_text
+from polyopt.margin.interior_point import solve_interior_point
 
 KEPT = Path(__file__).parent / "results" / "dask_linear.csv"
 _SVM, _RMM = "SVM", "RMM, B = 2"

@@ -35,7 +35,7 @@ import json, time, warnings
 marks = [time.process_time()]
 {imports}
 marks.append(time.process_time())
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 X, y = two_blobs(n={samples})
 warnings.simplefilter("ignore")
 begun = time.process_time()

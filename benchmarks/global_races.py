@@ -28,14 +28,14 @@ import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
 from formulations import l0
-from formulations.clock import Clock
 from formulations.cpm_global import mixed_integer
 from formulations.l0_data import as_l0_data
+from formulations.language.clock import Clock
 from polyopt import Kernel, datasets
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.l0.proof import solve_globally
-from polyopt.outer.l0.search import solve_l0
-from polyopt.solvers.l0.milp import solve_l0_milp
+from polyopt.cpm.global_search.search import solve_cpm_global
+from polyopt.sparse.cross_entropy import solve_l0
+from polyopt.sparse.integer_program import solve_l0_milp
+from polyopt.sparse.proof import solve_globally
 
 _SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
 _RIVAL_SECONDS = 40.0  # for rivals, where ours ended

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from benchmarks.helpers.timing import race
 from formulations.families import hinge_families
-from formulations.solution import Solution, Status
+from formulations.language.solution import Solution, Status
 from polyopt import Kernel, datasets
-from polyopt.files import replacing
-from polyopt.kernels import SampleGram
-from polyopt.solvers.decomposition import Decomposition
+from polyopt.base.files import replacing
+from polyopt.linalg.kernels import SampleGram
+from polyopt.margin.decomposition import Decomposition
 
 FOLDER = Path(__file__).parent / "results"
 SHARES = {"RMM, B1": 1 / 2, "RMM, B2": 1 / 4, "RMM, B3": 1 / 10}

@@ -34,7 +34,7 @@ import pandas as pd
 from benchmarks.helpers.kept import machine_facts
 from benchmarks.helpers.portfolio_data import SETS, is_at_hand, samples
 from benchmarks.helpers.portfolio_worker import LIBSVM, OURS, OVER, PEER, TIGHT, Cell, Worker, processors
-from polyopt.files import replacing, write_text
+from polyopt.base.files import replacing, write_text
 
 FOLDER = Path(__file__).parent / "results"
 KEPT, PICTURE = FOLDER / "kernel_portfolio.csv", FOLDER / "kernel_portfolio.png"

@@ -32,12 +32,12 @@ from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.slides import DATA
 from formulations.l0_data import L0Data, as_l0_data
 from polyopt import CrossEntropySettings, Kernel, datasets
-from polyopt.files import write_text
-from polyopt.outer.l0.search import solve_l0
-from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.milp import solve_l0_milp
-from polyopt.solvers.l0.tree import solve_l0_tree
-from polyopt.solvers.one_norm import solve_one_norm
+from polyopt.base.files import write_text
+from polyopt.sparse.cross_entropy import solve_l0
+from polyopt.sparse.integer_program import solve_l0_milp
+from polyopt.sparse.one_norm import solve_one_norm
+from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.tree.search import solve_l0_tree
 
 KEPT = Path(__file__).parent / "results" / "l0_optimum.csv"
 KERNELS, C = ("linear", "poly", "rbf"), 1.0

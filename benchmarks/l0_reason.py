@@ -37,10 +37,10 @@ from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.slides import CLAIMED
 from benchmarks.l0_optimum import problem
 from formulations.l0_data import L0Data, as_l0_data
-from formulations.solution import Solution
-from polyopt.files import write_text
-from polyopt.outer.l0.search import solve_l0
-from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
+from formulations.language.solution import Solution
+from polyopt.base.files import write_text
+from polyopt.sparse.cross_entropy import solve_l0
+from polyopt.sparse.one_norm import solve_one_norm, solve_relaxation
 
 KEPT = Path(__file__).parent / "results" / "l0_reason.csv"
 # Kernel, gamma in units of 1/m, and C; the polynomial's degree is 2.

@@ -23,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.helpers.timing import race
 from formulations import l0
 from formulations.l0_data import L0Data, as_l0_data
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt import cross_entropy_minimize, datasets
-from polyopt.solvers.l0.lp import PatternLP, PatternSolution
+from polyopt.sparse.pattern_lp import PatternLP, PatternSolution
 
 SETS, PRICES = ("ionosphere", "wdbc"), (1.0, 10.0)
 ITERATIONS, DRAWN, ELITE, TIE = 15, 30, 0.1, 1e-9

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from polyopt import SVM, CrossEntropySVM, OneNormSVM
-from polyopt.files import replacing
+from polyopt.base.files import replacing
 from polyopt.plots import decision_boundaries
 
 PICTURE = Path(__file__).parent / "results" / "l0_synthetic.png"

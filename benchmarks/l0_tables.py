@@ -37,8 +37,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.helpers.slides import DATA, METHODS, PRINTED
 from polyopt import SVM, CrossEntropySVM, OneNormSVM, datasets
+from polyopt.base.files import write_text
 from polyopt.estimators.status import FINE
-from polyopt.files import write_text
 
 KEPT = Path(__file__).parent / "results" / "l0_tables.csv"
 RULES = ("error", "sparsity")

@@ -20,7 +20,7 @@ import pandas as pd
 from benchmarks.helpers.kept import word_of
 from benchmarks.l0_optimum import problem
 from polyopt import CrossEntropySVM
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.sparse.pattern_lp import PatternLP
 
 SETS = ("ionosphere", "sonar", "wdbc")
 

@@ -20,10 +20,10 @@ from sklearn.svm import LinearSVC
 from benchmarks.helpers.timing import race
 from formulations.families import hinge_families
 from polyopt import certify_rmm, certify_svm, datasets
-from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.rounding import Ball
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.linalg.rounding import Ball
+from polyopt.margin.geometry import LinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
+from polyopt.margin.interior_point import solve_interior_point
 
 C = 1.0
 PASSES = {"covtype": 100}  # of LIBLINEAR; 1000, its own limit, for the others. On covtype it takes minutes.

@@ -14,7 +14,7 @@ import pandas as pd
 
 from benchmarks.helpers.timing import race
 from formulations import mixture, plume
-from polyopt.solvers.plume import maximise
+from polyopt.polyhedral.plume_m_step import maximise
 
 SIZES = ((1000, 20, 4),)  # samples, features, faces
 GAMMA, RIDGE = 2.0, 1e-3

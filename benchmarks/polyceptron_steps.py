@@ -19,9 +19,9 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from polyopt import datasets
-from polyopt.files import replacing
-from polyopt.outer.descent import random_faces
-from polyopt.solvers.polyceptron import solve_batch, solve_online
+from polyopt.base.files import replacing
+from polyopt.optim.descent import random_faces
+from polyopt.polyhedral.polyceptron_online import solve_batch, solve_online
 
 PICTURE = Path(__file__).parent / "results" / "polyceptron_steps.png"
 STARTS, _LIMIT = 20, 5_000

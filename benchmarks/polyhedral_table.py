@@ -60,10 +60,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.baselines import ObliqueTree
 from benchmarks.helpers.kept import word_of
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, datasets
+from polyopt.base.files import write_text
 from polyopt.estimators.status import FINE, status_of
-from polyopt.files import write_text
 from polyopt.methods.tuning import narrower_class
 
 RESULTS = Path(__file__).parent / "results"

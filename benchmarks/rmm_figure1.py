@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM
+from polyopt.base.files import replacing
 from polyopt.datasets import make_two_lines
-from polyopt.files import replacing
 
 PICTURE = Path(__file__).parent / "results" / "rmm_figure1.png"
 _DRAWN = (1.0, 3.0, 10.0)  # stretches that get a panel

@@ -50,8 +50,8 @@ from benchmarks.helpers.digit_machines import GRIDS, badness, pair_record
 from benchmarks.helpers.digit_pairs import SCALINGS, Digits, Pair, images, is_at_hand
 from benchmarks.helpers.kept import machine_facts
 from benchmarks.helpers.rmm_page import KERNELS, as_printed
+from polyopt.base.files import replacing, write_text
 from polyopt.datasets._download import cache_folder
-from polyopt.files import replacing, write_text
 
 KEPT = Path(__file__).parent / "results" / "rmm_table.csv"
 

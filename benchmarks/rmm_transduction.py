@@ -40,12 +40,12 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks.helpers.digit_machines import TOL, badness
 from benchmarks.helpers.digit_pairs import Digits, images
 from formulations.families import Families, bounded_families, hinge_families
+from polyopt.base.files import replacing
 from polyopt.datasets._download import cache_folder
-from polyopt.files import replacing
-from polyopt.kernels import Kernel, MatrixGram
-from polyopt.kernels.panels import FunctionPanel
-from polyopt.kernels.protocol import Panel
-from polyopt.solvers.decomposition import Decomposition
+from polyopt.linalg.kernels import Kernel, MatrixGram
+from polyopt.linalg.kernels.panels import FunctionPanel
+from polyopt.linalg.kernels.protocol import Panel
+from polyopt.margin.decomposition import Decomposition
 
 Vector = NDArray[np.float64]
 Samples = NDArray[np.intp]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import positive
-from formulations.program import Row
+from formulations.language.arguments import positive
+from formulations.language.program import Row
 
 if TYPE_CHECKING:
     pass

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-    from formulations.program import Program
+    from formulations.language.program import Program
 
 __all__ = ["Entry", "catalogue", "entries_of"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import as_weights
+from formulations.language.arguments import as_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import whole
 from formulations.face_penalty import FacePenalty
+from formulations.language.arguments import whole
+from formulations.language.recovery import as_costs, as_data
 from formulations.polyhedral import pull
-from formulations.recovery import as_costs, as_data
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.language.types import Matrix, MatrixLike
 
     Array = NDArray[np.float64]
     Assignment = NDArray[np.int64]

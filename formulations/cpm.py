@@ -91,19 +91,19 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import whole
 from formulations.cpm_face import LETTERS, PAPER, SOURCE, face, face_dual
 from formulations.cpm_global import mixed_integer
+from formulations.language.arguments import whole
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data, slacks
+from formulations.language.toy_data import two_blobs
 from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, slack_places
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, slacks
-from formulations.samples import two_blobs
 from formulations.svm import cost_parameter
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
     from formulations.polytope import Loss
 
 __all__ = [

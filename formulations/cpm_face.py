@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
+from formulations.language.program import Program
+from formulations.language.recovery import as_data
 from formulations.polytope import lift
-from formulations.program import Program
-from formulations.recovery import as_data
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["LETTERS", "ONE_FACE_LETTERS", "PAPER", "SOURCE", "face", "face_dual"]
 

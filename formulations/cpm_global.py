@@ -66,17 +66,17 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import one_of
 from formulations.cpm_face import LETTERS, face
+from formulations.language.arguments import one_of
+from formulations.language.program import Program, Row
+from formulations.language.recovery import as_costs, as_data
+from formulations.language.toy_data import two_blobs
 from formulations.polytope import check_loss, lift
-from formulations.program import Program, Row
-from formulations.recovery import as_costs, as_data
-from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
     from formulations.polytope import Loss
 
 __all__ = ["big_m", "mixed_integer"]

@@ -83,19 +83,19 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import whole
 from formulations.cpm_face import LETTERS, PAPER
+from formulations.language.arguments import whole
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import separated_clusters
 from formulations.polytope import answers, lift
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import separated_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.language.types import Matrix, MatrixLike
 
 __all__ = [
     "HardRows", "face", "face_dual", "pairs", "recover_face", "total", "total_dual", "worst", "worst_dual",

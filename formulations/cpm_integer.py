@@ -71,17 +71,17 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import positive, whole
 from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
-from formulations.program import Duality, Program, Row, without_multipliers
-from formulations.recovery import as_data, slacks
-from formulations.samples import two_blobs
+from formulations.language.arguments import positive, whole
+from formulations.language.program import Duality, Program, Row, without_multipliers
+from formulations.language.recovery import as_data, slacks
+from formulations.language.toy_data import two_blobs
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 

@@ -94,20 +94,20 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import whole
 from formulations.cpm_face import LETTERS, PAPER
 from formulations.cpm_hard import HardRows
+from formulations.language.arguments import whole
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import separated_clusters
 from formulations.polytope import check_assignment, lift
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import separated_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["pairs", "printed", "printed_dual", "total", "total_dual", "worst", "worst_dual"]
 

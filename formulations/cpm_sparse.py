@@ -88,19 +88,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations import cpm, cpm_worst
-from formulations.arguments import one_of
 from formulations.face_penalty import FacePenalty
+from formulations.language.arguments import one_of
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import two_blobs
 from formulations.polytope import lift
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
     from formulations.polytope import Loss
 
     Margin = Literal["total", "worst"]
@@ -144,7 +144,7 @@ class FaceTerms:
     taken : cvxpy.Expression or float
         Of shape (K, m+1): to be taken off the pulls, in the dual.
     rows, variables, parameters, letters, data
-        As of :class:`formulations.program.Program`.
+        As of :class:`formulations.language.program.Program`.
     """
 
     cost: Any = 0.0

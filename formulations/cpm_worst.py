@@ -73,17 +73,17 @@ import cvxpy as cp
 import numpy as np
 
 from formulations import cpm
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import two_blobs
 from formulations.polytope import lift, shares
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
     from formulations.polytope import Loss
 
 __all__ = ["fixed_assignment", "fixed_assignment_dual", "pairs", "recover", "shares"]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from formulations.arguments import tolerance
+from formulations.language.arguments import tolerance
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 __all__ = ["ErrorBound", "confidence", "log_odds_against", "margins_to_try", "ramp", "rounded_up"]
 

@@ -12,16 +12,16 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.families import best_intercept
-from formulations.program import Duality, Row
-from formulations.recovery import slacks
+from formulations.language.program import Duality, Row
+from formulations.language.recovery import slacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Vector
-    from formulations.program import Program
+    from formulations.language.program import Program
+    from formulations.language.types import Vector
 
 __all__ = ["SAVED", "Expansion", "Unknowns", "duality"]
 

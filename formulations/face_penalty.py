@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import at_least, whole
+from formulations.language.arguments import at_least, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

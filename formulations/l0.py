@@ -91,13 +91,13 @@ import numpy as np
 
 from formulations.expansion import SAVED, Expansion, Unknowns, duality
 from formulations.l0_data import L0Data, as_l0_data, as_patterns
-from formulations.program import Duality, Program, Row, without_multipliers
-from formulations.samples import two_blobs
+from formulations.language.program import Duality, Program, Row, without_multipliers
+from formulations.language.toy_data import two_blobs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
     Given = ArrayLike | None
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import as_weights, positive, real_array
-from formulations.matrices import dense
-from formulations.recovery import as_data, slacks
+from formulations.language.arguments import as_weights, positive, real_array
+from formulations.language.recovery import as_data, slacks
+from formulations.language.types import dense
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
 __all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
 

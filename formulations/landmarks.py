@@ -41,14 +41,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from formulations.arguments import at_least
-from formulations.matrices import dense
-from formulations.recovery import gram_factor, square_sum
+from formulations.language.arguments import at_least
+from formulations.language.recovery import gram_factor, square_sum
+from formulations.language.types import dense
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array, Matrix
+    from formulations.language.types import Array, Matrix
 
 __all__ = ["Landmarks", "LeastTrace"]
 

@@ -89,19 +89,19 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import at_least, positive
 from formulations.class_faces import Owners, pulls, scores, shortfall, shrunk
 from formulations.cpm_sparse import by_groups, membership
 from formulations.face_penalty import FacePenalty
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import two_blobs
+from formulations.language.arguments import at_least, positive
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import two_blobs
 from formulations.svm import cost_parameter
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
     Array = NDArray[np.float64]
     Assignment = NDArray[np.int64]

@@ -61,7 +61,7 @@ Gaussian Complexities (2002).
 Example
 -------
 >>> import numpy as np
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> (X, y), (U, _) = two_blobs(n=4000, seed=0), two_blobs(n=40, seed=1)
 >>> w = np.array([0.4, 0.4])
 >>> alone, held = linear_bound(X, y, w, form="F"), linear_bound(X, y, w, U=U, form="H")
@@ -87,13 +87,13 @@ from formulations.error_bounds import (
     rounded_up,
 )
 from formulations.landmarks import Landmarks
-from formulations.matrices import is_sparse
-from formulations.recovery import as_data, square_sum
+from formulations.language.recovery import as_data, square_sum
+from formulations.language.types import is_sparse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array, MatrixLike
+    from formulations.language.types import Array, MatrixLike
 
 __all__ = ["MarginBound", "linear_bound", "margin_bound"]
 

@@ -38,14 +38,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from formulations.arguments import at_least
+from formulations.language.arguments import at_least
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array, Matrix
+    from formulations.language.types import Array, Matrix
 
 __all__ = [
     "check_model",

@@ -71,9 +71,9 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.expansion import Expansion, duality
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import two_blobs
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import two_blobs
 from formulations.svm import KERNEL_LETTERS, cost_parameter
 
 if TYPE_CHECKING:

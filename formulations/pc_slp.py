@@ -87,19 +87,19 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.box import BOX_LETTERS, box_duals, box_rows
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_costs, as_data
+from formulations.language.toy_data import two_blobs
 from formulations.polyceptron import answers
 from formulations.polyhedral import class_shares
 from formulations.polytope import lift
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_costs, as_data
-from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["choice", "pairs", "step", "step_dual"]
 

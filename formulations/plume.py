@@ -76,13 +76,13 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import at_least, positive
+from formulations.language.arguments import at_least, positive
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import two_blobs
 from formulations.mixture import check_responsibilities, responsibilities
 from formulations.polyhedral import RIDGE_LETTERS, SAMPLE_LETTERS, pull, scores
 from formulations.polytope import lift
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import two_blobs
 from formulations.svm import cost_parameter
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = [
     "m_step",

@@ -88,14 +88,14 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import whole
 from formulations.box import BOX_LETTERS, box_duals, box_rows
+from formulations.language.arguments import whole
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data
+from formulations.language.toy_data import two_blobs
 from formulations.polyceptron_global import mixed_integer
 from formulations.polyhedral import SAMPLE_LETTERS, belonging
 from formulations.polytope import check_assignment, lift
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data
-from formulations.samples import two_blobs
 from formulations.svm import cost_parameter
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.language.types import Matrix, MatrixLike
 
 __all__ = ["answers", "cell", "cell_dual", "fixed_assignment", "fixed_assignment_dual", "pairs", "singles"]
 

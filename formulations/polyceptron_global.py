@@ -67,20 +67,20 @@ import cvxpy as cp
 import numpy as np
 from scipy.optimize import linprog
 
-from formulations.arguments import positive
 from formulations.box import BOX_LETTERS, box_rows
-from formulations.clock import Clock
 from formulations.cpm_global import _at_all, _pairs_at
-from formulations.matrices import dense
+from formulations.language.arguments import positive
+from formulations.language.clock import Clock
+from formulations.language.program import Program, Row, without_multipliers
+from formulations.language.recovery import as_costs, as_data
+from formulations.language.types import dense
 from formulations.polyhedral import SAMPLE_LETTERS
 from formulations.polytope import lift
-from formulations.program import Program, Row, without_multipliers
-from formulations.recovery import as_costs, as_data
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["big_m", "mixed_integer", "point_of", "shares_between"]
 

@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations.arguments import one_of
+from formulations.language.arguments import one_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Array, Matrix
+    from formulations.language.types import Array, Matrix
 
     Positives = Literal["cell", "all"]
 

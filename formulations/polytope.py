@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import one_of
-from formulations.recovery import as_costs, as_data, slacks
+from formulations.language.arguments import one_of
+from formulations.language.recovery import as_costs, as_data, slacks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.language.types import Matrix, MatrixLike
 
     Loss = Literal["sum", "max"]
 

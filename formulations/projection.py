@@ -72,15 +72,15 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import real_array
-from formulations.program import Duality, Program, Row
+from formulations.language.arguments import real_array
+from formulations.language.program import Duality, Program, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 __all__ = ["LETTERS", "dual", "pairs", "primal", "recover"]
 

@@ -123,15 +123,15 @@ from formulations.error_bounds import (
     ramp,
     rounded_up,
 )
-from formulations.matrices import is_sparse
+from formulations.language.recovery import as_data, square_sum
+from formulations.language.types import is_sparse
 from formulations.mixture import check_model, log_odds
 from formulations.polytope import lift
-from formulations.recovery import as_data, square_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array, Matrix, MatrixLike
+    from formulations.language.types import Array, Matrix, MatrixLike
 
 __all__ = [
     "PolytopeBound",

@@ -70,7 +70,7 @@ sign of b in the stationarity of (5), the missing term of (6), the factor of the
 Example
 -------
 >>> from formulations import rmm
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> X, y = two_blobs()
 >>> qp, qcqp = rmm.qp(X, y, C=1.0, B=1.5).solve(), rmm.qcqp(X, y, C=1.0, B=1.5).solve()
 >>> abs(qp.objective - qcqp.objective) < 1e-7
@@ -88,10 +88,10 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.families import best_intercept
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, gram_factor, slacks
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data, gram_factor, slacks
+from formulations.language.toy_data import two_blobs
 from formulations.rmm_qcqp import BOUND_LETTERS, PAPER, bound_parameter, qcqp, qcqp_dual, recover_qcqp
-from formulations.samples import two_blobs
 from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, soft_margin
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.language.types import Matrix, MatrixLike
 
 __all__ = [
     "kernel_dual",

@@ -64,7 +64,7 @@ set U and the class H. The programs are not printed there; they are eq. (7) and 
 Example
 -------
 >>> from formulations import rmm, rmm_bounded
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> (X, y), (U, _) = two_blobs(seed=0), two_blobs(n=20, seed=1)
 >>> plain = rmm.qp(X, y, C=1.0, B=1.5).solve().objective
 >>> same = rmm_bounded.qp(X, y, X[:5], C=1.0, B=1.5).solve().objective
@@ -81,20 +81,20 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import real_array
-from formulations.further import families, spread, stacked
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_costs, as_labels, gram_factor
+from formulations.language.arguments import real_array
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_costs, as_labels, gram_factor
+from formulations.language.toy_data import two_blobs
 from formulations.rmm_qcqp import BOUND_LETTERS, PAPER, bound_parameter
-from formulations.samples import two_blobs
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.unlabelled_bounds import families, spread, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike, Vector
+    from formulations.language.types import Matrix, MatrixLike, Vector
 
 __all__ = ["kernel_dual", "pairs", "qp", "qp_dual", "recover"]
 

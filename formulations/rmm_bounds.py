@@ -63,7 +63,7 @@ Example
 -------
 >>> import numpy as np
 >>> from formulations import rmm_bounds
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> (X, _), (U, _) = two_blobs(seed=0), two_blobs(n=10, seed=1)
 >>> h = rmm_bounds.h_complexity(X, U, E=1.0, D=2.0).solve().objective
 >>> h < rmm_bounds.g_complexity(X, U, E=1.0, D=2.0) < rmm_bounds.f_complexity(X, E=1.0)
@@ -77,18 +77,18 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import at_least, positive
-from formulations.matrices import dense
-from formulations.program import Duality, Program, Row
-from formulations.recovery import gram_factor
-from formulations.samples import two_blobs
+from formulations.language.arguments import at_least, positive
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import gram_factor
+from formulations.language.toy_data import two_blobs
+from formulations.language.types import dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
     Matrix = NDArray[np.float64]
 

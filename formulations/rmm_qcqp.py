@@ -51,7 +51,7 @@ Example
 -------
 >>> import numpy as np
 >>> from formulations import rmm_qcqp
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> X, y = two_blobs()
 >>> at, dual = rmm_qcqp.qcqp(X, y, C=1.0, B=1.5).solve(), rmm_qcqp.qcqp_dual(X, y, C=1.0, B=1.5).solve()
 >>> abs(at.objective - dual.objective) < 1e-6
@@ -68,18 +68,18 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import at_least
 from formulations.families import best_intercept
-from formulations.matrices import dense
-from formulations.program import Program, Row
-from formulations.recovery import as_data, slacks
+from formulations.language.arguments import at_least
+from formulations.language.program import Program, Row
+from formulations.language.recovery import as_data, slacks
+from formulations.language.types import dense
 from formulations.svm import LETTERS as _SVM_LETTERS
 from formulations.svm import alpha_rows, cost_parameter, soft_margin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["BOUND_LETTERS", "PAPER", "bound_parameter", "qcqp", "qcqp_dual", "recover_qcqp"]
 

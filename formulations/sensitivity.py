@@ -3,7 +3,7 @@
 Problem
 -------
 Let p(θ) be the optimal value of a program whose objective and rows depend on a parameter θ, and L(x, μ; θ)
-its Lagrangian with the signs of :mod:`formulations.program`. At an optimal x with multipliers μ the
+its Lagrangian with the signs of :mod:`formulations.language.program`. At an optimal x with multipliers μ the
 envelope theorem gives
      dp/dθ = ∂L/∂θ (x, μ; θ),
 the parameter's own terms alone: what x and μ change by costs nothing to first order. So one solution
@@ -52,7 +52,7 @@ Example
 -------
 >>> import numpy as np
 >>> from formulations import rmm, sensitivity
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> X, y = two_blobs()
 >>> at = rmm.qp(X, y, C=1.0, B=1.5).solve()
 >>> slope = sensitivity.bound(1.5, at.objective, [at.duals["bound_above"], at.duals["bound_below"]])
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix, Vector
+    from formulations.language.types import Matrix, Vector
 
 __all__ = [
     "Sensitivity",

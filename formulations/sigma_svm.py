@@ -50,7 +50,7 @@ them, read so that both of its terms carry the factor 1/(1−D) once.
 Example
 -------
 >>> from formulations import sigma_svm
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> X, y = two_blobs()
 >>> program = sigma_svm.primal(X, y, C=1.0, D=0.5)
 >>> half = program.solve().objective
@@ -67,19 +67,19 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import within
 from formulations.centred_kernel import CentredKernel
 from formulations.families import best_intercept
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, gram_factor, moments, slacks
-from formulations.samples import two_blobs
+from formulations.language.arguments import within
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_data, gram_factor, moments, slacks
+from formulations.language.toy_data import two_blobs
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
 from formulations.svm import LETTERS as _SVM_LETTERS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["dual", "kernel_dual", "pairs", "primal", "recover"]
 

@@ -56,7 +56,7 @@ slack variables at the expense of one additional parameter", which the paper doe
 Example
 -------
 >>> from formulations import rmm, soft_rmm
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> X, y = two_blobs()
 >>> hard = rmm.qp(X, y, C=1.0, B=1.5).solve()
 >>> dear = float(max(hard.duals["bound_above"].max(), hard.duals["bound_below"].max())) + 0.1
@@ -75,9 +75,9 @@ import numpy as np
 
 from formulations import rmm
 from formulations.families import Families, bound_families, hinge_families
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_costs, as_data, gram_factor
-from formulations.samples import two_blobs
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_costs, as_data, gram_factor
+from formulations.language.toy_data import two_blobs
 from formulations.svm import in_features, margin_rows
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = ["families", "kernel_dual", "pairs", "qp", "qp_dual", "recover"]
 

@@ -67,14 +67,14 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.families import best_intercept
-from formulations.program import Duality, Program, Row
-from formulations.recovery import as_costs, as_data, gram_factor, slacks
-from formulations.samples import two_blobs
+from formulations.language.program import Duality, Program, Row
+from formulations.language.recovery import as_costs, as_data, gram_factor, slacks
+from formulations.language.toy_data import two_blobs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = [
     "IN_FEATURES",

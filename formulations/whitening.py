@@ -22,7 +22,7 @@ Example
 -------
 >>> import numpy as np
 >>> from formulations import rmm
->>> from formulations.samples import two_blobs
+>>> from formulations.language.toy_data import two_blobs
 >>> from formulations.whitening import bounding_spread
 >>> X, y = two_blobs()
 >>> at = rmm.qp(X, y, C=1.0, B=1.5).solve()
@@ -38,12 +38,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.recovery import moments
+from formulations.language.recovery import moments
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import MatrixLike, Vector
+    from formulations.language.types import MatrixLike, Vector
 
 __all__ = ["bounding_spread"]
 

@@ -32,52 +32,52 @@ if TYPE_CHECKING:
     from polyopt import datasets as datasets
     from polyopt.certificates import Certificate as Certificate
     from polyopt.certificates import Claim as Claim
-    from polyopt.certificates import certify_cpm as certify_cpm
-    from polyopt.certificates import certify_l0 as certify_l0
-    from polyopt.certificates import certify_one_norm as certify_one_norm
-    from polyopt.certificates import certify_pc_slp as certify_pc_slp
-    from polyopt.certificates import certify_plume as certify_plume
-    from polyopt.certificates import certify_polyceptron as certify_polyceptron
     from polyopt.certificates import certify_program as certify_program
-    from polyopt.certificates import certify_rmm as certify_rmm
-    from polyopt.certificates import certify_rmm_bounded as certify_rmm_bounded
-    from polyopt.certificates import certify_sigma_svm as certify_sigma_svm
-    from polyopt.certificates import certify_spla1 as certify_spla1
-    from polyopt.certificates import certify_svm as certify_svm
     from polyopt.certificates.claims.refine import exact_solution as exact_solution
-    from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
-    from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
+    from polyopt.cpm.certificate import certify_cpm as certify_cpm
+    from polyopt.cpm.estimator import ConvexPolytopeMachine as ConvexPolytopeMachine
+    from polyopt.cpm.l1_path import L1Point as L1Point
+    from polyopt.cpm.l1_path import l1_path as l1_path
+    from polyopt.cpm.polytope_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
     from polyopt.estimators.hinges import Hinges as Hinges
-    from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
-    from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
-    from polyopt.estimators.pc_slp import PCSLP as PCSLP
-    from polyopt.estimators.plume import PLUME as PLUME
-    from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
-    from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
-    from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
-    from polyopt.estimators.spla1 import SPLA1 as SPLA1
-    from polyopt.estimators.svm import SVM as SVM
     from polyopt.foreign.certify import certify_solution as certify_solution
-    from polyopt.kernels import Kernel as Kernel
+    from polyopt.linalg.kernels import Kernel as Kernel
+    from polyopt.margin.certify import certify_rmm as certify_rmm
+    from polyopt.margin.certify import certify_rmm_bounded as certify_rmm_bounded
+    from polyopt.margin.certify import certify_sigma_svm as certify_sigma_svm
+    from polyopt.margin.certify import certify_svm as certify_svm
+    from polyopt.margin.path import PathPoint as PathPoint
+    from polyopt.margin.path import rmm_path as rmm_path
+    from polyopt.margin.rmm import RelativeMarginMachine as RelativeMarginMachine
+    from polyopt.margin.sigma_svm import SigmaSVM as SigmaSVM
+    from polyopt.margin.svm import SVM as SVM
     from polyopt.methods import Method as Method
     from polyopt.methods import register as register
     from polyopt.models import Model as Model
     from polyopt.models import load_model as load_model
     from polyopt.models import save_model as save_model
-    from polyopt.outer.cpm.l1_path import L1Point as L1Point
-    from polyopt.outer.cpm.l1_path import l1_path as l1_path
-    from polyopt.outer.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
-    from polyopt.outer.l0.settings import CrossEntropySettings as CrossEntropySettings
-    from polyopt.outer.path import PathPoint as PathPoint
-    from polyopt.outer.path import rmm_path as rmm_path
+    from polyopt.optim.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
+    from polyopt.polyhedral.lp_certificate import certify_pc_slp as certify_pc_slp
+    from polyopt.polyhedral.lp_certificate import certify_polyceptron as certify_polyceptron
+    from polyopt.polyhedral.pc_slp_estimator import PCSLP as PCSLP
+    from polyopt.polyhedral.plume_certificate import certify_plume as certify_plume
+    from polyopt.polyhedral.plume_estimator import PLUME as PLUME
+    from polyopt.polyhedral.polyceptron_estimator import Polyceptron as Polyceptron
+    from polyopt.polyhedral.spla1_certificate import certify_spla1 as certify_spla1
+    from polyopt.polyhedral.spla1_estimator import SPLA1 as SPLA1
     from polyopt.sensitivity import binding as binding
     from polyopt.sensitivity import centre_prices as centre_prices
     from polyopt.sensitivity import sensitivities as sensitivities
+    from polyopt.sparse.certificate import certify_l0 as certify_l0
+    from polyopt.sparse.estimator import CrossEntropySVM as CrossEntropySVM
+    from polyopt.sparse.one_norm_certificate import certify_one_norm as certify_one_norm
+    from polyopt.sparse.one_norm_estimator import OneNormSVM as OneNormSVM
+    from polyopt.sparse.settings import CrossEntropySettings as CrossEntropySettings
 
 __version__ = "0.1.0"
 
-__drawer__ = "polyopt.report.shown.html_of"  # how notebooks show programs: formulations.shown
+__drawer__ = "polyopt.report.shown.html_of"  # how notebooks show programs: formulations.language.display
 
 
 def _check_formulations() -> None:
@@ -103,7 +103,7 @@ _SHARED = {
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
     "Hinges": "polyopt.estimators.hinges",
-    "Kernel": "polyopt.kernels",
+    "Kernel": "polyopt.linalg.kernels",
     "Method": "polyopt.methods",
     "Model": "polyopt.models",
     "binding": "polyopt.sensitivity",

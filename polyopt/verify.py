@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.program import Duality, Program
-from formulations.solution import Solution, Status
+from formulations.language.program import Duality, Program
+from formulations.language.solution import Solution, Status
 from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.certificate import relative_gap
 from polyopt.methods.registry import BUILT_IN, answering_for, families, family_module, owner_of

@@ -28,7 +28,7 @@ settings.load_profile("polyopt")
 @pytest.fixture(params=[0, 2])
 def blobs(request):
     """Two overlapping classes in three dimensions: X (40, 3), y (40,)."""
-    from formulations.samples import two_blobs
+    from formulations.language.toy_data import two_blobs
 
     return two_blobs(seed=request.param)
 
@@ -72,10 +72,12 @@ def interruptible():
 def ticking(monkeypatch):
     """The solvers' clock goes 10 ms with every look at it, however fast or busy the machine is."""
     looks = itertools.count()
-    monkeypatch.setattr("formulations.clock.time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))
+    monkeypatch.setattr(
+        "formulations.language.clock.time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks))
+    )
 
 
 @pytest.fixture
 def working_sets(monkeypatch):
     """Small machines are solved by working sets alone, as large ones are, without pair steps over all."""
-    monkeypatch.setattr("polyopt.solvers.decomposition.loop._WALK_ROW", 0)
+    monkeypatch.setattr("polyopt.margin.decomposition.loop._WALK_ROW", 0)

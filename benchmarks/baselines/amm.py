@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike, Vector
+    from formulations.language.types import MatrixLike, Vector
 
     Integers = NDArray[np.int64]
 

@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
 __all__ = ["fisher_direction"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
     Integers = NDArray[np.int64]
     States = NDArray[np.uint64]

@@ -18,7 +18,7 @@ from benchmarks.campaign.fit_hinge import run_hinge
 from benchmarks.campaign.fit_polytope import run_polytope
 from benchmarks.campaign.fit_sparse import run_sparse
 from benchmarks.campaign.trial import OUTCOMES, Trial
-from polyopt.files import write_bytes
+from polyopt.base.files import write_bytes
 
 __all__ = ["FAMILIES", "counted", "replay", "run"]
 

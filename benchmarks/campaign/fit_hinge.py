@@ -20,7 +20,7 @@ from benchmarks.campaign.judge import (
 )
 from benchmarks.campaign.trial import Trial, attempt, overran
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_sigma_svm, certify_svm
-from polyopt.kernels import Kernel
+from polyopt.linalg.kernels import Kernel
 
 __all__ = ["laplacian", "run_hinge"]
 

@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.svm import SVC, LinearSVC
 
 from formulations import rmm, soft_rmm, svm
-from formulations.program import Program
-from polyopt.kernels import Kernel
+from formulations.language.program import Program
+from polyopt.linalg.kernels import Kernel
 
 C, B, D = 1.0, 2.0, 1.0
 LIMIT = 10.0  # seconds of a general solver

@@ -17,10 +17,10 @@ from benchmarks.baselines.klda import fisher_direction
 from benchmarks.helpers.digit_pairs import Digits, Matrix, Pair, PairData, Vector
 from formulations.centred_kernel import CentredKernel
 from formulations.families import Families, hinge_families
-from formulations.solution import Solution, Status
-from polyopt.kernels import MatrixGram
-from polyopt.solvers.decomposition import Decomposition
-from polyopt.solvers.decomposition.dual import Dual
+from formulations.language.solution import Solution, Status
+from polyopt.linalg.kernels import MatrixGram
+from polyopt.margin.decomposition import Decomposition
+from polyopt.margin.decomposition.dual import Dual
 
 Setting = tuple[float, ...]
 Grid = tuple[Setting, ...]

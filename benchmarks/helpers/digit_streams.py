@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.helpers.deformed_digits import DeformedDigits
-from polyopt.rows import Rows, as_rows
-from polyopt.solvers.cpm.sgd import CpmSgd
+from polyopt.cpm.sgd import CpmSgd
+from polyopt.linalg.rows import Rows, as_rows
 
 __all__ = ["TwoPolytopes", "show_stream"]
 

@@ -17,8 +17,8 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.helpers.interpretable_data import SETS, load_set
 from benchmarks.helpers.interpretable_size import numbers_of
+from polyopt.base.files import write_text
 from polyopt.datasets import DatasetUnavailable
-from polyopt.files import write_text
 
 __all__ = ["TEST_SHARE", "computed", "kept_cells", "measured"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from polyopt.files import write_text
+from polyopt.base.files import write_text
 
 RESULTS = Path(__file__).parents[1] / "results"
 TABLES = RESULTS / "tables"

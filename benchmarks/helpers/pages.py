@@ -15,7 +15,7 @@ from benchmarks import PAGES
 from benchmarks.helpers.kept import RESULTS, kept_table
 from benchmarks.papers import CHAPTERS
 from benchmarks.papers.chapter import geometric_mean, table_of
-from polyopt.files import write_text
+from polyopt.base.files import write_text
 
 FRONT = RESULTS.parent / "RESULTS.md"
 README = RESULTS.parents[1] / "README.md"

@@ -21,8 +21,8 @@ import scipy.sparse as sp
 from benchmarks.helpers.portfolio_data import samples
 from formulations.families import hinge_families
 from polyopt import SVM, Kernel, RelativeMarginMachine
-from polyopt.kernels import SampleGram, stream
-from polyopt.solvers.decomposition.dual import Dual
+from polyopt.linalg.kernels import SampleGram, stream
+from polyopt.margin.decomposition.dual import Dual
 
 __all__ = ["LIBSVM", "OURS", "OVER", "PEER", "TIGHT", "Cell", "Worker", "processors", "threads_set"]
 

@@ -24,12 +24,12 @@ from formulations.families.intercept import (
     within,
 )
 from formulations.families.pieces import Layout, Pieces, lay_out
-from formulations.recovery import as_costs, as_labels
+from formulations.language.recovery import as_costs, as_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
 __all__ = ["Families", "best_intercept", "bounded_families", "hinge_families"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import at_least
+from formulations.language.arguments import at_least
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
 __all__ = ["Family", "bound_families", "margin_family"]
 

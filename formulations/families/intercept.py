@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.families.family import Family
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
 __all__ = [
     "Bound", "Priced", "Reaches", "allowed", "bounds_of", "breaks_of", "cheapest", "optimal_interval",

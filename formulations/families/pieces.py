@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.families.family import Family
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
     Mask = NDArray[np.bool_]
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.shown import Shown, Summary, Table
-from polyopt.certificates.rounding import Ball
+from formulations.language.display import Shown, Summary, Table
+from polyopt.linalg.rounding import Ball
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.certificates.rounding import UNIT
+from polyopt.linalg.rounding import UNIT
 
 if TYPE_CHECKING:
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
 __all__ = ["within_shared_caps"]
 

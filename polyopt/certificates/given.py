@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import real_array, real_number
+from formulations.language.arguments import real_array, real_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
 
 __all__ = ["checked_faces", "checked_number", "checked_vector"]
 
@@ -42,5 +42,5 @@ def checked_faces(name: str, values: ArrayLike, rows: int | None, columns: int |
 
 
 def checked_number(name: str, value: float | None, *, infinite: bool = False) -> float | None:
-    """One real number; None where it was not given. See :func:`formulations.arguments.real_number`."""
+    """Check a number by :func:`formulations.language.arguments.real_number`; None if it is not given."""
     return None if value is None else real_number(name, value, infinite=infinite)

@@ -1,4 +1,4 @@
-"""The optimality conditions of any :class:`~formulations.program.Program`, row by row.
+"""The optimality conditions of any :class:`~formulations.language.program.Program`, row by row.
 
 Where a family has its own certificate (hinge, one-norm, polytope), that one is stronger: it repairs
 the multipliers and so proves a bound. This one checks the Karush-Kuhn-Tucker conditions of the
@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.arguments import real_array, tolerance
+from formulations.language.arguments import real_array, tolerance
 from polyopt.certificates.certificate import Certificate, conclude_conditions, residual
 from polyopt.certificates.claims.statement import without_form
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.program import Program
+    from formulations.language.program import Program
 
 __all__ = ["certify_program"]
 
@@ -33,7 +33,7 @@ def certify_program(
 ) -> Certificate:
     """Check the Karush-Kuhn-Tucker conditions of a program at a point.
 
-    The conditions themselves, and what each is measured against, are in ``formulations.optimality``.
+    The conditions themselves, and what each is measured against, are in ``formulations.language.optimality``.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ def certify_program(
     primal : mapping of str to array_like
         A value for every variable.
     duals : mapping of str to array_like
-        Multipliers for every row, by row name, in the sign convention of :mod:`formulations.program`.
+        Multipliers for every row, by row name, in the sign convention of
+        :mod:`formulations.language.program`.
     tol : float
         Relative tolerance.
 
@@ -58,7 +59,7 @@ def certify_program(
         A variable or a row without values, values of the wrong shape or not finite, or a tolerance out of
         its range.
     """
-    from formulations.optimality import conditions  # with cvxpy, which no other certificate needs
+    from formulations.language.optimality import conditions  # with cvxpy, which no other certificate needs
 
     tol = tolerance(tol)
     point = _checked("primal", primal, program.variables)

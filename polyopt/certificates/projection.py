@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import real_array, tolerance
+from formulations.language.arguments import real_array, tolerance
 from polyopt.certificates.certificate import (
     Certificate,
     Claim,
@@ -24,12 +24,12 @@ from polyopt.certificates.certificate import (
     conclude_infeasible,
     residual,
 )
-from polyopt.certificates.rounding import ABOVE, UNIT, Ball, product, transposed_product
+from polyopt.linalg.rounding import ABOVE, UNIT, Ball, product, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
     from polyopt.polytope.nearest import Nearest
 
 __all__ = ["certify_nearest", "certify_projection"]

@@ -59,10 +59,10 @@ def certify(
     solution is from the optimum of --program, and whose multipliers prove that; --set takes degree, coef0,
     intercept (free, penalised, none), loss and margin.
     """
+    from polyopt.base.files import check_is_file, check_target
     from polyopt.cli.console import output
     from polyopt.cli.data import Form, check_data
     from polyopt.cli.deferred import load_saved
-    from polyopt.files import check_is_file, check_target
 
     form = Form(separator, decimal, categorical, impute, large)
     inputs = [str(path) for path in (model, data, coefficients, of) if path is not None]
@@ -98,7 +98,7 @@ def _of_solution(
         raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
     import pandas as pd
 
-    from formulations.matrices import is_sparse
+    from formulations.language.types import is_sparse
     from polyopt.cli.console import warnings_as_sentences
     from polyopt.cli.data import load_data
     from polyopt.compare.data import check_dataset
@@ -142,9 +142,9 @@ def _write(
     certificate: Certificate, data: str, out: Path, *, scaler: StandardScaler | None = None,
     target: str | int | None = None, plain: bool = True, inputs: tuple[str, ...] | list[str] = (),
 ) -> None:  # fmt: skip
+    from polyopt.base.files import check_target
     from polyopt.check.check import Refused, check
     from polyopt.cli.console import say
-    from polyopt.files import check_target
 
     file, plain = Path(data), plain and Path(data).is_file()
     steps: list[str] = []

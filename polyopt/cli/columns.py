@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from polyopt.base.text import visible
 from polyopt.models.raw_units import RawUnits
-from polyopt.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

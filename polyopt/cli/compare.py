@@ -72,9 +72,9 @@ def compare(
     A setting is for the methods that have it. With --splits it prints means over splits of the data with
     their intervals, and the differences of test error between methods.
     """
+    from polyopt.base.files import check_target
     from polyopt.cli.console import progress
     from polyopt.cli.data import Form, check_data, check_faces, check_read_once, load_data
-    from polyopt.files import check_target
 
     if csv and json:
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")

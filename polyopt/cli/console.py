@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from polyopt.text import visible
+from polyopt.base.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from polyopt.watch import Step, Watch
+    from polyopt.base.progress import Step, Watch
 
 __all__ = [
     "emit",
@@ -99,7 +99,7 @@ def progress(what: str, quiet: bool = False, total: int = 0) -> Iterator[Step]:
     total: steps of the loop inside, which tells the yielded object when one is done; 0 where there is none,
         or where what runs inside says itself how far it is.
     """
-    from polyopt.watch import Step, steps, watching
+    from polyopt.base.progress import Step, steps, watching
 
     with ExitStack() as stack:
         if not quiet and sys.stderr.isatty():

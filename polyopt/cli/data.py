@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from polyopt.text import visible
+from polyopt.base.text import visible
 
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset, Source

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.base.text import visible
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
 from polyopt.cli.stopping import end_if_stopped, raise_if_stopped
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
-from polyopt.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from formulations.program import Row
+    from formulations.language.program import Row
     from polyopt.methods import Method
 
 _COLUMNS = ("pair", "row", "letter", "sample", "face", "feature", "label", "multiplier", "state")
@@ -52,7 +52,7 @@ def duals(
     check_data(data, target, form)
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
-    from formulations.solution import Status
+    from formulations.language.solution import Status
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.settings import settings_text
     from polyopt.datasets import fit_preparation

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.base.text import visible
 from polyopt.cli import settings as options
 from polyopt.cli.console import emit
-from polyopt.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,8 +50,8 @@ def explain(
     """
     import json
 
+    from polyopt.base.files import check_is_file, check_target
     from polyopt.cli.data import check_data
-    from polyopt.files import check_is_file, check_target
 
     if row is None and hold:
         raise ValueError("--hold is about a row: say which by --row")

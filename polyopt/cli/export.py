@@ -17,10 +17,10 @@ def export(
     The graph takes the features as the model does and gives "label" and "scores". It needs the extra
     polyopt[onnx].
     """
+    from polyopt.base.files import check_is_file, check_target, write_bytes
     from polyopt.cli.console import say
     from polyopt.cli.deferred import load_saved
     from polyopt.cli.info import size_text
-    from polyopt.files import check_is_file, check_target, write_bytes
 
     check_is_file(model, "model")
     check_target(out, "--out", inputs=(model,))

@@ -64,9 +64,9 @@ def fit(
     whole fit, with all its pairs of classes. Ctrl-C ends it with the best point, which is saved where --out
     names a new file; a file that is there is replaced by it only with --force.
     """
+    from polyopt.base.files import check_target
     from polyopt.cli.console import progress, say, warnings_as_sentences
     from polyopt.cli.data import Form, check_data, check_faces, load_data
-    from polyopt.files import check_target
     from polyopt.methods.registry import find_method, for_kernel
 
     given = options.read_settings(
@@ -80,7 +80,7 @@ def fit(
         check_target(path, option, inputs=(data,), replace_input=force, is_alone=False)
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
-    from formulations.clock import Clock, running
+    from formulations.language.clock import Clock, running
     from polyopt.cli.columns import by_features
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.settings import settings_text
@@ -154,7 +154,7 @@ def _model(
 
 def _is_cut(estimator: BaseEstimator) -> bool:
     """True if Ctrl-C ended the fit."""
-    from formulations.solution import Status
+    from formulations.language.solution import Status
     from polyopt.estimators.status import status_of
 
     if status_of(estimator) is Status.INTERRUPTED:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from polyopt.files import is_writable
+from polyopt.base.files import is_writable
 
 __all__ = ["NEEDED", "examine"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polyopt.text import visible
+from polyopt.base.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +28,9 @@ def info(
     import json
     import textwrap
 
+    from polyopt.base.files import check_is_file
     from polyopt.cli.console import output
     from polyopt.cli.deferred import load_saved
-    from polyopt.files import check_is_file
 
     check_is_file(model, "model")
     found = _facts(load_saved(model), model.stat().st_size)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from polyopt.base.text import visible
 from polyopt.cli.console import progress
-from polyopt.text import visible
 
 
 def lecture(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.base.text import visible
 from polyopt.cli import settings as options
-from polyopt.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,10 +51,10 @@ def predict(
     printed on standard error. A model has probabilities where it was fitted with --calibration, or where its
     method has some of its own.
     """
+    from polyopt.base.files import STANDARD, check_is_file, check_target, write_bytes, write_text
     from polyopt.cli.console import emit, say
     from polyopt.cli.data import Form, check_data
     from polyopt.cli.deferred import load_saved
-    from polyopt.files import STANDARD, check_is_file, check_target, write_bytes, write_text
 
     check_is_file(model, "model")
     check_data(data)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.base.text import visible
 from polyopt.cli import settings as options
 from polyopt.cli.console import emit
-from polyopt.text import visible
 
 if TYPE_CHECKING:
     from polyopt.cli.data import Form
@@ -58,9 +58,9 @@ def rules(
     With --data it says how often the rules as they are printed agree with the model. The terms kept of a face
     are its largest, coefficient times the feature's spread; the others are put at their typical values.
     """
+    from polyopt.base.files import check_is_file
     from polyopt.cli.data import Form, check_data
     from polyopt.cli.deferred import load_saved
-    from polyopt.files import check_is_file
 
     if fidelity is not None and (terms is not None or data is None):
         raise ValueError("--fidelity finds the number of terms on --data: give that, and no --terms")

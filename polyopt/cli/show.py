@@ -11,7 +11,7 @@ from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_program
 
 if TYPE_CHECKING:
-    from formulations.program import Program
+    from formulations.language.program import Program
 
 
 class Format(StrEnum):

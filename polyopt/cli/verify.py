@@ -25,9 +25,9 @@ def verify(
     cross-check: the identities that tie the programs, the solvers and the certificates to each other, each
     with what was computed and what is expected. Exit status 1 if anything falls short.
     """
+    from polyopt.base.files import check_target
     from polyopt.cli.console import output, progress, say
     from polyopt.cli.stopping import raise_if_stopped, tell
-    from polyopt.files import check_target
     from polyopt.methods.registry import families
     from polyopt.verify import Check, falls_short, verification_table
     from polyopt.verify import verify as run

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.preprocessing import StandardScaler
 
-    from formulations.matrices import Matrix
+    from formulations.language.types import Matrix
 
 __all__ = ["Prepared", "check_dataset", "prepare", "scaler_for"]
 

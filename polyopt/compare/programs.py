@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-    from formulations.program import Program
+    from formulations.language.program import Program
 
 __all__ = ["entries", "find_programs", "programs_of"]
 

@@ -13,7 +13,7 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.methods import METHODS
 
 if TYPE_CHECKING:
-    from formulations.matrices import Vector
+    from formulations.language.types import Vector
     from polyopt.compare.row import Row
 
 __all__ = ["Proof", "proof_table", "proofs_of"]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations import arguments
-from formulations.clock import Clock, running
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language import arguments
+from formulations.language.clock import Clock, running
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.base.progress import Step, steps
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared, prepare
 from polyopt.compare.settings import chosen_methods, given_text, settings_text
 from polyopt.datasets import load
 from polyopt.estimators.status import status_of
 from polyopt.methods.registry import BUILT_IN, DEFAULT_METHODS, Method, answering_for, find_method
-from polyopt.watch import Step, steps
 
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset

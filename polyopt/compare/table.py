@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from formulations.solution import Status
+from formulations.language.solution import Status
 
 if TYPE_CHECKING:
     from polyopt.compare.row import Row

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-    from formulations.solution import Solution
+    from formulations.language.solution import Solution
 
 __all__ = ["Traced", "records_of", "trace", "unit_of"]
 
@@ -26,7 +26,7 @@ def records_of(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
     """The records of a run, one row each, as its solver left them."""
     import pandas as pd
 
-    from formulations.solution import Solution
+    from formulations.language.solution import Solution
 
     if isinstance(run, Solution):
         return pd.DataFrame(list(run.history))

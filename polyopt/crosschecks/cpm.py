@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from formulations import cpm, cpm_worst, svm
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.rounds import run_rounds
-from polyopt.solvers.cpm.dual import solve_cpm_dual
-from polyopt.solvers.cpm.sgd import solve_cpm_sgd
+from polyopt.optim.rounds import run_rounds
 
 if TYPE_CHECKING:
-    from formulations.solution import Solution
+    from formulations.language.solution import Solution
     from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]

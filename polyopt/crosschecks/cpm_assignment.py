@@ -10,16 +10,16 @@ import numpy as np
 from formulations import cpm, cpm_worst
 from formulations.cpm_global import big_m, mixed_integer
 from formulations.polytope import perplexity
+from polyopt.cpm.global_search.search import solve_cpm_global
+from polyopt.cpm.sgd import assign
 from polyopt.crosschecks.registry import NotRun, Registry
 from polyopt.crosschecks.samples import clusters, generator
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.solvers.cpm.sgd import assign
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.language.program import Program
     from formulations.polytope import Loss
-    from formulations.program import Program
     from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import cpm, cpm_hard, cpm_margin
+from formulations.language.toy_data import separated_clusters
 from formulations.polytope import face_margins, lift
-from formulations.samples import separated_clusters
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import generator
 

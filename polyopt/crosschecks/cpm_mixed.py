@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import cpm_integer, cpm_subset
-from formulations.samples import two_blobs
-from formulations.tangents import least_by_tangents
+from formulations.language.outer_approximation import least_by_tangents
+from formulations.language.toy_data import two_blobs
+from polyopt.cpm.few_feature_face import SubsetFace
+from polyopt.cpm.few_features import search_subset
+from polyopt.cpm.integer_face import IntegerFace
 from polyopt.crosschecks.registry import NotRun, Registry
-from polyopt.outer.cpm.subset import search_subset
-from polyopt.solvers.cpm.integer import IntegerFace
-from polyopt.solvers.cpm.subset import SubsetFace
 
 if TYPE_CHECKING:
-    from formulations.program import Program
+    from formulations.language.program import Program
     from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]

@@ -11,13 +11,13 @@ from formulations import l0
 from formulations.l0_data import as_l0_data
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, generator, rbf
-from polyopt.outer.cross_entropy.method import cross_entropy_minimize
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.optim.cross_entropy.method import cross_entropy_minimize
+from polyopt.sparse.pattern_lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.solution import Solution
+    from formulations.language.solution import Solution
     from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]

@@ -9,11 +9,11 @@ import numpy as np
 from formulations import class_faces as faces
 from formulations import logistic_polytopes, spla1
 from formulations.class_faces import Owners
-from formulations.clock import Clock
+from formulations.language.clock import Clock
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
-from polyopt.outer.logistic_polytopes import random_start, solve_logistic_polytopes
-from polyopt.solvers.logistic_polytopes import FaceLoss, descend
+from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
+from polyopt.polyhedral.logistic_solver import FaceLoss, descend
 
 if TYPE_CHECKING:
     from polyopt.crosschecks.registry import Pair, Vector

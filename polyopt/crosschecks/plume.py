@@ -11,7 +11,7 @@ from formulations import mixture, plume, spla1
 from formulations.polyhedral import scores
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import clusters, generator
-from polyopt.solvers.plume import maximise
+from polyopt.polyhedral.plume_m_step import maximise
 
 if TYPE_CHECKING:
     from polyopt.crosschecks.registry import Pair, Vector

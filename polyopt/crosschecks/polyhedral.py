@@ -9,14 +9,14 @@ import numpy as np
 from formulations import pc_slp, polyceptron, polyhedral, polytope, spla1
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
-from polyopt.outer.spla1 import LogisticCells
-from polyopt.rows import as_rows
-from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch
+from polyopt.linalg.rows import as_rows
+from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch
+from polyopt.polyhedral.spla1 import LogisticCells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.program import Program
+    from formulations.language.program import Program
     from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]

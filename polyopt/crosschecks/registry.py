@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from formulations.clock import Clock, running
+from formulations.language.clock import Clock, running
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from formulations import rmm
 from formulations.families import hinge_families
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded, rbf
-from polyopt.solvers.decomposition import solve_decomposition
-from polyopt.solvers.decomposition.dual import Dual
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.margin.decomposition import solve_decomposition
+from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.interior_point import solve_interior_point
 
 if TYPE_CHECKING:
-    from formulations.program import Program
+    from formulations.language.program import Program
     from polyopt.crosschecks.registry import Pair, Vector
     from polyopt.crosschecks.samples import Bounded
 

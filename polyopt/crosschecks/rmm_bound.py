@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import rmm, svm
-from formulations.program import Program, Row
+from formulations.language.program import Program, Row
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded
 

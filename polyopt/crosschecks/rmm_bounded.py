@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations import further, rmm, rmm_bounded, svm
+from formulations import rmm, rmm_bounded, svm
+from formulations import unlabelled_bounds as further
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded, generator, rbf
-from polyopt.solvers.decomposition import solve_decomposition
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.margin.decomposition import solve_decomposition
+from polyopt.margin.interior_point import solve_interior_point
 
 if TYPE_CHECKING:
     from polyopt.crosschecks.registry import Pair, Vector

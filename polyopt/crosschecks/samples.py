@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import svm
-from formulations.samples import two_blobs
-from polyopt.kernels import Kernel
+from formulations.language.toy_data import two_blobs
+from polyopt.linalg.kernels import Kernel
 
 if TYPE_CHECKING:
-    from formulations.matrices import Vector
-    from formulations.solution import Solution
+    from formulations.language.solution import Solution
+    from formulations.language.types import Vector
 
 __all__ = ["Bounded", "blobs", "bounded", "clusters", "generator", "rbf", "unbalanced"]
 

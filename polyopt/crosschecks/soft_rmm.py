@@ -9,8 +9,8 @@ import numpy as np
 from formulations import rmm, soft_rmm, svm
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded, rbf
-from polyopt.solvers.decomposition import solve_decomposition
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.margin.decomposition import solve_decomposition
+from polyopt.margin.interior_point import solve_interior_point
 
 if TYPE_CHECKING:
     from polyopt.crosschecks.registry import Pair

@@ -8,11 +8,11 @@ import numpy as np
 
 from formulations import svm
 from formulations.families import hinge_families
-from formulations.recovery import slacks
+from formulations.language.recovery import slacks
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, generator
-from polyopt.solvers.decomposition import solve_decomposition
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.margin.decomposition import solve_decomposition
+from polyopt.margin.interior_point import solve_interior_point
 
 if TYPE_CHECKING:
     from polyopt.crosschecks.registry import Pair

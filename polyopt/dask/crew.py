@@ -21,12 +21,12 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from polyopt.base.threads import blas_held
 from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, looked, samples_at
 from polyopt.large.held import Hands, Walk
 from polyopt.large.marks import check_mark
 from polyopt.large.sources import described
-from polyopt.solvers.interior_point.crew import Change, Crew
-from polyopt.threads import blas_held
+from polyopt.margin.interior_point.crew import Change, Crew
 
 if TYPE_CHECKING:
     from distributed import Client, Future

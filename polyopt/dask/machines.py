@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import refuse_masked
+from formulations.language.arguments import refuse_masked
 from polyopt.dask.crew import Team
 from polyopt.estimators.column_table import refuse_dates
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
@@ -25,7 +25,7 @@ from polyopt.large.sources import Arrays, heading_of
 if TYPE_CHECKING:
     from distributed import Client
 
-    from polyopt.estimators.given import SamplesLike
+    from polyopt.base.types import SamplesLike
     from polyopt.large.held import Hands
 
 CollectionLike: TypeAlias = Any

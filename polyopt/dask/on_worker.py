@@ -14,12 +14,12 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from polyopt.base.threads import blas_held
 from polyopt.large.marks import check_mark
 from polyopt.large.parts import Maker, look, rows_of
 from polyopt.large.sources import Samples, Source
-from polyopt.solvers.interior_point.block import Work
-from polyopt.solvers.interior_point.crew import Change, bring
-from polyopt.threads import blas_held
+from polyopt.margin.interior_point.block import Work
+from polyopt.margin.interior_point.crew import Change, bring
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

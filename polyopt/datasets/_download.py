@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polyopt.files import temporary_folder
+from polyopt.base.files import temporary_folder
 
 if TYPE_CHECKING:
     import pooch  # type: ignore[import-untyped]

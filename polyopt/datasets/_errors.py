@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from polyopt.text import visible
+from polyopt.base.text import visible
 
 
 class DataFileError(ValueError):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from formulations.arguments import at_least, positive, whole, within
+from formulations.language.arguments import at_least, positive, whole, within
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polyopt.base.files import replacing
 from polyopt.datasets._dataset import Features, Labels
 from polyopt.datasets._errors import DataFileError
-from polyopt.files import replacing
 
 
 class Parts(NamedTuple):

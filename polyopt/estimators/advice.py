@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.matrices import is_sparse
+from formulations.language.types import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from formulations.matrices import Array, Matrix
+    from formulations.language.types import Array, Matrix
 
 __all__ = ["MAX_RATIO", "advise_scaling"]
 

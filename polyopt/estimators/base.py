@@ -29,9 +29,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import refuse_masked
-from formulations.clock import Clock, running
-from formulations.solution import Status
+from formulations.language.arguments import refuse_masked
+from formulations.language.clock import Clock, running
+from formulations.language.solution import Status
+from polyopt.base.parallel import deal
+from polyopt.base.progress import heard_by
+from polyopt.base.progress_lines import printer
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
 from polyopt.estimators.parameters import check_parameters
@@ -39,16 +42,13 @@ from polyopt.estimators.proven import Proven
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import check_targets, validated, validated_pair
 from polyopt.estimators.weights import check_total, checked_weights, class_weights
-from polyopt.jobs import deal
-from polyopt.solvers.progress import printer
-from polyopt.watch import heard_by
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from onnx import ModelProto
 
-    from polyopt.estimators.given import SamplesLike
-    from polyopt.graphs import Graph
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import SamplesLike
 
 
 __all__ = ["PairwiseClassifier"]
@@ -448,7 +448,7 @@ class PairwiseClassifier(ClassifierMixin, Proven):
             Where the package onnx is not installed, or for a machine that has no such graph: with a kernel
             that is a function or a Gram matrix, or with ties that are broken at random.
         """
-        from polyopt.graphs import Graph
+        from polyopt.base.onnx_graph import Graph
 
         check_is_fitted(self)
         graph = Graph()

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from formulations.clock import current_clock
-from formulations.solution import Status
+from formulations.language.clock import current_clock
+from formulations.language.solution import Status
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.interruption import Part
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.calibration import CalibratedClassifierCV
 
-    from formulations.clock import Clock
-    from formulations.matrices import Array
-    from polyopt.estimators.given import SamplesLike
-    from polyopt.graphs import Graph
+    from formulations.language.clock import Clock
+    from formulations.language.types import Array
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import SamplesLike
 
 __all__ = ["CalibratedClassifier", "ScoreClassifier"]
 

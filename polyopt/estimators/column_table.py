@@ -17,8 +17,8 @@ from polyopt.polytope.spellings import text_of_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Array
-    from polyopt.estimators.given import SamplesLike
+    from formulations.language.types import Array
+    from polyopt.base.types import SamplesLike
 
     Texts = NDArray[np.object_]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.language.types import Matrix
 
 __all__ = ["scores_at"]
 

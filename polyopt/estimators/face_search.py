@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from polyopt.base.progress import steps
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
 from polyopt.estimators.trials import Table, Trials, fit_whole
-from polyopt.watch import steps
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.base import BaseEstimator
 
+    from polyopt.base.types import SamplesLike, Splits
     from polyopt.estimators.faces import FaceClassifier
-    from polyopt.estimators.given import SamplesLike, Splits
 
 __all__ = ["FaceSearch"]
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
-    from polyopt.estimators.given import SamplesLike
+    from formulations.language.types import Array
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import SamplesLike
     from polyopt.explanations import ModelExplanation, SampleExplanation, Subject
-    from polyopt.graphs import Graph
     from polyopt.polytope import Polytope
 
 

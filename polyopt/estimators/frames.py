@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polyopt.base.text import first_of, visible
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
-from polyopt.text import first_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

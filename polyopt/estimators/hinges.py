@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import whole
+from formulations.language.arguments import whole
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
-    from polyopt.estimators.given import SamplesLike
+    from formulations.language.types import Array
+    from polyopt.base.types import SamplesLike
 
 __all__ = ["Hinges"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.clock import Clock, current_clock, running
-from formulations.solution import Status
+from formulations.language.clock import Clock, current_clock, running
+from formulations.language.solution import Status
+from polyopt.base.parallel import share
 from polyopt.estimators.status import FINE, solutions_of
-from polyopt.jobs import share
 
 __all__ = ["Part", "broken_off", "note_interruption", "warn_of_interruption"]
 

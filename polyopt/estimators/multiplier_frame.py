@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.matrices import Array, Matrix
+    from formulations.language.types import Array, Matrix
 
 __all__ = ["RowsShown", "hinge_columns", "margin_state", "multiplier_frame"]
 

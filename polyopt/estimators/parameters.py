@@ -2,7 +2,7 @@
 
 scikit-learn checks an estimator's parameters against its ``_parameter_constraints``, and has sentences of its
 own. A :class:`Ruled` constraint among them is the rule of every other public function
-(:mod:`formulations.arguments`), and :func:`check_parameters` lets that speak.
+(:mod:`formulations.language.arguments`), and :func:`check_parameters` lets that speak.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import Any
 
 from sklearn.utils._param_validation import StrOptions, make_constraint, validate_parameter_constraints
 
-from formulations.arguments import at_least, positive, seconds, tolerance, whole, whole_or_none, within
+from formulations.language.arguments import (
+    at_least,
+    positive,
+    seconds,
+    tolerance,
+    whole,
+    whole_or_none,
+    within,
+)
 
 __all__ = ["MACHINE", "Ruled", "check_parameters", "shared"]
 

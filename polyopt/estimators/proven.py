@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from polyopt.base.text import visible
 from polyopt.certificates.certificate import combine
-from polyopt.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd

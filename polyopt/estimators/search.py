@@ -13,8 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import Clock, running
-from formulations.solution import Status
+from formulations.language.clock import Clock, running
+from formulations.language.solution import Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.status import status_of
 from polyopt.estimators.trials import marked
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from polyopt.estimators.given import SamplesLike
+    from polyopt.base.types import SamplesLike
 
 __all__ = ["Answering", "Chosen", "ClassifierSearch", "machine_of", "told_of"]
 

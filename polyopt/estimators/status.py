@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
-from formulations.solution import Solution, Status
+from formulations.language.solution import Solution, Status
 
 Nested: TypeAlias = "Solution | list[Nested]"
 

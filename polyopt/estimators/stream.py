@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from formulations.arguments import whole_or_none
+from formulations.language.arguments import whole_or_none
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.validation import validated_pair
 from polyopt.estimators.weights import checked_weights
@@ -18,8 +18,8 @@ from polyopt.estimators.weights import checked_weights
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
-    from polyopt.estimators.given import SamplesLike
+    from formulations.language.types import Array
+    from polyopt.base.types import SamplesLike
 
 __all__ = ["StreamedClassifier", "keeps_no_data", "own_arrays", "stream_classes"]
 

@@ -18,18 +18,18 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 
-from formulations.clock import current_clock, interrupted, is_out_of_time
+from formulations.language.clock import current_clock, interrupted, is_out_of_time
+from polyopt.base.parallel import dealt
+from polyopt.base.progress import Step, heard_by, steps
+from polyopt.base.progress_lines import printer
 from polyopt.estimators.status import FINE, status_of
-from polyopt.jobs import dealt
-from polyopt.solvers.progress import printer
-from polyopt.watch import Step, heard_by, steps
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.base import BaseEstimator
 
-    from formulations.solution import Status
-    from polyopt.estimators.given import SamplesLike, Splits
+    from formulations.language.solution import Status
+    from polyopt.base.types import SamplesLike, Splits
     from polyopt.estimators.status import Fitted, Nested
 
     Settings = Mapping[str, Any]

@@ -18,11 +18,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from formulations.arguments import refuse_masked
-from formulations.matrices import canonical, check_indices
+from formulations.language.arguments import refuse_masked
+from formulations.language.types import canonical, check_indices
+from polyopt.base.text import first_of
 from polyopt.estimators.column_table import is_frame, is_missing, refuse_dates
 from polyopt.estimators.frames import check_unique, matrix_of_frame
-from polyopt.text import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.estimators.given import Seed
-    from polyopt.graphs import Graph
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import Seed
 
 
 __all__ = ["certain_winners", "couple_pairs", "draw_coupling", "random_votes"]

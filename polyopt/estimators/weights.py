@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import as_weights
+from formulations.language.arguments import as_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix
-    from polyopt.estimators.given import ClassWeight
+    from formulations.language.types import Matrix
+    from polyopt.base.types import ClassWeight
 
 __all__ = ["MAX_TOTAL", "check_total", "checked_weights", "class_weights"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations import cpm
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt.exercises.exercise import Find, Formula, Number, finite, whole
 from polyopt.exercises.texts import words_of
 

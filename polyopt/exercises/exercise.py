@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.printed import Trial
-from formulations.statement import Row, Statement
+from formulations.language.consistency import Trial
+from formulations.language.statement import Row, Statement
+from polyopt.base.text import visible
 from polyopt.exercises.typed import as_read
-from polyopt.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from formulations import polyceptron
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt.exercises.exercise import Find, Formula, Number, finite
 from polyopt.exercises.texts import words_of
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from formulations import rmm, rmm_qcqp, sigma_svm, svm
-from formulations.samples import two_blobs
-from polyopt.certificates import certify_rmm
+from formulations.language.toy_data import two_blobs
 from polyopt.exercises.exercise import Find, Formula, finite
 from polyopt.exercises.texts import words_of
+from polyopt.margin.certify import certify_rmm
 
 __all__ = ["rmm_1", "rmm_2", "rmm_3", "rmm_4", "rmm_5"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 
-from formulations.notation.latex import GREEK
-from formulations.notation.tokens import TILDE, UnreadableError
+from formulations.language.notation.latex import GREEK
+from formulations.language.notation.tokens import TILDE, UnreadableError
 
 __all__ = ["as_read"]
 
@@ -34,7 +34,7 @@ _TYPED = {"<=": "≤", ">=": "≥", "==": "=", "||": "‖", "**": "^"}
 
 
 def as_read(answer: str) -> str:
-    r"""The formula in the notation of :mod:`formulations.notation`; what is in it already stays as it is.
+    r"""Rewrite a formula in the notation of :mod:`formulations.language.notation`.
 
     answer: in LaTeX, in words such as ``sum_i alpha_i``, in small letters such as ``Σᵢ αᵢ``, or mixed.
     UnreadableError: A command of LaTeX that is not known, or braces that do not match.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import real_array, refuse_masked, whole
+from formulations.language.arguments import real_array, refuse_masked, whole
 from polyopt.explanations.words import NAME, cut, named, others, wrapped
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.explanations.subject import Subject
 
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from formulations.arguments import real_array, whole
-from formulations.solution import Status
+from formulations.language.arguments import real_array, whole
+from formulations.language.solution import Status
+from polyopt.base.text import first_of
 from polyopt.explanations.way import way_out
 from polyopt.explanations.words import NAME, cut, named, number, others, wrapped
-from polyopt.text import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.certificates.certificate import Certificate
     from polyopt.explanations.subject import Answer, Subject
     from polyopt.explanations.way import Way

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from polyopt.base.text import first_of
 from polyopt.polytope.region import Region
-from polyopt.text import first_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.polytope import Polytope
 
 __all__ = ["Answer", "Column", "Subject", "columns_of"]

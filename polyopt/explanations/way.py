@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.polytope.nearest import Nearest, Question, nearest
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.explanations.subject import Column, Subject
 
 __all__ = ["Change", "Way", "way_out"]

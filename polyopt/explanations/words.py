@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from polyopt.text import visible
+from polyopt.base.text import visible
 
 __all__ = ["NAME", "WIDTH", "cut", "named", "number", "others", "wrapped"]
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import as_weights, real_array, real_number
-from formulations.matrices import as_csr, canonical, is_sparse
+from formulations.language.arguments import as_weights, real_array, real_number
+from formulations.language.types import as_csr, canonical, is_sparse
+from polyopt.base.text import visible
 from polyopt.check.check import plain
-from polyopt.estimators.kernel import variance
-from polyopt.kernels import Kernel
-from polyopt.text import visible
+from polyopt.linalg.kernels import Kernel
+from polyopt.margin.kernel_classifier import variance
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike, Vector
+    from formulations.language.types import Matrix, MatrixLike, Vector
 
 __all__ = ["Answer", "Intercept", "Samples", "answers_of", "gamma_by", "label_among"]
 

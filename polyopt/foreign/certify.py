@@ -11,32 +11,41 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from formulations import soft_rmm
-from formulations.arguments import at_least, one_of, positive, real_number, seconds, tolerance, whole, within
 from formulations.families import hinge_families
+from formulations.language.arguments import (
+    at_least,
+    one_of,
+    positive,
+    real_number,
+    seconds,
+    tolerance,
+    whole,
+    within,
+)
 from formulations.polytope import lift
+from polyopt.base.text import visible
 from polyopt.certificates.certificate import Certificate, Claim, combine
-from polyopt.certificates.classifiers import certify_families
-from polyopt.certificates.cpm import certify_cpm
-from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.hinge import certify_hinge
-from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
-from polyopt.estimators.cpm import ConvexPolytopeMachine
-from polyopt.estimators.rmm import RelativeMarginMachine
-from polyopt.estimators.sigma_svm import SigmaSVM
-from polyopt.estimators.svm import SVM
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.cpm.estimator import ConvexPolytopeMachine
 from polyopt.foreign import PROGRAMS
 from polyopt.foreign.answer import Answer, Samples, answers_of, gamma_by, label_among
-from polyopt.kernels import Kernel
-from polyopt.text import visible
+from polyopt.linalg.kernels import Kernel
+from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.certify import certify_families
+from polyopt.margin.geometry import LinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
+from polyopt.margin.rmm import RelativeMarginMachine
+from polyopt.margin.sigma_geometry import SigmaLinearGeometry
+from polyopt.margin.sigma_svm import SigmaSVM
+from polyopt.margin.svm import SVM
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike, Vector
+    from formulations.language.types import Matrix, MatrixLike, Vector
     from formulations.polytope import Loss
     from polyopt.certificates.claims.statement import Evidence, Statement
-    from polyopt.certificates.cpm_point import Margin
+    from polyopt.cpm.point import Margin
     from polyopt.foreign.answer import Intercept
 
 __all__ = ["certify_solution"]

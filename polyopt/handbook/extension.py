@@ -19,11 +19,11 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.search.en import SearchEnglish
 
+from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
 from polyopt.report.mathml import mathml
 from polyopt.report.programs import program_section
-from polyopt.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable

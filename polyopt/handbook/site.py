@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import formulations
 import polyopt
-from polyopt.files import is_writable, temporary_folder
-from polyopt.text import visible
+from polyopt.base.files import is_writable, temporary_folder
+from polyopt.base.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -25,10 +25,10 @@ from polyopt.lab.tables import MAX_TEXT, columns_of
 from polyopt.lab.traces import trace_told
 
 if TYPE_CHECKING:
-    from formulations.clock import Clock
+    from formulations.language.clock import Clock
+    from polyopt.base.progress import Listener
     from polyopt.lab.fitting import Fitted
     from polyopt.lab.state import State
-    from polyopt.watch import Listener
 
     View = tuple[float, float, float, float]
 

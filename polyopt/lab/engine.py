@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from formulations.clock import Clock
+from formulations.language.clock import Clock
+from polyopt.base.progress import watching
 from polyopt.lab import answers
 from polyopt.lab.plain import plain
-from polyopt.watch import watching
 
 if TYPE_CHECKING:
+    from polyopt.base.progress import Watch
     from polyopt.lab.fitting import Fitted
-    from polyopt.watch import Watch
 
 
 __all__ = ["MAX_BYTES", "Engine", "Teller"]

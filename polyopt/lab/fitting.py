@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from formulations.clock import running
+from formulations.language.clock import running
+from polyopt.base.progress import heard_by, seen_by, steps
 from polyopt.estimators.status import solutions_of
-from polyopt.watch import heard_by, seen_by, steps
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.clock import Clock
+    from formulations.language.clock import Clock
+    from polyopt.base.progress import Listener, Seer
     from polyopt.certificates.certificate import Certificate
     from polyopt.lab.state import State
     from polyopt.methods import Method
-    from polyopt.watch import Listener, Seer
 
 __all__ = ["Fitted", "fit_state", "of_kernel", "status_of"]
 

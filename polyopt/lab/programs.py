@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.symbols import symbols_of
-from formulations.typeset import conditions_of, latex_name
+from formulations.language.symbols import symbols_of
+from formulations.language.typeset import conditions_of, latex_name
 from polyopt.compare.programs import find_programs
 from polyopt.lab.plain import plain
 from polyopt.lab.samples import rows_by_sample, rows_held
@@ -17,7 +17,7 @@ from polyopt.lab.words import Words, number_told
 from polyopt.report.mathml import mathml, prose
 
 if TYPE_CHECKING:
-    from formulations.program import Program
+    from formulations.language.program import Program
     from polyopt.lab.fitting import Fitted
     from polyopt.lab.samples import Held
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.cpm_sparse import rows_of_prices
-from formulations.symbols import printed_name
-from formulations.typeset import latex_name
+from formulations.language.symbols import printed_name
+from formulations.language.typeset import latex_name
 from polyopt.compare.programs import find_programs
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.program import Row
+    from formulations.language.program import Row
     from polyopt.lab.fitting import Fitted
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt.datasets import (
     Dataset,
     catalogue,
@@ -30,7 +30,7 @@ from polyopt.methods.registry import DEFAULT_METHOD
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 __all__ = ["beginning", "dataset", "datasets", "points_of", "state_of"]
 

@@ -13,7 +13,7 @@ from polyopt.lab.machines import HELD, find_machine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.lab.machines import Machine
 
 __all__ = ["MAX_COORDINATE", "MAX_POINTS", "State", "read_state", "read_view"]

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 from scipy import sparse
 
+from polyopt.base.text import visible
 from polyopt.datasets import DataFileError, Dataset, Source, first_cells, is_svmlight, read_csv, read_svmlight
-from polyopt.text import visible
 
 __all__ = ["MAX_TEXT", "columns_of", "read_own", "source_of"]
 

@@ -12,10 +12,10 @@ from polyopt.lab.fitting import fit_state
 from polyopt.lab.picture import drawing
 
 if TYPE_CHECKING:
-    from formulations.clock import Clock
+    from formulations.language.clock import Clock
+    from polyopt.base.progress import Listener
     from polyopt.lab.fitting import Fitted
     from polyopt.lab.state import State
-    from polyopt.watch import Listener
 
 __all__ = ["MAX_STEPS", "trace_told"]
 

@@ -13,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.clock import Clock, running
+from formulations.language.clock import Clock, running
+from polyopt.base.progress import counted, heard_by
+from polyopt.base.progress_lines import printer
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
@@ -22,17 +24,15 @@ from polyopt.estimators.weights import check_total, class_weights
 from polyopt.large.held import Hands, Here
 from polyopt.large.parts import Looked
 from polyopt.large.sources import Arrays, Source, heading_of
-from polyopt.solvers.progress import printer
-from polyopt.watch import counted, heard_by
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.solution import Solution
+    from formulations.language.solution import Solution
+    from polyopt.base.types import ClassWeight, SamplesLike
     from polyopt.certificates.certificate import Certificate
-    from polyopt.estimators.given import ClassWeight, SamplesLike
 
 __all__ = ["MIN_CERTIFICATE_TOL", "BlockClassifier"]
 

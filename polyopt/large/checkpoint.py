@@ -16,8 +16,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from polyopt.files import check_target, write_bytes
-from polyopt.solvers.interior_point.crew import Change
+from polyopt.base.files import check_target, write_bytes
+from polyopt.margin.interior_point.crew import Change
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,7 +2,7 @@
 
 This is for samples with many features. An iteration of the interior point costs n m² for every face; here
 nothing costs more than n m, and the gap falls to some 1e-4 in a few scans. It goes round like the solver in
-memory (:mod:`polyopt.solvers.cpm.dual`), a block at a time:
+memory (:mod:`polyopt.cpm.face_dual`), a block at a time:
 
 1. two sweeps over all samples, from multipliers of 0;
 2. a scan of all samples at the faces as they stand, which measures the gap and finds the pairs of a sample
@@ -28,31 +28,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.matrices import is_sparse
-from formulations.solution import Status
+from formulations.language.solution import Status
+from formulations.language.types import is_sparse
+from polyopt.base.progress import tell
 from polyopt.certificates.certificate import relative_gap
-from polyopt.certificates.cpm_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.certificates.tally import together
+from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb, no_pairs, release
+from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.large.faces import GAIN, scaled
 from polyopt.large.held import Walk
 from polyopt.large.parts import ROWS_AT_ONCE, Recipe, Sides, sides_of
 from polyopt.large.shards import each_block, joined
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.block_ascent import BlockAscent, Pairs, climb, no_pairs, release
-from polyopt.solvers.interior_point.crew import total
-from polyopt.watch import tell
+from polyopt.linalg.rows import as_rows
+from polyopt.margin.interior_point.crew import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from formulations.clock import Clock
+    from formulations.language.clock import Clock
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.tally import Tally
     from polyopt.large.held import Hands
     from polyopt.large.sources import Samples
-    from polyopt.rows import Rows
+    from polyopt.linalg.rows import Rows
 
     Vector = NDArray[np.float64]
     Save = Callable[[dict[str, Any]], None]

@@ -15,17 +15,17 @@ import numpy as np
 from polyopt.certificates.tally import Tally, together
 from polyopt.large import checkpoint as files
 from polyopt.large.parts import ROWS_AT_ONCE, Costed, Hinge, SomeRows, costed, rows_of
-from polyopt.solvers.interior_point.block import Block
-from polyopt.solvers.interior_point.crew import total
-from polyopt.solvers.interior_point.rows import Rows
+from polyopt.margin.interior_point.block import Block
+from polyopt.margin.interior_point.crew import total
+from polyopt.margin.interior_point.rows import Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.language.types import Matrix
     from polyopt.large.sources import Samples
-    from polyopt.solvers.interior_point.block import Work
-    from polyopt.solvers.interior_point.crew import Crew
+    from polyopt.margin.interior_point.block import Work
+    from polyopt.margin.interior_point.crew import Crew
 
     Vector = NDArray[np.float64]
 

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polyopt.base.threads import run_blocks
 from polyopt.large.marks import check_mark
 from polyopt.large.parts import Looked, Made, Maker, look, rows_of
 from polyopt.large.sources import described
-from polyopt.solvers.interior_point.block import Work
-from polyopt.solvers.interior_point.crew import Crew, Local
-from polyopt.threads import run_blocks
+from polyopt.margin.interior_point.block import Work
+from polyopt.margin.interior_point.crew import Crew, Local
 
 if TYPE_CHECKING:
     from polyopt.large.marks import Mark

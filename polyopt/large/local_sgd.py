@@ -36,20 +36,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import positive, tolerance, whole
-from formulations.clock import Clock, interrupted
-from formulations.solution import Solution, Status
+from formulations.language.arguments import positive, tolerance, whole
+from formulations.language.clock import Clock, interrupted
+from formulations.language.solution import Solution, Status
+from polyopt.base.progress import tell
 from polyopt.certificates.given import checked_faces
+from polyopt.cpm.local_steps import Point, Run, begin, mean, visit
+from polyopt.cpm.sgd import losses, precision
+from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.large import checkpoint as files
 from polyopt.large.held import Walk
 from polyopt.large.parts import Recipe, sides_of
 from polyopt.large.shards import Facts, Shards, draw, each_block, row_order, survey
-from polyopt.outer.cpm.solve import Settings, solve_cpm
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.local_steps import Point, Run, begin, mean, visit
-from polyopt.solvers.cpm.sgd import losses, precision
-from polyopt.solvers.interior_point.crew import total
-from polyopt.watch import tell
+from polyopt.linalg.rows import as_rows
+from polyopt.margin.interior_point.crew import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable

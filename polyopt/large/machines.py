@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from formulations.families import hinge_families
-from polyopt.certificates.hinge_blocks import certify_blocks
+from polyopt.base.progress import listener
 from polyopt.estimators.parameters import shared
 from polyopt.large import checkpoint as files
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.parts import Recipe
-from polyopt.solvers.interior_point.crew import total
-from polyopt.solvers.interior_point.driver import solve_problem
-from polyopt.solvers.interior_point.problem import Problem, state
-from polyopt.watch import listener
+from polyopt.margin.certificate_by_blocks import certify_blocks
+from polyopt.margin.interior_point.crew import total
+from polyopt.margin.interior_point.driver import solve_problem
+from polyopt.margin.interior_point.problem import Problem, state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.clock import Clock
-    from polyopt.estimators.given import ClassWeight
+    from formulations.language.clock import Clock
+    from polyopt.base.types import ClassWeight
     from polyopt.large.held import Hands
 
 __all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]

@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import as_csr
+from formulations.language.types import as_csr
 from polyopt.large.sources import unframed
 
 if TYPE_CHECKING:

@@ -8,20 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
-from formulations.matrices import aligned, as_csr, canonical
+from formulations.language.types import aligned, as_csr, canonical
 from polyopt.estimators.column_table import column_as_numbers, is_missing
 from polyopt.estimators.frames import column_names
 from polyopt.large.marks import Mark, mark_of
 from polyopt.large.sources import unframed
-from polyopt.solvers.interior_point.block import Block, Work
-from polyopt.solvers.interior_point.rows import Rows
+from polyopt.margin.interior_point.block import Block, Work
+from polyopt.margin.interior_point.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
     from polyopt.large.sources import Samples
 
 __all__ = [

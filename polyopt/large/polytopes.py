@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import one_of, positive, real_array, whole, within
-from formulations.solution import Status
+from formulations.language.arguments import one_of, positive, real_array, whole, within
+from formulations.language.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
 from polyopt.estimators.parameters import Ruled, shared
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.clock import Clock
-    from formulations.solution import Solution
+    from formulations.language.clock import Clock
+    from formulations.language.solution import Solution
+    from polyopt.base.types import ClassWeight, SamplesLike, Seed
     from polyopt.certificates.certificate import Certificate
-    from polyopt.estimators.given import ClassWeight, SamplesLike, Seed
     from polyopt.large.held import Hands
     from polyopt.large.sources import Source
 

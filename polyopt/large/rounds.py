@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.clock import Clock, interrupted
 from formulations.families import Families, margin_family
-from formulations.solution import Solution, Status
+from formulations.language.clock import Clock, interrupted
+from formulations.language.solution import Solution, Status
+from polyopt.base.progress import counted, listener, tell
 from polyopt.certificates.certificate import Certificate, Claim, Residual
-from polyopt.certificates.cpm_blocks import certify_faces
-from polyopt.certificates.hinge_blocks import certify_blocks
 from polyopt.certificates.tally import Tally, together
+from polyopt.cpm.certificate_by_blocks import certify_faces
 from polyopt.large.faces import GAIN, FaceRecipe, FacesRecipe, scaled
-from polyopt.solvers.interior_point.crew import total
-from polyopt.solvers.interior_point.driver import solve_problem
-from polyopt.solvers.interior_point.problem import state
-from polyopt.watch import counted, listener, tell
+from polyopt.margin.certificate_by_blocks import certify_blocks
+from polyopt.margin.interior_point.crew import total
+from polyopt.margin.interior_point.driver import solve_problem
+from polyopt.margin.interior_point.problem import state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from polyopt.large.checkpoint import Saver
     from polyopt.large.face_ascent import FaceAscents
     from polyopt.large.held import Hands
-    from polyopt.solvers.interior_point.crew import Change, Crew
+    from polyopt.margin.interior_point.crew import Change, Crew
 
     Vector = NDArray[np.float64]
 

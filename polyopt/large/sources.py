@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import refuse_masked, whole
-from formulations.matrices import as_csr
+from formulations.language.arguments import refuse_masked, whole
+from formulations.language.types import as_csr
 from polyopt.datasets import svmlight_block, svmlight_lines
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame, refuse_dates
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
@@ -23,7 +23,7 @@ from polyopt.estimators.validation import check_label_kinds
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import MatrixLike
+    from formulations.language.types import MatrixLike
 
 __all__ = [
     "Arrays", "Generated", "NpyFiles", "ParquetFiles", "Samples", "Source", "SvmlightFile", "described",

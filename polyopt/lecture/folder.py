@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polyopt.text import visible
+from polyopt.base.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

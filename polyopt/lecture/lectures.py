@@ -17,7 +17,7 @@ from polyopt.methods.registry import families
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.program import Program
+    from formulations.language.program import Program
 
 __all__ = ["LECTURES", "Lecture", "chapter_of", "find_lecture", "lecture_files"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from polyopt.text import escape
+from polyopt.base.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,14 +15,14 @@ from itertools import pairwise
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from formulations.symbols import symbols_of
-from formulations.typeset import conditions_of
+from formulations.language.symbols import symbols_of
+from formulations.language.typeset import conditions_of
+from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
 from polyopt.report import frame
 from polyopt.report.mathml import held, mathml
 from polyopt.report.pictures import svg
 from polyopt.report.programs import program_section
-from polyopt.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

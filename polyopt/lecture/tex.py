@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formulations.notation.parser import functions_of
-from formulations.notation.words import words_latex
-from formulations.symbols import symbols_of
-from formulations.typeset import conditions_of, latex_name, size_of
+from formulations.language.notation.parser import functions_of
+from formulations.language.notation.words import words_latex
+from formulations.language.symbols import symbols_of
+from formulations.language.typeset import conditions_of, latex_name, size_of
 from polyopt.report.mathml import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from formulations.statement import Row, Statement
+    from formulations.language.statement import Row, Statement
 
 __all__ = ["latex_file"]
 

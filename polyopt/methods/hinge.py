@@ -29,13 +29,13 @@ def _hinge(
     family = home.partition(".")[0]
     shared: dict[str, Any] = {
         "families": {family: f"formulations.{family}"},
-        "home": f"polyopt.estimators.{home}",
+        "home": f"polyopt.margin.{home}",
         "leftovers": ("beta",),
         "slopes": "polyopt.sensitivity.hinge.of_hinge",
         "crosschecks": tuple(f"polyopt.crosschecks.{checks}" for checks in crosschecks),
         **rest,
     }
-    shared["exports"] = {f"certify_{family}": "polyopt.certificates", **rest.get("exports", {})}
+    shared["exports"] = {f"certify_{family}": "polyopt.margin.certify", **rest.get("exports", {})}
 
     def machine(own_name: str, words: str, kernel: str, own: tuple[str, str], fast: str, unit: str) -> Method:
         def pair(module: str) -> tuple[str, str]:
@@ -73,8 +73,8 @@ ENTRIES = (
         },
         variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
         exports={
-            "PathPoint": "polyopt.outer.path", "rmm_path": "polyopt.outer.path",
-            "certify_rmm_bounded": "polyopt.certificates", "certify_soft_rmm": "polyopt.certificates",
+            "PathPoint": "polyopt.margin.path", "rmm_path": "polyopt.margin.path",
+            "certify_rmm_bounded": "polyopt.margin.certify", "certify_soft_rmm": "polyopt.margin.certify",
         },
         tuned="B", rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
         tuning="polyopt.methods.tuning.relative_bound",

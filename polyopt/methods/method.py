@@ -22,7 +22,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def named(place: str) -> Any:
-    """What a dotted name such as ``"polyopt.estimators.svm.SVM"`` stands for, imported when asked for.
+    """What a dotted name such as ``"polyopt.margin.svm.SVM"`` stands for, imported when asked for.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def named(place: str) -> Any:
 class Method:
     """One method: its estimator with settings, its programs, its exact solver and its fast one.
 
-    It is plain data. Code is named by where it is, such as ``"polyopt.estimators.svm.SVM"``, and imported
+    It is plain data. Code is named by where it is, such as ``"polyopt.margin.svm.SVM"``, and imported
     when it is needed.
 
     Attributes
@@ -89,13 +89,13 @@ class Method:
         Letters of the multipliers that only say what the others leave of a price; they are printed last.
     slopes : str
         Module and name of the function that says how the optimal value moves with the parameters: it takes
-        a fitted binary machine and a tolerance to a list of :class:`formulations.sensitivity.Sensitivity`.
-        Empty where nobody has worked it out.
+        a fitted binary machine and a tolerance to a list of
+        :class:`formulations.sensitivity.Sensitivity`. Empty where nobody has worked it out.
     crosschecks : tuple of str
         Modules whose ``CHECKS`` are the method's identities.
     keeps : tuple of str
-        Classes, besides the estimator's and :class:`formulations.solution.Solution`, of which a fitted
-        estimator keeps objects; a saved model may hold no others.
+        Classes, besides the estimator's and :class:`formulations.language.solution.Solution`, of which a
+        fitted estimator keeps objects; a saved model may hold no others.
     exports : mapping of str to str
         Further names that users find in :mod:`polyopt` itself, and their modules; the estimator is there
         without it.

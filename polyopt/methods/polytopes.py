@@ -22,20 +22,22 @@ def _narrower(what: str) -> dict[str, Any]:
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
-    settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (), proving: str = "",
+    settings: Mapping[str, Any], certificate: str, crosschecks: tuple[str, ...] = (),
+    proving: str = "",
 ) -> Method:  # fmt: skip
-    """A machine that has its positives inside: `home` is the module on every floor, and the class.
+    """A machine that has its positives inside: `home` is the module of its programs, and the class.
 
     `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit;
-    `proving` is an integer solver, with a bound on all assignments.
+    `certificate` is the certificate's module; `proving` is an integer solver, with a bound on all
+    assignments.
     """
-    family = home.partition(".")[0]
+    family, _, estimator = home.partition(".")
     return Method(
         name,
         title,
         families={family: f"formulations.{family}"},
         programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
-        home=f"polyopt.estimators.{home}",
+        home=f"polyopt.polyhedral.{family}_estimator.{estimator}",
         fast=fast[0],
         unit=fast[1],
         settings={"n_faces": 3, **settings},
@@ -44,7 +46,10 @@ def _polyhedral(
         is_bound_stated=bool(proving),
         slopes=f"polyopt.sensitivity.polyhedral.of_{family}",
         crosschecks=tuple(f"polyopt.crosschecks.{checks}" for checks in ("polyhedral", *crosschecks)),
-        exports={"FaceSearch": "polyopt.estimators.face_search", f"certify_{family}": "polyopt.certificates"},
+        exports={
+            "FaceSearch": "polyopt.estimators.face_search",
+            f"certify_{family}": f"polyopt.polyhedral.{certificate}",
+        },
     )
 
 
@@ -66,7 +71,7 @@ ENTRIES = (
             )
         },
         programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
-        home="polyopt.estimators.cpm.ConvexPolytopeMachine",
+        home="polyopt.cpm.estimator.ConvexPolytopeMachine",
         fast="sgd",
         unit="epochs",
         settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
@@ -79,27 +84,29 @@ ENTRIES = (
             f"polyopt.crosschecks.{name}" for name in ("cpm", "cpm_assignment", "cpm_hard", "cpm_mixed")
         ),
         exports={
-            "certify_cpm": "polyopt.certificates",
-            "certify_cpm_hard": "polyopt.certificates",
-            "PolytopeSearch": "polyopt.estimators.cpm_search",
+            "certify_cpm": "polyopt.cpm.certificate",
+            "certify_cpm_hard": "polyopt.cpm.certificate_hard",
+            "PolytopeSearch": "polyopt.cpm.polytope_search",
             "FacePenalty": "formulations.face_penalty",
-            "L1Point": "polyopt.outer.cpm.l1_path",
-            "l1_path": "polyopt.outer.cpm.l1_path",
+            "L1Point": "polyopt.cpm.l1_path",
+            "l1_path": "polyopt.cpm.l1_path",
         },
     ),
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
-        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
+        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {}, "lp_certificate",
         proving="global",
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
-        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2},
+        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, "spla1_certificate",
     ),
-    _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {}),
+    _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {},
+        "lp_certificate",
+    ),
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
-        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2},
+        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "plume_certificate",
         ("plume",),
     ),
     Method(
@@ -107,7 +114,7 @@ ENTRIES = (
         "Logistic polytopes",
         families={"logistic_polytopes": "formulations.logistic_polytopes"},
         programs=("logistic_polytopes.fixed_assignment", "logistic_polytopes.fixed_assignment_dual"),
-        home="polyopt.estimators.logistic_polytopes.LogisticPolytopes",
+        home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
         fast="newton",
         unit="steps",
         counts="faces",
@@ -117,8 +124,8 @@ ENTRIES = (
         crosschecks=("polyopt.crosschecks.logistic_polytopes",),
         keeps=("formulations.class_faces.Owners",),
         exports={
-            "certify_logistic_polytopes": "polyopt.certificates",
-            "LogisticSearch": "polyopt.estimators.logistic_search",
+            "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",
+            "LogisticSearch": "polyopt.polyhedral.logistic_search",
         },
     ),
 )  # fmt: skip

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.estimators.status import status_of
-from polyopt.estimators.svm import SVM
+from polyopt.margin.svm import SVM
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

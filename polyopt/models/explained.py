@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.matrices import is_sparse
+from formulations.language.types import is_sparse
 from polyopt.estimators.frames import named_as
 from polyopt.explanations import explain_model, explain_sample
 from polyopt.explanations.subject import Column, Subject
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array, Matrix
+    from formulations.language.types import Array, Matrix
     from polyopt.explanations import ModelExplanation, SampleExplanation
     from polyopt.models.model import Model
     from polyopt.models.raw_units import RawUnits

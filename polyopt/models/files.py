@@ -13,11 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families, Family
-from formulations.matrices import check_indices
-from formulations.solution import Solution
+from formulations.language.solution import Solution
+from formulations.language.types import check_indices
+from polyopt.base.files import check_is_file, write_bytes
 from polyopt.estimators.calibrated import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
-from polyopt.files import check_is_file, write_bytes
 from polyopt.methods import METHODS
 from polyopt.models.archive import UnknownContentError, read_archive
 from polyopt.models.model import Model
@@ -42,6 +42,27 @@ _REMOVED: dict[tuple[str, str], Any] = {
 _REMOVED["CrossEntropySVM", "l2"] = 0.0
 _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
 """Estimators of earlier versions, and what to use instead."""
+# Modules of earlier versions whose classes files name, and where these are now.
+_MOVED = {
+    "formulations.solution": "formulations.language.solution",
+    "polyopt.estimators.cpm": "polyopt.cpm.estimator",
+    "polyopt.estimators.l0": "polyopt.sparse.estimator",
+    "polyopt.estimators.logistic_polytopes": "polyopt.polyhedral.logistic_estimator",
+    "polyopt.estimators.one_norm": "polyopt.sparse.one_norm_estimator",
+    "polyopt.estimators.pc_slp": "polyopt.polyhedral.pc_slp_estimator",
+    "polyopt.estimators.plume": "polyopt.polyhedral.plume_estimator",
+    "polyopt.estimators.polyceptron": "polyopt.polyhedral.polyceptron_estimator",
+    "polyopt.estimators.rmm": "polyopt.margin.rmm",
+    "polyopt.estimators.sigma_svm": "polyopt.margin.sigma_svm",
+    "polyopt.estimators.spla1": "polyopt.polyhedral.spla1_estimator",
+    "polyopt.estimators.svm": "polyopt.margin.svm",
+    "polyopt.kernels.operands": "polyopt.linalg.kernels.operands",
+    "polyopt.outer.cross_entropy.method": "polyopt.optim.cross_entropy.method",
+    "polyopt.outer.l0.scores": "polyopt.sparse.pattern_scores",
+    "polyopt.outer.l0.search": "polyopt.sparse.cross_entropy",
+    "polyopt.outer.l0.settings": "polyopt.sparse.settings",
+    "polyopt.outer.rounds": "polyopt.optim.rounds",
+}
 # What a fitted CalibratedClassifierCV is made of, which skops does not trust unasked.
 _OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibration._SigmoidCalibration")
 
@@ -215,8 +236,25 @@ def _check_texts(array: IO[bytes]) -> None:
             )
 
 
+def _renamed(stream: IO[bytes]) -> IO[bytes]:
+    """The archive with the modules of today in place of those of earlier versions (``_MOVED``)."""
+    with zipfile.ZipFile(stream) as archive:
+        schema = archive.read("schema.json").decode()
+        old = [name for name in _MOVED if f'"__module__": "{name}"' in schema]
+        if not old:
+            return stream
+        for name in old:
+            schema = schema.replace(f'"__module__": "{name}"', f'"__module__": "{_MOVED[name]}"')
+        renamed = io.BytesIO()
+        with zipfile.ZipFile(renamed, "w") as made:
+            for member in archive.infolist():
+                data = schema.encode() if member.filename == "schema.json" else archive.read(member)
+                made.writestr(member.filename, data)
+    return renamed
+
+
 def _content(stream: IO[bytes]) -> Any:
-    trusted = _own_types()
+    trusted, stream = _own_types(), _renamed(stream)
     try:
         return read_archive(stream, trusted)
     except UnknownContentError:

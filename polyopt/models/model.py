@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from formulations.matrices import is_sparse
+from formulations.language.types import is_sparse
 from polyopt.estimators.column_table import read_columns
 from polyopt.estimators.frames import column_names, in_order, named_as
 from polyopt.polytope.spellings import other_spellings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from formulations.matrices import Matrix
+    from formulations.language.types import Matrix
     from polyopt.models.raw_units import RawUnits
 
 __all__ = ["Model"]

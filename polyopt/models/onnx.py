@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from polyopt.base.onnx_graph import Graph
 from polyopt.datasets import column_texts, parts_of
-from polyopt.graphs import Graph
 from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from formulations.matrices import is_sparse
+from formulations.language.types import is_sparse
 from polyopt.datasets import feature_names, parts_of
 from polyopt.estimators.column_table import column_as_texts, is_missing, read_columns
 from polyopt.estimators.hinges import Hinges
@@ -31,7 +31,7 @@ from polyopt.polytope import Polytope
 from polyopt.polytope.spellings import other_spellings, text_of_number
 
 if TYPE_CHECKING:
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
     Features = Sequence["Feature"]
 

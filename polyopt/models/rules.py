@@ -23,7 +23,7 @@ from polyopt.polytope.union import union_as_json, union_rules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.language.types import Matrix
     from polyopt.models.model import Model
     from polyopt.polytope import Polytope
     from polyopt.polytope.code import Label

@@ -1,6 +1,6 @@
 /* Stochastic subgradient steps for the Convex Polytope Machine: Algorithms 1 and 2 of Kantchelian et al. (2014).
 
-   polyopt/solvers/cpm/sgd.py has the program, and the departures from the paper. */
+   polyopt/cpm/sgd.py has the program, and the departures from the paper. */
 #include "rows.h"
 
 /* Places in the tally of a run. */

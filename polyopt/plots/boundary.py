@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from polyopt.base.text import in_picture
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import CLASSES, FACES, GREEN, INK, styled
 from polyopt.plots.subject import feature_names, values_of
-from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

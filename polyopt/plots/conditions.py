@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.base.text import cut_short, in_picture
 from polyopt.certificates.certificate import Certificate
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, GRID, INK, ORANGE, styled
 from polyopt.plots.subject import machine_of
-from polyopt.text import cut_short, in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
-    from formulations.solution import Solution
+    from formulations.language.solution import Solution
     from polyopt.plots.sheet import Places
 
 __all__ = ["convergence"]

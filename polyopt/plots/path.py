@@ -10,7 +10,7 @@ from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import BLUE, FACES, ORANGE, ZERO_SHARE, styled
 
 if TYPE_CHECKING:
-    from polyopt.outer.points import Path, Point
+    from polyopt.certificates.path_point import Path, Point
     from polyopt.plots.sheet import Places
 
 __all__ = ["path"]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polyopt.base.text import in_picture
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import CLASSES, FACES, INK, MAX_SHAPES, MUTED, styled
 from polyopt.plots.subject import values_of
 from polyopt.polytope import Polytope
-from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.plots.sheet import Places
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.plots.sheet import Places
 
 __all__ = ["reliability"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from polyopt.files import temporary_folder
+from polyopt.base.files import temporary_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.matrices import dense
-from formulations.recovery import moments
+from formulations.language.recovery import moments
+from formulations.language.types import dense
 from formulations.whitening import bounding_spread
-from polyopt.estimators.rmm import RelativeMarginMachine
-from polyopt.estimators.sigma_svm import SigmaSVM
-from polyopt.estimators.svm import SVM
+from polyopt.base.text import in_picture
+from polyopt.margin.rmm import RelativeMarginMachine
+from polyopt.margin.sigma_svm import SigmaSVM
+from polyopt.margin.svm import SVM
 from polyopt.plots.boundary import draw_classes, draw_levels, plane_limits
 from polyopt.plots.sheet import Drawn, Sheet
 from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, styled
 from polyopt.plots.subject import feature_names
-from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.plots.sheet import Places
 
 __all__ = ["whitening"]

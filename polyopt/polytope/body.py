@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from formulations.matrices import is_sparse
+from formulations.language.types import is_sparse
 from polyopt.polytope.code import Label, as_python, as_sql
 from polyopt.polytope.forms import as_json
 from polyopt.polytope.halfspaces import bounding_box, inner_ball, is_bounded, redundant_faces
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array, Matrix, MatrixLike
+    from formulations.language.types import Array, Matrix, MatrixLike
     from polyopt.polytope.halfspaces import InnerBall
 
 

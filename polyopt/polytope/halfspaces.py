@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linprog
 
-from formulations.highs import quiet_highs
+from formulations.language.highs import quiet_highs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 __all__ = ["InnerBall", "bounding_box", "inner_ball", "is_bounded", "redundant_faces"]
 

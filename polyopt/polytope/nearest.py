@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from formulations.arguments import real_array
-from formulations.solution import Solution, Status
+from formulations.language.arguments import real_array
+from formulations.language.solution import Solution, Status
 from polyopt.polytope.projection import project
 from polyopt.polytope.region import Region, Rows
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 
 __all__ = ["Nearest", "Part", "Question", "nearest"]

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from formulations.arguments import real_array
-from formulations.solution import Solution, Status
+from formulations.language.arguments import real_array
+from formulations.language.solution import Solution, Status
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 
 __all__ = ["project"]

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from formulations.arguments import real_array
+from formulations.language.arguments import real_array
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 __all__ = ["Case", "Region", "Rows"]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 __all__ = ["Described", "conditions_of", "rules_of", "shortened_faces"]
 

@@ -13,7 +13,7 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
 from polyopt.polytope.halfspaces import bounding_box, inner_ball
 
 if TYPE_CHECKING:
-    from formulations.matrices import Array
+    from formulations.language.types import Array
 
 __all__ = ["check_size", "vertices_of", "volume_of"]
 

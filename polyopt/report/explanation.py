@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from polyopt.base.files import write_text
+from polyopt.base.text import escape
 from polyopt.explanations.model import face_sentence, heading_of_model, share_sentence
 from polyopt.explanations.sample import (
     crossing_sentence,
@@ -14,11 +16,9 @@ from polyopt.explanations.sample import (
     way_sentence,
 )
 from polyopt.explanations.words import number, others
-from polyopt.files import write_text
 from polyopt.plots.face_weights import face_weights
 from polyopt.report.frame import Contents, cells_table, framed
 from polyopt.report.pictures import svg
-from polyopt.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 import polyopt
-from polyopt.text import escape
+from polyopt.base.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from functools import cache
 
 from math_core import LatexError, LatexToMathML
 
-from polyopt.text import escape
+from polyopt.base.text import escape
 
 __all__ = ["held", "mathml", "pieces", "prose"]
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.base.files import write_text
+from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
 from polyopt.compare.repeat_table import points, span
 from polyopt.compare.table import CLAIMS, SIZES, duration, number
-from polyopt.files import write_text
 from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.plots import gaps
 from polyopt.report.frame import Contents, cells_table, framed, head_cells, part, scrolling, table_row
 from polyopt.report.pictures import Picture, pictures_of, svg
 from polyopt.report.programs import program_section
-from polyopt.text import escape
 
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison, Row

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.trace import trace
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, multipliers
@@ -33,7 +34,6 @@ from polyopt.plots.style import (
     new_figure,
     styled,
 )
-from polyopt.text import cut_short, escape, in_picture, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formulations.symbols import symbols_of
-from formulations.typeset import conditions_of, latex_name, size_of
+from formulations.language.symbols import symbols_of
+from formulations.language.typeset import conditions_of, latex_name, size_of
+from polyopt.base.text import escape
 from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.mathml import mathml, prose
-from polyopt.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formulations.catalogue import Entry
-    from formulations.program import Program, Row
-    from formulations.statement import Statement
+    from formulations.language.program import Program, Row
+    from formulations.language.statement import Statement
 
 __all__ = [
     "catalogue_table",

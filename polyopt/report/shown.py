@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyopt.base.text import escape
 from polyopt.report.frame import head_cells, part, scrolling, table_row
 from polyopt.report.programs import program_section
-from polyopt.text import escape
 
 if TYPE_CHECKING:
-    from formulations.shown import Summary, Table
+    from formulations.language.display import Summary, Table
 
 __all__ = ["html_of"]
 

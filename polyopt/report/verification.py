@@ -6,11 +6,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from polyopt.base.files import write_text
+from polyopt.base.text import escape
 from polyopt.crosschecks.table import summary, tolerance_of
-from polyopt.files import write_text
 from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.programs import program_section
-from polyopt.text import escape
 from polyopt.verify import TOLERANCE, falls_short
 
 if TYPE_CHECKING:

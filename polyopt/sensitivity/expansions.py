@@ -9,16 +9,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations import sensitivity as slopes
 from polyopt.certificates.certificate import relative_gap
-from polyopt.estimators.l0 import CrossEntropySVM
 from polyopt.sensitivity.solution import ROW_TOL, are_independent, paid, value_of, warn_of
+from polyopt.sparse.estimator import CrossEntropySVM
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from formulations.sensitivity import Sensitivity
-    from polyopt.estimators.expansion import ExpansionClassifier
-    from polyopt.estimators.one_norm import OneNormSVM
+    from polyopt.sparse.expansion_classifier import ExpansionClassifier
+    from polyopt.sparse.one_norm_estimator import OneNormSVM
 
 __all__ = ["centre_prices", "of_l0", "of_one_norm"]
 

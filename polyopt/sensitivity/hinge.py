@@ -8,14 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations import sensitivity as slopes
-from formulations.recovery import moments
-from polyopt.estimators.sigma_svm import SigmaSVM
+from formulations.language.recovery import moments
+from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.sensitivity.solution import ROW_TOL, are_independent, value_of
 
 if TYPE_CHECKING:
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from formulations.sensitivity import Sensitivity
-    from polyopt.estimators.hinge import HingeClassifier
+    from polyopt.margin.classifier import HingeClassifier
 
 __all__ = ["of_hinge"]
 

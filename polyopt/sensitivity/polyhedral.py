@@ -8,23 +8,23 @@ import numpy as np
 
 from formulations import sensitivity as slopes
 from formulations.class_faces import BIAS
-from formulations.matrices import dense
+from formulations.language.types import dense
 from formulations.polyhedral import belonging, pull
 from formulations.polytope import lift
-from polyopt.certificates.polyhedral_lp import is_at_box
+from polyopt.polyhedral.lp_certificate import is_at_box
 from polyopt.sensitivity.solution import ROW_TOL, are_independent, need_multipliers, paid, value_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.sensitivity import Sensitivity
-    from polyopt.estimators.cpm import ConvexPolytopeMachine
-    from polyopt.estimators.logistic_polytopes import LogisticPolytopes
-    from polyopt.estimators.pc_slp import PCSLP
-    from polyopt.estimators.plume import PLUME
-    from polyopt.estimators.polyceptron import Polyceptron
-    from polyopt.estimators.priced_faces import PricedFaces
-    from polyopt.estimators.spla1 import SPLA1
+    from polyopt.cpm.estimator import ConvexPolytopeMachine
+    from polyopt.cpm.penalised_faces import PricedFaces
+    from polyopt.polyhedral.logistic_estimator import LogisticPolytopes
+    from polyopt.polyhedral.pc_slp_estimator import PCSLP
+    from polyopt.polyhedral.plume_estimator import PLUME
+    from polyopt.polyhedral.polyceptron_estimator import Polyceptron
+    from polyopt.polyhedral.spla1_estimator import SPLA1
 
     Array = NDArray[np.float64]
 

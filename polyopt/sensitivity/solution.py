@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.certificates.certificate import Certificate
 
 __all__ = [

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from polyopt.certificates.certificate import Claim, conclude_infeasible, residual
-from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge_residuals import balance_residual, stationarity
-from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_geometry import left_by_spread
 from polyopt.certificates.tally import Tally, together
-from polyopt.kernels import MatrixGram
+from polyopt.linalg.kernels import MatrixGram
+from polyopt.linalg.rounding import Ball
+from polyopt.margin.geometry import KernelGeometry
+from polyopt.margin.residuals import balance_residual, stationarity
+from polyopt.margin.sigma_geometry import left_by_spread
 
 
 def test_what_is_left_by_the_spread_is_never_rounded_down():

@@ -11,18 +11,14 @@ from sklearn.svm import SVC
 
 from formulations import rmm, sigma_svm, svm
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from polyopt.certificates import (
-    Claim,
-    ascent,
-    certify_rmm,
-    certify_sigma_svm,
-    certify_svm,
-    classifiers,
-    geometry,
-)
-from polyopt.certificates.geometry import KernelGeometry
-from polyopt.kernels import Kernel, SampleGram
+from formulations.language.toy_data import two_blobs
+from polyopt.certificates import Claim
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.margin import certify as classifiers
+from polyopt.margin import dual_ascent as ascent
+from polyopt.margin import geometry
+from polyopt.margin.certify import certify_rmm, certify_sigma_svm, certify_svm
+from polyopt.margin.geometry import KernelGeometry
 
 
 def cubic(A, Z):

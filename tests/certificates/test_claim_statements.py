@@ -11,13 +11,13 @@ import pytest
 
 from formulations.class_faces import Owners
 from formulations.face_penalty import FacePenalty
-from polyopt.certificates.claims.faces import priced, state_choice, state_cpm, state_faces, state_integers
 from polyopt.certificates.claims.file import cells_of
-from polyopt.certificates.claims.hinge import state_l0, state_one_norm, state_pattern
-from polyopt.certificates.claims.logistic import state_logistic_polytopes, state_plume
 from polyopt.certificates.claims.repair import feasible_multipliers
 from polyopt.check.check import Program, Refused
-from polyopt.kernels.operands import KernelFunction
+from polyopt.cpm.claim import priced, state_choice, state_cpm, state_faces, state_integers
+from polyopt.linalg.kernels.operands import KernelFunction
+from polyopt.margin.claim import state_l0, state_one_norm, state_pattern
+from polyopt.polyhedral.logistic_claim import state_logistic_polytopes, state_plume
 
 N, M, K = 7, 2, 3
 

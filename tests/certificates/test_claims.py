@@ -11,8 +11,8 @@ from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, so
 from polyopt import certificates
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Residual, conclude, relative_gap, residual
-from polyopt.certificates.cpm import certify_cpm_search
-from polyopt.certificates.rounding import Ball
+from polyopt.cpm.certificate import certify_cpm_search
+from polyopt.linalg.rounding import Ball
 
 FINE, BAD = Residual("primal", "row", 1e-9, 1e-7), Residual("primal", "row", 0.5, 2e-6)
 TOL = 2.0**-20  # about 1e-6, and exact

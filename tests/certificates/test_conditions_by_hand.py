@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from formulations.polytope import shares
-from polyopt.certificates import cpm_hard, projection
+from polyopt.certificates import projection
 from polyopt.certificates.certificate import Claim
-from polyopt.certificates.rounding import Ball
+from polyopt.cpm import certificate_hard as cpm_hard
+from polyopt.linalg.rounding import Ball
 
 N, K = 9, 2
 

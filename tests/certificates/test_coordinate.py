@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.cpm import clusters
 
-from polyopt.certificates.coordinate import FaceAscent
-from polyopt.rows import as_rows
+from polyopt.linalg.rows import as_rows
+from polyopt.optim.coordinate_ascent import FaceAscent
 
 
 def lifted(X):

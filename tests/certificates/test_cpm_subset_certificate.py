@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.certificates.cpm_subset import SubsetTree, certify_cpm_subset
-from polyopt.outer.cpm.subset import search_subset
-from polyopt.solvers.cpm.subset import SubsetFace
+from polyopt.cpm.certificate_few_features import SubsetTree, certify_cpm_subset
+from polyopt.cpm.few_feature_face import SubsetFace
+from polyopt.cpm.few_features import search_subset
 
 
 @pytest.fixture(scope="module")

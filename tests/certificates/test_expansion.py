@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from formulations.l0_data import column_sizes
-from polyopt.certificates.expansion import loss, outputs, rates
-from polyopt.certificates.rounding import Ball, gamma
+from polyopt.linalg.rounding import Ball, gamma
+from polyopt.sparse.expansion_terms import loss, outputs, rates
 
 
 def exact(values):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt.certificates import cpm_blocks
-from polyopt.certificates.cpm_blocks import Multipliers, Weighed, pull, weigh
+from polyopt.cpm import certificate_by_blocks as cpm_blocks
+from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, pull, weigh
 
 K, N, SCALE, LEAST = 3, 50, 0.25, 0.4
 

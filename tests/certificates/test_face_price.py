@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 
 from formulations.face_penalty import FacePenalty
-from polyopt.certificates.face_price import (
-    cut_sizes,
-    held_by_groups,
-    left_squares,
-    price_of,
-    sign_residuals,
-)
-from polyopt.certificates.rounding import Ball
+from polyopt.cpm.penalty_term import cut_sizes, held_by_groups, left_squares, price_of, sign_residuals
+from polyopt.linalg.rounding import Ball
 
 K, M = 2, 5
 PENALTIES = [

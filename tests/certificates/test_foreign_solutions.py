@@ -19,7 +19,7 @@ import polyopt
 from formulations import rmm
 from polyopt import certify_solution
 from polyopt.check import check as checker
-from polyopt.kernels import Kernel
+from polyopt.linalg.kernels import Kernel
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.centred_kernel import CentredKernel
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
-from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry, inverse
-from polyopt.kernels import MatrixGram
+from polyopt.linalg.kernels import MatrixGram
+from polyopt.linalg.rounding import Ball
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
+from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry, inverse
 
 N, M = 14, 3
 FORMS = ["plain", "plain, sparse", "plain, centred", "kernel", "sigma", "sigma, sparse", "sigma, kernel"]

@@ -8,14 +8,14 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Kernel, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
 from polyopt.certificates import Claim
-from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.hinge import certify_hinge
-from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.rounding import Ball
+from polyopt.linalg.rounding import Ball
+from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.geometry import LinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
 
 X, Y = two_blobs(n=30, seed=0)
 

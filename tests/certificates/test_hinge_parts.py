@@ -7,15 +7,15 @@ import pytest
 
 from formulations import soft_rmm
 from formulations.families import Families, Family, hinge_families
-from formulations.samples import two_blobs
-from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
-from polyopt.certificates.classifiers import certify_families
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.hinge import certify_hinge, find_ray
-from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.ray import to_feasible, value_between
-from polyopt.certificates.rounding import Ball
-from polyopt.kernels import Kernel, MatrixGram
+from formulations.language.toy_data import two_blobs
+from polyopt.linalg.kernels import Kernel, MatrixGram
+from polyopt.linalg.rounding import Ball
+from polyopt.margin import dual_ascent as ascent
+from polyopt.margin.certificate import certify_hinge, find_ray
+from polyopt.margin.certify import certify_families, certify_soft_rmm, certify_svm
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
+from polyopt.margin.infeasibility_ray import to_feasible, value_between
 
 Y = np.array([1.0, -1.0])
 

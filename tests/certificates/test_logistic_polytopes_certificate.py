@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
+from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
 
 N, M, K = 12, 3, 3
 RHO, ETA, L1, GROUP = 0.7, 0.2, 0.3, 0.25

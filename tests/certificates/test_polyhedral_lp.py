@@ -9,17 +9,18 @@ import pytest
 import scipy.sparse as sp
 
 from formulations import pc_slp, polyceptron
-from formulations.samples import two_blobs
-from polyopt.certificates import certify_pc_slp, certify_polyceptron
+from formulations.language.toy_data import two_blobs
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.polyhedral_lp import (
+from polyopt.linalg.rounding import UNIT, gamma
+from polyopt.polyhedral.lp_certificate import (
     FaceBox,
     _class_shares,
     balanced,
     bound_of,
+    certify_pc_slp,
+    certify_polyceptron,
     conditions,
 )
-from polyopt.certificates.rounding import UNIT, gamma
 
 N, M, K, R = 12, 3, 2, 2.0
 

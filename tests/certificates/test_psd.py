@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from polyopt.kernels import Kernel, MatrixGram, SampleGram, as_gram, protocol, require_psd, spread_samples
-from polyopt.kernels.semidefinite import _from_factor
+from polyopt.linalg.kernels import (
+    Kernel,
+    MatrixGram,
+    SampleGram,
+    as_gram,
+    protocol,
+    require_psd,
+    spread_samples,
+)
+from polyopt.linalg.kernels.semidefinite import _from_factor
 
 
 def with_eigenvalues(values, rng):

@@ -9,20 +9,17 @@ import pytest
 from scipy.special import expit
 
 from formulations import cpm, spla1
-from formulations.samples import two_blobs
-from polyopt.certificates import (
-    Claim,
-    certify_cpm,
-    certify_l0,
-    certify_one_norm,
-    certify_pc_slp,
-    certify_plume,
-    certify_polyceptron,
-    certify_spla1,
-    certify_svm,
-)
+from formulations.language.toy_data import two_blobs
+from polyopt.certificates import Claim
 from polyopt.certificates.certificate import combine
 from polyopt.certificates.given import checked_faces
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.margin.certify import certify_svm
+from polyopt.polyhedral.lp_certificate import certify_pc_slp, certify_polyceptron
+from polyopt.polyhedral.plume_certificate import certify_plume
+from polyopt.polyhedral.spla1_certificate import certify_spla1
+from polyopt.sparse.certificate import certify_l0
+from polyopt.sparse.one_norm_certificate import certify_one_norm
 
 N, K = 30, 3
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyopt.certificates.rounding import (
+from polyopt.linalg.rounding import (
     UNIT,
     Ball,
     careful_transposed_product,

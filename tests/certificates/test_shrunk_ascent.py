@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.face_penalty import FacePenalty
-from formulations.samples import two_blobs
-from polyopt.certificates import shrunk_ascent
-from polyopt.certificates.shrunk_ascent import ShrunkAscent, _System
+from formulations.language.toy_data import two_blobs
+from polyopt.cpm import penalised_face_dual as shrunk_ascent
+from polyopt.cpm.penalised_face_dual import ShrunkAscent, _System
 
 N, K, M = 11, 2, 4
 PRICES = {

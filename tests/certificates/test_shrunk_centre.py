@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.face_penalty import FacePenalty
-from formulations.samples import two_blobs
-from polyopt.certificates.shrunk_ascent import CentralPath
+from formulations.language.toy_data import two_blobs
+from polyopt.cpm.penalised_face_dual import CentralPath
 
 K, M = 2, 4
 PRICES = {

@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 
 from polyopt import SigmaSVM
-from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_geometry import (
-    SigmaLinearGeometry,
-    SigmaMetric,
-    inverse,
-    kept,
-    sizes_in_metric,
-)
+from polyopt.linalg.rounding import Ball
+from polyopt.margin.sigma_geometry import SigmaLinearGeometry, SigmaMetric, inverse, kept, sizes_in_metric
 
 
 def drawn(D, n=50, centre=None, size=1.0):

@@ -26,7 +26,7 @@ from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
 from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
-from polyopt.estimators.rmm import RelativeMarginMachine
+from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.methods.registry import families
 from polyopt.models import load_model, save_model
 from polyopt.sensitivity import sensitivities

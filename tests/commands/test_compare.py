@@ -19,7 +19,7 @@ from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, duration, number, solver_word
 from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset, built_in, names
-from polyopt.estimators.svm import SVM
+from polyopt.margin.svm import SVM
 from polyopt.methods.tuning import narrower_class, relative_bound
 from polyopt.plots import gaps
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.pipeline import make_pipeline
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.plots import (

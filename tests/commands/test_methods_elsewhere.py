@@ -14,7 +14,8 @@ import pytest
 from helpers.commands import run, small_table, worked
 
 import polyopt
-from formulations.printed import misprints
+from formulations.language.consistency import misprints
+from polyopt.base.text import escape
 from polyopt.compare import compare
 from polyopt.compare.programs import entries, find_programs
 from polyopt.crosschecks import all_checks
@@ -23,7 +24,6 @@ from polyopt.methods import METHODS, find_method
 from polyopt.methods.registry import BUILT_IN, families
 from polyopt.report import write_report
 from polyopt.sensitivity import sensitivities
-from polyopt.text import escape
 from polyopt.verify import falls_short, verify
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"

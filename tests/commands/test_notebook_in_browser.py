@@ -8,7 +8,7 @@ import pytest
 from helpers.browser import find_browser
 
 from formulations import cpm, rmm
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import OneNormSVM, RelativeMarginMachine, rmm_path
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")

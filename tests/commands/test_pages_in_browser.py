@@ -8,7 +8,7 @@ import pytest
 from helpers.browser import find_browser
 
 from formulations.catalogue import catalogue
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt.compare import compare
 from polyopt.crosschecks import Crosscheck, Outcome
 from polyopt.datasets import Dataset

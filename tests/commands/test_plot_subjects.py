@@ -10,7 +10,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import SVM, ConvexPolytopeMachine, OneNormSVM, RelativeMarginMachine, plots
 from polyopt.plots import (
     conditions,

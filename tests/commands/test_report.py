@@ -16,18 +16,18 @@ from matplotlib.colors import to_hex
 
 import polyopt.report.pictures as pictures_module
 from formulations.catalogue import catalogue
+from polyopt.base.text import escape, visible
 from polyopt.compare import compare
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, number
 from polyopt.crosschecks.registry import Crosscheck, Outcome
 from polyopt.datasets import Dataset
-from polyopt.estimators.rmm import RelativeMarginMachine
-from polyopt.estimators.svm import SVM
+from polyopt.margin.rmm import RelativeMarginMachine
+from polyopt.margin.svm import SVM
 from polyopt.plots import convergence, decision_boundary
 from polyopt.plots.style import CLASSES
 from polyopt.report import write_report, write_verification
 from polyopt.report.mathml import mathml
-from polyopt.text import escape, visible
 from polyopt.verify import Check
 
 NAME = "<blobs & script>"
@@ -229,8 +229,8 @@ def test_a_method_that_failed_is_reported_without_pictures(monkeypatch, tmp_path
         raise ValueError("refused <here>")
 
     monkeypatch.setattr("polyopt.compare.run._warm_up", lambda *args: None)
-    monkeypatch.setattr("polyopt.estimators.svm.SVM._dual_program", refuse)
-    monkeypatch.setattr("polyopt.estimators.svm.SVM._primal_program", refuse)
+    monkeypatch.setattr("polyopt.margin.svm.SVM._dual_program", refuse)
+    monkeypatch.setattr("polyopt.margin.svm.SVM._primal_program", refuse)
     X, y = blobs()
     found = compare(Dataset("b", X, y, target_names=("no", "yes")), ["svm"])
     text = write_report(found, tmp_path / "f.html").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.browser import find_browser
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt.compare import compare
 from polyopt.datasets import Dataset
 from polyopt.report import write_report

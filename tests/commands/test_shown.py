@@ -11,15 +11,15 @@ import pytest
 
 import polyopt
 from formulations import rmm
-from formulations.samples import two_blobs
-from formulations.shown import Shown, Summary, Table, text_of
-from formulations.solution import Solution, Status
+from formulations.language.display import Shown, Summary, Table, text_of
+from formulations.language.solution import Solution, Status
+from formulations.language.toy_data import two_blobs
 from polyopt import RelativeMarginMachine, certify_rmm, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
-from polyopt.outer.l0.scores import Work
-from polyopt.outer.l0.search import L0Search
-from polyopt.outer.path import PathPoint
+from polyopt.margin.path import PathPoint
 from polyopt.report.shown import html_of
+from polyopt.sparse.cross_entropy import L0Search
+from polyopt.sparse.pattern_scores import Work
 
 HOSTILE = (
     """<script>document.title='run'</script>'"><img src=http://x.test/a onerror=alert(1)>\x1b\u202e&$x$"""

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import polyopt.cli as cli
-from formulations.clock import current_clock
+from formulations.language.clock import current_clock
 from polyopt.cli import app, stopping
-from polyopt.estimators.svm import SVM
+from polyopt.margin.svm import SVM
 from polyopt.models import load_model
 
 
@@ -168,7 +168,7 @@ def begun(*arguments):
 _BEGIN = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from polyopt.solvers.interior_point import driver
+from polyopt.margin.interior_point import driver
 def wait(*_):
     driver.show = lambda *_: None
     print("here", flush=True)

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from formulations import FAMILIES, family, svm
-from formulations.program import Duality
-from formulations.samples import two_blobs
+from formulations.language.program import Duality
+from formulations.language.toy_data import two_blobs
 from polyopt import verify as module
 from polyopt.verify import falls_short, verification_table, verify
 

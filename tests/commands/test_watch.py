@@ -9,9 +9,9 @@ import time
 import pytest
 from rich.console import Console
 
+from polyopt.base.progress import steps, tell, watching
 from polyopt.cli import console as module
 from polyopt.cli.console import progress
-from polyopt.watch import steps, tell, watching
 
 
 def test_a_share_counts_loops_within_loops():

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from formulations.clock import current_clock
+from formulations.language.clock import current_clock
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, FaceSearch, Polyceptron
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

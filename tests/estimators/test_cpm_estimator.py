@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
 from polyopt import Claim, ConvexPolytopeMachine
+from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.datasets import load, make_polytope
-from polyopt.outer.cpm.problem import PolytopeProblem
 
 CPM = ConvexPolytopeMachine
 
@@ -310,9 +310,9 @@ def test_sgd_survives_degenerate_data(data, C, K):
 
 
 def test_a_solver_that_leaves_nothing_is_an_error_that_says_what_to_do(monkeypatch):
-    from formulations.program import Program
-    from formulations.solution import Solution, Status
-    from polyopt.outer.cpm import problem
+    from formulations.language.program import Program
+    from formulations.language.solution import Solution, Status
+    from polyopt.cpm import alternating as problem
 
     def nothing(self, *arguments, **settings):
         return Solution(Status.FAILED, {}, {}, float("nan"), None, "none")

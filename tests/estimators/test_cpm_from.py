@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from formulations import cpm
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import ConvexPolytopeMachine, certify_cpm
-from polyopt.certificates.cpm import certify_cpm_held
+from polyopt.cpm.certificate import certify_cpm_held
 
 X, y = two_blobs(n=40, separation=1.0)
 GIVEN = np.random.default_rng(0).integers(3, size=40)

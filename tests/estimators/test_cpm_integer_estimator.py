@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import Claim, ConvexPolytopeMachine, certify_cpm
-from polyopt.certificates.cpm_integer import certify_cpm_integer
-from polyopt.outer.cpm import integer
-from polyopt.outer.cpm.solve import Settings, solve_cpm
+from polyopt.cpm import integer
+from polyopt.cpm.certificate_integer import certify_cpm_integer
+from polyopt.cpm.solve import Settings, solve_cpm
 
 CPM = ConvexPolytopeMachine
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm, cpm_margin
-from formulations.samples import separated_clusters
+from formulations.language.toy_data import separated_clusters
 from polyopt import Claim, certify_cpm
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
 from polyopt.datasets import load

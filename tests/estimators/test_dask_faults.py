@@ -18,9 +18,9 @@ from helpers.dask_cluster import (
     rounds,
 )
 
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt import Claim, large
-from polyopt.solvers.interior_point.crew import Change
+from polyopt.margin.interior_point.crew import Change
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 
@@ -61,7 +61,7 @@ def _sum(task):
 def test_joblib_sends_the_samples_once(client, monkeypatch):
     from joblib import parallel_config
 
-    from polyopt.jobs import deal
+    from polyopt.base.parallel import deal
 
     X = np.arange(4000.0).view(Sent)
     wanted, Sent.times = [_sum(Sum(X, power)) for power in range(6)], 0

@@ -21,7 +21,7 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Claim, ConvexPolytopeMachine, RelativeMarginMachine, SigmaSVM
 
 MACHINES = [SVM, SigmaSVM, RelativeMarginMachine]
@@ -268,7 +268,7 @@ def test_limits_keep_the_point_and_warn(blobs, ticking):
 
 
 def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
-    from polyopt.solvers.decomposition import loop
+    from polyopt.margin.decomposition import loop
 
     X, y = blobs
     original, calls = loop.solve_pairs, []

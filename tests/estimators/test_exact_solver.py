@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from formulations import program as program_module
-from formulations.samples import two_blobs
+from formulations.language import program as program_module
+from formulations.language.toy_data import two_blobs
 from polyopt import (
     PCSLP,
     PLUME,
@@ -19,7 +19,7 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
 )
-from polyopt.outer.cpm import problem as cpm_problem
+from polyopt.cpm import alternating as cpm_problem
 
 FEW = CrossEntropySettings(n_samples=20, max_iter=3)
 FACES = {"n_init": 1, "max_iter": 5, "random_state": 0}

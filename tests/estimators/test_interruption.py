@@ -10,8 +10,8 @@ from joblib import delayed, parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.clock import Clock, current_clock, running
-from formulations.solution import Status
+from formulations.language.clock import Clock, current_clock, running
+from formulations.language.solution import Status
 from polyopt import (
     PCSLP,
     PLUME,
@@ -24,15 +24,15 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
 )  # fmt: skip
+from polyopt.base.parallel import answers, deal, share
 from polyopt.estimators.base import PairwiseClassifier
-from polyopt.estimators.expansion import ExpansionClassifier
 from polyopt.estimators.face_search import FaceSearch
-from polyopt.estimators.hinge import HingeClassifier
 from polyopt.estimators.interruption import warn_of_interruption
 from polyopt.estimators.status import status_of
-from polyopt.jobs import answers, deal, share
-from polyopt.outer.l0.settings import CrossEntropySettings
-from polyopt.outer.path import rmm_path
+from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.path import rmm_path
+from polyopt.sparse.expansion_classifier import ExpansionClassifier
+from polyopt.sparse.settings import CrossEntropySettings
 
 MACHINES = [
     SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), SigmaSVM(kernel="rbf"), OneNormSVM(),
@@ -232,7 +232,7 @@ def test_what_was_done_is_dealt_out_before_the_interruption():
 
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, capsys):
-    from polyopt.solvers import progress
+    from polyopt.base import progress_lines as progress
 
     monkeypatch.setattr(progress.printer, "__defaults__", (0.0,))
     X, y = three()

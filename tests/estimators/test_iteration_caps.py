@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
-from formulations.solution import Status
+from formulations.language.solution import Status
 
 LARGE = 50_000  # iterations, more than any of the runs below needs
 UNCAPPED = ("auto", "global")  # an alias, and searches whose max_iter caps nothing

@@ -19,12 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import l0, one_norm
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
-from polyopt.certificates.l0 import certify_l0
-from polyopt.kernels import Kernel, SampleGram
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.sparse.certificate import certify_l0
+from polyopt.sparse.pattern_lp import PatternLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:CrossEntropySVM. The iteration limit", "ignore:overflow")
 

@@ -12,8 +12,8 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt import Claim, large
 
 

@@ -13,18 +13,18 @@ from helpers.checkpoints import killed_at_save
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
-from formulations.clock import Clock
 from formulations.families import Families, margin_family
-from formulations.solution import Status
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
 from polyopt import Claim, large
 from polyopt.certificates.certificate import Residual
-from polyopt.certificates.cpm_blocks import certify_faces
-from polyopt.certificates.hinge_blocks import certify_blocks
+from polyopt.cpm.certificate_by_blocks import certify_faces
 from polyopt.large.checkpoint import machine_of
 from polyopt.large.faces import FaceRecipe, FacesRecipe
 from polyopt.large.held import Here
-from polyopt.solvers.interior_point.driver import solve_problem
-from polyopt.solvers.interior_point.problem import state
+from polyopt.margin.certificate_by_blocks import certify_blocks
+from polyopt.margin.interior_point.driver import solve_problem
+from polyopt.margin.interior_point.problem import state
 
 K = 3
 WEIGHTS = {"in": 2.0, "out": 0.5}

@@ -12,10 +12,11 @@ from helpers.checkpoints import killed_at_save
 from sklearn.exceptions import ConvergenceWarning
 
 import polyopt
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt import Claim, large
 from polyopt.certificates.certificate import Residual
-from polyopt.certificates.cpm_blocks import (
+from polyopt.certificates.tally import together
+from polyopt.cpm.certificate_by_blocks import (
     Multipliers,
     Weighed,
     certify_faces,
@@ -24,7 +25,6 @@ from polyopt.certificates.cpm_blocks import (
     pull,
     weigh,
 )
-from polyopt.certificates.tally import together
 from polyopt.large import face_ascent, polytopes
 
 K, C, TOL = 3, 0.7, 1e-5

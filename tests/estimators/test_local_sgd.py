@@ -13,16 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import cpm
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt import ConvexPolytopeMachine, large, threads
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt import ConvexPolytopeMachine, large
+from polyopt.base import threads
+from polyopt.cpm.sgd import CpmSgd
 from polyopt.large import local_sgd, shards
 from polyopt.large.held import Here
 from polyopt.large.local_sgd import solve_cpm_rounds
 from polyopt.large.parts import Recipe
 from polyopt.large.shards import Shards, draw, row_order, survey
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.sgd import CpmSgd
+from polyopt.linalg.rows import as_rows
 
 K = 2
 RECIPE = Recipe(("no", "yes"), (1.0, 1.0), 0.1)

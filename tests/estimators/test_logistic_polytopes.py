@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt import Claim, LogisticPolytopes, LogisticSearch, datasets
 
 

@@ -8,8 +8,8 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 from polyopt import LogisticPolytopes, LogisticSearch
-from polyopt.estimators.logistic_rounds import SearchRounds
-from polyopt.outer.logistic_paths import Candidate
+from polyopt.polyhedral.logistic_paths import Candidate
+from polyopt.polyhedral.logistic_rounds import SearchRounds
 
 NOISE = np.random.default_rng(0).normal(size=400)
 NOISE -= NOISE.mean()

@@ -366,7 +366,7 @@ def test_a_time_limit_keeps_the_best_point(machine, square):
 
 @every_machine
 def test_ctrl_c_keeps_the_best_point(machine, square, monkeypatch):
-    from polyopt.outer import starts
+    from polyopt.optim import starts
 
     original = starts.delayed
 

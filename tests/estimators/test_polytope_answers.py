@@ -23,9 +23,9 @@ from polyopt import (
     Polyceptron,
     certify_spla1,
 )
+from polyopt.cpm.sgd import CpmSgd, _Run, solve_cpm_sgd
 from polyopt.estimators.face_scores import scores_at
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.sgd import CpmSgd, _Run, solve_cpm_sgd
+from polyopt.linalg.rows import as_rows
 
 
 @pytest.fixture(scope="module")

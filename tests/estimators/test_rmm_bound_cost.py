@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 
 from formulations import soft_rmm
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Claim, RelativeMarginMachine, binding, sensitivities
-from polyopt.certificates import certify_soft_rmm
+from polyopt.margin.certify import certify_soft_rmm
 from polyopt.plots import multipliers, whitening
 
 

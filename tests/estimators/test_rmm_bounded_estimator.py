@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations import rmm_bounded
 from polyopt import SVM, Claim, RelativeMarginMachine, binding
-from polyopt.certificates import certify_rmm_bounded
+from polyopt.margin.certify import certify_rmm_bounded
 from polyopt.models import Model, load_model, save_model
 from polyopt.plots import whitening
 

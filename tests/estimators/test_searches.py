@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
-from formulations.clock import Clock, current_clock, running
-from formulations.solution import Status
+from formulations.language.clock import Clock, current_clock, running
+from formulations.language.solution import Status
 from polyopt import SPLA1, SVM, ConvexPolytopeMachine, FaceSearch, LogisticSearch, PolytopeSearch
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.status import solutions_of
@@ -192,7 +192,7 @@ def test_a_classifier_of_others_is_compared_and_kept_too(blobs):
 
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_verbose_tells_fits_times_and_what_is_left(blobs, monkeypatch, capsys, verbose):
-    from polyopt.solvers import progress
+    from polyopt.base import progress_lines as progress
 
     monkeypatch.setattr(progress.printer, "__defaults__", (0.0,))
     X, y = blobs

@@ -13,11 +13,11 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
 from polyopt import SVM
-from polyopt.bounded import Bounded
-from polyopt.estimators.kernel import variance
-from polyopt.kernels import Kernel, SampleGram
+from polyopt.linalg.bounded_scores import Bounded
+from polyopt.linalg.expansion_tiles import Part
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.margin.kernel_classifier import variance
 from polyopt.methods import METHODS
-from polyopt.parts import Part
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -21,7 +21,7 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
 )
-from polyopt.solvers.span import SampleSpan, shortest_face, without_idle_faces
+from polyopt.linalg.span import SampleSpan, shortest_face, without_idle_faces
 
 N_FACES = 3
 FREE = {

@@ -17,10 +17,10 @@ from helpers.programs import ENTRIES
 import formulations
 from formulations import FAMILIES
 from formulations.catalogue import catalogue
-from formulations.notation.latex import GREEK
-from formulations.program import Program
-from formulations.symbols import symbols_of
-from formulations.typeset import conditions_of, latex_name
+from formulations.language.notation.latex import GREEK
+from formulations.language.program import Program
+from formulations.language.symbols import symbols_of
+from formulations.language.typeset import conditions_of, latex_name
 from polyopt.report.mathml import mathml, prose
 from polyopt.report.programs import program_section, programs_page
 

@@ -6,8 +6,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from formulations.optimality import Condition, Conditions, conditions
-from formulations.program import Program, Row
+from formulations.language.optimality import Condition, Conditions, conditions
+from formulations.language.program import Program, Row
 
 ROOM, EVEN, CONE, MATRIX = "room", "even", "cone", "matrix"
 

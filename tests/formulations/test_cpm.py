@@ -9,10 +9,10 @@ from helpers.cpm import LOSSES, clusters
 from sklearn.svm import LinearSVC
 
 from formulations import cpm
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.certificates.coordinate import climb
-from polyopt.certificates.cpm import certify_cpm
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.optim.coordinate_ascent import climb
 
 
 @pytest.fixture(params=[0, 1, 2])
@@ -285,7 +285,7 @@ def test_coordinate_ascent_reaches_the_optimum_from_below(form, fixed):
 def test_a_large_point_is_bounded_by_coordinate_ascent(monkeypatch, fixed):
     X, y, K, z, C = fixed
     solution, z = fixed_point(X, y, K, z, C, "sum")
-    monkeypatch.setattr("polyopt.certificates.cpm._MAX_GRADIENT_ENTRIES", 0)
+    monkeypatch.setattr("polyopt.cpm.certificate._MAX_GRADIENT_ENTRIES", 0)
     certificate = certify_cpm(X, y, C, W=solution["W"], tol=1e-5)
     assert certificate.dual_value <= solution.objective * (1 + 1e-9)
     assert certificate.relative_gap < 0.01

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import cpm_hard, cpm_margin
+from formulations.language.solution import Status
+from formulations.language.toy_data import separated_clusters
 from formulations.polytope import answers, face_margins, lift
-from formulations.samples import separated_clusters
-from formulations.solution import Status
-from polyopt.certificates import Claim, certify_cpm_hard, certify_program
+from polyopt.certificates import Claim, certify_program
+from polyopt.cpm.certificate_hard import certify_cpm_hard
 
 K = 3
 MARGINS = ["total", "worst"]

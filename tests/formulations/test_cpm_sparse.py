@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from formulations import cpm, cpm_sparse
 from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, lift
-from polyopt.certificates import Claim, certify_cpm
-from polyopt.certificates.shrunk_ascent import MAX_FACTORED, ShrunkAscent
+from polyopt.certificates import Claim
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.cpm.penalised_face_dual import MAX_FACTORED, ShrunkAscent
 
 LOSSES, MARGINS = ("sum", "max"), ("total", "worst")
 K, M = 2, 4

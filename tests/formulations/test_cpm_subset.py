@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from formulations import cpm, cpm_subset
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 
 S = 2
 

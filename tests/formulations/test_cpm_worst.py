@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import cpm, cpm_worst
+from formulations.language.solution import Status
 from formulations.polytope import shares
-from formulations.solution import Status
 from polyopt.certificates import Claim, certify_program
-from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.problem import WorstCaseProblem
-from polyopt.outer.rounds import run_rounds
+from polyopt.cpm.alternating import WorstCaseProblem
+from polyopt.cpm.certificate import certify_cpm, certify_cpm_search
+from polyopt.cpm.global_search.search import solve_cpm_global
+from polyopt.optim.rounds import run_rounds
 
 
 @pytest.fixture(params=[0, 1])

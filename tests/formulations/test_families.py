@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.families import Families, Family, bound_families, hinge_families, margin_family
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.certificates.certificate import Claim
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.hinge import certify_hinge
-from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.solvers.decomposition import solve_decomposition
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.decomposition import solve_decomposition
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
+from polyopt.margin.interior_point import solve_interior_point
 
 SEEDS = st.integers(0, 10**6)
 

@@ -8,21 +8,22 @@ import sys
 import numpy as np
 import pytest
 
-from formulations import highs, l0
-from formulations.clock import Clock
-from formulations.highs import quiet_highs
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations import l0
+from formulations.language import highs
+from formulations.language.clock import Clock
+from formulations.language.highs import quiet_highs
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 
 SOLVED = {
     "a program": """
 from formulations import svm
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 assert svm.primal(*two_blobs(n=12)).solve("HIGHS").objective > 0.0
 """,
     "a linear program that is kept": """
 import numpy as np
-from polyopt.solvers.persistent_lp import PersistentLP
+from polyopt.optim.warm_lp import PersistentLP
 one, two = np.ones(2), np.full(2, 2.0)
 assert PersistentLP(one, np.eye(2), one, two, -two, two).solve().x.tolist() == [1.0, 1.0]
 """,

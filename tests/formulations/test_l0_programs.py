@@ -12,9 +12,9 @@ from scipy.optimize import linprog
 
 from formulations import l0, one_norm
 from formulations.l0_data import as_l0_data, as_patterns
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.certificates import Claim
-from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
+from polyopt.sparse.certificate import certify_l0, cut_of, score_bound
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 EXACT = {"mip_rel_gap": 1e-9, "mip_feasibility_tolerance": 1e-9}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.programs import ENTRIES
 
-from formulations.notation import (
+from formulations.language.notation import (
     Scope,
     UnreadableError,
     latex_of_claims,
@@ -15,8 +15,8 @@ from formulations.notation import (
     read_expression,
     read_row,
 )
-from formulations.notation.parser import functions_of
-from formulations.notation.words import formulas_in, plain, words_latex
+from formulations.language.notation.parser import functions_of
+from formulations.language.notation.words import formulas_in, plain, words_latex
 
 RNG = np.random.default_rng(5)
 A, B2 = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 3))

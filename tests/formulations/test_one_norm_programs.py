@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import one_norm
-from formulations.recovery import slacks
+from formulations.language.recovery import slacks
 
 
 def test_the_one_norm_machine_needs_no_mercer_kernel(rng):

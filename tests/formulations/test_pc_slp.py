@@ -7,10 +7,11 @@ import pytest
 
 from formulations import pc_slp
 from formulations.polyhedral import class_shares, scores, separation_error
-from polyopt.certificates import Claim, certify_pc_slp
+from polyopt.certificates import Claim
 from polyopt.datasets import make_polyceptron1, make_polytope
-from polyopt.outer.pc_slp import SuccessiveLP
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.polyhedral.lp_certificate import certify_pc_slp
+from polyopt.polyhedral.pc_slp import SuccessiveLP
 
 
 def ring(n=60, seed=0):

@@ -15,15 +15,16 @@ from scipy.special import entr, expit
 from sklearn.linear_model import LogisticRegression
 
 from formulations import mixture, plume
+from formulations.language.solution import Solution, Status
 from formulations.polyhedral import hard_loss, scores
 from formulations.polytope import lift
-from formulations.solution import Solution, Status
 from polyopt import PLUME
-from polyopt.certificates import Claim, certify_plume, certify_program
-from polyopt.outer.plume import PlumeProblem, solve_plume
-from polyopt.outer.rounds import run_rounds
-from polyopt.solvers import plume as solver
-from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
+from polyopt.certificates import Claim, certify_program
+from polyopt.optim.rounds import run_rounds
+from polyopt.polyhedral import plume_m_step as solver
+from polyopt.polyhedral.plume import PlumeProblem, solve_plume
+from polyopt.polyhedral.plume_certificate import certify_plume
+from polyopt.polyhedral.plume_m_step import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
 METHODS = ["newton", "bfgs", "gradient"]

@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer
 
 from formulations import cpm, polyceptron
+from formulations.language.solution import Status
 from formulations.polyhedral import criterion, margin_error, scores
-from formulations.solution import Status
-from polyopt.certificates import Claim, certify_pc_slp, certify_polyceptron
+from polyopt.certificates import Claim
 from polyopt.datasets import make_polytope
-from polyopt.outer.pc_slp import SuccessiveLP
-from polyopt.outer.polyceptron import ExactPolyceptron
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.polyhedral.lp_certificate import certify_pc_slp, certify_polyceptron
+from polyopt.polyhedral.pc_slp import SuccessiveLP
+from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
 
 METHODS = [ExactPolyceptron, SuccessiveLP]
 
@@ -448,7 +449,7 @@ def test_large_data_are_not_solved_for_a_bound(monkeypatch):
     W = np.random.default_rng(0).normal(size=(2, 3))
     small = certify_polyceptron(X, y, W)
     assert 0 < small.dual_value < small.primal_value
-    monkeypatch.setattr("polyopt.certificates.polyhedral_lp.MAX_PROGRAM_ENTRIES", 100)
+    monkeypatch.setattr("polyopt.polyhedral.lp_certificate.MAX_PROGRAM_ENTRIES", 100)
     large = certify_polyceptron(X, y, W)
     assert large.primal_value == small.primal_value
     assert (large.claim, large.dual_value) == (Claim.SUBOPTIMAL_BY, 0.0)

@@ -25,14 +25,14 @@ from formulations import (
     svm,
 )
 from formulations.catalogue import catalogue
-from formulations.notation.latex import latex_pieces
-from formulations.notation.parser import functions_of, read_expression, read_row
-from formulations.notation.printing import latex_of_expression
-from formulations.notation.tokens import INDICES, UnreadableError
-from formulations.printed import Trial, misprints
-from formulations.program import Program, Row
-from formulations.samples import two_blobs
-from formulations.symbols import symbols_in, symbols_of, unexplained
+from formulations.language.consistency import Trial, misprints
+from formulations.language.notation.latex import latex_pieces
+from formulations.language.notation.parser import functions_of, read_expression, read_row
+from formulations.language.notation.printing import latex_of_expression
+from formulations.language.notation.tokens import INDICES, UnreadableError
+from formulations.language.program import Program, Row
+from formulations.language.symbols import symbols_in, symbols_of, unexplained
+from formulations.language.toy_data import two_blobs
 
 TOLERANCE = 1e-9
 X, Y = two_blobs(m=2)

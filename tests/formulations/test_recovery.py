@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.families import hinge_families
-from formulations.recovery import as_costs, as_data, gram_factor, moments, slacks, square_sum
+from formulations.language.recovery import as_costs, as_data, gram_factor, moments, slacks, square_sum
 
 
 def best_intercept(g, y, C):

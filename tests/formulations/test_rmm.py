@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import rmm, svm
 from formulations.families import hinge_families
-from formulations.recovery import gram_factor
+from formulations.language.recovery import gram_factor
 
 
 def threshold(X, y, C):

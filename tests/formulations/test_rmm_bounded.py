@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from formulations import rmm, rmm_bounded, svm
 from formulations.families import hinge_families
-from formulations.further import families, spread
+from formulations.unlabelled_bounds import families, spread
 
 KINDS = [(True, None), (False, None), (True, 0.05), (False, "each")]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from formulations.shown import Summary, Table, short, text_of
-from formulations.solution import Solution, Status
+from formulations.language.display import Summary, Table, short, text_of
+from formulations.language.solution import Solution, Status
 
 
 @pytest.mark.parametrize("count", [1, 9, 10, 11, 25])

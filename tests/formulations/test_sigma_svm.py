@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from formulations import sigma_svm, svm
 from formulations.centred_kernel import CentredKernel
-from formulations.recovery import gram_factor, moments
+from formulations.language.recovery import gram_factor, moments
 
 SHARES = [0.0, 0.3, 0.9, 0.999, 1.0]
 

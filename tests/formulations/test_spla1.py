@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from formulations import polyhedral, polytope, spla1
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt.certificates import Claim, certify_spla1
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.certificates import Claim
 from polyopt.datasets import make_polytope
-from polyopt.outer.descent import random_faces
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.outer.spla1 import LogisticCells
-from polyopt.solvers.logistic import solve_logistic
+from polyopt.optim.descent import random_faces
+from polyopt.optim.logistic_newton import solve_logistic
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.polyhedral.spla1 import LogisticCells
+from polyopt.polyhedral.spla1_certificate import certify_spla1
 
 RIDGE = 0.05
 

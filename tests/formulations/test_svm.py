@@ -9,7 +9,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from formulations import svm
 from formulations.families import best_intercept, hinge_families
-from formulations.recovery import gram_factor, slacks
+from formulations.language.recovery import gram_factor, slacks
 
 
 def test_agrees_with_libsvm(blobs):

@@ -4,8 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from formulations.program import Program, Row
-from formulations.typeset import latex_name, latex_of, markdown_of, size_of, text_of
+from formulations.language.program import Program, Row
+from formulations.language.typeset import latex_name, latex_of, markdown_of, size_of, text_of
 
 TEXT = """A title  —  Somebody (2001)
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from formulations import rmm
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from formulations.whitening import bounding_spread
 
 

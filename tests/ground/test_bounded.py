@@ -10,10 +10,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
-from polyopt import SVM, scoring, threads
-from polyopt.kernels import Kernel, SampleGram
-from polyopt.scoring import Part, Scorer
-from polyopt.sparse_products import multiply_turned
+from polyopt import SVM
+from polyopt.base import threads
+from polyopt.linalg import kernel_scores as scoring
+from polyopt.linalg.kernel_scores import Part, Scorer
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.linalg.sparse_products import multiply_turned
 
 PRECISIONS = [np.float32, np.float64]
 
@@ -129,7 +131,7 @@ def test_where_single_precision_overflows_there_is_no_bound(kernel):
 
 def test_a_row_of_a_sparse_product_has_no_more_roundings_than_it_says():
     """Against sums of fractions, by the bound of so many roundings that the scores count on."""
-    from polyopt.sparse_products import roundings
+    from polyopt.linalg.sparse_products import roundings
 
     rng = np.random.default_rng(0)
     A = (rng.normal(size=(5, 40)) * 10.0 ** rng.integers(-4, 5, size=40)).astype(np.float32)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from formulations.clock import (
+from formulations.language.clock import (
     Clock,
     OutOfTimeError,
     current_clock,
@@ -13,7 +13,7 @@ from formulations.clock import (
     is_out_of_time,
     running,
 )
-from formulations.solution import Status
+from formulations.language.solution import Status
 
 LONG = 1e9
 

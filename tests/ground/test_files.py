@@ -15,9 +15,9 @@ import textwrap
 import numpy as np
 import pytest
 
-from polyopt import files
+from polyopt.base import files
+from polyopt.base.text import escape, in_picture, visible
 from polyopt.datasets._npz import Parts, write_npz
-from polyopt.text import escape, in_picture, visible
 
 
 def only(folder):
@@ -154,7 +154,7 @@ def test_kills_leave_the_old_file_or_the_new(tmp_path):
     """Each kill hits another moment of a process that writes without a pause."""
     script = textwrap.dedent("""
         import sys
-        from polyopt.files import write_bytes
+        from polyopt.base.files import write_bytes
         for i in range(10**9):
             write_bytes(sys.argv[1], bytes([i % 251]) * 300_000)
             if i == 0:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from formulations import projection
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.projection import certify_projection
 from polyopt.polytope.projection import project

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.projection import certify_nearest
 from polyopt.polytope.nearest import Question, nearest

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyopt.lanes import stretches
-from polyopt.rows import as_rows
+from polyopt.linalg.face_products import stretches
+from polyopt.linalg.rows import as_rows
 
 
 def walk(rows, i):

@@ -13,11 +13,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from polyopt import SVM, OneNormSVM, threads
-from polyopt.estimators.kernel import _TRIAL_POINTS
-from polyopt.kernels import Kernel, SampleGram
-from polyopt.kernels.protocol import chunks
-from polyopt.scoring import Part, Scorer
+from polyopt import SVM, OneNormSVM
+from polyopt.base import threads
+from polyopt.linalg.kernel_scores import Part, Scorer
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.linalg.kernels.protocol import chunks
+from polyopt.margin.kernel_classifier import _TRIAL_POINTS
 
 KERNELS = [
     Kernel("rbf", 0.05),

@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from polyopt.files import temporary_folder
+from polyopt.base.files import temporary_folder
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyopt import threads
-from polyopt.threads import blas_held, run_blocks, thread_count
+from polyopt.base import threads
+from polyopt.base.threads import blas_held, run_blocks, thread_count
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.clock import Clock
+from formulations.language.clock import Clock
+from polyopt.cpm.global_search.bound import Moves
+from polyopt.cpm.global_search.face import Best, Samples, settle_in_time
+from polyopt.cpm.global_search.priced_box import FaceBox
+from polyopt.cpm.global_search.tree import Node
 from polyopt.native.library import kernel
-from polyopt.solvers.cpm.bound import Moves
-from polyopt.solvers.cpm.face import Best, Samples, settle_in_time
-from polyopt.solvers.cpm.priced_box import FaceBox
-from polyopt.solvers.cpm.tree import Node
 
 assert {Best, FaceBox, Moves, Node, Samples}  # the signatures below name them
 

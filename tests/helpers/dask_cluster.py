@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
 da = pytest.importorskip("dask.array")

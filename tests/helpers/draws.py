@@ -11,7 +11,7 @@ from functools import wraps
 
 import numpy as np
 
-from polyopt.rows import as_rows
+from polyopt.linalg.rows import as_rows
 
 DRAWS = int(os.environ.get("POLYOPT_DRAWS", "20"))
 

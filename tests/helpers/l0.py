@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 
 
 def problem(kernel, seed=0, n=40, p=15):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from formulations.notation.latex import GREEK, latex_pieces
-from formulations.notation.tokens import INDICES, text_tokens
+from formulations.language.notation.latex import GREEK, latex_pieces
+from formulations.language.notation.tokens import INDICES, text_tokens
 
 _TEXT = {
     "+": ["−"], "−": ["+", ""], "½": ["", "¼"], "¼": ["½", ""], "≤": ["≥", "=", "<"], "≥": ["≤", "="],

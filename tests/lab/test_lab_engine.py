@@ -10,7 +10,7 @@ import pytest
 from helpers.lab import Client, some_points
 from hypothesis import strategies as st
 
-from formulations.clock import Clock
+from formulations.language.clock import Clock
 from polyopt.lab import answers, fitting
 from polyopt.lab.engine import MAX_BYTES
 from polyopt.lab.fitting import fit_state

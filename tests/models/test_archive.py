@@ -84,4 +84,4 @@ def test_nothing_untrusted_is_made(node, protocol):
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("schema.json", json.dumps(node | {"protocol": protocol}))
     with pytest.raises(UnknownContentError):
-        read_archive(stream, ("polyopt.estimators.svm.SVM",))
+        read_archive(stream, ("polyopt.margin.svm.SVM",))

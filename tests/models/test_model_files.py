@@ -19,10 +19,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import polyopt
 from polyopt.datasets import Dataset
-from polyopt.estimators.spla1 import SPLA1
-from polyopt.estimators.svm import SVM
+from polyopt.margin.svm import SVM
 from polyopt.models import Model, facts_of_fit, load_model, save_model
 from polyopt.models.facts import digest
+from polyopt.polyhedral.spla1_estimator import SPLA1
 
 FILES = Path(__file__).parent / "files"
 # What the kept models answered when they were made, on the points they were fitted to.
@@ -189,7 +189,7 @@ def test_estimators_of_earlier_versions_are_refused_with_the_way(tmp_path):
     path = rewritten(
         tmp_path / "m.skops",
         lambda schema: schema.replace(b'"ConvexPolytopeMachine"', b'"SoftRelativeMarginMachine"').replace(
-            b'"polyopt.estimators.cpm"', b'"polyopt.estimators.soft_rmm"'
+            b'"polyopt.cpm.estimator"', b'"polyopt.estimators.soft_rmm"'
         ),
     )
     refused(path, "has no SoftRelativeMarginMachine any more: fit RelativeMarginMachine(bound_cost=...)")
@@ -306,7 +306,7 @@ HOSTILE = {
     "foreign class": node_of("os.system", "ObjectNode", content=None),
     "foreign form": node_of("builtins.list", "PartialNode", content={}),
     "kind without a default": node_of("numpy.dtype", "ObjectNode", content=None),
-    "state that is none": node_of("polyopt.estimators.svm.SVM", "ObjectNode", content=text_of("[1, [2]]")),
+    "state that is none": node_of("polyopt.margin.svm.SVM", "ObjectNode", content=text_of("[1, [2]]")),
     "keys that are objects": node_of(
         "builtins.dict",
         "DictNode",

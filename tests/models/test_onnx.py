@@ -22,7 +22,7 @@ from sklearn.preprocessing import (
 
 from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, LogisticPolytopes, OneNormSVM
 from polyopt.datasets import load
-from polyopt.estimators.svm import SVM
+from polyopt.margin.svm import SVM
 from polyopt.methods import METHODS
 from polyopt.models import Model, load_model
 

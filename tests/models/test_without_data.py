@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 from polyopt import ConvexPolytopeMachine
-from polyopt.estimators.svm import SVM
+from polyopt.margin.svm import SVM
 from polyopt.methods import METHODS
 from polyopt.sensitivity import sensitivities
 

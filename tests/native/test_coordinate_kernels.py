@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
-from formulations.matrices import dense
-from polyopt.certificates.coordinate_kernels import _copies, add_rows, climb_face, scan, square_lengths, sweep
-from polyopt.lanes import in_lanes
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.block_ascent import _climb_pairs
+from formulations.language.types import dense
+from polyopt.cpm.block_ascent import _climb_pairs
+from polyopt.linalg.face_products import in_lanes
+from polyopt.linalg.rows import as_rows
+from polyopt.optim.coordinate_steps import _copies, add_rows, climb_face, scan, square_lengths, sweep
 
 SCALE = 0.5
 MOST_PASSES = 10_000
@@ -225,7 +225,7 @@ def test_a_climb_in_parts_is_the_same(monkeypatch):
     squares, everything = square_lengths(rows, SCALE), np.arange(40)
     found = []
     for entries in (1 << 26, 1):
-        monkeypatch.setattr("polyopt.certificates.coordinate_kernels._ENTRIES_PER_CALL", entries)
+        monkeypatch.setattr("polyopt.optim.coordinate_steps._ENTRIES_PER_CALL", entries)
         alpha, w = np.zeros(40), np.zeros(X.shape[1] + 1)
         made = climb_face(rows, SCALE, y, caps[:, 0].copy(), squares, everything, alpha, w, 1e-9, 500, 7)
         found.append((made, alpha.tobytes(), w.tobytes()))

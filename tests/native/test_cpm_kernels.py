@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from formulations.clock import Clock
-from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
-from polyopt.solvers.cpm.face import (
+from formulations.language.clock import Clock
+from polyopt.cpm.global_search.bound import add_up, moves_for, try_move
+from polyopt.cpm.global_search.face import (
     Best,
     Samples,
     caps_of,
@@ -23,9 +23,9 @@ from polyopt.solvers.cpm.face import (
     price,
     settle_in_time,
 )
-from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of, priced_face
-from polyopt.solvers.cpm.spread import Fixed, Ground, Spread, best_shares, raise_spread
-from polyopt.solvers.cpm.tree import examine, largest, node_for, paying
+from polyopt.cpm.global_search.priced_box import examine_face_box, face_box_for, price_of, priced_face
+from polyopt.cpm.global_search.spread_bound import Fixed, Ground, Spread, best_shares, raise_spread
+from polyopt.cpm.global_search.tree import examine, largest, node_for, paying
 
 # Negatives, positives and features.
 SIZES = {

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
-from formulations.matrices import dense
-from polyopt.lanes import in_lanes
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.sgd import AVERAGE, COUNTED, ENTROPY, LOSS, MOVED, CpmSgd, assign, losses
+from formulations.language.types import dense
+from polyopt.cpm.sgd import AVERAGE, COUNTED, ENTROPY, LOSS, MOVED, CpmSgd, assign, losses
+from polyopt.linalg.face_products import in_lanes
+from polyopt.linalg.rows import as_rows
 
 # Values, and the share of them that is not zero: rows with columns of their own below one half.
 FORMS = {

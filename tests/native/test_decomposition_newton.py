@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from formulations.clock import Clock
 from formulations.families import hinge_families
+from formulations.language.clock import Clock
+from polyopt.margin.decomposition.active_set import ActiveSet
+from polyopt.margin.decomposition.dual import Dual
 from polyopt.native.library import kernel
-from polyopt.solvers.decomposition.active_set import ActiveSet
-from polyopt.solvers.decomposition.dual import Dual
 
 # Parts of newton_pivots, which Python calls here only.
 solve_transposed = kernel("factor_solve_transposed", "U: f8 (p, p); n: i8; x: f8 (p)")

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.solvers.interior_point.rows import Rows, _csr_normal, _csr_pull, _csr_scores, _weigh
+from polyopt.margin.interior_point.rows import Rows, _csr_normal, _csr_pull, _csr_scores, _weigh
 
 types = pytest.mark.parametrize("T", [np.float64, np.float32], ids=["f8", "f4"])
 sizes = pytest.mark.parametrize(("n", "m", "k"), [(0, 3, 2), (1, 1, 0), (2, 5, 3), (9, 17, 1), (4, 0, 1)])
@@ -81,7 +81,7 @@ def test_products_are_cut_into_calls(n, monkeypatch):
     X = sp.csr_array(rng.normal(size=(n, 7)) * (rng.random((n, 7)) < 0.4))
     v, V, d, found = rng.normal(size=8), rng.normal(size=(n, 2)), rng.uniform(0.1, 1.0, n), []
     for work in (1 << 24, 5, 1):
-        monkeypatch.setattr("polyopt.solvers.interior_point.rows._WORK", work)
+        monkeypatch.setattr("polyopt.margin.interior_point.rows._WORK", work)
         rows = Rows(X)
         rows.scatters = True
         found.append([each.tobytes() for each in (rows.scores(v), rows.pull(V), *rows.normal(d, V))])

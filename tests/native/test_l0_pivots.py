@@ -7,9 +7,9 @@ import pytest
 from helpers.draws import anywhere, drawn_calls
 from scipy.optimize import linprog
 
-from polyopt.solvers.l0 import basis as bases
-from polyopt.solvers.l0 import pivots
-from polyopt.solvers.l0.basis import AT_CAP, AT_ZERO, INSIDE, INTERCEPT
+from polyopt.sparse.tree import basis as bases
+from polyopt.sparse.tree import pivots
+from polyopt.sparse.tree.basis import AT_CAP, AT_ZERO, INSIDE, INTERCEPT
 
 FIELDS = ("A", "columns", "y", "h", "g", "cap", "full", "free", "paid", "near")
 POINT = (

@@ -8,12 +8,12 @@ from helpers.draws import anywhere, drawn_calls, length, pick
 from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
-from polyopt.certificates.expansion import UNDERFLOW
-from polyopt.certificates.rounding import ABOVE, UNIT
-from polyopt.solvers.l0 import basis as bases
-from polyopt.solvers.l0 import branch
-from polyopt.solvers.l0 import open_nodes as nodes
-from polyopt.solvers.l0.node import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
+from polyopt.linalg.rounding import ABOVE, UNIT
+from polyopt.sparse.expansion_terms import UNDERFLOW
+from polyopt.sparse.tree import basis as bases
+from polyopt.sparse.tree import branch
+from polyopt.sparse.tree import open_nodes as nodes
+from polyopt.sparse.tree.node import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
 
 SHAPES = [(1, 1), (2, 1), (1, 9), (3, 7), (8, 8), (17, 5), (33, 40)]
 

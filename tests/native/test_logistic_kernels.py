@@ -9,9 +9,9 @@ from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
 from polyopt.native.library import kernel
-from polyopt.solvers.logistic_polytopes.priced_model import _sweep
-from polyopt.solvers.logistic_polytopes.quasi_newton import _MEMORY, _descend, _objective, _samples
-from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, Units, pulled
+from polyopt.polyhedral.logistic_solver.priced_model import _sweep
+from polyopt.polyhedral.logistic_solver.quasi_newton import _MEMORY, _descend, _objective, _samples
+from polyopt.polyhedral.logistic_solver.smooth import FaceLoss, Units, pulled
 
 MAX_EXPONENT = 700.0
 EXPONENTIALS = kernel("exponentials", "x: f8 (n); out: f8 (n)")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
-from polyopt.rows import as_rows
-from polyopt.solvers.polyceptron import _clear, _iterate, _judge, _pass, _Sweeps
+from polyopt.linalg.rows import as_rows
+from polyopt.polyhedral.polyceptron_online import _clear, _iterate, _judge, _pass, _Sweeps
 
 KINDS = ("pass", "judge", "iterate")
 

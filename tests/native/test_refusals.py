@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from formulations.matrices import canonical
+from formulations.language.types import canonical
 from polyopt import SVM, ConvexPolytopeMachine, certify_svm, large, load_model, save_model
 
 N, M = 12, 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length
 
-from polyopt.solvers.cpm.smooth import _length
+from polyopt.cpm.smooth_hinge import _length
 
 
 def slope(u, moved, c, eps, linear, square, t):

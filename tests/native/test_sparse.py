@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.rows import as_rows, count_filled, pack
-from polyopt.sparse_products import SparseRight, multiply_turned
+from polyopt.linalg.rows import as_rows, count_filled, pack
+from polyopt.linalg.sparse_products import SparseRight, multiply_turned
 
 TYPES = [np.float32, np.float64]
 
@@ -75,7 +75,7 @@ def test_entries_given_twice_and_out_of_order_are_summed():
 
 
 def test_long_products_are_cut_into_calls(monkeypatch):
-    monkeypatch.setattr("polyopt.sparse_products._WORK", 1.0)
+    monkeypatch.setattr("polyopt.linalg.sparse_products._WORK", 1.0)
     A, B = whole_numbers(3, 50, 0.5), whole_numbers(200, 50, 0.5, 1)
     out = np.empty((200, 3))
     multiply_turned(sp.csr_array(A.astype(float)), sp.csr_array(B.astype(float)), out)
@@ -130,6 +130,6 @@ def test_samples_are_packed_in_parts(monkeypatch):
     """Calls of a row each give what one call gives."""
     X = whole_numbers(7, 30, 0.2).astype(float)
     whole = as_rows(X)
-    monkeypatch.setattr("polyopt.rows._ENTRIES_PER_CALL", 1)
+    monkeypatch.setattr("polyopt.linalg.rows._ENTRIES_PER_CALL", 1)
     assert all(np.array_equal(a, b) for a, b in zip(as_rows(X), whole, strict=True))
     assert np.array_equal(as_rows(X).matrix().toarray(), X)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.clock import Clock
-from polyopt.outer.cpm.columns import Columns, _grow, better_by_columns
-from polyopt.outer.cpm.optimum import merge, solve_cpm_global
-from polyopt.solvers.cpm.face import price
-from polyopt.solvers.cpm.priced_box import price_of
-from polyopt.solvers.cpm.tree import Best
+from formulations.language.clock import Clock
+from polyopt.cpm.global_search.columns import Columns, _grow, better_by_columns
+from polyopt.cpm.global_search.face import price
+from polyopt.cpm.global_search.priced_box import price_of
+from polyopt.cpm.global_search.search import merge, solve_cpm_global
+from polyopt.cpm.global_search.tree import Best
 
 
 def a_poor_point(seed, n=24, d=5, K=2):

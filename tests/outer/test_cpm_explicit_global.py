@@ -11,12 +11,12 @@ from helpers.cpm import clusters
 
 from formulations import cpm, cpm_worst
 from formulations.cpm_global import big_m, mixed_integer
-from formulations.program import Program
-from formulations.solution import Status
+from formulations.language.program import Program
+from formulations.language.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
-from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.outer.cpm.explicit_global import solve_cpm_explicitly
+from polyopt.cpm.certificate import certify_cpm, certify_cpm_search
+from polyopt.cpm.global_search.explicit import solve_cpm_explicitly
 
 COUPLED = [("max", "total"), ("sum", "worst"), ("max", "worst")]
 

@@ -15,21 +15,21 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import cpm
-from formulations.clock import Clock
 from formulations.cpm_global import big_m, mixed_integer
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
 from formulations.polytope import objective
-from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
-from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
-from polyopt.outer.cpm import optimum as module
-from polyopt.outer.cpm.first import begin
-from polyopt.outer.cpm.optimum import merge, solve_cpm_global
-from polyopt.outer.cpm.solve import Settings, solve_cpm
-from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
-from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, price
-from polyopt.solvers.cpm.tree import Best
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.cpm.global_search import search as module
+from polyopt.cpm.global_search.bound import add_up, moves_for, try_move
+from polyopt.cpm.global_search.face import Samples, caps_of, climb, dual_value, hyperplane, price
+from polyopt.cpm.global_search.incumbent import begin
+from polyopt.cpm.global_search.search import merge, solve_cpm_global
+from polyopt.cpm.global_search.tree import Best
+from polyopt.cpm.solve import Settings, solve_cpm
 
 
 def assert_proven(solution, X, y, C, best, tol=1e-6):

@@ -11,17 +11,17 @@ from helpers.cpm import LOSSES, clusters
 from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
-from formulations.solution import Solution, Status
+from formulations.language.solution import Solution, Status
 from polyopt.certificates import Claim
-from polyopt.certificates.cpm import certify_cpm
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.cpm.dual import DualEngine
+from polyopt.cpm.dual_ends import best_dual_end
+from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.datasets import load
-from polyopt.outer.alternating import AlternatingProblem
-from polyopt.outer.cpm.dual import DualEngine
-from polyopt.outer.cpm.dual_ends import best_dual_end
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.cpm.solve import Settings, solve_cpm
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.outer.starts import best_of
+from polyopt.optim.alternating import AlternatingProblem
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.starts import best_of
 
 
 @pytest.fixture(params=[0, 1])

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from formulations.clock import Clock
-from formulations.solution import Status
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
 from polyopt import ConvexPolytopeMachine
-from polyopt.outer.cpm import optimum
-from polyopt.outer.cpm.columns import PriceMaster
-from polyopt.outer.cpm.optimum import merge, solve_cpm_global
-from polyopt.outer.cpm.prices import PriceSearch, bound_at_prices
-from polyopt.outer.cpm.solve import Settings, solve_cpm
-from polyopt.solvers.cpm.face import price
-from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
-from polyopt.solvers.cpm.tree import Best
+from polyopt.cpm.global_search import search as optimum
+from polyopt.cpm.global_search.columns import PriceMaster
+from polyopt.cpm.global_search.face import price
+from polyopt.cpm.global_search.priced_box import examine_face_box, face_box_for, price_of
+from polyopt.cpm.global_search.prices import PriceSearch, bound_at_prices
+from polyopt.cpm.global_search.search import merge, solve_cpm_global
+from polyopt.cpm.global_search.tree import Best
+from polyopt.cpm.solve import Settings, solve_cpm
 
 
 def given_data(seed, n=7):

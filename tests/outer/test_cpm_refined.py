@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from formulations import cpm
-from formulations.clock import Clock
+from formulations.language.clock import Clock
 from formulations.polytope import objective
-from polyopt.outer.cpm import polish
-from polyopt.outer.cpm.polish import refine
-from polyopt.solvers.cpm.face import Samples
-from polyopt.solvers.cpm.tree import Best, node_for
+from polyopt.cpm.global_search import polish
+from polyopt.cpm.global_search.face import Samples
+from polyopt.cpm.global_search.polish import refine
+from polyopt.cpm.global_search.tree import Best, node_for
 
 
 def begun(assigned, seed=0, away=500.0):

@@ -10,12 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.clock import Clock
-from polyopt.outer.cpm import optimum
-from polyopt.outer.cpm.optimum import merge, solve_cpm_global
-from polyopt.outer.cpm.spread import SpreadSearch
-from polyopt.solvers.cpm.spread import Ground, Spread, held, raise_spread, raised, within, worth_of
-from polyopt.solvers.cpm.tree import Best
+from formulations.language.clock import Clock
+from polyopt.cpm.global_search import search as optimum
+from polyopt.cpm.global_search.search import merge, solve_cpm_global
+from polyopt.cpm.global_search.spread import SpreadSearch
+from polyopt.cpm.global_search.spread_bound import (
+    Ground,
+    Spread,
+    held,
+    raise_spread,
+    raised,
+    within,
+    worth_of,
+)
+from polyopt.cpm.global_search.tree import Best
 
 
 def a_face(seed, n=6, p=5):
@@ -196,7 +204,7 @@ def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
 @pytest.mark.parametrize("share", [0.0, 1e-3])
 def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkeypatch, share):
     """With a rounding of a thousandth for each operation, so that what is counted for it can be seen."""
-    monkeypatch.setattr("polyopt.solvers.cpm.spread.gamma", lambda k: share * k)
+    monkeypatch.setattr("polyopt.cpm.global_search.spread_bound.gamma", lambda k: share * k)
     ground, given_ = a_face(11)
     (n, d), p = ground.A.shape, len(ground.share)
     small = Spread(0.5 * ground.C, 0.01 * given_.delta, 0.5 * ground.B, given_.e, given_.length)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.clock import Clock
-from polyopt.outer.cpm.optimum import merge, solve_cpm_global
-from polyopt.outer.cpm.spread import SpreadSearch
-from polyopt.outer.cpm.spread import _Node as Node
-from polyopt.solvers.cpm.spread import Fixed, best_shares
-from polyopt.solvers.cpm.tree import Best
+from formulations.language.clock import Clock
+from polyopt.cpm.global_search.search import merge, solve_cpm_global
+from polyopt.cpm.global_search.spread import SpreadSearch
+from polyopt.cpm.global_search.spread import _Node as Node
+from polyopt.cpm.global_search.spread_bound import Fixed, best_shares
+from polyopt.cpm.global_search.tree import Best
 
 
 def fixed_multipliers(seed, faces=3, p=5, d=3):

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import cpm
-from formulations.clock import Clock
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from formulations.polytope import natural_assignment
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt.certificates.cpm_subset import bound_of_tree
-from polyopt.outer.cpm import subset
-from polyopt.outer.cpm.subset import SubsetProblem, search_subset, solve_cpm_subset
-from polyopt.outer.cpm.subset_tree import SubsetSearch, draw_patterns, swap_features
-from polyopt.outer.rounds import run_rounds
-from polyopt.solvers.cpm.subset import SubsetFace
+from polyopt.cpm import few_features as subset
+from polyopt.cpm.certificate_few_features import bound_of_tree
+from polyopt.cpm.few_feature_face import SubsetFace
+from polyopt.cpm.few_feature_tree import SubsetSearch, draw_patterns, swap_features
+from polyopt.cpm.few_features import SubsetProblem, search_subset, solve_cpm_subset
+from polyopt.optim.rounds import run_rounds
 
 
 def best_of_all(face):
@@ -101,7 +101,7 @@ def test_ctrl_c_keeps_the_best_face_and_the_bound(data, monkeypatch):
 
 def test_a_tree_that_becomes_too_large_leaves_the_root(data, monkeypatch):
     X, y, c = data
-    monkeypatch.setattr("polyopt.outer.cpm.subset_tree._MAX_TREE_ENTRIES", 24)
+    monkeypatch.setattr("polyopt.cpm.few_feature_tree._MAX_TREE_ENTRIES", 24)
     face = SubsetFace(X, y, c, 3)
     search, status = search_subset(face)
     assert status is Status.SOLVED

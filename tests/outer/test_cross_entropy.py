@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from joblib import parallel_config
 from sklearn.linear_model import LinearRegression
 
-from formulations import clock
-from formulations.solution import Status
+from formulations.language import clock
+from formulations.language.solution import Status
 from polyopt import cross_entropy_minimize
-from polyopt.outer.cross_entropy import method as cross_entropy
+from polyopt.optim.cross_entropy import method as cross_entropy
 
 COUNTS = ("evaluations", "cache_hits", "screened", "failures")
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")

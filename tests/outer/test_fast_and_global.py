@@ -8,10 +8,10 @@ from formulations.l0_data import as_l0_data
 from formulations.polytope import objective
 from polyopt import ConvexPolytopeMachine, CrossEntropySVM, Polyceptron
 from polyopt.compare.run import compare
+from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.datasets import Dataset
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.l0.proof import better_of
-from polyopt.outer.l0.search import round_relaxation
+from polyopt.sparse.cross_entropy import round_relaxation
+from polyopt.sparse.proof import better_of
 
 ROUNDING = 1e-9  # relative
 SEEDS = range(3)

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from helpers.l0 import degenerate, patterns, problem
 
-from formulations.clock import Clock
 from formulations.l0_data import as_l0_data
-from formulations.solution import Status
-from polyopt.certificates.l0 import score_bound
-from polyopt.outer.l0 import proof
-from polyopt.outer.l0.search import solve_l0
-from polyopt.solvers.l0 import branch
-from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.milp import solve_l0_milp
-from polyopt.solvers.l0.quick import QuickPattern
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from polyopt.sparse import proof
+from polyopt.sparse.certificate import score_bound
+from polyopt.sparse.cross_entropy import solve_l0
+from polyopt.sparse.integer_program import solve_l0_milp
+from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.tree import branch
+from polyopt.sparse.tree.quick import QuickPattern
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 DEGENERATE = ["duplicates", "lonely", "one class", "zero kernel", "weightless"]

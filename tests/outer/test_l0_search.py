@@ -11,21 +11,21 @@ import pytest
 from helpers.l0 import degenerate, late, problem, scipy_value
 
 from formulations import l0, one_norm
-from formulations.clock import Clock
 from formulations.families import best_intercept
 from formulations.l0_data import as_l0_data
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
-from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.datasets import load
-from polyopt.outer.cross_entropy.patterns import with_ties
-from polyopt.outer.l0.scores import PatternScorer, Work
-from polyopt.outer.l0.search import descend_by_flips, round_relaxation, solve_l0
-from polyopt.outer.l0.settings import CrossEntropySettings
-from polyopt.solvers.l0.lp import CutPool, PatternLP
-from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
+from polyopt.optim.cross_entropy.patterns import with_ties
+from polyopt.sparse.certificate import certify_l0, cut_of, score_bound
+from polyopt.sparse.cross_entropy import descend_by_flips, round_relaxation, solve_l0
+from polyopt.sparse.one_norm import solve_one_norm, solve_relaxation
+from polyopt.sparse.one_norm_certificate import certify_one_norm
+from polyopt.sparse.pattern_lp import CutPool, PatternLP
+from polyopt.sparse.pattern_scores import PatternScorer, Work
+from polyopt.sparse.settings import CrossEntropySettings
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
 P = 7  # centres of a problem of which all patterns are tried

@@ -11,12 +11,12 @@ from sklearn.preprocessing import StandardScaler
 
 from formulations import rmm, svm
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
+from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Claim, Kernel, RelativeMarginMachine, datasets, rmm_path
-from polyopt.certificates import certify_rmm
-from polyopt.kernels import SampleGram
-from polyopt.solvers import interior_point
-from polyopt.solvers.decomposition import Decomposition, solve_decomposition
+from polyopt.linalg.kernels import SampleGram
+from polyopt.margin import interior_point
+from polyopt.margin.certify import certify_rmm
+from polyopt.margin.decomposition import Decomposition, solve_decomposition
 
 RBF = Kernel("rbf", gamma=0.3)
 

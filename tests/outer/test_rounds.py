@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from helpers.cpm import clusters
 
-from formulations.clock import Clock, running
-from formulations.solution import Solution, Status
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.descent import DescentProblem
-from polyopt.outer.pc_slp import SuccessiveLP
-from polyopt.outer.plume import PlumeProblem
-from polyopt.outer.polyceptron import ExactPolyceptron
-from polyopt.outer.rounds import Stage, run_rounds, run_stages
-from polyopt.outer.spla1 import LogisticCells
-from polyopt.solvers.persistent_lp import PersistentLP
+from formulations.language.clock import Clock, running
+from formulations.language.solution import Solution, Status
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.optim.descent import DescentProblem
+from polyopt.optim.rounds import Stage, run_rounds, run_stages
+from polyopt.optim.warm_lp import PersistentLP
+from polyopt.polyhedral.pc_slp import SuccessiveLP
+from polyopt.polyhedral.plume import PlumeProblem
+from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
+from polyopt.polyhedral.spla1 import LogisticCells
 
 
 class Scripted(DescentProblem):

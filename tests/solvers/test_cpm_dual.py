@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
-import polyopt.certificates.coordinate as coordinate
-import polyopt.solvers.cpm.dual as solver
+import polyopt.cpm.face_dual as solver
+import polyopt.optim.coordinate_ascent as coordinate
 from formulations import cpm
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.certificates import Claim
-from polyopt.certificates.cpm import certify_cpm
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.cpm.face_dual import dual_machine, solve_cpm_dual
 from polyopt.datasets import DatasetUnavailable, load
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.solvers.cpm.dual import dual_machine, solve_cpm_dual
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
 
 def problem_of(seed, n=60, K=3, widen=1.5):

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from formulations import cpm
-from formulations.clock import Clock, running
-from formulations.samples import two_blobs
+from formulations.language.clock import Clock, running
+from formulations.language.toy_data import two_blobs
 from polyopt import certify_cpm
-from polyopt.solvers.cpm.explicit_face import solve_explicit_face
+from polyopt.cpm.explicit_face import solve_explicit_face
 
 
 @pytest.mark.parametrize("kind", ["blobs", "equal points", "on a line", "far away", "csr"])

@@ -10,17 +10,10 @@ from helpers.cpm import clusters
 from helpers.cpm_parts import hyperplane_error, least_share, most_added, settle, slope_blur
 
 from formulations import cpm
-from formulations.clock import Clock
-from polyopt.solvers.cpm import face as module
-from polyopt.solvers.cpm.dual import solve_cpm_dual
-from polyopt.solvers.cpm.face import (
-    Samples,
-    dual_error,
-    dual_value,
-    hyperplane,
-    price,
-    settle_in_time,
-)
+from formulations.language.clock import Clock
+from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.global_search import face as module
+from polyopt.cpm.global_search.face import Samples, dual_error, dual_value, hyperplane, price, settle_in_time
 
 
 def small(seed, n=24, K=3):
@@ -134,7 +127,7 @@ def test_a_move_is_scaled_to_be_worth_the_most_or_just_enough(worth, square):
 
 def test_the_times_of_a_run_add_up_to_no_more_than_it_took(ticking):
     """By a clock that goes 10 ms with every look: building and solving are parts of one whole."""
-    from formulations import clock
+    from formulations.language import clock
 
     X, y, C, _ = small(0)
     begun = clock.time.perf_counter()

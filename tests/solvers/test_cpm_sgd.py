@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from helpers.cpm import clusters
 
 from formulations import cpm
+from formulations.language.solution import Status
 from formulations.polytope import perplexity as effective_faces
-from formulations.solution import Status
-from polyopt.certificates.cpm import certify_cpm
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm import sgd as cpm_sgd
-from polyopt.solvers.cpm.sgd import CpmSgd, assign, solve_cpm_sgd
-from polyopt.watch import seen_by
+from polyopt.base.progress import seen_by
+from polyopt.cpm import sgd as cpm_sgd
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.certificate import certify_cpm
+from polyopt.cpm.sgd import CpmSgd, assign, solve_cpm_sgd
+from polyopt.linalg.rows import as_rows
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
 # -- Algorithm 2 ---------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import cpm, cpm_subset
-from formulations.samples import two_blobs
-from polyopt.solvers.cpm import subset
-from polyopt.solvers.cpm.smooth import begin, multipliers_of, newton, settled
-from polyopt.solvers.cpm.subset import SubsetFace, most_of
+from formulations.language.toy_data import two_blobs
+from polyopt.cpm import few_feature_face as subset
+from polyopt.cpm.few_feature_face import SubsetFace, most_of
+from polyopt.cpm.smooth_hinge import begin, multipliers_of, newton, settled
 
 
 def signed(X, y):

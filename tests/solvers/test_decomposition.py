@@ -11,10 +11,11 @@ from sklearn.svm import SVC
 
 from formulations import rmm, svm
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt.certificates import Claim, certify_rmm, certify_svm
-from polyopt.solvers.decomposition import solve_decomposition
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.certificates import Claim
+from polyopt.margin.certify import certify_rmm, certify_svm
+from polyopt.margin.decomposition import solve_decomposition
 
 
 @pytest.mark.parametrize("B", [0.5, 1.0, 1.0001, 1.2, 3.0])
@@ -74,7 +75,7 @@ def test_multipliers_are_exactly_feasible(blobs):
 
 
 def test_the_bound_rises_and_never_passes_the_optimum(monkeypatch):
-    from polyopt.solvers.decomposition import loop
+    from polyopt.margin.decomposition import loop
 
     monkeypatch.setattr(loop, "_WORKING_SET", 10)
     monkeypatch.setattr(loop, "_LOOK_EVERY", 1)

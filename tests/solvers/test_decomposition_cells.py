@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from formulations.clock import Clock, OutOfTimeError
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt import threads
-from polyopt.kernels import Kernel, SampleGram, stream, weighted
-from polyopt.solvers.decomposition import Decomposition, cells, loop, point
-from polyopt.solvers.decomposition.cells import beta_of_cells
-from polyopt.solvers.decomposition.dual import Dual
+from formulations.language.clock import Clock, OutOfTimeError
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.base import threads
+from polyopt.linalg.kernels import Kernel, SampleGram, stream, weighted
+from polyopt.margin.decomposition import Decomposition, cells, loop, point
+from polyopt.margin.decomposition.cells import beta_of_cells
+from polyopt.margin.decomposition.dual import Dual
 
 pytestmark = pytest.mark.usefixtures("working_sets")
 

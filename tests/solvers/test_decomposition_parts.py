@@ -9,20 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import rmm
-from formulations.clock import Clock
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt import threads
-from polyopt.certificates import Claim, certify_rmm
-from polyopt.kernels import Kernel, MatrixGram, SampleGram, outputs_at, square, stream
-from polyopt.solvers.decomposition import Decomposition, loop, point, solve_decomposition
-from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.decomposition.active_set import ActiveSet
-from polyopt.solvers.decomposition.dual import Dual
-from polyopt.solvers.decomposition.loop import IDLE, Watch
-from polyopt.solvers.decomposition.rows import Rows
-from polyopt.solvers.decomposition.subproblem import Computed, Held, solve_pairs
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.base import threads
+from polyopt.certificates import Claim
+from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, outputs_at, square, stream
+from polyopt.margin.certify import certify_rmm
+from polyopt.margin.decomposition import Decomposition, loop, point, solve_decomposition
+from polyopt.margin.decomposition import rows as rows_module
+from polyopt.margin.decomposition.active_set import ActiveSet
+from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.loop import IDLE, Watch
+from polyopt.margin.decomposition.rows import Rows
+from polyopt.margin.decomposition.subproblem import Computed, Held, solve_pairs
 
 pytestmark = pytest.mark.usefixtures("working_sets")
 

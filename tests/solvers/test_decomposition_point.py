@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.clock import Clock
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt.kernels import Kernel, MatrixGram, SampleGram
-from polyopt.solvers.decomposition.dual import Dual
-from polyopt.solvers.decomposition.ledger import History, Ledger
-from polyopt.solvers.decomposition.loop import _BYTES_PER_ENTRY, _REACH, Finish, Repairs
-from polyopt.solvers.decomposition.point import PRECISION_BAND, Point, Shrinking
-from polyopt.solvers.decomposition.rows import Rows
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram
+from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.ledger import History, Ledger
+from polyopt.margin.decomposition.loop import _BYTES_PER_ENTRY, _REACH, Finish, Repairs
+from polyopt.margin.decomposition.point import PRECISION_BAND, Point, Shrinking
+from polyopt.margin.decomposition.rows import Rows
 
 RBF = Kernel("rbf", 0.4)
 

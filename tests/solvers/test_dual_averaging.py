@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from formulations.clock import Clock
 from formulations.face_penalty import FacePenalty
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt.solvers.cpm import priced_sgd
-from polyopt.solvers.cpm.sgd import Epochs
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.cpm import penalised_sgd as priced_sgd
+from polyopt.cpm.sgd import Epochs
 
 K, M = 3, 4
 PENALTY = FacePenalty.of(M, l1=0.2, signs={1: 1})

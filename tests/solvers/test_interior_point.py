@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from formulations import rmm, sigma_svm, svm
 from formulations.families import Families, Family, hinge_families, margin_family
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
-from polyopt.solvers.interior_point import solve_interior_point
-from polyopt.solvers.interior_point.driver import Point
-from polyopt.solvers.interior_point.problem import Regulariser, System, read
-from polyopt.solvers.interior_point.rows import Rows
+from polyopt.margin.interior_point import solve_interior_point
+from polyopt.margin.interior_point.driver import Point
+from polyopt.margin.interior_point.problem import Regulariser, System, read
+from polyopt.margin.interior_point.rows import Rows
 
 
 def certificate(X, y, costs, B, solution, D=None, weights=None, tol=1e-7):

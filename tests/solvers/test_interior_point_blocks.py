@@ -14,19 +14,19 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.clock import Clock
 from formulations.families import Families, bound_families, hinge_families, margin_family
 from formulations.families.intercept import cheapest
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
-from polyopt.certificates.hinge_blocks import certify_blocks
-from polyopt.solvers.interior_point import intercept, solve_interior_point
-from polyopt.solvers.interior_point.block import Block, Work
-from polyopt.solvers.interior_point.crew import Crew, Local, bring, total
-from polyopt.solvers.interior_point.driver import solve_problem
-from polyopt.solvers.interior_point.problem import state
-from polyopt.solvers.interior_point.rows import Rows
+from polyopt.margin.certificate_by_blocks import certify_blocks
+from polyopt.margin.interior_point import intercept, solve_interior_point
+from polyopt.margin.interior_point.block import Block, Work
+from polyopt.margin.interior_point.crew import Crew, Local, bring, total
+from polyopt.margin.interior_point.driver import solve_problem
+from polyopt.margin.interior_point.problem import state
+from polyopt.margin.interior_point.rows import Rows
 
 
 def blocks_of(X, y, costs, B, cuts, weights=None):

@@ -9,10 +9,10 @@ from helpers.l0 import degenerate, late, patterns, problem, scipy_value
 
 from formulations import l0
 from formulations.l0_data import as_l0_data
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.certificates import Claim
-from polyopt.certificates.l0 import certify_l0
-from polyopt.solvers.l0.lp import CutPool, PatternLP
+from polyopt.sparse.certificate import certify_l0
+from polyopt.sparse.pattern_lp import CutPool, PatternLP
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 

@@ -11,15 +11,15 @@ import pytest
 
 from formulations import l0
 from formulations.l0_data import as_l0_data
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.certificates.l0 import certify_l0_data
-from polyopt.solvers.l0 import milp as l0_milp
-from polyopt.solvers.l0 import tree as l0_tree
-from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.milp import solve_l0_milp
-from polyopt.solvers.l0.tree import solve_l0_tree
+from polyopt.sparse import integer_program as l0_milp
+from polyopt.sparse.certificate import certify_l0_data
+from polyopt.sparse.integer_program import solve_l0_milp
+from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.tree import search as l0_tree
+from polyopt.sparse.tree.search import solve_l0_tree
 
 SOLVERS = [solve_l0_milp, solve_l0_tree]
 KINDS = [

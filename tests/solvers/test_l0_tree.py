@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from formulations.clock import Clock
 from formulations.l0_data import as_l0_data
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt.solvers.l0 import branch
-from polyopt.solvers.l0 import open_nodes as l0_nodes
-from polyopt.solvers.l0 import tree as l0_tree
-from polyopt.solvers.l0.leaves import prove_by_leaves
-from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.node import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
-from polyopt.solvers.l0.tree import Search, solve_l0_tree
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.tree import branch
+from polyopt.sparse.tree import open_nodes as l0_nodes
+from polyopt.sparse.tree import search as l0_tree
+from polyopt.sparse.tree.leaves import prove_by_leaves
+from polyopt.sparse.tree.node import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
+from polyopt.sparse.tree.search import Search, solve_l0_tree
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from formulations import cpm
-from formulations.samples import two_blobs
-from polyopt.rows import as_rows
-from polyopt.solvers.cpm.local_steps import Point, begin, mean, visit
-from polyopt.solvers.cpm.sgd import AVERAGE, CpmSgd, losses
+from formulations.language.toy_data import two_blobs
+from polyopt.cpm.local_steps import Point, begin, mean, visit
+from polyopt.cpm.sgd import AVERAGE, CpmSgd, losses
+from polyopt.linalg.rows import as_rows
 
 K = 3
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from formulations.samples import two_blobs
-from formulations.solution import Status
-from polyopt.solvers import logistic
-from polyopt.solvers.logistic import solve_logistic, solve_scaled
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
+from polyopt.optim import logistic_newton as logistic
+from polyopt.optim.logistic_newton import solve_logistic, solve_scaled
 
 RIDGE = 0.3
 

@@ -15,13 +15,14 @@ from sklearn.preprocessing import StandardScaler
 from formulations import class_faces as faces
 from formulations import logistic_polytopes as programs
 from formulations.class_faces import Owners
-from formulations.clock import Clock
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt import datasets
-from polyopt.certificates import Claim, certify_logistic_polytopes
-from polyopt.outer.logistic_polytopes import random_start, solve_logistic_polytopes
-from polyopt.solvers.logistic_polytopes import (
+from polyopt.certificates import Claim
+from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
+from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
+from polyopt.polyhedral.logistic_solver import (
     FaceLoss,
     Units,
     descend,
@@ -30,9 +31,9 @@ from polyopt.solvers.logistic_polytopes import (
     polish,
     sizes_down_to,
 )
-from polyopt.solvers.logistic_polytopes.descend import proximal
-from polyopt.solvers.logistic_polytopes.eliminate import _Squares
-from polyopt.solvers.logistic_polytopes.polish import _curvature
+from polyopt.polyhedral.logistic_solver.descend import proximal
+from polyopt.polyhedral.logistic_solver.eliminate import _Squares
+from polyopt.polyhedral.logistic_solver.polish import _curvature
 
 OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
 

@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.class_faces import Owners
-from formulations.clock import Clock
-from polyopt.outer.logistic_polytopes import random_start
-from polyopt.solvers.logistic_polytopes import FaceLoss, descend
-from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
+from formulations.language.clock import Clock
+from polyopt.polyhedral.logistic_polytopes import random_start
+from polyopt.polyhedral.logistic_solver import FaceLoss, descend
+from polyopt.polyhedral.logistic_solver.quasi_newton import quasi_newton
 
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1)]
 

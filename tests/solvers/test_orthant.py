@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyopt.solvers.logistic_polytopes.priced_model import _MAX_LEGS, step_within
+from polyopt.polyhedral.logistic_solver.priced_model import _MAX_LEGS, step_within
 
 
 def test_an_entry_stops_at_0_and_the_others_go_on():

@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from formulations.solution import Status
-from polyopt.solvers.persistent_lp import PersistentLP
+from formulations.language.solution import Status
+from polyopt.optim.warm_lp import PersistentLP
 
 
 def program(seed, q=12, p=60):

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from formulations import polyhedral
-from formulations.solution import Status
+from formulations.language.solution import Status
 from polyopt.datasets import make_polyceptron1, make_polytope
-from polyopt.rows import as_rows
-from polyopt.solvers import polyceptron
-from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
+from polyopt.linalg.rows import as_rows
+from polyopt.polyhedral import polyceptron_online as polyceptron
+from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch, solve_online
 
 
 @pytest.fixture

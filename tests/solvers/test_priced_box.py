@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.cpm_parts import bound_box, pull, set_up, shrink, sweep_open, value_of
 
-from polyopt.solvers.cpm.face import UNIT, Samples
-from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
+from polyopt.cpm.global_search.face import UNIT, Samples
+from polyopt.cpm.global_search.priced_box import examine_face_box, face_box_for, price_of
 
 N, D, INSIDE = 12, 3, 4
 

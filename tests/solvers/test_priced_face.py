@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from polyopt.solvers.cpm.face import Samples
-from polyopt.solvers.cpm.priced_box import priced_face
+from polyopt.cpm.global_search.face import Samples
+from polyopt.cpm.global_search.priced_box import priced_face
 
 
 @pytest.mark.parametrize("seed", range(3))

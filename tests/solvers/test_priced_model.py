@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formulations.face_penalty import FacePenalty
-from polyopt.solvers.logistic_polytopes import priced_model as model
+from polyopt.polyhedral.logistic_solver import priced_model as model
 
 K, M = 2, 4
 PRICES = {

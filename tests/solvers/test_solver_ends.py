@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.clock import Clock
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from polyopt import SPLA1, SVM, RelativeMarginMachine
-from polyopt.kernels import Kernel, SampleGram
-from polyopt.outer.cpm import problem as cpm
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.solvers.decomposition import active_set, solve_decomposition
-from polyopt.solvers.decomposition.active_set import ActiveSet
-from polyopt.solvers.decomposition.dual import Dual
+from polyopt.cpm import alternating as cpm
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.margin.decomposition import active_set, solve_decomposition
+from polyopt.margin.decomposition.active_set import ActiveSet
+from polyopt.margin.decomposition.dual import Dual
 
 pytestmark = pytest.mark.usefixtures("working_sets")
 
@@ -82,7 +82,7 @@ def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, m
 
 def test_the_clock_is_asked_for_every_working_set(monkeypatch):
     X, y = two_blobs(n=300, separation=0.3)
-    from polyopt.solvers.decomposition import driver, loop
+    from polyopt.margin.decomposition import driver, loop
 
     for looks in (1, 2, 4):
         monkeypatch.setattr(driver, "Clock", lambda limit, looks=looks: Ticking(looks))

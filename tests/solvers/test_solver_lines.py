@@ -8,16 +8,16 @@ import pytest
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
-from formulations.samples import two_blobs
-from polyopt.kernels import MatrixGram
-from polyopt.solvers import progress
-from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
-from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.interior_point import intercept, solve_interior_point
-from polyopt.solvers.interior_point.crew import Change, bring
-from polyopt.solvers.logistic_polytopes.priced_model import step_within
-from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
-from polyopt.solvers.one_norm import solve_one_norm
+from formulations.language.toy_data import two_blobs
+from polyopt.base import progress_lines as progress
+from polyopt.cpm.penalised_sgd import solve_priced_sgd
+from polyopt.linalg.kernels import MatrixGram
+from polyopt.margin.decomposition import rows as rows_module
+from polyopt.margin.interior_point import intercept, solve_interior_point
+from polyopt.margin.interior_point.crew import Change, bring
+from polyopt.polyhedral.logistic_solver.priced_model import step_within
+from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
+from polyopt.sparse.one_norm import solve_one_norm
 
 
 def test_what_dual_averaging_measures_is_the_objective_with_the_price():

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 
 from formulations import rmm, svm
 from formulations.families import hinge_families
-from formulations.program import Program
-from formulations.samples import two_blobs
-from formulations.solution import Solution, Status
+from formulations.language.program import Program
+from formulations.language.solution import Solution, Status
+from formulations.language.toy_data import two_blobs
 from polyopt import datasets
-from polyopt.certificates import Claim, certify_rmm, certify_svm
+from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Certificate
-from polyopt.kernels import Kernel
-from polyopt.solvers.decomposition import solve_decomposition
+from polyopt.linalg.kernels import Kernel
+from polyopt.margin.certify import certify_rmm, certify_svm
+from polyopt.margin.decomposition import solve_decomposition
 
 TOL = 1e-8  # the violation asked of the decomposition, in outputs
 BOUNDS = [np.inf, 1e6, 3.0, 1.5, 1.0001, 1.0, 0.5]

@@ -13,28 +13,28 @@ from hypothesis import strategies as st
 
 import polyopt
 from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
-from formulations.clock import Clock
 from formulations.families import hinge_families
+from formulations.language.clock import Clock
 from polyopt import compare
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.global_search.search import solve_cpm_global
+from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.estimators.parameters import check_parameters
-from polyopt.outer.cpm.optimum import solve_cpm_global
-from polyopt.outer.cpm.problem import PolytopeProblem
-from polyopt.outer.l0.search import solve_l0
-from polyopt.outer.pc_slp import SuccessiveLP
-from polyopt.outer.plume import PlumeProblem, solve_plume
-from polyopt.outer.polyceptron import ExactPolyceptron
-from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
-from polyopt.outer.spla1 import LogisticCells
-from polyopt.outer.starts import best_of
-from polyopt.solvers import plume as plume_solver
-from polyopt.solvers.cpm.dual import solve_cpm_dual
-from polyopt.solvers.cpm.sgd import solve_cpm_sgd
-from polyopt.solvers.decomposition.driver import solve_decomposition
-from polyopt.solvers.interior_point.driver import solve_interior_point
-from polyopt.solvers.l0.milp import solve_l0_milp
-from polyopt.solvers.l0.tree import solve_l0_tree
-from polyopt.solvers.logistic import solve_logistic
-from polyopt.solvers.polyceptron import solve_batch, solve_online
+from polyopt.margin.decomposition.driver import solve_decomposition
+from polyopt.margin.interior_point.driver import solve_interior_point
+from polyopt.optim.logistic_newton import solve_logistic
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.starts import best_of
+from polyopt.polyhedral import plume_m_step as plume_solver
+from polyopt.polyhedral.pc_slp import SuccessiveLP
+from polyopt.polyhedral.plume import PlumeProblem, solve_plume
+from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
+from polyopt.polyhedral.polyceptron_online import solve_batch, solve_online
+from polyopt.polyhedral.spla1 import LogisticCells
+from polyopt.sparse.cross_entropy import solve_l0
+from polyopt.sparse.integer_program import solve_l0_milp
+from polyopt.sparse.tree.search import solve_l0_tree
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(12, 2)), np.tile([1.0, -1.0], 6)

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.baselines import AdaptiveMultiHyperplaneMachine, ObliqueTree
 from benchmarks.baselines.klda import fisher_direction
 from benchmarks.baselines.oc1 import Tree, best_step, climb, grow, impurity, impurity_of_sides, pruned
-from polyopt.kernels import Kernel
+from polyopt.linalg.kernels import Kernel
 
 
 def cosine(u, v):

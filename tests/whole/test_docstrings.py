@@ -69,8 +69,8 @@ def test_a_family_demonstrates_itself(name, capsys, monkeypatch):
 
 def public_callables():
     modules = [
-        "formulations.program",
-        "formulations.recovery",
+        "formulations.language.program",
+        "formulations.language.recovery",
         "formulations.centred_kernel",
         "formulations.rademacher",
         "formulations.margin_bounds",
@@ -83,22 +83,22 @@ def public_callables():
     modules += [
         "polyopt.certificates",
         "polyopt.datasets",
-        "polyopt.solvers.decomposition",
-        "polyopt.solvers.interior_point",
+        "polyopt.margin.decomposition",
+        "polyopt.margin.interior_point",
         "formulations.cpm_global",
-        "polyopt.outer.path",
-        "polyopt.kernels",
+        "polyopt.margin.path",
+        "polyopt.linalg.kernels",
         "polyopt.methods.method",
         "polyopt.methods.registry",
         "polyopt.polytope",
         "polyopt.plots",
-        "polyopt.certificates.hinge",
+        "polyopt.margin.certificate",
     ]
     found = {}
     for module in map(import_module, modules):
         for name in module.__all__:
             found[f"{module.__name__}.{name}"] = getattr(module, name)
-    found["solve_cpm_global"] = import_module("polyopt.outer.cpm.optimum").solve_cpm_global
+    found["solve_cpm_global"] = import_module("polyopt.cpm.global_search.search").solve_cpm_global
     for name in polyopt.__all__:
         found[f"polyopt.{name}"] = getattr(polyopt, name)
     # The values of an enumeration are sentences, and errors are raised, not made: their summary is enough.

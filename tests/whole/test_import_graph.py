@@ -17,42 +17,18 @@ ROOTS = {"formulations": Path(formulations.__path__[0]), "polyopt": Path(polyopt
 
 # Lowest first. A file may import floors under its own, and its own.
 FLOORS = [
+    ("what programs are made of", ("formulations.language",)),
     ("every mathematical program", ("formulations",)),
-    (
-        "samples, kernels, polytopes as sets, data",
-        (
-            "polyopt.bounded",
-            "polyopt.check",
-            "polyopt.datasets",
-            "polyopt.files",
-            "polyopt.graphs",
-            "polyopt.jobs",
-            "polyopt.kernels",
-            "polyopt.lanes",
-            "polyopt.native",
-            "polyopt.parts",
-            "polyopt.polytope",
-            "polyopt.rows",
-            "polyopt.scoring",
-            "polyopt.sparse_products",
-            "polyopt.text",
-            "polyopt.threads",
-            "polyopt.used_features",
-            "polyopt.watch",
-        ),
-    ),
-    ("optimality, from data and vectors alone", ("polyopt.certificates",)),
-    ("arrays in, Solution out", ("polyopt.solvers",)),
-    ("the loops around them", ("polyopt.outer",)),
-    (
-        "scikit-learn classes; why they say what they say",
-        (
-            "polyopt.dask",
-            "polyopt.estimators",
-            "polyopt.explanations",
-            "polyopt.large",
-        ),
-    ),
+    ("files, threads, progress; data; kernels in C", ("polyopt.base", "polyopt.datasets", "polyopt.native")),
+    ("samples, kernels, error bounds", ("polyopt.linalg",)),
+    ("polytopes as sets", ("polyopt.check", "polyopt.polytope")),
+    ("what a certificate says", ("polyopt.certificates",)),
+    ("what several families are optimised with", ("polyopt.optim",)),
+    ("scikit-learn classes in general", ("polyopt.estimators", "polyopt.explanations")),
+    ("margins", ("polyopt.margin",)),
+    ("the Convex Polytope Machine", ("polyopt.cpm",)),
+    ("polyhedral and sparse machines", ("polyopt.polyhedral", "polyopt.sparse")),
+    ("samples in blocks, on many machines", ("polyopt.large", "polyopt.dask")),
     (
         "the methods by name, models in files; exact against fast, identities, pictures, slopes",
         (

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import l0_reason, l0_tables
 from benchmarks.helpers.slides import CLAIMED, DATA, METHODS, PRINTED, mean_ratio
 from formulations.l0_data import as_l0_data
-from polyopt.solvers.l0.lp import PatternLP
+from polyopt.sparse.pattern_lp import PatternLP
 
 
 def test_the_printed_cells_give_the_printed_claims():

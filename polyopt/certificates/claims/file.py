@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.matrices import as_csr, canonical
+from formulations.language.types import as_csr, canonical
+from polyopt.base.files import write_text
 from polyopt.certificates.claims.repair import (
     feasible_multipliers,
     feasible_point,
@@ -21,12 +22,11 @@ from polyopt.certificates.claims.repair import (
 )
 from polyopt.certificates.claims.statement import Evidence, numeral, numerals
 from polyopt.check.check import Program, digest
-from polyopt.files import write_text
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
-    from formulations.matrices import Matrix
+    from formulations.language.types import Matrix
     from polyopt.certificates.claims.statement import Statement
 
 __all__ = ["cells_of", "claim_of", "save_claims"]

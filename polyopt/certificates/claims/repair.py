@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from formulations.matrices import Array
+    from formulations.language.types import Array
     from polyopt.certificates.claims.statement import Statement
     from polyopt.check.check import Program, Rows
 

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.language.types import Matrix
 
 __all__ = ["Evidence", "Number", "Statement", "cap_of", "numeral", "numerals", "without_form"]
 

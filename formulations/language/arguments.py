@@ -1,0 +1,313 @@
+"""What a caller gives, checked: the one place for each rule, and one sentence for each.
+
+Every public function, from a program to an estimator, asks here. A rule takes the argument's name and value,
+and gives back the value as the code wants it. Whatever is wrong with it (type, shape, NaN, range), the
+sentence says what the argument must be, and what it is. The estimators' table of parameters
+(:mod:`polyopt.estimators.parameters`) is made of these rules.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, NoReturn, TypeGuard
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from formulations.language.types import Vector
+
+__all__ = [
+    "as_costs",
+    "as_weights",
+    "at_least",
+    "one_of",
+    "positive",
+    "real_array",
+    "real_number",
+    "refuse_masked",
+    "seconds",
+    "tolerance",
+    "whole",
+    "whole_or_none",
+    "within",
+]
+
+
+# -- numbers -----------------------------------------------------------------------------------
+
+
+def positive(name: str, value: object, *, infinite: bool = False) -> float:
+    """A number above 0.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : float
+        The number.
+    infinite : bool
+        Whether it may be infinite.
+
+    Raises
+    ------
+    ValueError
+        Anything else.
+    """
+    if not (_is_number(value) and value > 0.0 and (infinite or value < np.inf)):
+        _refuse(name, "positive" if infinite else "positive and finite", value)
+    return float(value)
+
+
+def at_least(name: str, value: object, low: float, *, infinite: bool = False) -> float:
+    """A number of at least `low`; arguments and errors as of :func:`positive`."""
+    if not (_is_number(value) and low <= value and (infinite or value < np.inf)):
+        _refuse(name, f"at least {low:g}" + ("" if infinite else " and finite"), value)
+    return float(value)
+
+
+def within(name: str, value: object, low: float, high: float) -> float:
+    """A number from `low` to `high`, both among them; errors as of :func:`positive`."""
+    if not (_is_number(value) and low <= value <= high):
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}], not {_short(value)}")
+    return float(value)
+
+
+def whole(name: str, value: object, low: int = 1) -> int:
+    """An integer of at least `low`.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : int
+        The number.
+    low : int
+        The least that is allowed.
+
+    Raises
+    ------
+    ValueError
+        Anything else, 2.0 and True among it.
+    """
+    if not _is_whole(value, low):
+        _refuse(name, f"an integer of at least {low}", value)
+    return int(value)
+
+
+def whole_or_none(name: str, value: object) -> int | None:
+    """An integer of at least 1, or None; arguments and errors as of :func:`whole`."""
+    if value is None:
+        return None
+    if not _is_whole(value, 1):
+        _refuse(name, "an integer of at least 1, or None", value)
+    return int(value)
+
+
+def seconds(value: object) -> float | None:
+    """A limit in seconds, at least 0, or None for no limit; errors as of :func:`positive`."""
+    if value is None:
+        return None
+    if not (_is_number(value) and 0.0 <= value < np.inf):
+        _refuse("time_limit", "seconds, at least 0, or None", value)
+    return float(value)
+
+
+def tolerance(value: object, name: str = "tol") -> float:
+    """A tolerance: above 0, and below 1, as margins and relative gaps are 1 at a point that is no answer.
+
+    Errors as of :func:`positive`.
+    """
+    if not (_is_number(value) and 0.0 < value < 1.0):
+        _refuse(name, "between 0 and 1", value)
+    return float(value)
+
+
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuse a word that is not among those allowed.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : str
+        The word.
+    allowed : tuple of str
+        The words, two or more.
+
+    Raises
+    ------
+    ValueError
+        Another word, or anything that is none.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        words = [repr(word) for word in allowed]
+        _refuse(name, f"{', '.join(words[:-1])} or {words[-1]}", value)
+
+
+# -- one number per sample ---------------------------------------------------------------------
+
+
+def as_costs(C: ArrayLike, n: int, *, hard: bool = False, name: str = "C") -> Vector:
+    """Cost per sample from a scalar or a vector.
+
+    Parameters
+    ----------
+    C : float or array_like of shape (n,)
+        Costs; non-negative and not all zero.
+    n : int
+        Samples.
+    hard : bool
+        Whether costs may be infinite, for rows without slack.
+    name : str
+        What the caller calls them.
+
+    Raises
+    ------
+    ValueError
+        Another shape, a cost that is negative, NaN or (unless `hard`) infinite, or no positive cost at all.
+    """
+    if _shape(C) == ():
+        return np.full(n, positive(name, C, infinite=hard))
+    return _per_sample(name, C, n, "positive" if hard else "positive and finite", infinite=hard)
+
+
+def as_weights(weights: ArrayLike, n: int, name: str = "weights") -> Vector:
+    """Weights of the samples, of shape (n,): not negative, and not all zero.
+
+    Parameters
+    ----------
+    weights : array_like of shape (n,)
+        The weights.
+    n : int
+        Samples.
+    name : str
+        What the caller calls them.
+
+    Raises
+    ------
+    ValueError
+        Another shape, a weight that is negative, infinite or NaN, or no positive weight at all.
+    """
+    if _shape(weights) not in ((n,), None):
+        raise ValueError(f"{name} must have shape ({n},), not {_shape(weights)}")
+    return _per_sample(name, weights, n, "positive and finite")
+
+
+def _per_sample(name: str, values: ArrayLike, n: int, text: str, *, infinite: bool = False) -> Vector:
+    text = f"{text} (per sample: not all zero)"
+    refuse_masked(name, values)
+    try:
+        array = real_array(name, values, finite=not infinite)
+    except ValueError:
+        _refuse(name, text, values)
+    if array.shape not in ((1,), (n,)):
+        raise ValueError(f"{name} must be one number or have shape ({n},), not {array.shape}")
+    if (array < 0).any() or not array.any():
+        _refuse(name, text, values)
+    return np.broadcast_to(array, (n,)).copy()
+
+
+def refuse_masked(name: str, values: object) -> None:
+    """Refuse a masked array with masked entries, which are missing values; others are data as they are.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls them.
+    values : object
+        An array, or anything else, which passes.
+
+    Raises
+    ------
+    ValueError
+        A masked entry.
+    """
+    if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
+        entries = (
+            "a masked entry, which is a missing value"
+            if count == 1
+            else (f"{count} masked entries, which are missing values")
+        )
+        raise ValueError(f"{name} has {entries}: fill it (numpy.ma.filled), impute it, or leave it out")
+
+
+# -- numbers of any range ----------------------------------------------------------------------
+
+
+def real_array(
+    name: str,
+    values: ArrayLike,
+    shape: tuple[int, ...] | None = None,
+    *,
+    finite: bool = True,
+) -> Vector:
+    """Real numbers as a float array.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls them.
+    values : array_like
+        The numbers.
+    shape : tuple of int, optional
+        The shape they must have.
+    finite : bool
+        Whether infinite ones are refused; NaN is in any case.
+
+    Raises
+    ------
+    ValueError
+        Another shape, or anything that is no real number.
+    """
+    refuse_masked(name, values)
+    try:
+        given = np.asarray(values)
+        if np.iscomplexobj(given):
+            raise ValueError(f"{name} must be real; it has complex values")
+        array = np.asarray(given, dtype=float)
+    except (TypeError, ValueError, OverflowError) as error:
+        if "must be real" in str(error):
+            raise
+        raise ValueError(f"{name} must be numbers, not {_short(values)}") from None
+    if shape is not None and array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
+    if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
+        raise ValueError(f"{name} must be finite; it has NaN or infinite values")
+    return array
+
+
+def real_number(name: str, value: object, *, infinite: bool = False) -> float:
+    """One real number; arguments and errors as of :func:`positive`."""
+    if not _is_number(value) or np.isnan(value) or (np.isinf(value) and not infinite):
+        _refuse(name, "one number" if infinite else "one finite number", value)
+    return float(value)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether it is one real number, NaN and infinity among them; an array of one, and True, are none."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "fiu"
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+
+
+def _shape(values: ArrayLike) -> tuple[int, ...] | None:
+    """The shape; None where there is none, as rows differ in length."""
+    try:
+        return np.asarray(values).shape
+    except ValueError:
+        return None
+
+
+def _is_whole(value: object, low: int) -> TypeGuard[Integral]:
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)) and int(value) >= low
+
+
+def _refuse(name: str, requirement: str, value: object) -> NoReturn:
+    raise ValueError(f"{name} must be {requirement}, not {_short(value)}")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

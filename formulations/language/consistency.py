@@ -1,0 +1,254 @@
+"""What is printed against what is computed: the formulas of a program beside its cvxpy expressions.
+
+Variables and parameters get random numbers, the formulas are read and evaluated on them, and compared with
+the objective and with the violation of every row. :func:`misprints` says in sentences where they differ.
+
+Examples
+--------
+>>> from dataclasses import replace
+>>> from formulations import svm
+>>> program = svm.dual([[0.0], [1.0], [3.0]], [-1, 1, 1])
+>>> misprints(program)
+[]
+>>> misprints(replace(program, objective_text="Σᵢ αᵢ − Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ"))  # the ½ is lost
+['svm.dual, objective: Σᵢ αᵢ − Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ is not what is computed']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.language.notation.evaluation import Scope
+from formulations.language.notation.parser import functions_of, read_expression, read_row
+from formulations.language.notation.tokens import UnreadableError
+from formulations.language.notation.values import Value
+from formulations.language.statement import Row, Statement
+from formulations.language.symbols import printed_name, symbols_in
+
+if TYPE_CHECKING:
+    from formulations.language.notation.tree import Claim
+    from formulations.language.types import Array
+
+__all__ = ["Trial", "misprints"]
+
+
+def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> list[str]:
+    """Where a program's printed formulas, as text or as LaTeX, differ from what is computed.
+
+    Parameters
+    ----------
+    program : Statement
+        The program.
+    seed : int
+        Seed of the random numbers.
+    tolerance : float
+        Relative difference that rounding may make.
+
+    Returns
+    -------
+    list of str
+        A sentence for each formula that differs or cannot be read; empty where all are right.
+    """
+    trial, found = Trial(program, seed), []
+
+    def compare(where: str, formula: str, difference: Callable[..., float], **given: Any) -> None:
+        if not difference(formula, **given) <= tolerance:
+            found.append(f"{program.name}, {where}: {formula} is not what is computed")
+
+    def both(
+        where: str, text: str, latex: Callable[[], str], difference: Callable[..., float], **row: Row
+    ) -> None:
+        try:
+            compare(where, text, difference, **row)
+            compare(where, latex(), difference, latex=True, **row)
+        except UnreadableError as error:
+            found.append(f"{program.name}, {where}: {error}")
+
+    both("objective", program.objective_text, lambda: program.objective_latex, trial.objective)
+    for row in program.rows:
+        both(row.name, row.text, partial(program.row_latex, row), trial.row, row=row)
+    return found
+
+
+class Trial:
+    """A program at random numbers: what its objective and its rows are there, and what its letters are.
+
+    Parameters
+    ----------
+    program : Statement
+        The program. Its variables and parameters have their own values again when this is made.
+    seed : int
+        Seed of the random numbers.
+
+    Attributes
+    ----------
+    scope : Scope
+        The values of the letters.
+    ranges : dict of str to int
+        How far each index of the program goes.
+    """
+
+    def __init__(self, program: Statement, seed: int = 0):
+        self.program, self.functions = program, functions_of(program.letters)
+        with _random_numbers(program, np.random.default_rng(seed)):
+            self._objective = float(program.objective.value)
+            self._rows = {row.name: _violations(row) for row in program.rows}
+            known: dict[str, Any] = {**program.variables, **program.parameters}
+            letters = {printed_name(name): given.value for name, given in known.items()}
+            letters |= {name: _numbers(given) for name, given in program.data.items()}
+        told = [symbol.definition for symbol in symbols_in(program.letters)]
+        self.scope = Scope(letters, [definition for definition in told if definition is not None])
+        self.ranges: dict[str, int] = {}
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let the program's own formulas say how far its indices go, as far as they can be read."""
+        with suppress(UnreadableError):
+            self.objective(self.program.objective_text)
+        self.ranges = dict(self.scope.ranges)
+        for row in self.program.rows:
+            with suppress(UnreadableError):
+                self.row(row.text, row)
+                self.ranges = dict(self.scope.ranges)
+
+    def objective(self, formula: str, *, latex: bool = False) -> float:
+        """Relative difference between a formula and the objective.
+
+        Parameters
+        ----------
+        formula : str
+            In plain text, or in LaTeX.
+        latex : bool
+            Whether it is LaTeX.
+
+        Raises
+        ------
+        UnreadableError
+            It cannot be read.
+        """
+        value = self._quietly(self.scope.value, read_expression(formula, self.functions, latex=latex))
+        if value.rank or value.axes:
+            raise UnreadableError(f"{formula!r} is not one number: {_free(value)}")
+        return _difference(value.array, np.array(self._objective))
+
+    def row(self, formula: str, row: Row, *, latex: bool = False) -> float:
+        """Largest difference between a formula and a row, relative to the row's largest number.
+
+        Parameters
+        ----------
+        formula, latex
+            As in :meth:`objective`.
+        row : Row
+            The row of the program.
+        """
+        claims = read_row(formula, self.functions, latex=latex)
+        if row.is_matrix != any(claim.relation.sign == "⪰" for claim in claims):
+            raise UnreadableError(f"{formula!r}: ⪰ is the sign of matrix inequalities, and only of them")
+        if any(row.is_equality != (claim.relation.sign == "=") for claim in claims):
+            return np.inf
+        if any(claim.relation.sign in "<>" for claim in claims):
+            return np.inf
+        computed = self._rows[row.name]
+        printed = self._quietly(self._printed, claims, row, computed.shape)
+        if printed.shape != computed.shape:
+            raise UnreadableError(f"{formula!r} has the shape {printed.shape}, its row {computed.shape}")
+        return _difference(printed, computed)
+
+    def _printed(self, claims: tuple[Claim, ...], row: Row, shape: tuple[int, ...]) -> Array:
+        """The violations of a row by its formula, of the shape of its constraint."""
+        found = [(self.scope.residual(claim.relation), self.scope.stated(claim)) for claim in claims]
+        if row.at is None:
+            if len(found) > 1 or claims[0].conditions:
+                raise UnreadableError(f"{row.text!r} holds for some indices only, and the row has no places")
+            return found[0][0].array
+        axes = tuple(sorted({axis for parts in found for value in parts for axis in value.axes}))
+        if len(axes) != row.at.ndim or any(value.rank for value, _ in found):
+            raise UnreadableError(f"{row.text!r} must be numbers with {row.at.ndim} free indices")
+        printed, times = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
+        for value, stated in found:
+            here = np.broadcast_to(_over(stated, axes), row.at.shape) > 0
+            times += here
+            numbers = np.broadcast_to(_over(value, axes), row.at.shape)
+            if not (row.at[here] >= 0).all():
+                raise UnreadableError(f"{row.text!r} is stated where the program has no row")
+            printed[row.at[here]] = numbers[here]
+        if not (times == (row.at >= 0)).all():
+            raise UnreadableError(f"{row.text!r} leaves rows of the program out, or states them twice")
+        return printed.reshape(shape)
+
+    def _quietly(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Without numpy's warnings; what goes wrong inside numpy is a formula that cannot be evaluated."""
+        self.scope.ranges = dict(self.ranges)
+        try:
+            with np.errstate(all="ignore"):
+                return function(*arguments)
+        except UnreadableError:
+            raise
+        except (ValueError, np.linalg.LinAlgError) as error:
+            raise UnreadableError(f"the sizes in a formula do not fit: {error}") from None
+
+
+def _difference(printed: Array, computed: Array) -> float:
+    if not np.isfinite(printed).all():
+        return np.inf
+    return float(
+        np.max(np.abs(printed - computed), initial=0.0) / max(np.max(np.abs(computed), initial=0.0), 1e-9)
+    )
+
+
+def _free(value: Value) -> str:
+    return f"it has the index {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
+
+
+def _over(value: Value, axes: tuple[str, ...]) -> Array:
+    """Its numbers with an axis for each of `axes`."""
+    shape = iter(value.array.shape)
+    return value.array.reshape(tuple(next(shape) if axis in value.axes else 1 for axis in axes))
+
+
+def _violations(row: Row) -> Array:
+    """By how much each entry of a row is violated: left less right; a matrix row as it is."""
+    if row.is_cone:
+        length, vector = row.constraint.args
+        lengths = np.linalg.norm(vector.value, axis=row.constraint.axis)
+        return np.asarray(lengths - length.value, dtype=float)
+    if row.is_matrix:
+        return np.asarray(row.constraint.args[0].value, dtype=float)
+    return np.asarray(row.constraint.expr.value, dtype=float)
+
+
+def _numbers(given: Any) -> Any:
+    """The numbers of a datum: an array, a cvxpy expression, or a function of no arguments."""
+    given = given.value if isinstance(given, cp.Expression) else given() if callable(given) else given
+    return given.toarray() if sp.issparse(given) else given
+
+
+@contextmanager
+def _random_numbers(program: Statement, generator: np.random.Generator) -> Iterator[None]:
+    """Random numbers in the variables and parameters, and their own ones behind it."""
+    kept = {id(one): (one, one.value) for one in (*program.variables.values(), *program.parameters.values())}
+    try:
+        for parameter in program.parameters.values():
+            # What chooses, by 0 and 1, keeps its structure; shares of 1 stay shares.
+            if set(np.unique(parameter.value)) != {0.0, 1.0}:
+                parameter.value = generator.uniform(0.1, 0.9, parameter.shape)
+        _fill(program.variables, lambda shape: generator.normal(size=shape))
+        if not np.isfinite(program.objective.value):  # logarithms
+            _fill(program.variables, lambda shape: generator.uniform(0.1, 0.9, shape))
+        yield
+    finally:
+        for one, value in kept.values():
+            one.save_value(value)
+
+
+def _fill(variables: Mapping[str, cp.Variable], draw: Callable[[tuple[int, ...]], Array]) -> None:
+    for variable in variables.values():
+        value = np.asarray(draw(variable.shape))
+        variable.save_value((value + value.T) / 2.0 if variable.is_symmetric() and value.ndim == 2 else value)

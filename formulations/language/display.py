@@ -1,0 +1,139 @@
+"""What is shown of a thing whose name is typed: ten lines of text, and in a notebook a part of a page.
+
+A thing says once what there is to see, as a :class:`Summary`. The text is made of it here. The HTML is made
+by a package that has pages to make: its ``__drawer__`` says where the function is, such as
+``"pages.shown.html_of"``, so that it need import nothing to say so. Without one a notebook shows the text.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from formulations.language.statement import Statement
+
+__all__ = ["Shown", "Summary", "Table"]
+
+LINES, WIDTH = 10, 80  # of a text at most
+
+
+class Table(NamedTuple):
+    """A table to be folded.
+
+    Attributes
+    ----------
+    title : str
+        What it lists.
+    columns : tuple of str
+        The heads of its columns.
+    rows : tuple of tuple of str
+        Its cells.
+    is_open : bool
+        Whether it is unfolded at first; then the text has it as well.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    is_open: bool = False
+
+
+class Summary(NamedTuple):
+    """What there is to see of a thing.
+
+    Attributes
+    ----------
+    title : str
+        What it is.
+    facts : tuple of (str, str)
+        Names and values, the most important first.
+    tables : tuple of Table
+        What is folded.
+    program : Statement or None
+        A program whose mathematics is shown.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...] = ()
+    tables: tuple[Table, ...] = ()
+    program: Statement | None = None
+
+
+class Shown:
+    """Base of what shows itself; a subclass gives its :meth:`_summary`."""
+
+    def _summary(self) -> Summary:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return text_of(self._summary())
+
+    def _repr_html_(self) -> str | None:
+        place = _drawer()
+        if place is None:
+            return None
+        module, _, name = place.rpartition(".")
+        html: str = getattr(import_module(module), name)(self._summary())
+        return html
+
+
+def _drawer() -> str | None:
+    """Where the function is that makes HTML of a summary, as a package that is imported says."""
+    packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
+    return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
+
+
+def text_of(summary: Summary) -> str:
+    """At most ten lines of at most 80 columns.
+
+    Parameters
+    ----------
+    summary : Summary
+        What is shown.
+    """
+    width = max((len(name) for name, _ in summary.facts), default=0)
+    lines = [summary.title]
+    for name, value in summary.facts:
+        lines += _wrapped(f"  {name:<{width}}  ", value)
+    for table in summary.tables:
+        if table.is_open:
+            lines += _aligned(table)
+    return "\n".join(short(lines))
+
+
+def short(lines: list[str], more: str = "") -> list[str]:
+    """At most ten lines of at most 80 columns, the last of which says what is left out.
+
+    Parameters
+    ----------
+    lines : list of str
+        All lines.
+    more : str
+        Where the others are.
+    """
+    kept = lines if len(lines) <= LINES else lines[: LINES - 1]
+    cut = [
+        line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in (part.rstrip() for part in kept)
+    ]
+    return cut if len(lines) <= LINES else [*cut, f"  … and {len(lines) - len(kept)} more{more}"]
+
+
+def _wrapped(name: str, value: str) -> list[str]:
+    """A fact in two lines at most."""
+    import textwrap
+
+    return textwrap.wrap(
+        value, WIDTH, initial_indent=name, subsequent_indent=" " * len(name), max_lines=2, placeholder=" …"
+    ) or [name]
+
+
+def _aligned(table: Table) -> list[str]:
+    rows = [table.columns, *table.rows]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(table.columns))]
+    last = len(widths) - 1
+    return [
+        "  " + "  ".join(cell if i == last else f"{cell:>{widths[i]}}" for i, cell in enumerate(row))
+        for row in rows
+    ]

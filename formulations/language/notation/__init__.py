@@ -1,0 +1,54 @@
+"""The notation in which programs are printed, read back: from text or LaTeX to a tree, and to numbers.
+
+A program is printed from one plain text per formula. What is written there is read into a tree; the LaTeX is
+made of the tree, the letters that need an explanation are found in it, and its value on random numbers is
+compared with the cvxpy expression beside it (:mod:`formulations.language.consistency`).
+
+Read the files in this order: ``tree`` (what a formula consists of), ``tokens`` and ``latex`` (the two ways to
+write it), ``cursor`` and ``parser`` (from there to the tree), ``printing`` (its LaTeX), ``words`` (sentences
+with formulas), ``values`` (the arithmetic of numbers, vectors and matrices) and ``evaluation``.
+
+The plain text
+--------------
+======================  ================================================================================
+``αᵢ``, ``Wₖ``, ``Kᵢⱼ``  indices are i, j, k and l; an index takes the first axis that is left: W is a
+                        matrix (K, m+1), Wₖ a vector and Wₖⱼ a number
+``λ*``, ``s⁺``, ``x̃``    marks belong to the name; so do labels, ``β_f`` and ``Σ_λ``
+``z_{j,k−1}``           an index one place before
+``Σᵢ a b + c``          a sum takes the product behind it, and no further term
+``Σ_{yᵢ<0} Cᵢ``         over the i with yᵢ < 0; ``Σ_{j<i}`` over the j before i
+``w·x``, ``β'Kβ``       columns; ``'`` transposes, and ``x x'`` is a matrix
+``‖W‖²``                of a matrix, the squares of all its entries
+``½ a/b c``             (½ a / b) c: the stroke takes one factor behind it
+``(a, b)``              one column under the other; ``[A, b; b', t]`` is a matrix by blocks
+``v = 0``, ``A ⪰ 0``      zero in every entry; any other relation is between numbers: ``wₗ ≤ R``
+``DΣ + I``              I is the unit matrix of the size that fits; A⁻¹ and A^½ are read
+``… ≥ 1 for yᵢ < 0``    a row that is stated where its condition holds; cases are parted by commas
+======================  ================================================================================
+
+Examples
+--------
+>>> from formulations.language.notation import Scope, read_expression
+>>> scope = Scope({"w": [3.0, 4.0], "C": [1.0, 2.0], "ξ": [1.0, 0.5]})
+>>> float(scope.value(read_expression("½‖w‖² + Σᵢ Cᵢ ξᵢ")).array)
+14.5
+>>> read_expression("½‖w‖² + ")
+Traceback (most recent call last):
+formulations.language.notation.tokens.UnreadableError: a factor is missing at its end of '½‖w‖² + '
+"""
+
+from formulations.language.notation.evaluation import Scope
+from formulations.language.notation.parser import read_definition, read_expression, read_formula, read_row
+from formulations.language.notation.printing import latex_of_claims, latex_of_expression
+from formulations.language.notation.tokens import UnreadableError
+
+__all__ = [
+    "Scope",
+    "UnreadableError",
+    "latex_of_claims",
+    "latex_of_expression",
+    "read_definition",
+    "read_expression",
+    "read_formula",
+    "read_row",
+]

@@ -1,0 +1,188 @@
+"""LaTeX of a formula, from its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+
+from formulations.language.notation import tree as t
+from formulations.language.notation.latex import GREEK
+from formulations.language.notation.tokens import TILDE
+
+__all__ = ["latex_of_claims", "latex_of_expression", "latex_of_letter", "latex_of_relation"]
+
+_COMMANDS = {sign: "\\" + name for name, sign in GREEK.items()}
+_RELATIONS = {"=": "=", "≤": r"\le", "≥": r"\ge", "<": "<", ">": ">", "⪰": r"\succeq"}
+_MARKS = {"*": "*", "⁺": "+", "⁻": "-"}
+_WORDS = ("ln", "max", "min")
+
+
+def latex_of_expression(tree: t.Expression) -> str:
+    """An expression as LaTeX.
+
+    Parameters
+    ----------
+    tree : Expression
+        Its tree.
+    """
+    return _RULES[type(tree)](tree)
+
+
+def latex_of_relation(relation: t.Relation) -> str:
+    """A relation as LaTeX."""
+    left, right = latex_of_expression(relation.left), latex_of_expression(relation.right)
+    return f"{left} {_RELATIONS[relation.sign]} {right}"
+
+
+def latex_of_claims(claims: Sequence[t.Claim]) -> str:
+    """A row's relations as LaTeX, each with its conditions."""
+    parts = []
+    for claim in claims:
+        conditions = r",\, ".join(latex_of_relation(condition) for condition in claim.conditions)
+        behind = rf"\quad \text{{for }} {conditions}" if conditions else ""
+        parts.append(latex_of_relation(claim.relation) + behind)
+    return r",\quad ".join(parts)
+
+
+def latex_of_letter(letter: t.Letter) -> str:
+    """A letter with its marks and indices."""
+    name, _, label = letter.name.removesuffix("₍₎").partition("_")
+    marks = "".join(_MARKS[sign] for sign in name if sign in _MARKS)
+    base = "".join(_COMMANDS.get(sign, sign) for sign in name if sign not in (*_MARKS, TILDE))
+    if TILDE in name:
+        base = rf"\tilde {base}"
+    steps = [f"{i.letter}{i.offset:+d}" if i.offset else i.letter for i in letter.indices]
+    below = ("," if any(i.offset for i in letter.indices) else "").join(steps)
+    if letter.name.endswith("₍₎"):
+        below = f"[{below}]"
+    if label:
+        below = ",".join(
+            part for part in ("".join(_COMMANDS.get(sign, sign) for sign in label), below) if part
+        )
+    return base + (f"^{marks}" if marks else "") + (f"_{_braced(below)}" if below else "")
+
+
+def _braced(latex: str) -> str:
+    return latex if len(latex) == 1 or latex in _COMMANDS.values() else f"{{{latex}}}"
+
+
+def _inside(tree: object, kinds: tuple[type, ...]) -> bool:
+    return any(isinstance(node, kinds) for node in t.nodes(tree))
+
+
+def _size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
+    """How large the brackets around it are."""
+    if _inside(tree, (t.Total,)):
+        return r"\Big"
+    return r"\big" if _brackets(tree) > 1 else ""
+
+
+def _brackets(tree: object) -> int:
+    """How deep sums stand in one another; an exponent is small, and does not count."""
+    if isinstance(tree, tuple):
+        return max((_brackets(part) for part in tree), default=0)
+    if not is_dataclass(tree) or (isinstance(tree, t.Call) and tree.name == "exp"):
+        return 0
+    return max(_brackets(getattr(tree, field.name)) for field in fields(tree)) + isinstance(tree, t.Sum)
+
+
+def _bracketed(tree: t.Expression) -> str:
+    size = _size(tree)
+    return f"{size}({latex_of_expression(tree)}{size})"
+
+
+def _base(tree: t.Expression) -> str:
+    """Under a power: brackets around all but letters, norms and calls."""
+    if isinstance(tree, t.Letter) and any(mark in tree.name for mark in _MARKS):
+        return f"{{{latex_of_letter(tree)}}}"
+    plain = isinstance(tree, t.Letter | t.Number | t.Norm | t.Stack | t.Matrix) or (
+        isinstance(tree, t.Call) and tree.name != "exp"
+    )
+    return latex_of_expression(tree) if plain else _bracketed(tree)
+
+
+def _sum(tree: t.Sum) -> str:
+    parts = []
+    for sign, term in tree.terms:
+        text = _bracketed(term) if isinstance(term, t.Sum) else latex_of_expression(term)
+        parts.append(f" {'+' if sign > 0 else '-'} {text}")
+    first = parts[0].removeprefix(" + ") if tree.terms[0][0] > 0 else "-" + parts[0].removeprefix(" - ")
+    return first + "".join(parts[1:])
+
+
+def _product(tree: t.Product) -> str:
+    parts: list[str] = []
+    for i, factor in enumerate(tree.factors):
+        last = i == len(tree.factors) - 1
+        open_end = isinstance(factor, t.Total) and not last
+        latex = _bracketed(factor) if isinstance(factor, t.Sum) or open_end else latex_of_expression(factor)
+        close = not parts or (parts[-1].isdigit() and latex[0].isalpha())  # 2E
+        parts.append(latex if close else f" {latex}")
+    return "".join(parts)
+
+
+def _quotient(tree: t.Quotient) -> str:
+    above, below = latex_of_expression(tree.above), latex_of_expression(tree.below)
+    if len(above) == len(below) == 1:
+        return rf"\tfrac{above}{below}" if above.isdigit() else rf"\tfrac {above}{below}"
+    return rf"\tfrac{{{above}}}{{{below}}}"
+
+
+def _power(tree: t.Power) -> str:
+    exponent = tree.exponent
+    if isinstance(exponent, t.Quotient):
+        above, below = latex_of_expression(exponent.above), latex_of_expression(exponent.below)
+        return f"{_base(tree.base)}^{{{above}/{below}}}"
+    return f"{_base(tree.base)}^{_braced(latex_of_expression(exponent))}"
+
+
+def _norm(tree: t.Norm) -> str:
+    size = r"\Big" if _inside(tree.inner, (t.Total,)) else ""
+    return rf"{size}\|{latex_of_expression(tree.inner)}{size}\|"
+
+
+def _call(tree: t.Call) -> str:
+    arguments = r",\, ".join(latex_of_expression(argument) for argument in tree.arguments)
+    if tree.name == "exp":
+        return f"e^{{{arguments}}}"
+    if tree.name == "sqrt":
+        return rf"\sqrt{{{arguments}}}"
+    name = "\\" + tree.name if tree.name in _WORDS else rf"\mathrm{{{tree.name}}}"
+    if len(tree.name) == 1:
+        name = _COMMANDS.get(tree.name, tree.name)
+    short = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], t.Letter | t.Total)
+    size = _size(tree.arguments)
+    return f"{name} {arguments}" if short else f"{name}{size}({arguments}{size})"
+
+
+def _total(tree: t.Total) -> str:
+    below = "".join(tree.indices) if tree.condition is None else latex_of_relation(tree.condition)
+    body = _bracketed(tree.body) if isinstance(tree.body, t.Sum) else latex_of_expression(tree.body)
+    return rf"\sum_{_braced(below.replace(' < ', '<').replace(' > ', '>'))} {body}"
+
+
+def _stack(tree: t.Stack) -> str:
+    size = r"\big" if _inside(tree, (t.Total,)) else ""
+    return f"{size}(" + r",\, ".join(latex_of_expression(part) for part in tree.parts) + f"{size})"
+
+
+def _matrix(tree: t.Matrix) -> str:
+    rows = (" & ".join(latex_of_expression(cell) for cell in row) for row in tree.rows)
+    return r"\begin{bmatrix} " + r" \\ ".join(rows) + r" \end{bmatrix}"
+
+
+_RULES: dict[type, Callable[..., str]] = {
+    t.Number: lambda tree: tree.digits,
+    t.Letter: latex_of_letter,
+    t.Sum: _sum,
+    t.Product: _product,
+    t.Hadamard: lambda tree: rf"{_base(tree.left)} \circ {_base(tree.right)}",
+    t.Quotient: _quotient,
+    t.Power: _power,
+    t.Transpose: lambda tree: rf"{_base(tree.inner)}^\top",
+    t.Norm: _norm,
+    t.Call: _call,
+    t.Total: _total,
+    t.Stack: _stack,
+    t.Matrix: _matrix,
+}

@@ -1,0 +1,232 @@
+"""The optimality conditions of a program at a point: how far each of them is from holding.
+
+With the Lagrangian of :mod:`formulations.language.program`, every row has its violation ("primal"), the wrong
+sign of its multiplier ("sign") and the product of multiplier and slack ("complementarity"); every variable
+has the gradient of the Lagrangian ("stationarity"). A matrix row's sign is its least eigenvalue, a cone row's
+is how far its multiplier lies outside the cone.
+
+Each is measured against the size of what is compared: a violation against the largest variable or side
+of the row, a multiplier against the largest multiplier, a product against the objective, and the gradient
+against the largest single term that it adds up, which does not cancel.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.language.statement import Row, Statement
+
+__all__ = ["Condition", "Conditions", "conditions"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition: where it is violated, and what a violation is measured against.
+
+    Attributes
+    ----------
+    kind, row : str
+        ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``; and the row or variable that it
+        belongs to.
+    violation : ndarray
+        How far it is from holding, entry by entry; negative where it holds with room.
+    scale : float
+        The size of the quantities compared.
+    """
+
+    kind: str
+    row: str
+    violation: NDArray[Any]
+    scale: float
+
+    @property
+    def relative(self) -> float:
+        """The largest violation over the scale; infinite where it cannot be evaluated."""
+        worst = float(np.max(self.violation, initial=0.0))
+        return (worst / self.scale if self.scale > 0 else worst) if np.isfinite(worst) else np.inf
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a program at a point.
+
+    Attributes
+    ----------
+    value, lagrangian : float
+        The objective, as the program states it; and the Lagrangian, in the same sense: the objective's bound
+        where the point is stationary.
+    parts : tuple of Condition
+        Every condition.
+    """
+
+    value: float
+    lagrangian: float
+    parts: tuple[Condition, ...]
+
+    @property
+    def shortfall(self) -> float:
+        """The worst of the conditions and of the relative gap: 0 at an optimum."""
+        scale = max(abs(self.value), abs(self.lagrangian))
+        gap = abs(self.value - self.lagrangian)
+        gap = (gap / scale if scale > 0 else gap) if np.isfinite(gap) else np.inf
+        return max([gap, *(part.relative for part in self.parts)])
+
+
+def conditions(
+    program: Statement, primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike]
+) -> Conditions:
+    """Evaluate the Karush-Kuhn-Tucker conditions of a program at a point.
+
+    Parameters
+    ----------
+    program : Statement
+        A convex program with differentiable expressions.
+    primal : mapping of str to array_like
+        A value for every variable.
+    duals : mapping of str to array_like
+        Multipliers for every row, by row name, in the sign convention of
+        :mod:`formulations.language.program`.
+    """
+    program.assign(primal)
+    multipliers = {row.name: np.asarray(duals[row.name], dtype=float) for row in program.rows}
+    size = max(float(np.max(np.abs(v.value), initial=0.0)) for v in program.variables.values()) or 1.0
+    largest = max((float(np.max(np.abs(mu), initial=0.0)) for mu in multipliers.values()), default=0.0) or 1.0
+    sign = 1.0 if program.sense == "minimise" else -1.0
+    value = sign * float(program.objective.expr.value)
+    scale = abs(value) or 1.0
+
+    parts: list[Condition] = []
+    lagrangian = value
+    gradient = _Gradient(program)
+    for term in _summands(program.objective.expr):  # one by one: what they cancel is not their scale
+        gradient.add(term, np.array([sign]))
+    for row in program.rows:
+        mu = multipliers[row.name]
+        term, found = _row_conditions(row, mu, size, largest, scale)
+        parts += found
+        lagrangian += term
+        for expression, factor in _lagrangian_terms(row, mu):
+            gradient.add(expression, factor)
+    parts += gradient.conditions()
+    return Conditions(sign * value, sign * lagrangian, tuple(parts))
+
+
+def _summands(expression: cp.Expression) -> list[cp.Expression]:
+    """The terms that a scalar expression adds up."""
+    if type(expression).__name__ != "AddExpression":
+        return [expression]
+    return [term for argument in expression.args for term in _summands(argument)]
+
+
+def _lagrangian_terms(row: Row, mu: NDArray[Any]) -> list[tuple[cp.Expression, NDArray[Any]]]:
+    """The expressions of a row with the factors they have in the Lagrangian."""
+    if row.is_cone:
+        bound, vector = row.constraint.args
+        return [(bound, -mu[0]), (vector, -mu[1:])]
+    return [(row.constraint.expr, -mu if row.is_matrix else mu)]
+
+
+def _row_conditions(
+    row: Row, mu: NDArray[Any], size: float, largest: float, scale: float
+) -> tuple[float, list[Condition]]:
+    """The row's term in the Lagrangian, and its conditions. Rows are g(x) <= 0, h(x) = 0 or a cone."""
+    if row.is_cone:
+        bound, vector = (np.asarray(side.value, dtype=float) for side in row.constraint.args)
+        product = mu[0] * bound + (mu[1:] * vector).sum(axis=0)
+        extent = max(size, float(np.max(np.abs(bound), initial=0.0)))
+        return -float(np.sum(product)), [
+            Condition("primal", row.name, np.linalg.norm(vector, axis=0) - bound, extent),
+            Condition("sign", row.name, np.linalg.norm(mu[1:], axis=0) - mu[0], largest),
+            Condition("complementarity", row.name, np.abs(product), scale),
+        ]
+    g = np.asarray(row.constraint.expr.value, dtype=float)
+    if row.is_matrix:
+        g, mu = (g + g.T) / 2, (mu + mu.T) / 2
+        product = float(np.sum(mu * g))
+        return -product, [
+            Condition("primal", row.name, -np.linalg.eigvalsh(g)[:1], size),
+            Condition("sign", row.name, -np.linalg.eigvalsh(mu)[:1], largest),
+            Condition("complementarity", row.name, np.array(abs(product)), scale),
+        ]
+    extent = max(size, *(float(np.max(np.abs(side.value), initial=0.0)) for side in row.constraint.args))
+    if row.is_equality:
+        return float(np.sum(mu * g)), [Condition("primal", row.name, np.abs(g), extent)]
+    return float(np.sum(mu * g)), [
+        Condition("primal", row.name, g, extent),
+        Condition("sign", row.name, -mu, largest),
+        Condition("complementarity", row.name, np.abs(mu * g), scale),
+    ]
+
+
+class _Entries(NamedTuple):
+    """The entries of a derivative that are not zero: of which entry of the variable, of the expression."""
+
+    at: NDArray[np.intp]
+    of: NDArray[np.intp]
+    values: NDArray[Any]
+
+
+def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Variable, _Entries | None]:
+    """The derivatives of an expression, taken once for the same parameters, and at the same point."""
+    given = [parameter.value for parameter in expression.parameters()]
+    if not expression.is_affine():
+        given += [variable.value for variable in expression.variables()]
+    known = program.jacobians.get(id(expression))
+    if known is None or not all(map(_is_same, known[0], given)):
+        known = program.jacobians[id(expression)] = copy.deepcopy(given), _derivatives(expression)
+    return known[1]
+
+
+def _derivatives(expression: cp.Expression) -> dict[cp.Variable, _Entries | None]:
+    """The derivative in each variable; None where the point is outside of the expression's domain."""
+    found: dict[cp.Variable, _Entries | None] = {}
+    for variable, jacobian in expression.grad.items():
+        if jacobian is None:
+            found[variable] = None
+            continue
+        entries = sp.coo_array(np.atleast_2d(jacobian) if np.isscalar(jacobian) else jacobian)
+        found[variable] = _Entries(entries.row, entries.col, entries.data)
+    return found
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    dense = not (sp.issparse(one) or sp.issparse(other))
+    return bool(np.array_equal(one, other)) if dense else one.shape == other.shape and not (one != other).nnz
+
+
+class _Gradient:
+    """The gradient of the Lagrangian in each variable, and the largest single term it adds up."""
+
+    def __init__(self, program: Statement):
+        self.program = program
+        self.names = {variable.id: name for name, variable in program.variables.items()}
+        self.total = {name: np.zeros(v.size) for name, v in program.variables.items()}
+        self.extent = dict.fromkeys(program.variables, 0.0)
+
+    def add(self, expression: cp.Expression, multiplier: NDArray[Any]) -> None:
+        """Add the gradient of ``sum(multiplier * expression)``."""
+        flat = multiplier.ravel(order="F")
+        for variable, entries in _jacobians(self.program, expression).items():
+            name = self.names[variable.id]
+            if entries is None:
+                self.total[name][:] = np.inf
+                continue
+            terms = entries.values * flat[entries.of]
+            self.total[name] += np.bincount(entries.at, terms, minlength=variable.size)
+            self.extent[name] = max(self.extent[name], float(np.max(np.abs(terms), initial=0.0)))
+
+    def conditions(self) -> list[Condition]:
+        return [
+            Condition("stationarity", name, np.abs(total), self.extent[name] or 1.0)
+            for name, total in self.total.items()
+        ]

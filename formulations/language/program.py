@@ -1,0 +1,201 @@
+"""Programs and their solutions: the two words every other file uses.
+
+A :class:`Program` is a convex program as a paper states it: an objective, named variables,
+named rows (each constraint explicit, so that each has a multiplier), named parameters and its
+source. ``print(program)`` reads like the paper; ``program.solve()`` gives a :class:`Solution`.
+A :class:`Duality` joins a primal, its dual and the recovery map that leads back.
+
+The one sign convention
+-----------------------
+A maximisation of ``f`` is the minimisation of ``-f``. The Lagrangian of a minimisation adds, for
+every row, its multiplier times the row's violation, so that an inequality multiplier is never
+negative and a right-hand side that is relaxed lowers the optimal value at that rate:
+
+==============  =======================  ==========  ==================================
+row             term in the Lagrangian   multiplier  rate of change of the minimum
+==============  =======================  ==========  ==================================
+``g(x) <= r``   ``+ mu (g(x) - r)``      mu >= 0     d p*/d r = -mu
+``g(x) >= r``   ``+ mu (r - g(x))``      mu >= 0     d p*/d r = +mu
+``h(x) == r``   ``+ nu (h(x) - r)``      any sign    d p*/d r = -nu
+``G(x) >> 0``   ``- <Z, G(x)>``          Z >> 0      (matrix order)
+``|v| <= s``    ``- mu s - <u, v>``      |u| <= mu   (cone order, as a row of its own)
+==============  =======================  ==========  ==================================
+
+In a maximisation the last column changes its sign, and nothing else does: the multiplier of
+``y'alpha == 0`` in the SVM dual is ``+b``. Every solver behind :meth:`Program.solve` follows this
+table; a test holds each of them to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from formulations.language.backends import PREFERRED
+from formulations.language.display import Shown, Summary, short
+from formulations.language.solution import Solution, Status
+from formulations.language.solving import solve
+from formulations.language.statement import Row, Statement
+from formulations.language.typeset import latex_of, markdown_of, text_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Duality", "Program", "Row", "Solution", "Status", "without_multipliers"]
+
+_NO_PRICES = "none: an integer program has no multipliers"
+
+
+class Program(Shown, Statement):
+    """A convex program as a paper states it, to be solved and printed.
+
+    Attributes
+    ----------
+    name : str
+        Short name, such as ``"rmm.qp"``.
+    title : str
+        What it is, in words.
+    source : str
+        Paper and equation number.
+    objective : cvxpy.Minimize or cvxpy.Maximize
+        The objective.
+    objective_text : str
+        The objective as the paper prints it, in plain text (:mod:`formulations.language.statement` says how).
+    variables : dict of str to cvxpy.Variable
+        Named variables.
+    rows : tuple of Row
+        Named constraints, each with the letter and the meaning of its multiplier.
+    parameters : dict of str to cvxpy.Parameter
+        Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
+    letters : mapping of str to str
+        What the letters stand for that are no variables (:mod:`formulations.language.symbols`).
+    data : mapping of str to array_like, cvxpy.Expression or callable
+        The numbers of these letters, with which the formulas are checked
+        (:mod:`formulations.language.consistency`).
+    """
+
+    @property
+    def solvers(self) -> tuple[str, ...]:
+        """Names of the solvers that can solve it, preferred first."""
+        return PREFERRED[self.kind]
+
+    def solve(
+        self,
+        solver: str | None = None,
+        *,
+        time_limit: float | None = None,
+        max_iter: int | None = None,
+        verbose: bool = False,
+        start: Mapping[str, ArrayLike] | None = None,
+        **options: Any,
+    ) -> Solution:
+        """Solve the program.
+
+        Parameters
+        ----------
+        solver : str, optional
+            One of :attr:`solvers`. By default each is tried in turn until one leaves an optimal point;
+            "infeasible" and "unbounded" stand if no other solver refutes them.
+        time_limit : float, optional
+            Seconds, for everything: building, solving, and asking again.
+        max_iter : int, optional
+            Iterations of the solver, each time it is asked.
+        verbose : bool
+            Let the solver print its log.
+        start : mapping of str to array_like, optional
+            A value for every variable, from which HiGHS begins an integer program.
+        **options
+            The solver's own options; they replace those of :mod:`formulations.language.backends`. A solver
+            with options is asked once, and its answer is taken.
+
+        Returns
+        -------
+        Solution
+            With status ``FAILED`` and no point if no solver succeeded; limits keep their point. A solver that
+            falls short is asked again with other settings, and then the next one; the point kept is the one
+            whose own optimality conditions come nearest to holding, ``SOLVED`` if they do to 1e-6, and
+            ``solver`` says whose it is. Integer programs have no multipliers: their ``duals`` is empty,
+            and HiGHS and SCIP state their ``bound``.
+
+        Raises
+        ------
+        ValueError
+            An unknown solver, a limit that is none, or a program that no solver at hand takes.
+        ModuleNotFoundError
+            The program needs SCIP, and it is not installed.
+        """
+        return solve(
+            self,
+            solver,
+            time_limit=time_limit,
+            max_iter=max_iter,
+            verbose=verbose,
+            start=start,
+            options=options,
+        )
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def __repr__(self) -> str:
+        return "\n".join(short(str(self).splitlines(), " lines: print it"))
+
+    def _summary(self) -> Summary:
+        return Summary(self.name, program=self)
+
+    def _repr_latex_(self) -> str:
+        return latex_of(self)
+
+    def _repr_markdown_(self) -> str:
+        return markdown_of(self)
+
+
+def without_multipliers(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows as those of an integer program, which has no multipliers.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        As they are where all variables are real.
+    """
+    return tuple(replace(row, multiplier="–", says=_NO_PRICES) for row in rows)
+
+
+@dataclass(frozen=True)
+class Duality:
+    """A primal program, its dual, and the map from dual variables back to primal ones.
+
+    Attributes
+    ----------
+    primal, dual : Program
+        The pair; their optimal values are equal.
+    recover : callable
+        Takes the dual's variables (a mapping of name to array) to the primal's.
+    """
+
+    primal: Program
+    dual: Program
+    recover: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]]
+
+    def demonstrate(self) -> str:
+        """Solve both programs and report values, gap and worst residual as a few lines of text."""
+        primal, dual = self.primal.solve(), self.dual.solve()
+        recovered = self.recover(dual.primal)
+        residuals = {
+            **{f"primal {k}": v for k, v in self.primal.violations(primal.primal).items()},
+            **{f"dual {k}": v for k, v in self.dual.violations(dual.primal).items()},
+            **{f"recovered {k}": v for k, v in self.primal.violations(recovered).items()},
+        }
+        worst = max(residuals, key=lambda name: residuals[name])
+        gap = abs(primal.objective - dual.objective)
+        return "\n".join(
+            [
+                f"{self.primal.name} and {self.dual.name}",
+                f"  primal value      {primal.objective:.12g}   ({primal.solver})",
+                f"  dual value        {dual.objective:.12g}   ({dual.solver})",
+                f"  recovered value   {self.primal.value(recovered):.12g}",
+                f"  gap               {gap:.2e}",
+                f"  worst residual    {residuals[worst]:.2e}   ({worst})",
+            ]
+        )

@@ -1,0 +1,152 @@
+"""What programs share: data, costs, kernel factors, moments and slacks.
+
+What the multipliers and the intercept of a hinge-type machine are is in :mod:`formulations.families`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.language.arguments import as_costs, real_array
+from formulations.language.types import as_csr, canonical, is_sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from formulations.language.types import Matrix, MatrixLike, Vector
+
+__all__ = [
+    "as_costs",
+    "as_data",
+    "as_labels",
+    "gram_factor",
+    "moments",
+    "slacks",
+    "square_sum",
+]
+
+
+def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
+    """Data as a float matrix (CSR stays CSR) and labels as -1.0 and +1.0.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples, or a Gram matrix.
+    y : array_like of shape (n,)
+        Labels, each -1 or +1.
+
+    Raises
+    ------
+    ValueError
+        Wrong shapes, no rows, values that are not finite, or labels other than -1 and +1.
+    """
+    if is_sparse(X):
+        if np.issubdtype(X.dtype, np.complexfloating):
+            raise ValueError("X must be real; it has complex values")
+        X = canonical(as_csr(X, float))
+    else:
+        X = real_array("X", X)
+    if X.ndim != 2 or X.shape[0] == 0:
+        raise ValueError(f"X must have two dimensions and at least one row, not shape {X.shape}")
+    y = real_array("y", y)
+    if y.shape != (X.shape[0],):
+        raise ValueError(f"y must have shape ({X.shape[0]},) to match X, not {y.shape}")
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
+        raise ValueError("X must be finite; it has NaN or infinite values")
+    return X, as_labels(y)
+
+
+def as_labels(y: ArrayLike) -> Vector:
+    """Labels as -1.0 and +1.0.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels, each -1 or +1.
+
+    Raises
+    ------
+    ValueError
+        Another shape, or other labels.
+    """
+    y = real_array("y", y)
+    if y.ndim != 1 or len(y) == 0:
+        raise ValueError(f"y must have one dimension and at least one label, not shape {y.shape}")
+    if not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError(f"y must hold only -1 and +1, not {np.setdiff1d(y, (-1.0, 1.0))[:3]}")
+    return y
+
+
+def square_sum(X: Matrix) -> float:
+    """Σ_i ‖x_i‖².
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, m)
+        Samples.
+    """
+    return float((X.multiply(X) if is_sparse(X) else X * X).sum())
+
+
+def gram_factor(K: ArrayLike) -> Vector:
+    """A factor F with F F' = K, rank-revealing, so that beta'K beta = ||F'beta||^2.
+
+    A quadratic form on a numerically singular K is not recognised as convex; this is. Shape (n, r)
+    with r the numerical rank, at least 1: eigenvalues under 1e-12 of the largest are dropped.
+
+    Raises
+    ------
+    ValueError
+        K is not square and symmetric, or has a clearly negative eigenvalue.
+    """
+    K = np.asarray(K, dtype=float)
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(f"the Gram matrix must be square, not of shape {K.shape}")
+    size = np.abs(K).max(initial=0.0)
+    if np.abs(K - K.T).max(initial=0.0) > 1e-8 * size:
+        raise ValueError("the Gram matrix must be symmetric")
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    if values[0] < -1e-8 * len(K) * size:
+        raise ValueError(
+            f"the Gram matrix must be positive semidefinite; its smallest eigenvalue is {values[0]:.3g}. "
+            "The dual is not concave for this kernel; choose a Mercer kernel"
+        )
+    keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
+    keep[-1] = True  # cvxpy's matrices have a column at least
+    return np.asarray(vectors[:, keep] * np.sqrt(np.maximum(values[keep], 0.0)))
+
+
+def slacks(f: Vector, y: Vector) -> Vector:
+    """The smallest feasible slacks, xi_i = [1 - y_i f_i]_+.
+
+    Parameters
+    ----------
+    f, y : ndarray of shape (n,)
+        Outputs, and labels -1 and +1.
+    """
+    return np.maximum(0.0, 1.0 - y * f)
+
+
+def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
+    """Mean (m,) and biased covariance (m, m) of the samples.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    weights : array_like of shape (n,), optional
+        How often each sample counts.
+    """
+    n = X.shape[0]
+    s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+    total = s.sum()
+    mu = np.asarray(X.T @ s) / total
+    if isinstance(X, np.ndarray):
+        Xc = X - mu
+        return mu, (Xc * s[:, None]).T @ Xc / total
+    second = X.T @ (X.multiply(s[:, None])).tocsr()
+    return mu, second.toarray() / total - np.outer(mu, mu)

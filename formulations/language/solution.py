@@ -1,0 +1,153 @@
+"""What a solver found, and how it ended. Light to import: no solver, no modelling language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from formulations.language.display import Shown, Summary, Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Solution", "Status"]
+
+_MAX_RECORDS = 50  # of a history that are shown
+
+
+class Status(Enum):
+    """How a solve ended; each value is a sentence."""
+
+    SOLVED = "The solver finished: the point meets its stopping test."
+    INACCURATE = "The solver stopped short of the tolerance asked; its point is kept."
+    STALLED = "The solver can come no closer in double precision; the best point so far is kept."
+    BOUNDED = "All parts of the search have ended: the optimum is between its bound and the point kept."
+    CONVERGED = "The run settled: a fixed point, or no change beyond the tolerance."
+    INFEASIBLE = "No point satisfies every constraint."
+    UNBOUNDED = "The objective is unbounded over the feasible points."
+    ITERATION_LIMIT = "The iteration limit was reached; the best point so far is kept."
+    TIME_LIMIT = "The time limit was reached; the best point so far is kept."
+    INTERRUPTED = "The run was interrupted; the best point so far is kept."
+    CUT_OFF = "The optimum is proven to be above the cutoff given; no point is kept."
+    FAILED = "The solver failed and left no point."
+
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def of_name(cls, name: str) -> Status:
+        """Member of this name; models saved before SOLVED was named so call it OPTIMAL."""
+        return cls["SOLVED" if name == "OPTIMAL" else name]
+
+
+@dataclass(frozen=True, repr=False)
+class Solution(Shown):
+    """What a solver found: a point, its multipliers, and how it got there.
+
+    Nothing here is proof of anything; a certificate, computed from the data and these vectors, is.
+
+    Attributes
+    ----------
+    status : Status
+        How the solve ended.
+    primal : dict of str to ndarray
+        The value of each variable, by name. Empty when there is no point.
+    duals : dict of str to ndarray
+        The multipliers of each row, by the row's name; inequality multipliers are non-negative
+        (up to the solver's own accuracy; nothing is rounded here).
+    objective : float
+        The objective at ``primal``; nan when there is no point.
+    bound : float or None
+        The bound on the optimal value that the solver claims; None when it claims none.
+    solver : str
+        Which solver produced the point, and which failed before it.
+    iterations : int
+        Iterations of the solver (steps, sweeps or rounds: the solver's own unit).
+    build_time, solve_time : float
+        Seconds spent in building the problem for the solver, and in the solver.
+    history : tuple of dict
+        One record per stage of the run, where the solver keeps them.
+    runs : tuple of Solution
+        Every run, in the order of its start, where several were made; each without its multipliers,
+        and without its point if sparse samples have features without an entry.
+    """
+
+    status: Status
+    primal: dict[str, NDArray[Any]]
+    duals: dict[str, NDArray[Any]]
+    objective: float
+    bound: float | None
+    solver: str
+    iterations: int = 0
+    build_time: float = 0.0
+    solve_time: float = 0.0
+    history: tuple[dict[str, float], ...] = ()
+    runs: tuple[Solution, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain values only, so that formats without enumerations can save it."""
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "status": Status.of_name(state["status"])})
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Value of the variable, or the multipliers of the row, called `name`."""
+        if name in self.primal:
+            return self.primal[name]
+        if name in self.duals:
+            return self.duals[name]
+        known = ", ".join([*self.primal, *self.duals]) or f"nothing ({self.status})"
+        raise KeyError(f"{name!r} is not in this solution, which holds {known}")
+
+    def _summary(self) -> Summary:
+        facts = [
+            ("status", str(self.status)),
+            ("objective", f"{self.objective:.10g}"),
+            ("bound", "–" if self.bound is None else f"{self.bound:.10g} (by the solver's word)"),
+            ("solver", f"{self.solver}, {self.iterations} iterations"),
+            ("seconds", f"{self.build_time:.3g} to build, {self.solve_time:.3g} to solve"),
+            ("variables", ", ".join(self.primal) or "none"),
+            ("multipliers", ", ".join(self.duals) or "none"),
+        ]
+        if self.runs:
+            facts.append(("runs", str(len(self.runs))))
+        columns = ("name", "shape", "not 0", "least", "largest")
+        tables = [
+            Table(title, columns, tuple(_numbers(name, values) for name, values in vectors.items()))
+            for title, vectors in (("variables", self.primal), ("multipliers", self.duals))
+            if vectors
+        ]
+        return Summary(
+            f"Solution: {self.status.name.lower().replace('_', ' ')}",
+            tuple(facts),
+            (*tables, *_history(self.history)),
+        )
+
+
+def _numbers(name: str, values: NDArray[Any]) -> tuple[str, ...]:
+    """Name, shape, how many are not 0, least and largest."""
+    import numpy as np
+
+    array = np.asarray(values)
+    shape = "×".join(map(str, array.shape)) or "1"
+    if not array.size or array.dtype.kind not in "biuf":
+        return name, shape, "–", "–", "–"
+    return name, shape, str(np.count_nonzero(array)), f"{array.min():.6g}", f"{array.max():.6g}"
+
+
+def _history(history: tuple[dict[str, float], ...]) -> list[Table]:
+    """The run as a table, its last records where there are many."""
+    if not history:
+        return []
+    columns, kept = tuple(history[-1]), history[-_MAX_RECORDS:]
+    rows = tuple(tuple(_cell(record.get(name)) for name in columns) for record in kept)
+    title = f"history, {len(history)} records" + (
+        "" if len(kept) == len(history) else f", the last {_MAX_RECORDS}"
+    )
+    return [Table(title, columns, rows)]
+
+
+def _cell(value: object) -> str:
+    return "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,225 @@
+"""What a program states: its objective, its variables, its rows and its parameters, all named.
+
+How to write a program down
+---------------------------
+Each formula is written once, as plain text in the notation of :mod:`formulations.language.notation`, beside
+the cvxpy expression that computes it. Its LaTeX is made of the text. :mod:`formulations.language.consistency`
+evaluates both on random numbers and compares them with the expression, so a program says what its letters
+stand for:
+
+- its variables and parameters, by their names: ``lam_star`` is printed λ*, ``s_plus`` s⁺, ``xi`` ξ;
+- ``data``: the numbers of the other letters, ``{"x": X, "y": y}``. An index takes the first axis that is
+  left. A value may be a cvxpy expression, or a function without arguments that is called only when a formula
+  is checked. Where a letter means different things with different indices, the name has them: ``"ξᵢ"``;
+- ``letters``: what the letters mean that are no variables, in words or by a formula
+  (:mod:`formulations.language.symbols`). A family has one mapping for its programs; what a program does not
+  use is not printed.
+
+A row is compared with its constraint by its violation: left − right of ``≤``, right − left of ``≥``, and left
+− right of ``=`` with its sign, which is that of its multiplier. The free indices of a row, in alphabetical
+order, are the axes of its constraint. Where they are not, or where the row is stated for some of them only
+(``… for yᵢ < 0``), ``at`` says where each stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.language.notation.parser import functions_of, read_expression, read_row
+from formulations.language.notation.printing import latex_of_claims, latex_of_expression
+from formulations.language.notation.words import plain
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.language.notation.tree import Claim, Expression
+
+
+__all__ = ["Row", "Statement"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One named family of constraints.
+
+    Attributes
+    ----------
+    name : str
+        Its name in ``Solution.duals``.
+    constraint : cvxpy.Constraint
+        The constraint itself.
+    text : str
+        The row as the paper prints it, in plain text.
+    multiplier : str
+        The paper's letter for its multiplier.
+    says : str
+        What the multiplier says, in words; its formulas stand between ``$``.
+    at : ndarray of int, optional
+        For each value of the text's free indices the place in the constraint, -1 where the row is not stated.
+        By default the free indices are the constraint's axes.
+    """
+
+    name: str
+    constraint: cp.Constraint
+    text: str
+    multiplier: str
+    says: str
+    at: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def meaning(self) -> str:
+        """What the multiplier says, without the ``$``."""
+        return plain(self.says)
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether it is ``h(x) == r``."""
+        return isinstance(self.constraint, (cp.constraints.Equality, cp.constraints.Zero))
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it is ``G(x) >> 0``, a matrix inequality."""
+        return isinstance(self.constraint, cp.constraints.PSD)
+
+    @property
+    def is_cone(self) -> bool:
+        """Whether it is a cone, the columns of ``v`` each no longer than their entry of ``s``.
+
+        ``‖v‖ ≤ s`` written as a norm has no gradient at ``v = 0``; as a cone it has a vector for its
+        multiplier, and that is what the gradient asks for.
+        """
+        return isinstance(self.constraint, cp.SOC)
+
+    @property
+    def multipliers(self) -> NDArray[Any]:
+        """The multipliers that the last solve left: of the row's shape, or for a cone ``mu`` above ``u``."""
+        if self.is_cone:
+            mu, u = (np.array(part, dtype=float) for part in self.constraint.dual_value)
+            return np.vstack([mu[None, :], u])
+        return np.array(self.constraint.dual_value, dtype=float)
+
+    def keep(self, multipliers: NDArray[Any]) -> None:
+        """Put multipliers in the place of those that the last solve left."""
+        parts = (multipliers[0], multipliers[1:]) if self.is_cone else (multipliers,)
+        for variable, part in zip(self.constraint.dual_variables, parts, strict=True):
+            variable.save_value(part)
+
+
+_LOGARITHMS = (cp.logistic, cp.log_sum_exp, cp.entr)
+
+
+@dataclass(eq=False)
+class Statement:
+    """What a program states: everything of it but how it is solved and printed.
+
+    The attributes are those of :class:`formulations.language.program.Program`.
+    """
+
+    name: str
+    title: str
+    source: str
+    objective: cp.Minimize | cp.Maximize
+    objective_text: str
+    variables: dict[str, cp.Variable]
+    rows: tuple[Row, ...]
+    parameters: dict[str, cp.Parameter] = field(default_factory=dict)
+    letters: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, ArrayLike | cp.Expression | Callable[[], ArrayLike]] = field(
+        default_factory=dict, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
+        # Of expressions, with the parameters and the point they were taken at:
+        # formulations.language.optimality.
+        self.jacobians: dict[int, tuple[list[Any], dict[cp.Variable, Any]]] = {}
+
+    @property
+    def sense(self) -> str:
+        """``"minimise"`` or ``"maximise"``."""
+        return "minimise" if isinstance(self.objective, cp.Minimize) else "maximise"
+
+    @property
+    def kind(self) -> str:
+        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms); with integers MILP or MIQP."""
+        if self.problem.is_mixed_integer():
+            parts = [self.objective, *(row.constraint for row in self.rows)]
+            linear = all(side.is_affine() for part in parts for side in part.args)
+            linear &= not any(isinstance(row.constraint, cp.SOC) for row in self.rows)
+            return "MILP" if linear else "MIQP"
+        if any(row.is_matrix for row in self.rows):
+            return "SDP"
+        if self._has_logarithms:
+            return "EXP"
+        if self.problem.is_lp():
+            return "LP"
+        return "QP" if self.problem.is_qp() else "QCQP"
+
+    @property
+    def _has_logarithms(self) -> bool:
+        return any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms())
+
+    @property
+    def objective_tree(self) -> Expression:
+        """The objective's text, read."""
+        return read_expression(self.objective_text, functions_of(self.letters))
+
+    @property
+    def objective_latex(self) -> str:
+        """The objective as LaTeX."""
+        return latex_of_expression(self.objective_tree)
+
+    def row_tree(self, row: Row) -> tuple[Claim, ...]:
+        """A row's text, read."""
+        return read_row(row.text, functions_of(self.letters))
+
+    def row_latex(self, row: Row) -> str:
+        """A row as LaTeX."""
+        return latex_of_claims(self.row_tree(row))
+
+    def set(self, **values: ArrayLike) -> Self:
+        """Give parameters new values; the next solve re-uses the problem already built.
+
+        Parameters
+        ----------
+        **values : array_like
+            New values by parameter name; a scalar fills a vector parameter.
+
+        Returns
+        -------
+        Self
+            Itself, so that calls chain.
+        """
+        for name, value in values.items():
+            if name not in self.parameters:
+                raise KeyError(f"{self.name} has no parameter {name!r}; it has {', '.join(self.parameters)}")
+            parameter = self.parameters[name]
+            parameter.value = np.broadcast_to(np.asarray(value, dtype=float), parameter.shape)
+        return self
+
+    def assign(self, values: Mapping[str, ArrayLike]) -> Self:
+        """Put a point into the variables, for :meth:`value` and :meth:`violations`.
+
+        Parameters
+        ----------
+        values : mapping of str to array_like
+            A value for every variable.
+        """
+        for name, variable in self.variables.items():
+            variable.project_and_assign(np.asarray(values[name], dtype=float).reshape(variable.shape))
+        return self
+
+    def value(self, values: Mapping[str, ArrayLike]) -> float:
+        """Objective at the point `values`, feasible or not."""
+        return float(self.assign(values).objective.value)
+
+    def violations(self, values: Mapping[str, ArrayLike]) -> dict[str, float]:
+        """Largest violation of each row at the point `values`, by row name."""
+        self.assign(values)
+        with np.errstate(invalid="ignore"):  # cvxpy divides by norms in cones, which may be 0
+            return {row.name: float(np.max(row.constraint.violation())) for row in self.rows}

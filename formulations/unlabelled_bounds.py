@@ -1,0 +1,113 @@
+"""Further samples after those with labels: as rows, as families, and as vectors.
+
+For the programs of :mod:`formulations.rmm_bounded`, the solvers and the certificates: a further sample has no
+margin, and only the bounds hold there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.families import Families, bounded_families
+from formulations.language.arguments import at_least
+from formulations.language.recovery import as_costs, as_data, as_labels
+from formulations.language.types import is_sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+
+    from formulations.language.types import Matrix, MatrixLike, Vector
+
+__all__ = ["append", "families", "spread", "stacked"]
+
+
+def append(X: Matrix, U: Matrix) -> Matrix:
+    """The rows of X and, after them, those of U: CSR where one of them is.
+
+    Parameters
+    ----------
+    X, U : ndarray or CSR of shape (n, m), (k, m)
+        Samples.
+    """
+    if is_sparse(X) or is_sparse(U):
+        return sp.csr_array(sp.vstack([sp.csr_array(X), sp.csr_array(U)]))
+    return np.vstack([X, U])
+
+
+def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]:
+    """The samples with labels and after them the further ones, (n + k, m), and the labels (n,).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples with labels.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    U : array_like or CSR matrix of shape (k, m)
+        Further samples.
+
+    Raises
+    ------
+    ValueError
+        Wrong shapes, no rows, or values that are not finite; of U, with that name.
+    """
+    X, y = as_data(X, y)
+    rows = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
+    try:
+        U, _ = as_data(U, np.ones(rows))
+    except ValueError as error:
+        raise ValueError(f"the further samples: {error}") from error
+    if U.shape[1] != X.shape[1]:
+        raise ValueError(f"the further samples must have the {X.shape[1]} features of X, not {U.shape[1]}")
+    return append(X, U), y
+
+
+def families(
+    y: ArrayLike, further: int, C: ArrayLike, B: float, *, training: bool = True, D: ArrayLike = np.inf
+) -> Families:
+    """The families of rows, of the samples with labels and after them the further ones.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    further : int
+        Further samples.
+    C : float or array_like of shape (n,)
+        Cost of slack on the margins.
+    B : float
+        Bound on the outputs, at least 0; infinite for none.
+    training : bool
+        Whether the bounds hold at the samples with labels, too.
+    D : float or array_like of shape (n + further,)
+        Cost of slack on the bounds; infinite for bounds that must hold.
+    """
+    labels = as_labels(y)
+    costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
+    bound, price = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
+    return bounded_families(labels, costs, bound, further, price=price, training=training)
+
+
+def spread(vectors: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
+    """Vectors of a program, by name, as vectors over all samples: with zeros where a sample has no such row.
+
+    Parameters
+    ----------
+    vectors : mapping of str to ndarray
+        Of the margins (``margin``, ``alpha``), for the n samples with labels; of the bounds, for the samples
+        at which they hold. Others are left as they are.
+    n, count : int
+        Samples with labels, and all samples.
+    """
+    found = dict(vectors)
+    for name, vector in vectors.items():
+        if name in ("margin", "alpha") and np.shape(vector) == (n,):
+            found[name] = np.append(vector, np.zeros(count - n))
+        elif name in ("bound_above", "bound_below", "lam", "lam_star") and np.shape(vector) == (count - n,):
+            found[name] = np.append(np.zeros(n), vector)
+    return found

@@ -1,0 +1,596 @@
+"""The dual of a polytope whose weights have a price, by projected Newton steps.
+
+For a fixed assignment and caps c_ik the dual of :mod:`formulations.cpm_sparse` with margin="total" is
+
+    max  D(α) = Σ α − ¼ ‖shrunk V‖²,   V_k = Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik,
+
+with the map of :mod:`formulations.face_penalty`. D is concave and once differentiable: its slope is
+1 − y_i W_k·x̃_i at the faces W = ½ shrunk V. The map is piecewise smooth, so second derivatives exist almost
+everywhere, and only the features in use have any. A step is
+
+1. the pairs of sample and face that may move: all but those at a bound against which their slope points;
+2. a Newton direction for them, with a multiple of the unit matrix added (Levenberg), for which a system as
+   large as the weights in use is solved: the fewer they are, the cheaper is a step;
+3. the best of a few lengths along it, clipped to the box (Bertsekas, Projected Newton Methods, 1982).
+
+Every α on the way is feasible and gives a bound. The faces have exact zeros.
+
+Good multipliers to begin from are those of an interior-point method (:class:`CentralPath`): few steps from
+anywhere. It takes the program with all its rows (:mod:`formulations.face_rows`). At the optimum, for each
+face,
+
+    2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,
+
+and these products are 0; here they are all brought to one number μ, which falls from step to step:
+
+    s_i α_i,   t_i (c_i − α_i),   p⁺ (λ − r),   p⁻ (λ + r),   z (τ² − ‖q‖²).
+
+A Newton step on the equations is a system in W alone: one factorisation of a matrix of m + 1 rows for each
+face, or of K (m + 1) where groups tie the faces together.
+
+It may begin near faces W that are all but optimal for other caps or another price. Then every product is
+brought to μ at once, and each of the last two lines of equations holds: α_i is the root of
+μ/α − μ/(c_i − α) = y_i W·x̃_i − 1, r that of μ/(λ − r) − μ/(λ + r) = W, and z that of z τ² − ‖W‖²/z = μ.
+Only the first line is left to Newton steps. μ is the mean of F(W) over the products, for what is smaller
+leaves W's neighbourhood by so many short steps that a start from nothing is faster.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+
+from formulations.language.types import is_sparse
+from polyopt.certificates.certificate import relative_gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.face_penalty import FacePenalty
+    from formulations.language.types import Matrix, Vector
+
+
+__all__ = ["MAX_FACTORED", "CentralPath", "ShrunkAscent"]
+
+MAX_FACTORED = 1500
+"""Rows of a system up to which it is factored; a Newton step takes conjugate gradients above."""
+_RIDGE_INIT, _RIDGE_MIN, _RIDGE_MAX = 1e-2, 1e-13, 1e8  # Levenberg's multiple, over a pair's mean curvature
+_WARM_STEPS, _MAX_STEPS = 12, 300  # Newton steps from multipliers that are near, and in the end
+_WARM_PATH_STEPS, _PATH_STEPS = 20, 60  # of an interior point, near faces of another program and from nothing
+_MIN_GAP = 1e-12  # relative gap to which answers are polished
+_TO_BOUNDARY = 0.995  # share of the way that an interior point's step takes
+
+
+class ShrunkAscent:
+    """Multipliers of K faces, how far from optimal they are, and the faces that they imply.
+
+    X (n, m): samples, float64.
+    caps (n, K): c_ik, the largest value of each multiplier.
+
+    alpha, V, W, scores (n, K): multipliers, pulls, faces and the samples' scores at them.
+    """
+
+    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty):
+        self._X, self._y, self._penalty = X, y, penalty
+        self.caps = np.ascontiguousarray(caps)
+        squares = X.multiply(X).sum() if is_sparse(X) else float(np.einsum("ij,ij->", X, X))
+        self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))
+        self._weight, self.steps = _RIDGE_INIT, 0
+        self._path: CentralPath | None = None  # an interior point for these caps
+        self._near: Vector | None = None  # faces near which the next one may begin
+        self.begin_from(np.zeros(caps.shape))
+
+    # -- values ----------------------------------------------------------------------------------
+
+    @property
+    def primal(self) -> float:
+        """The objective at the faces."""
+        hinges = np.maximum(0.0, 1.0 - self._y[:, None] * self.scores)
+        return float((self.W**2).sum() + self._penalty.value(self.W) + (self.caps * hinges).sum())
+
+    @property
+    def dual(self) -> float:
+        """The dual value at the multipliers."""
+        return float(self.alpha.sum() - (self.W**2).sum())
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.primal, self.dual)
+
+    @property
+    def faces(self) -> Vector:
+        """The faces W, with zeros for weights that are the rounding of a pull of zero."""
+        sizes = _pull(abs(self._X), self.alpha)
+        return np.where(np.abs(self.V) > 1e-13 * sizes, self.W, 0.0)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def begin_from(self, alpha: ArrayLike, caps: Vector | None = None, near: Vector | None = None) -> None:
+        """Take these multipliers (n, K), clipped to the caps, which may be others than before.
+
+        Faces `near` (K, m+1) that were optimal with them are where an interior point begins.
+        """
+        if caps is not None:
+            self.caps, self._path = np.ascontiguousarray(caps), None
+        if near is not None:
+            self._near, self._path = near, None
+        self._take(np.clip(np.asarray(alpha, dtype=float), 0.0, self.caps))
+
+    def begin_at(self, W: Vector) -> None:
+        """Take the multipliers that some faces (K, m+1) ask for: all of it inside the margin, none beyond."""
+        self.begin_from(self.caps * (self._y[:, None] * self._scores_at(W) < 1.0))
+
+    def step(self) -> bool:
+        """One Newton step; False where none is found that gains, at any length."""
+        slope = 1.0 - self._y[:, None] * self.scores
+        free = (slope > 0.0) & (self.alpha < self.caps) | (slope < 0.0) & (self.alpha > 0.0)
+        # What is all but at a bound goes there, and takes no part in the system.
+        left = np.where(slope < 0.0, -self.alpha, self.caps - self.alpha)
+        size = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
+        near = free & (np.abs(left) <= min(1e-3, self.gap) * np.minimum(self.caps, size))
+        return self._step(slope, free, left, near) or (near.any() and self._step(slope, free, left, ~free))
+
+    def _step(self, slope: Vector, free: NDArray[np.bool_], left: Vector, near: NDArray[np.bool_]) -> bool:
+        rows = np.flatnonzero(free.any(axis=1))
+        if not len(rows):
+            return False
+        block, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
+        old, caps, slope = self.alpha[rows], self.caps[rows], np.where(free, slope, 0.0)[rows]
+        going = np.where(near & free, left, 0.0)[rows]
+        system = _System(self._penalty, self.V, block, y, (free & ~near)[rows])
+        while self._weight <= _RIDGE_MAX:
+            ridge = np.full(slope.shape, 2.0 * self._weight * self._curvature)
+            way = going + 2.0 * system.solve(slope, ridge)
+            for length in 0.25 ** np.arange(6):
+                new = np.clip(old + length * way, 0.0, caps)
+                change = new - old
+                if not change.any():
+                    break
+                V = self.V + _pull(block, y[:, None] * change)
+                W = 0.5 * self._penalty.shrunk(V)
+                gained = float(change.sum() - ((W - self.W) * (W + self.W)).sum())
+                if gained >= 1e-4 * float((slope * change).sum()) > 0.0:
+                    self._weight = max(self._weight * (0.2 if length == 1.0 else 1.5), _RIDGE_MIN)
+                    self.alpha[rows] = new
+                    self._move(V, W)
+                    self.steps += 1
+                    return True
+            self._weight *= 10.0
+        self._weight = _RIDGE_INIT
+        return False
+
+    def refresh(self) -> None:
+        """Compute everything anew from the multipliers."""
+        self._take(self.alpha)
+
+    def reach(self, tol: float, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Make steps until the relative gap is `tol`, or nothing is gained, or `is_over`; whether it is.
+
+        From multipliers that are near, a few steps do. Otherwise an interior-point method goes on where it
+        was, begins near the faces of other caps or another price, or anew.
+        """
+        # With few features a path that begins near faces is faster than steps.
+        first = self.W.shape[1] <= 60 and self._near is not None
+        if self.alpha.any() and self._steps(tol, 0 if first else _WARM_STEPS, is_over):
+            return True
+        if not self._has_small_systems:
+            return self._steps(tol, _MAX_STEPS, is_over)
+        # Good multipliers may have bad faces, where the data are out of scale: then better ones.
+        for enough, most in ((max(0.1 * tol, 1e-8), _WARM_PATH_STEPS), (_MIN_GAP, _MAX_STEPS)):
+            if not is_over():
+                self._begin_centrally(enough, is_over)
+            if self._steps(tol, most, is_over):
+                return True
+        return False
+
+    def polish(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Some more steps, to as small a gap as they come to: single conditions hold less well than it."""
+        if not self._steps(_MIN_GAP, _WARM_STEPS, is_over) and self._has_small_systems and not is_over():
+            self._begin_centrally(_MIN_GAP, is_over)
+            self._steps(_MIN_GAP, _WARM_STEPS, is_over)
+
+    @property
+    def _has_small_systems(self) -> bool:
+        """True if the interior point's systems are worth their factorisations."""
+        rows = self.W.shape[1] if self._penalty.group == 0.0 else self.W.size
+        return rows <= MAX_FACTORED
+
+    def _begin_centrally(self, enough: float, is_over: Callable[[], bool]) -> None:
+        """Take the multipliers of an interior point, if they are better."""
+        before, kept = self.dual, self.alpha
+        path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._near)
+        fine = path.follow(enough, _PATH_STEPS if self._near is None else _WARM_PATH_STEPS, is_over)
+        if not fine and self._near is not None and not is_over():
+            path = CentralPath(self._X, self._y, self.caps, self._penalty)
+            fine = path.follow(enough, _PATH_STEPS, is_over)
+        self._path, self._near = (path, path.near) if fine else (None, None)
+        self._take(path.best)
+        if self.dual < before:
+            self._take(kept)
+        self._weight = 1e-8  # a small ridge, as the steps go on from an interior point
+
+    def _steps(self, tol: float, most: int, is_over: Callable[[], bool]) -> bool:
+        for _ in range(most):
+            if self.gap <= tol:
+                self.refresh()
+                if self.gap <= tol:
+                    return True
+            if is_over() or not self.step():
+                break
+        return self.gap <= tol
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _take(self, alpha: Vector) -> None:
+        self.alpha = alpha.copy()
+        V = _pull(self._X, self._y[:, None] * self.alpha)
+        self._move(V, 0.5 * self._penalty.shrunk(V))
+
+    def _move(self, V: Vector, W: Vector) -> None:
+        self.V, self.W = V, W
+        self.scores = self._scores_at(W)
+
+    def _scores_at(self, W: Vector) -> Vector:
+        used = self._penalty.features(W)
+        if 4 * len(used) > W.shape[1] or is_sparse(self._X):
+            return np.asarray(self._X @ W[:, :-1].T) + W[:, -1]
+        return np.asarray(self._X[:, used] @ W[:, used].T) + W[:, -1]
+
+
+class _System:
+    """A J A' + ridge for the pairs that may move, by way of the weights in use.
+
+    J acts on each group as s + (1 − s) û û', with s what the price leaves of it and û its direction.
+    """
+
+    def __init__(self, penalty: FacePenalty, V: Vector, block: Matrix, y: Vector, free: NDArray[np.bool_]):
+        cut = penalty.cut(V)
+        shares = penalty.shares(cut)
+        self._used = [np.flatnonzero((row[:-1] != 0) & (shares > 0)) for row in cut]
+        self._cut, self._shares, self._penalty = cut, shares, penalty
+        self._A = [_signed_rows(block, y, free[:, k], used) for k, used in enumerate(self._used)]
+        self._free = free
+        self.size = sum(len(used) + 1 for used in self._used)
+        ends = np.cumsum([0, *(len(used) + 1 for used in self._used)])
+        self._places = [slice(*pair) for pair in pairwise(ends.tolist())]
+
+    def solve(self, slope: Vector, ridge: Vector) -> Vector:
+        """(A J A' + D)⁻¹ slope, by Woodbury: D⁻¹ (slope − A (J⁻¹ + A'D⁻¹A)⁻¹ A'D⁻¹ slope), D the ridge."""
+        if self.size > MAX_FACTORED:
+            return self._iterate(slope, ridge)
+        scaled = np.where(self._free, slope / ridge, 0.0)
+        if self._penalty.group == 0.0:
+            way = np.zeros_like(slope)
+            for k, A in enumerate(self._A):
+                rows = self._free[:, k]
+                weights = ridge[rows, k]
+                inner = A.T @ (A / weights[:, None])
+                inner[np.diag_indices_from(inner)] += 1.0
+                way[rows, k] = A @ sl.cho_solve(sl.cho_factor(inner), A.T @ scaled[rows, k]) / weights
+            return scaled - way
+        inner = self._inverse()
+        for k, (at, A) in enumerate(zip(self._places, self._A, strict=True)):
+            inner[at, at] += A.T @ (A / ridge[self._free[:, k], k][:, None])
+        return scaled - self._up(sl.cho_solve(sl.cho_factor(inner), self._down(scaled))) / ridge
+
+    def _iterate(self, slope: Vector, ridge: Vector) -> Vector:
+        """The same by conjugate gradients, scaled by the ridge."""
+        way, left = np.zeros_like(slope), np.where(self._free, slope, 0.0)
+        scaled = left / ridge
+        toward, product = scaled.copy(), float((left * scaled).sum())
+        first = product
+        for _ in range(60):
+            image = self._up(self._bend(self._down(toward))) + np.where(self._free, ridge * toward, 0.0)
+            length = product / float((toward * image).sum())
+            way += length * toward
+            left = left - length * image
+            scaled = left / ridge
+            product, before = float((left * scaled).sum()), product
+            if product <= 1e-8 * first:
+                break
+            toward = scaled + (product / before) * toward
+        return way
+
+    def _down(self, pairs: Vector) -> Vector:
+        parts = [A.T @ pairs[self._free[:, k], k] for k, A in enumerate(self._A)]
+        return np.concatenate(parts)
+
+    def _up(self, weights: Vector) -> Vector:
+        pairs = np.zeros(self._free.shape)
+        for k, (A, at) in enumerate(zip(self._A, self._places, strict=True)):
+            pairs[self._free[:, k], k] = A @ weights[at]
+        return pairs
+
+    def _by_weight(self) -> tuple[Vector, Vector, NDArray[np.int64]]:
+        """For each weight in use: its share, its part of the group's direction, the group; -1 at biases."""
+        lengths = self._penalty.lengths(self._cut[:, :-1])
+        shares, parts, groups = np.ones(self.size), np.zeros(self.size), np.full(self.size, -1)
+        for k, (at, used) in enumerate(zip(self._places, self._used, strict=True)):
+            inner = slice(at.start, at.stop - 1)
+            groups[inner] = self._penalty.groups[used]
+            shares[inner] = self._shares[used]
+            parts[inner] = self._cut[k, used] / lengths[groups[inner]]
+        return shares, parts, groups
+
+    def _bend(self, weights: Vector) -> Vector:
+        """J times something."""
+        shares, parts, groups = self._by_weight()
+        along = np.bincount(groups + 1, parts * weights, minlength=self._penalty.n_groups + 1)
+        return np.asarray(shares * weights + (1.0 - shares) * parts * along[groups + 1])
+
+    def _inverse(self) -> Vector:
+        """J⁻¹, which acts on a group as (1 − (1 − s) û û') / s."""
+        shares, parts, groups = self._by_weight()
+        together = (groups[:, None] == groups) & (groups >= 0)
+        found: Vector = -np.outer((1.0 - shares) / shares * parts, parts) * together
+        found[np.diag_indices_from(found)] += 1.0 / shares
+        return found
+
+
+def _pull(X: Matrix, amounts: Vector) -> Vector:
+    """Σ_i amounts_ik x̃_i, shape (K, m+1)."""
+    return np.column_stack([np.asarray(X.T @ amounts).T, amounts.sum(axis=0)])
+
+
+def _signed_rows(block: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArray[np.int64]) -> Vector:
+    """Some rows y x̃, at the features in use and the bias, dense."""
+    part: Any = block[np.flatnonzero(rows)][:, used]
+    part = part.toarray() if is_sparse(part) else part
+    return np.column_stack([part, np.ones(len(part))]) * y[rows][:, None]
+
+
+class CentralPath:
+    """The variables of the equations; arrays of faces are (K, m+1) or without biases (K, m).
+
+    near (K, m+1): faces to begin near; by default the middle of all boxes.
+
+    best (n, K): multipliers within their caps, whose bound is the best so far.
+    near (K, m+1): the first faces within one per cent of the optimum, or the last ones.
+    """
+
+    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, near: Vector | None = None):
+        self.X, self.y, self.penalty = X, y[:, None], penalty
+        K, m = caps.shape[1], penalty.n_features
+        self.live = caps > 0.0
+        self.caps = np.where(self.live, caps, 1.0)
+        self.alpha = np.where(self.live, 0.5 * self.caps, 0.0)
+        self.W = np.zeros((K, m + 1))
+        self.s, self.t = np.ones(caps.shape), np.ones(caps.shape)
+        up, down = penalty.thresholds
+        self.priced = (up > 0.0) | (down > 0.0)  # features whose r is not 0 by itself
+        self.up, self.down = up[self.priced], down[self.priced]
+        middle = np.where(np.isinf(self.down), self.up - 1.0, 0.0)
+        middle = np.where(np.isinf(self.up), 1.0 - self.down, middle)
+        self.r = np.tile(middle, (K, 1))
+        self.over, self.under = np.ones_like(self.r), np.ones_like(self.r)
+        self.over[:, np.isinf(self.up)] = self.under[:, np.isinf(self.down)] = 0.0
+        self.grouped = penalty.group > 0.0
+        if self.grouped:
+            self.owner = np.tile(penalty.groups, K)
+            self.together = self.owner[:, None] == self.owner
+            self.inner = np.concatenate([k * (m + 1) + np.arange(m) for k in range(K)])
+        self.q, self.z = np.zeros((K, m)), np.full(penalty.n_groups, 1.0)
+        self.best, self.bound, self.value = self.alpha.copy(), -np.inf, np.inf
+        self.pairs = 2 * int(self.live.sum()) + int((self.over > 0).sum() + (self.under > 0).sum())
+        self.pairs += penalty.n_groups if self.grouped else 0
+        self.near, self._is_near = self.W, False
+        if near is not None:
+            self._centre(near)
+
+    def follow(self, enough: float, most: int, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Go on along the path; whether the faces at hand are within a relative gap of their bound.
+
+        enough: that gap, with which it ends.
+        most: steps at most.
+        is_over: whether to end early.
+        """
+        gap = np.inf
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(most):
+                gap = self.gap()
+                if not self._is_near:
+                    self.near, self._is_near = self.W, gap <= 1e-2
+                if gap <= enough or is_over():
+                    break
+                try:
+                    if not self.step():
+                        break
+                except (np.linalg.LinAlgError, ValueError):  # beyond what doubles can do
+                    break
+        return gap <= enough
+
+    def _centre(self, W: Vector) -> None:
+        """Begin near some faces: all products are alike, and each pair has the root of its equation."""
+        self.W = W = self.penalty.allowed(W)
+        slope = 1.0 - self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
+        paid = float((self.caps * np.maximum(slope, 0.0))[self.live].sum())
+        mu = float((W**2).sum() + self.penalty.value(W) + paid) / self.pairs
+        if not 0.0 < mu < np.inf:
+            return
+        alpha = _root(slope, self.caps, mu)
+        self.alpha = np.where(self.live, alpha, 0.0)
+        self.s, self.t = mu / alpha, mu / (self.caps - alpha)
+        own, both = W[:, :-1][:, self.priced], np.isfinite(self.up) & np.isfinite(self.down)
+        width = np.where(both, self.up + self.down, 1.0)
+        one = 0.5 * (abs(own) + np.sqrt(own**2 + 4.0 * mu))  # p of features with a sign, where W = 0 has none
+        below = np.where(both, _root(own, width, mu), mu / one)
+        self.r = np.where(np.isinf(self.down), self.up - below, below - self.down)
+        self.over = np.where(np.isinf(self.up), 0.0, mu / np.where(both, width - below, below))
+        self.under = np.where(np.isinf(self.down), 0.0, mu / below)
+        if self.grouped:
+            tau, lengths = self.penalty.group, self.penalty.lengths(W[:, :-1])
+            self.z = (mu + np.sqrt(mu**2 + 4.0 * tau**2 * lengths**2)) / (2.0 * tau**2)
+            self.q = W[:, :-1] / self.z[self.penalty.groups]
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def gap(self) -> float:
+        """The relative gap of the best bound and the best faces so far."""
+        pulls = self.y * self.alpha
+        self.V = np.column_stack([np.asarray(self.X.T @ pulls).T, pulls.sum(axis=0)])
+        self.slope = 1.0 - self.y * (np.asarray(self.X @ self.W[:, :-1].T) + self.W[:, -1])
+        bound = float(self.alpha.sum() - 0.25 * (self.penalty.shrunk(self.V) ** 2).sum())
+        if bound > self.bound:
+            self.best, self.bound = self.alpha.copy(), bound
+        if not (self.penalty.signs * self.W[:, :-1] < 0.0).any():
+            paid = (self.caps * np.maximum(self.slope, 0.0))[self.live].sum()
+            self.value = min(self.value, float((self.W**2).sum() + self.penalty.value(self.W) + paid))
+        return relative_gap(self.value, self.bound)
+
+    def _products(self) -> float:
+        boxes = (self.s * self.alpha + self.t * (self.caps - self.alpha))[self.live].sum()
+        prices = _times(self.over, self.up - self.r).sum() + _times(self.under, self.down + self.r).sum()
+        groups = float((self.z * self._room()).sum()) if self.grouped else 0.0
+        return float(boxes + prices + groups)
+
+    def _room(self) -> Vector:
+        return np.asarray(self.penalty.group**2 - self.penalty.lengths(self.q) ** 2)
+
+    # -- a step ----------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Towards the central path; False where no way is left."""
+        factor = self._factor()
+        ahead = self._way(factor, 0.0, {})
+        share = (1.0 - min(self._longest(ahead), 1.0)) ** 3
+        centre = max(1e-3, min(share, 0.9)) * self._products() / self.pairs
+        # What the products would be off by at the end of the step ahead (Mehrotra's corrector).
+        bent = {
+            "s": -ahead["s"] * ahead["alpha"], "t": ahead["t"] * ahead["alpha"],
+            "over": ahead["over"] * ahead["r"], "under": -ahead["under"] * ahead["r"],
+        }  # fmt: skip
+        way = self._way(factor, centre, bent)
+        length = min(1.0, _TO_BOUNDARY * self._longest(way))
+        for name, part in way.items():
+            setattr(self, name, getattr(self, name) + length * part)
+        return length > 1e-6
+
+    def _factor(self) -> list[Vector]:
+        """The Cholesky factors of the system in W: of each face, or of all in one."""
+        K = len(self.q)
+        self.stiff = self.s / np.where(self.live, self.alpha, 1.0) + self.t / (self.caps - self.alpha)
+        loose = np.where(self.live, 1.0 / self.stiff, 0.0)
+        rate = _times(self.over, 1.0 / (self.up - self.r)) + _times(self.under, 1.0 / (self.down + self.r))
+        self.rate = rate
+        blocks = []
+        for k in range(K):
+            block = _gram(self.X, loose[:, k])
+            block[np.diag_indices_from(block)] += 2.0
+            at = np.flatnonzero(self.priced)
+            block[at, at] += 1.0 / rate[k]
+            blocks.append(block)
+        if not self.grouped:
+            return [sl.cholesky(block, lower=True) for block in blocks]
+        whole, room, q = sl.block_diag(*blocks), self._room(), self.q.ravel()
+        # M⁻¹ of each group, (1/z) (I − 2 q q' / (τ² + ‖q‖²)), at the weights of all faces.
+        bend = (2.0 / (self.z * (2.0 * self.penalty.group**2 - room)))[self.owner]
+        tied = -np.outer(bend * q, q) * self.together
+        tied[np.diag_indices_from(tied)] += 1.0 / self.z[self.owner]
+        whole[np.ix_(self.inner, self.inner)] += tied
+        return [sl.cholesky(whole, lower=True)]
+
+    def _way(self, factors: list[Vector], centre: float, bent: dict[str, Vector]) -> dict[str, Vector]:
+        """The Newton direction towards the path's point at μ = `centre`, the products corrected by `bent`."""
+        alpha = np.where(self.live, self.alpha, 1.0)
+        s, t, over, under = (centre + bent.get(name, 0.0) for name in ("s", "t", "over", "under"))
+        e = np.where(self.live, self.slope + s / alpha - t / (self.caps - self.alpha), 0.0)
+        pulled = self.y * np.where(self.live, e / self.stiff, 0.0)
+        right = np.column_stack([np.asarray(self.X.T @ pulled).T, pulled.sum(0)]) + self.V - 2.0 * self.W
+        off = self.W[:, :-1][:, self.priced] - _shares(over, self.over, self.up - self.r)
+        off = off + _shares(under, self.under, self.down + self.r)
+        inner = right[:, :-1]
+        inner[:, self.priced] -= self.r + off / self.rate
+        if self.grouped:
+            tied = self.W[:, :-1] - self.q * (centre / self._room())[self.penalty.groups]
+            inner -= self.q + self._loosened(tied)
+        W = self._solved(factors, right)
+        scores = self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
+        way = {"W": W, "alpha": np.where(self.live, (e - scores) / self.stiff, 0.0)}
+        left = self.caps - self.alpha
+        way["s"] = np.where(self.live, (s - self.s * way["alpha"]) / alpha - self.s, 0.0)
+        way["t"] = np.where(self.live, (t + self.t * way["alpha"]) / left - self.t, 0.0)
+        way["r"] = (W[:, :-1][:, self.priced] + off) / self.rate
+        above, below = self.up - self.r, self.down + self.r
+        way["over"] = _shares(over, self.over, above) - self.over + _times(self.over, way["r"] / above)
+        way["under"] = _shares(under, self.under, below) - self.under - _times(self.under, way["r"] / below)
+        if self.grouped:
+            way["q"] = self._loosened(W[:, :-1] + tied)
+            room = self._room()
+            along = np.bincount(self.penalty.groups, (self.q * way["q"]).sum(0), minlength=len(room))
+            way["z"] = (centre + 2.0 * self.z * along) / room - self.z
+        return way
+
+    def _loosened(self, weights: Vector) -> Vector:
+        """M⁻¹ of the groups: (1/z) (I − 2 q q' / (τ² + ‖q‖²))."""
+        groups, room = self.penalty.groups, self._room()
+        along = np.bincount(groups, (self.q * weights).sum(0), minlength=len(room))
+        bend = 2.0 * along / (2.0 * self.penalty.group**2 - room)
+        return np.asarray((weights - self.q * bend[groups]) / self.z[groups])
+
+    def _solved(self, factors: list[Vector], right: Vector) -> Vector:
+        if len(factors) == 1:
+            return np.asarray(sl.cho_solve((factors[0], True), right.ravel())).reshape(right.shape)
+        parts = [sl.cho_solve((factor, True), row) for factor, row in zip(factors, right, strict=True)]
+        return np.array(parts)
+
+    def _longest(self, way: dict[str, Vector]) -> float:
+        """The longest step that stays within all bounds, at most 1 / 0.995."""
+        most = min(
+            1.0 / _TO_BOUNDARY,
+            _room(self.alpha, way["alpha"]), _room(self.caps - self.alpha, -way["alpha"]),
+            _room(self.s, way["s"]), _room(self.t, way["t"]),
+            _room(self.up - self.r, -way["r"]), _room(self.down + self.r, way["r"]),
+            _room(self.over, way["over"]), _room(self.under, way["under"]),
+        )  # fmt: skip
+        return min(most, _room(self.z, way["z"]), self._to_the_cone(way["q"])) if self.grouped else most
+
+    def _to_the_cone(self, way: Vector) -> float:
+        """The length at which the first group's q is as long as τ."""
+        groups, room = self.penalty.groups, self._room()
+        along = np.bincount(groups, (self.q * way).sum(0), minlength=len(room))
+        square = np.bincount(groups, (way * way).sum(0), minlength=len(room))
+        below = along + np.sqrt(along**2 + square * room)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.where(below > 0.0, room / below, np.inf).min(initial=np.inf))
+
+
+def _root(pull: Vector, width: Vector, mu: float) -> Vector:
+    """The a between 0 and the width with μ/(width − a) − μ/a = pull."""
+    share = pull * width / (np.sqrt((pull * width) ** 2 + 4.0 * mu**2) + 2.0 * mu)
+    return np.asarray(width * np.clip(0.5 * (1.0 + share), 1e-14, 1.0 - 1e-14))
+
+
+def _room(values: Vector, change: Vector) -> float:
+    """The multiple of some changes at which the first of the positive values is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(change < 0.0, values / -change, np.inf).min(initial=np.inf))
+
+
+def _times(values: Vector, others: Vector) -> Vector:
+    """The products, 0 where the first factor is, whatever the other."""
+    return np.where(values > 0.0, values * np.where(values > 0.0, others, 1.0), 0.0)
+
+
+def _shares(centre: Vector | float, values: Vector, room: Vector) -> Vector:
+    return np.where(values > 0.0, centre / np.where(values > 0.0, room, 1.0), 0.0)
+
+
+def _gram(X: Matrix, weights: Vector) -> Vector:
+    """Σ_i weights_i x̃_i x̃_i'."""
+    rows = np.flatnonzero(weights)
+    part, own = (X, weights) if len(rows) == len(weights) else (X[rows], weights[rows])
+    if is_sparse(part):
+        scaled = sp.csr_array(part.multiply(own[:, None]))
+        inner = (part.T @ scaled).toarray()
+    else:
+        scaled = part * own[:, None]
+        inner = part.T @ scaled
+    edge = np.asarray(scaled.sum(axis=0)).ravel()
+    return np.block([[inner, edge[:, None]], [edge[None, :], np.array([[own.sum()]])]])

@@ -1,0 +1,78 @@
+"""The bound on the error of a fitted machine of the hinge family, for any kernel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from formulations.landmarks import Landmarks
+from formulations.margin_bounds import linear_bound, margin_bound
+from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, stream
+
+if TYPE_CHECKING:
+    from formulations.margin_bounds import MarginBound
+    from polyopt.base.types import SamplesLike
+    from polyopt.margin.fit import HingeFit
+
+__all__ = ["bound_of"]
+
+
+def bound_of(
+    machine: HingeFit, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
+) -> MarginBound:
+    """The theorem of :mod:`formulations.margin_bounds` for a fitted binary machine.
+
+    machine: the machine.
+    """
+    U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
+    labelled = machine._sample_weights > 0.0  # the theorem is of these; others may carry the machine
+    X, y = machine._X, machine._y[labelled]
+    if machine.kernel == "linear":
+        w, b = machine.coef_[0], float(machine.intercept_[0])
+        return linear_bound(
+            _floats(X[labelled]), y, w, b, None if U is None else _floats(U), delta, form=form
+        )
+    if machine.gamma == "scale" and machine.kernel in ("poly", "rbf", "sigmoid"):
+        warnings.warn(
+            "gamma='scale' was taken from the training data, and the bound is of a kernel that was chosen "
+            f"without them: it holds for gamma={machine.gamma_:.6g} if that would have been chosen anyway",
+            UserWarning,
+            stacklevel=4,
+        )
+    gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
+    coef, b = machine._v, float(machine.intercept_[0])
+    scores, trace = stream(gram, coef), float(gram.diagonal()[labelled].sum())
+    landmarks = outputs = None
+    if U is not None:
+        kernel = machine._kernel
+        blocks = (kernel(X[part], U) for part in chunks(np.flatnonzero(labelled)))
+        landmarks, outputs = Landmarks.of(kernel(U), blocks, trace), machine._binary_scores(U)
+    return margin_bound(
+        scores[labelled] + b,
+        y,
+        norm=float(np.sqrt(max(float(coef @ scores), 0.0))),
+        b=b,
+        trace=trace,
+        landmarks=landmarks,
+        outputs=outputs,
+        delta=delta,
+        form=form,
+    )
+
+
+def _landmarks(machine: HingeFit, X_unlabelled: SamplesLike) -> Any:
+    if machine.kernel == "precomputed":
+        raise ValueError(
+            "X_unlabelled needs a kernel that can be computed between its samples, and kernel='precomputed' "
+            "cannot be: leave it None, or give the kernel as a function"
+        )
+    try:
+        return _floats(machine._scorable(X_unlabelled))
+    except ValueError as error:
+        raise ValueError(f"X_unlabelled: {error}") from error
+
+
+def _floats(X: Any) -> Any:
+    return X.astype(np.float64, copy=False)

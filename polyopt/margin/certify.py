@@ -1,0 +1,352 @@
+"""Front doors: a certificate for each classifier of the hinge family, from its data and its vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import numpy as np
+
+from formulations import unlabelled_bounds as further
+from formulations.centred_kernel import CentredKernel
+from formulations.families import hinge_families
+from formulations.language.arguments import as_weights, at_least, real_array, real_number, within
+from formulations.language.recovery import as_data, as_labels
+from polyopt.certificates.given import checked_vector
+from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.linalg.kernels.protocol import MAX_WHOLE
+from polyopt.linalg.rounding import Ball
+from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
+from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.families import Families
+    from formulations.language.types import Matrix, MatrixLike
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.linalg.kernels import Gram
+    from polyopt.margin.geometry import Geometry
+
+__all__ = [
+    "certify_families", "certify_rmm", "certify_rmm_bounded", "certify_sigma_svm", "certify_soft_rmm",
+    "certify_svm",
+]  # fmt: skip
+
+
+class Given(TypedDict, total=False):
+    """The keywords of :func:`certify_families` that every machine's certificate takes as they are."""
+
+    w: ArrayLike | None
+    b: float | None
+    kernel: Kernel | None
+    precomputed: bool
+    max_iter: int
+
+
+def certify_svm(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, *,
+    w: ArrayLike | None = None, b: float | None = None, alpha: ArrayLike | None = None,
+    kernel: Kernel | None = None, precomputed: bool = False, tol: float = 1e-6, max_iter: int = 2000,
+) -> Certificate:  # fmt: skip
+    """Certify a point of the SVM, eq. (1) and (2) of Shivaswamy & Jebara (2008).
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
+        The training data; a Gram matrix if `precomputed`.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost per sample; infinite for a hard margin, where the multipliers may prove that no
+        hyperplane separates the classes.
+    w : array_like of shape (m,), optional
+        Normal vector; with `kernel` or `precomputed`, signed expansion coefficients of shape (n,).
+    b : float, optional
+        Intercept. By default the best one for w.
+    alpha : array_like of shape (n,), optional
+        Multipliers of the margin rows, in input order, non-negative. At least one of `w` and
+        `alpha` is needed; without `alpha` a dual bound is built.
+    kernel : Kernel, optional
+        The kernel of a kernel machine whose samples are X. No more of the Gram matrix is computed than
+        the columns of the support, by blocks.
+    precomputed : bool
+        Whether X is a Gram matrix.
+    tol : float
+        Relative tolerance.
+    max_iter : int
+        Steps spent on the bound when `alpha` is absent. With a kernel of more than about a thousand samples
+        there are fewer, and of more than 63,000 none: the bound is then of the multipliers that w implies.
+
+    Raises
+    ------
+    ValueError
+        Wrong shapes or values, or a Gram matrix that :func:`polyopt.linalg.kernels.require_psd` refuses.
+    """
+    X, y = as_data(X, y)
+    return certify_families(
+        X,
+        hinge_families(y, C, hard=True),
+        name="the SVM",
+        w=w,
+        b=b,
+        multipliers=_named(alpha),
+        kernel=kernel,
+        precomputed=precomputed,
+        tol=tol,
+        max_iter=max_iter,
+    )
+
+
+def certify_sigma_svm(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, *,
+    weights: ArrayLike | None = None, w: ArrayLike | None = None, b: float | None = None,
+    alpha: ArrayLike | None = None, kernel: Kernel | None = None, precomputed: bool = False,
+    tol: float = 1e-6, max_iter: int = 2000,
+) -> Certificate:  # fmt: skip
+    """Certify a point of the Sigma-SVM, eq. (3) and (4) of Shivaswamy & Jebara (2008).
+
+    Parameters
+    ----------
+    X, y, C, alpha, kernel, precomputed, tol, max_iter
+        As in :func:`certify_svm`; this machine's kernel needs the whole Gram matrix.
+    D : float
+        Share of the output variance in the regulariser, within [0, 1].
+    w : array_like, optional
+        Normal vector (m,); with `kernel` or `precomputed`, coefficients (n,) of the samples in feature
+        space, ``sum_i w_i phi(x_i)``.
+    b : float, optional
+        Intercept for centred inputs.
+    weights : array_like of shape (n,), optional
+        Weights of the samples in mean and covariance, positive.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`certify_svm`, or more than 20,000 samples with a kernel.
+    """
+    X, y = as_data(X, y)
+    D = within("D", D, 0.0, 1.0)
+    s = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
+    if (s == 0).any():
+        raise ValueError("weights must be positive; drop the samples whose weight is zero")
+    geometry: Geometry
+    if kernel is None and not precomputed:
+        geometry = SigmaLinearGeometry(X, D, s)
+    else:
+        gram, short = _checked_gram(X, kernel, precomputed)
+        geometry = SigmaKernelGeometry(gram, D, s, CentredKernel(_whole(gram), s).factors, short)
+    program = HingeProgram("the Sigma-SVM", geometry, hinge_families(y, C, hard=True))
+    v = checked_vector("w", w, (X.shape[1] if isinstance(geometry, SigmaLinearGeometry) else len(y),))
+    return certify_hinge(program, v=v, b=b, multipliers=_named(alpha), tol=tol, max_iter=max_iter)
+
+
+def certify_rmm(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *,
+    alpha: ArrayLike | None = None, lam: ArrayLike | None = None, lam_star: ArrayLike | None = None,
+    tol: float = 1e-6, **given: Unpack[Given],
+) -> Certificate:  # fmt: skip
+    """Certify a point of the Relative Margin Machine, eq. (7) and (8) of Shivaswamy & Jebara (2008).
+
+    Parameters
+    ----------
+    X, y, C, alpha, tol
+        As in :func:`certify_svm`.
+    B : float
+        Bound on the outputs, at least 0.
+    lam, lam_star : array_like of shape (n,), optional
+        Multipliers of the upper and the lower bound; zero where not given.
+    **given
+        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
+    """
+    X, y = as_data(X, y)
+    rows = hinge_families(y, C, at_least("B", B, 0.0, infinite=True), hard=True)
+    multipliers = _named(alpha, bound_above=lam, bound_below=lam_star)
+    return certify_families(
+        X, rows, name="the Relative Margin Machine", multipliers=multipliers, tol=tol, **given
+    )
+
+
+def certify_soft_rmm(
+    X: MatrixLike,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    B: float = 2.0,
+    D: ArrayLike = 1.0,
+    *,
+    multipliers: Mapping[str, ArrayLike] | None = None,
+    tol: float = 1e-6,
+    **given: Unpack[Given],
+) -> Certificate:
+    """Certify a point of the program of :func:`formulations.soft_rmm.qp`.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
+        The training data; a Gram matrix with ``precomputed=True``.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C, D : float or array_like of shape (n,)
+        Cost per unit of slack on the margins and on the bounds; D may be infinite.
+    B : float
+        Bound on the outputs, at least 0.
+    multipliers : mapping of str to array_like of shape (n,), optional
+        Of the rows ``margin``, ``bound_above`` and ``bound_below``.
+    tol : float
+        Relative tolerance.
+    **given
+        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
+    """
+    from formulations import soft_rmm  # with cvxpy
+
+    X, y = as_data(X, y)
+    rows = soft_rmm.families(y, C, at_least("B", B, 0.0), D)
+    name = "the Relative Margin Machine with slack on its bounds"
+    return certify_families(X, rows, name=name, multipliers=multipliers, tol=tol, **given)
+
+
+def certify_rmm_bounded(
+    X: MatrixLike,
+    y: ArrayLike,
+    U: MatrixLike | None,
+    C: ArrayLike = 1.0,
+    B: float = 2.0,
+    *,
+    training: bool = True,
+    D: ArrayLike | None = None,
+    multipliers: Mapping[str, ArrayLike] | None = None,
+    tol: float = 1e-6,
+    **given: Unpack[Given],
+) -> Certificate:
+    """Certify a point of the program of :func:`formulations.rmm_bounded.qp`.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n + k, n + k)
+        The training data; or, with ``precomputed=True`` and no U, the Gram matrix of these and, after them,
+        the further samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    U : array_like or CSR of shape (k, m), or None
+        The further samples.
+    C : float or array_like of shape (n,)
+        Cost per unit of slack on the margins.
+    B : float
+        Bound on the outputs, at least 0.
+    training : bool
+        Whether the bounds hold at the training data, too.
+    D : float or array_like of shape (n + k,) or (k,), optional
+        Cost per unit beyond B, for the samples at which the bounds hold; by default they must hold.
+    multipliers : mapping of str to array_like, optional
+        Of the row ``margin``, shape (n,), and of ``bound_above`` and ``bound_below``, shape (n + k,), or (k,)
+        where the bounds hold at the further samples alone.
+    tol : float
+        Relative tolerance.
+    **given
+        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`; coefficients of
+        a kernel machine are (n + k,).
+
+    Raises
+    ------
+    ValueError
+        Wrong shapes or values; U beside a Gram matrix, or neither.
+    """
+    Z, y = _all_samples(X, y, U, bool(given.get("precomputed", False)))
+    n, count = len(y), Z.shape[0]
+    held = count if training else count - n
+    price: NDArray[np.float64] | float = np.inf
+    if D is not None:
+        price = np.full(count, np.inf)
+        price[count - held :] = D if np.ndim(D) == 0 else real_array("D", D, (held,))
+    rows = further.families(y, count - n, C, B, training=training, D=price)
+    if multipliers is not None:
+        shapes = {"margin": (n,), "bound_above": (held,), "bound_below": (held,)}
+        named = {name: real_array(name, mu, shapes.get(name)) for name, mu in multipliers.items()}
+        multipliers = further.spread(named, n, count)
+    name = "the Relative Margin Machine with bounds at further samples"
+    return certify_families(Z, rows, name=name, multipliers=multipliers, tol=tol, **given)
+
+
+def certify_families(
+    X: Matrix,
+    rows: Families,
+    *,
+    name: str = "the machine",
+    w: ArrayLike | None = None,
+    b: float | None = None,
+    multipliers: Mapping[str, ArrayLike] | None = None,
+    kernel: Kernel | None = None,
+    precomputed: bool = False,
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> Certificate:
+    """Certify a point of ``min ½‖w‖² +`` the cost of the slacks of some families of rows.
+
+    Arguments are as in :func:`polyopt.margin.certify.certify_svm`, but for `name`, the name of the machine in
+    the certificate, and the multipliers: by the names of the families, (n,) in input order, zeros for a
+    family that is not given. At least one of `w` and `multipliers` is needed; without the latter a dual bound
+    is built.
+    """
+    geometry: LinearGeometry | KernelGeometry
+    if kernel is None and not precomputed:
+        geometry, size = LinearGeometry(X, centred=True), X.shape[1]
+    else:
+        gram, short = _checked_gram(X, kernel, precomputed)
+        geometry, size = KernelGeometry(gram, short), gram.n
+    v = checked_vector("w", w, (size,))
+    given = None if b is None else Ball(real_number("b", b))
+    if b is not None and v is not None:
+        given = geometry.moved(v, real_number("b", b))
+    program = HingeProgram(name, geometry, rows)
+    return certify_hinge(program, v=v, b=given, multipliers=multipliers, tol=tol, max_iter=max_iter)
+
+
+def _checked_gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
+    """Return the Gram matrix of a kernel machine, and `short`: no eigenvalue is below -short.
+
+    Raise ValueError for a kernel beside a Gram matrix, or a matrix that
+    :func:`polyopt.linalg.kernels.require_psd` refuses.
+    """
+    if kernel is not None and precomputed:
+        raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
+    gram: Gram = MatrixGram(X) if kernel is None else SampleGram(X, kernel)
+    return gram, require_psd(gram)
+
+
+def _all_samples(
+    X: MatrixLike, y: ArrayLike, U: MatrixLike | None, precomputed: bool
+) -> tuple[Matrix, NDArray[np.float64]]:
+    """All samples, or their Gram matrix, and the labels of the first of them."""
+    if U is not None and not precomputed:
+        return further.stacked(X, y, U)
+    if U is not None or not precomputed:
+        raise ValueError("U must be the further samples, and None where X is a Gram matrix that has them")
+    y = as_labels(y)
+    K, _ = as_data(X, np.ones(np.shape(X)[0] if np.ndim(X) else 0))
+    if K.shape[0] <= len(y):
+        raise ValueError(f"X must have more rows than there are labels, {len(y)}, not {K.shape[0]}")
+    return K, y
+
+
+def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any] | None:
+    """Multipliers by the names of their families; None where those of the margins are not given."""
+    given = {name: values for name, values in others.items() if values is not None}
+    if alpha is None and given:
+        raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
+    return None if alpha is None else {"margin": alpha, **given}
+
+
+def _whole(gram: Gram) -> NDArray[Any]:
+    """The whole Gram matrix, where there is room for it."""
+    if gram.n > MAX_WHOLE:
+        raise ValueError(
+            f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "
+            f"at most {MAX_WHOLE} samples can be certified with a kernel"
+        )
+    if isinstance(gram, MatrixGram):
+        return gram.K
+    every = np.arange(gram.n)
+    return gram.panel(every, np.float64).rows(every)

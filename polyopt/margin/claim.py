@@ -1,0 +1,155 @@
+"""Statements of machines of families of rows, linear or with a kernel, and of the one-norm machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.certificates.claims.statement import Statement, cap_of, numeral, numerals
+from polyopt.linalg.kernels import SampleGram
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
+
+if TYPE_CHECKING:
+    from formulations.families import Family
+    from formulations.language.types import Matrix, Vector
+    from polyopt.linalg.kernels import Kernel
+    from polyopt.margin.hinge_program import HingeProgram
+
+__all__ = ["state_hinge", "state_l0", "state_one_norm", "state_pattern", "state_ray"]
+
+_KERNELS = ("linear", "poly", "rbf")
+
+
+def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statement:
+    """State a hinge program's point: w (m,), or expansion coefficients (n,), as v.
+
+    b is the intercept for samples as the geometry scores them, Z (q, n) are multipliers by family. Raise
+    ValueError for a Gram matrix without samples, or a kernel whose values no whole numbers enclose.
+    """
+    geometry, rows = program.geometry, program.rows
+    y = next(iter(rows)).side
+    told: dict[str, Any] = {"features": {"kind": "plain"}, "size": {"kind": "square", "factor": "1/2"}}
+    moved = Fraction(b)
+    if isinstance(geometry, SigmaLinearGeometry):
+        told["size"] = _sigma(geometry.D, geometry.weights)
+        moved -= _inner(v, geometry.centre)
+        X: Matrix = geometry.X
+    elif isinstance(geometry, LinearGeometry):
+        moved -= _inner(v, geometry.centre)
+        X = geometry.X
+    elif isinstance(geometry, KernelGeometry) and isinstance(geometry.gram, SampleGram):
+        X, told["features"] = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
+    elif isinstance(geometry, SigmaKernelGeometry) and isinstance(geometry.gram, SampleGram):
+        X, told["features"] = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
+        told["size"] = _sigma(geometry.D, geometry.weights)
+        moved -= Fraction(float(geometry.moved(v, 0.0).mid))
+    else:
+        raise ValueError("a claim is checked from the samples, so it needs them and not a Gram matrix")
+    told |= {"faces": 1, "intercept": program.intercept, "rows": [_row(family, y) for family in rows]}
+    multipliers = {family.name: mu[None, :] for family, mu in zip(rows, Z, strict=True)}
+    return Statement(program.name, X, y, told, [v], [moved] if program.intercept else [], multipliers)
+
+
+def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
+    """State that no point keeps a program's rows: the multipliers (q, n), by family, are exactly a ray."""
+    nothing = np.zeros((len(ray), program.rows.n))
+    found = state_hinge(program, program.geometry.represent(nothing[0]), 0.0, nothing)
+    multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
+    return replace(found, multipliers=multipliers, kind="infeasible")
+
+
+def _sigma(D: float, weights: Vector) -> dict[str, Any]:
+    """The regulariser of the Sigma-SVM, as in the file."""
+    if D >= 1.0:
+        raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
+    plain = {"kind": "square", "factor": numeral((1 - Fraction(D)) / 2)}
+    variance = {"share": numeral(D), "weights": numerals(weights)}
+    return {**plain, "variance": variance} if D else plain
+
+
+def _inner(v: Vector, centre: Vector) -> Fraction:
+    return sum(
+        (Fraction(a) * Fraction(c) for a, c in zip(v.tolist(), centre.tolist(), strict=True)), Fraction(0)
+    )
+
+
+def _row(family: Family, y: Vector) -> dict[str, Any]:
+    """A family's rows, as in the file."""
+    side = "label" if np.array_equal(family.side, y) else int(family.side[0])
+    if side != "label" and not (family.side == side).all():
+        raise ValueError(f"the rows {family.name} are on sides that are neither the labels nor all the same")
+    cap = cap_of(family.cap.tolist())
+    return {"name": family.name, "side": side, "kink": numeral(float(family.kink)), "cap": cap}
+
+
+def _kernel(kernel: Kernel, kind: str) -> dict[str, Any]:
+    if kernel.name not in _KERNELS:
+        raise ValueError(f"a claim needs a kernel of {', '.join(_KERNELS)}, not {kernel.name!r}")
+    found: dict[str, Any] = {"kind": kind, "kernel": kernel.name}
+    if kernel.name != "linear":
+        found["gamma"] = numeral(float(kernel.gamma))
+    if kernel.name == "poly":
+        if kernel.coef0 < 0.0 and kind == "kernel":
+            raise ValueError("a claim needs a kernel that is certainly semidefinite: coef0 of at least 0")
+        found |= {"coef0": numeral(float(kernel.coef0)), "degree": int(kernel.degree)}
+    return found
+
+
+def state_one_norm(
+    X: Matrix, y: Vector, costs: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
+) -> Statement:
+    """State a point of the one-norm machine: coefficients alpha (n,), intercept b, multipliers u (n,).
+
+    The costs (n,) of slack are caps of the coefficients, too.
+    """
+    told = {
+        "features": _kernel(kernel, "expansion"),
+        "size": {"kind": "square", "factor": 0, "low": 0, "high": numerals(costs), "l1": 1},
+        "faces": 1,
+        "intercept": True,
+        "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap_of(costs.tolist())}],
+    }
+    return Statement("the one-norm SVM", X, y, told, [alpha], [b], {"margin": u[None, :]})
+
+
+def state_l0(
+    X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float,
+    tree: dict[str, Any], bound: float,
+) -> Statement:  # fmt: skip
+    """State a point (alpha (n,), b) of the L0 machine among all patterns.
+
+    C is the price of loss and the cap of the coefficients, `weights` (n,) what each sample counts in the
+    loss. `tree` has the multipliers of the leaves, as in the file; all of them prove `bound`.
+    """
+    told = _l0(C, weights, kernel, {"high": numeral(C), "count": 1})
+    title = "the L0 support vector machine"
+    return Statement(title, X, y, told, [alpha], [b], {}, tree=tree, bound=bound)
+
+
+def state_pattern(
+    X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
+) -> Statement:
+    """State a point of the L0 machine that may use only its own centres: a linear program.
+
+    u (n,) are multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
+    """
+    used = alpha > 0
+    told = _l0(C, weights, kernel, {"high": numerals(np.where(used, C, 0.0))})
+    told["constant"] = int(used.sum())
+    title = "the L0 support vector machine with the centres that it uses"
+    return Statement(title, X, y, told, [alpha], [b], {"margin": C * u[None, :]})
+
+
+def _l0(C: float, weights: Vector, kernel: Kernel, size: dict[str, Any]) -> dict[str, Any]:
+    cap = cap_of(Fraction(C) * Fraction(weight) for weight in weights.tolist())
+    return {
+        "features": _kernel(kernel, "expansion"),
+        "size": {"kind": "square", "factor": 0, "low": 0, **size},
+        "faces": 1,
+        "intercept": True,
+        "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap}],
+    }

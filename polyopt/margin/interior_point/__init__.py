@@ -1,0 +1,47 @@
+"""Interior-point solver of the linear hinge family, for many more samples than features.
+
+Problem
+-------
+SVM, Sigma-SVM and Relative Margin Machine with linear features are one quadratic program, with
+f_i = w'(x_i − μ) + b and B infinite for the first two:
+
+    min  ½ w'Rw + Σ C_i ξ_i
+    s.t. y_i f_i ≥ 1 − ξ_i  [alpha],   ξ_i ≥ 0  [eta],   f_i ≤ B  [lam],   −f_i ≤ B  [lam_star]
+
+R = I and μ = 0, but for the Sigma-SVM, where R = (1−D) I + D Σ and μ is the mean. b is not penalised.
+
+Dual
+----
+    max  Σ α_i − B Σ (λ_i + λ*_i) − ½ c'R⁺c,   c = Σ β_i (x_i − μ),   β = α∘y − λ + λ*
+    s.t. Σ β_i = 0,   0 ≤ α ≤ C,   λ, λ* ≥ 0
+
+The reduced Newton system
+-------------------------
+With slacks s, ξ, u = B − f and v = B + f, a step of Newton's method towards products α s, η ξ, λ u
+and λ* v of given size eliminates everything sample by sample, and leaves
+
+    [ R + X'DX   X'D1 ] [dw]   [ X'(β + h) − Rw ]        D = diag(1/(s/α + ξ/η) + λ/u + λ*/v)
+    [ 1'DX       1'D1 ] [db] = [ 1'(β + h)      ]
+
+(X with centred rows), m + 1 equations however many samples there are; then dβ = h − D (X dw + db).
+An iteration is one product X'DX by BLAS, some four products of X with a vector, and passes over the
+samples. Steps are Mehrotra's predictor and corrector; only the first is taken by each sample as far as its
+own bounds let it. (Gondzio's centrality corrections saved a fifth of the iterations and hardly any time.)
+
+The run stops on proof: the gap between the primal objective of a point scaled back within ±B and the
+dual objective of multipliers repaired to Σ β_i = 0.
+
+Read in this order: ``problem`` (the program, and the reduced system), ``driver`` (the method), ``crew``
+(all blocks of samples, asked in turn), ``block`` (one of them), ``passes`` (a step, for each sample),
+``rows`` (the products with the data) and ``intercept`` (the best b).
+
+References
+----------
+Ferris & Munson, Interior-point methods for massive support vector machines (2002); Mehrotra, On the
+implementation of a primal-dual interior point method (1992); Shivaswamy & Jebara, Relative Margin Machines
+(2008), eq. (1), (3), (7) and (8).
+"""
+
+from polyopt.margin.interior_point.driver import solve_interior_point
+
+__all__ = ["solve_interior_point"]

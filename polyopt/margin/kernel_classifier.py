@@ -1,0 +1,447 @@
+"""The common base of the classifiers with a kernel: parameters, gamma by scikit-learn's rules, scores.
+
+Without its training data such a classifier keeps its support vectors (:class:`LightKernelClassifier`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, field
+from itertools import combinations
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from formulations.language.types import dense, is_sparse
+from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.votes import certain_winners
+from polyopt.linalg.kernel_scores import Part, Scorer
+from polyopt.linalg.kernels import Kernel, SampleGram, chunks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.language.types import Array, Matrix, Vector
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import KernelLike
+
+__all__ = ["KERNEL_PARAMETERS", "KernelClassifier", "variance"]
+
+KERNEL_PARAMETERS: dict[str, list[Any]] = {
+    "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+    "degree": [Interval(Integral, 1, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+}
+"""Constraints of the parameters that all of them have."""
+
+_BLOCK_POINTS = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
+_TRIAL_POINTS = 1 << 10  # on which a precision is tried: half of their labels must be certain
+
+
+class LightKernelClassifier(PairwiseClassifier):
+    """Base of the classifiers with a kernel: with their training data, and without."""
+
+    kernel: KernelLike
+    dual_coef_: NDArray[Any]
+    support_: NDArray[np.intp]
+    n_support_: NDArray[np.int32]
+
+    # What a machine answers by, besides its support vectors and their coefficients.
+    _answers_by: ClassVar[tuple[str, ...]] = (
+        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
+        "gamma_", "intercept_", "pairs_", "_asked",
+    )  # fmt: skip
+    _X: Any = None
+    _y: Any = None  # signs of the labels; None without the data
+    _rows: Any = None
+    _support_places: Any = None  # places of the support vectors in _X, in the order of ``support_``
+    # Of a copy without data: places in _X of the samples that scores are made of, and whether they are of the
+    # second class.
+    _used: Any = None
+    _second: Any = None
+
+    @abstractmethod
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Places in ``_X`` of the samples that scores are made of, and their coefficients in the scores."""
+
+    @property
+    def holds_data(self) -> bool:
+        """True if it holds its training data, of which certificates and multipliers are made."""
+        if not self._is_binary:
+            return all(part.holds_data for part in self.estimators_)
+        return self._y is not None
+
+    def _keep_answers(self, whole: Self) -> None:
+        kept = {*self.get_params(deep=False), *self._answers_by}
+        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
+
+    def _drop_data(self, whole: Self) -> None:
+        self._keep_answers(whole)
+        self._keep_no_solution(whole)
+        whole = whole._as_fitted()
+        if whole.kernel == "linear":
+            return
+        places, _ = whole._support()
+        self._used = np.arange(len(places))
+        self._rows = whole._rows[places]
+        if whole._support_places is not None:
+            self.dual_coef_ = whole.dual_coef_
+            self.support_, self.n_support_ = whole.support_, whole.n_support_
+            order = np.argsort(places)
+            self._support_places = order[np.searchsorted(places[order], whole._support_places)]
+        self._second = whole._second if whole._y is None else whole._y[places] > 0
+        self._X = None if whole.kernel == "precomputed" else whole._X[places]
+
+    def _drop_data_of_pairs(self, whole: Self) -> None:
+        """The support vectors of all pairs are kept once."""
+        parts = self.estimators_
+        self._keep_answers(whole)
+        self.estimators_ = parts
+        if parts[0]._support_places is not None:
+            kept = ("support_", "n_support_", "dual_coef_")
+            self.__dict__.update({name: vars(whole)[name] for name in kept if name in vars(whole)})
+        if whole._as_fitted().kernel == "linear":
+            nothing = np.empty(0, dtype=int)
+            self._rows, self._pair_places = nothing, [nothing] * len(parts)
+            return
+        each = [places[part._rows] for places, part in zip(whole._pair_places, parts, strict=True)]
+        union, first = np.unique(np.concatenate(each), return_index=True)
+        X = None
+        if parts[0]._X is not None:
+            vectors = [part._X for part in parts]
+            X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
+        every = np.arange(len(union))
+        for part, own in zip(parts, each, strict=True):
+            part._X, part._used, part._rows = X, np.searchsorted(union, own), every
+            if part._support_places is not None:
+                part._support_places = part._used[part._support_places]
+        self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
+
+
+class _Machine(NamedTuple):
+    """A binary machine as a scorer needs it."""
+
+    kernel: Kernel
+    X: Any
+    places: NDArray[np.intp]  # of its support vectors in X
+    coef: NDArray[np.float64]
+    intercept: float
+
+    def is_as(self, other: _Machine) -> bool:
+        return (
+            self.kernel == other.kernel
+            and self.X is other.X
+            and self.intercept == other.intercept
+            and np.array_equal(self.places, other.places)
+            and np.array_equal(self.coef, other.coef)
+        )
+
+
+def _are_alike(machines: list[_Machine], others: list[_Machine]) -> bool:
+    """Return True if these are the same machines still."""
+    return len(machines) == len(others) and all(map(_Machine.is_as, machines, others))
+
+
+class _Prepared(NamedTuple):
+    """The scorer kept between predictions, and the machines it was made of."""
+
+    machines: list[_Machine]
+    scorer: Scorer
+    intercepts: NDArray[np.float64]
+
+
+# Beside the models and not in them, so that a model stays as it was fitted, and is saved without.
+_PREPARED: WeakKeyDictionary[KernelClassifier, _Prepared] = WeakKeyDictionary()
+
+
+def _rows(X: Any, points: NDArray[np.intp]) -> Any:
+    """These rows; without a copy where they lie side by side."""
+    if len(points) and points[-1] - points[0] == len(points) - 1:
+        return X[points[0] : points[-1] + 1]
+    return X[points]
+
+
+@estimator
+class KernelClassifier(LightKernelClassifier):
+    """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
+
+    Scores are in double precision. Labels need no more than signs: they are taken from faster scores with
+    bounds on their errors where these cannot change them, and in double precision for the other samples.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the polynomial, RBF and sigmoid kernels.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant of the polynomial and sigmoid kernels.
+    """
+
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    gamma_: float = field(init=False)
+
+    _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
+
+    def _gamma_of(self, X: Any, weights: NDArray[Any]) -> float:
+        """Gamma as a number, by scikit-learn's rules for "scale" (here with weights) and "auto"."""
+        if self.gamma not in ("scale", "auto"):
+            return float(self.gamma)
+        if self.kernel in ("linear", "precomputed") or callable(self.kernel):
+            return 1.0
+        m = X.shape[1]
+        if self.gamma == "auto":
+            return 1.0 / m
+        spread = variance(X, weights)
+        gamma = 1.0 if spread == 0.0 else 1.0 / (m * spread)
+        if not 0.0 < gamma < np.inf:
+            raise ValueError(
+                f"gamma={self.gamma!r} cannot be taken from these samples: the variance of their entries is "
+                f"{spread:g}; scale the features, or give gamma as a number"
+            )
+        return gamma
+
+    @property
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
+
+    @property
+    def _kernel_is_mercer(self) -> bool:
+        return self.kernel != "precomputed" and self._kernel.is_mercer
+
+    # -- answering ---------------------------------------------------------------------------
+
+    def _kernel_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of two classes under a kernel other than the linear one."""
+        places, coef = self._support()
+        if self.kernel == "precomputed" and len(places):
+            columns, scores = self._rows[places], np.empty(X.shape[0])
+            for part in chunks(np.arange(X.shape[0])):
+                scores[part] = X[np.ix_(part, columns)] @ coef + self.intercept_[0]
+            return scores
+        prepared = self._prepare()
+        if prepared is None:
+            return np.full(X.shape[0], self.intercept_[0])
+        return prepared.scorer.scores(X)[:, 0] + self.intercept_[0]
+
+    def _pair_scores(self, X: Any) -> NDArray[np.float64]:
+        prepared = self._prepare()
+        if prepared is None:
+            return super()._pair_scores(X)
+        return prepared.scorer.scores(X) + prepared.intercepts
+
+    def _labels(self, X: Any) -> NDArray[np.intp]:
+        prepared, left = self._prepare(), np.arange(X.shape[0])
+        if prepared is None:
+            return super()._labels(X)
+        labels = np.empty(X.shape[0], dtype=np.intp)
+        for dtype in prepared.scorer.precisions(X):
+            if len(left):
+                left = self._decide(X, left, labels, prepared, dtype)
+        for rest in chunks(left, _BLOCK_POINTS):
+            labels[rest] = super()._labels(_rows(X, rest))
+        return labels
+
+    def _decide(
+        self, X: Any, points: NDArray[np.intp], labels: NDArray[np.intp], prepared: _Prepared, dtype: Any
+    ) -> NDArray[np.intp]:
+        """Give labels to points whose labels are certain in one precision; the others are returned."""
+        unsure, parts = [], [points[:_TRIAL_POINTS], *chunks(points[_TRIAL_POINTS:], _BLOCK_POINTS)]
+        for number, part in enumerate(parts):
+            found, sure = self._certain_labels(_rows(X, part), prepared, dtype)
+            labels[part] = found
+            unsure.append(part[~sure])
+            if number == 0 and sure.mean() < 0.5:
+                return np.concatenate([*unsure, *parts[1:]])
+        return np.concatenate(unsure)
+
+    def _certain_labels(
+        self, X: Any, prepared: _Prepared, dtype: Any = np.float32
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Labels by one precision, and whether they are certain whatever its error."""
+        scores, errors = prepared.scorer.bounded_scores(X, dtype)
+        scores += prepared.intercepts
+        errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(prepared.intercepts))
+        if self._is_binary:
+            return (scores[:, 0] > 0).astype(np.intp), np.abs(scores[:, 0]) > errors[:, 0]
+        return certain_winners(scores > errors, scores < -errors, len(self.classes_))
+
+    def _prepare(self) -> _Prepared | None:
+        """The scorer of all machines; None for a kernel without one, or where their kernels differ."""
+        if self.kernel in ("linear", "precomputed"):
+            return None
+        fitted = [self] if self._is_binary else [machine._as_fitted() for machine in self.estimators_]
+        machines = [machine._as_machine() for machine in fitted]
+        kept = _PREPARED.get(self)
+        if kept is None or not _are_alike(machines, kept.machines):
+            kept = self._prepared_of(machines, fitted)
+            if kept is not None:
+                _PREPARED[self] = kept
+        return kept
+
+    def _as_machine(self) -> _Machine:
+        return _Machine(self._kernel, self._X, *self._support(), float(self.intercept_[0]))
+
+    def _prepared_of(self, machines: list[_Machine], fitted: list[Any]) -> _Prepared | None:
+        kernel = machines[0].kernel
+        if any(machine.kernel != kernel for machine in machines) or not any(
+            len(machine.places) for machine in machines
+        ):
+            return None
+        if self._is_binary:
+            X, parts = machines[0].X[machines[0].places], [Part.whole(machines[0].coef)]
+        else:
+            X, parts = self._union(machines, fitted)
+        gram = SampleGram(X, kernel)
+        largest = max(float(np.abs(machine.coef).sum()) for machine in machines)
+        # With distances by differences, if the kernel's rounding may cost a score more than this.
+        if kernel.name == "rbf" and gram.entry_error()[0] * largest > 1e-7:
+            gram = gram.careful(always=True)
+        kept = [machine._replace(coef=machine.coef.copy()) for machine in machines]
+        intercepts = np.array([machine.intercept for machine in machines])
+        return _Prepared(kept, Scorer(gram, parts, len(machines)), intercepts)
+
+    def _union(self, machines: list[_Machine], fitted: list[Any]) -> tuple[Any, list[Part]]:
+        """The support vectors of all pairs, class by class, and each class's coefficients in its pairs."""
+        pairs = list(combinations(range(len(self.classes_)), 2))
+        rows = np.concatenate(
+            [
+                of_pair[machine._rows[found.places]]
+                for of_pair, machine, found in zip(self._pair_places, fitted, machines, strict=True)
+            ]
+        )
+        pair_of = np.repeat(np.arange(len(pairs)), [len(machine.places) for machine in machines])
+        coef = np.concatenate([machine.coef for machine in machines])
+        second = np.concatenate(
+            [
+                machine._second if machine._y is None else machine._y[found.places] > 0
+                for machine, found in zip(fitted, machines, strict=True)
+            ]
+        )
+        label = np.array(pairs)[pair_of, second.astype(int)]
+        # By class, and within a class by sample, each once.
+        order = np.lexsort((rows, label))
+        is_first = np.diff(rows[order], prepend=-1) != 0
+        first, place = np.flatnonzero(is_first), np.empty(len(rows), dtype=np.intp)
+        place[order] = np.cumsum(is_first) - 1
+        vectors = [found.X[found.places] for found in machines]
+        X: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
+        X = X[order[first]]
+        parts, labels = [], label[order[first]]
+        for number in np.unique(labels):
+            start, stop = np.searchsorted(labels, [number, number + 1])
+            columns = np.array([k for k, pair in enumerate(pairs) if number in pair])
+            block = np.zeros((stop - start, len(pairs)))
+            own = label == number
+            block[place[own] - start, pair_of[own]] = coef[own]
+            parts.append(Part(int(start), int(stop), columns, block[:, columns]))
+        return X, parts
+
+    # -- for other programs ------------------------------------------------------------------
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self.kernel == "precomputed":
+            raise ValueError("kernel='precomputed' has no ONNX graph: fit with the kernel's name")
+        return draw_kernel(graph, x, self._kernel, self._X, self._support()[1][:, None], self.intercept_)
+
+    def _draw_pairs(self, graph: Graph, x: str) -> str:
+        parts = [part._as_fitted() for part in self.estimators_]
+        if self.kernel in ("linear", "precomputed"):
+            return super()._draw_pairs(graph, x)
+        kernels = [part._kernel for part in parts]
+        if any(kernel != kernels[0] for kernel in kernels):
+            return super()._draw_pairs(graph, x)
+        coef = np.zeros((parts[0]._X.shape[0], len(parts)))
+        for number, part in enumerate(parts):
+            places, own = part._support()
+            coef[places, number] = own
+        intercepts = np.concatenate([part.intercept_ for part in parts])
+        return draw_kernel(graph, x, kernels[0], parts[0]._X, coef, intercepts)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
+    """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
+
+    x: samples (n, m).
+    vectors (s, m): the support vectors.
+    coef (s, K): their coefficients.
+    ValueError: A kernel that is a function.
+    """
+    name = kernel.name
+    if callable(name):
+        raise ValueError("a kernel that is a function has no ONNX graph: choose one by its name")
+    Z = np.asarray(dense(vectors), dtype=float)
+    if not len(Z):  # the graph of no support vectors is constant
+        return graph.affine(x, np.zeros((coef.shape[1], Z.shape[1])), intercepts)
+    if name == "rbf":
+        # About the vectors' middle, so that the squares cancel less.
+        middle = Z.mean(axis=0)
+        x, Z = graph.op("Sub", x, graph.constant(middle)), Z - middle
+        squares = graph.over_columns("ReduceSum", graph.op("Mul", x, x))
+        mixed = graph.affine(x, -2.0 * Z, (Z * Z).sum(axis=1))
+        distances = graph.op("Max", graph.op("Add", mixed, squares), graph.constant(0.0))
+        K = graph.op("Exp", graph.op("Mul", distances, graph.constant(-float(kernel.gamma))))
+    else:
+        K = _of_products(graph, graph.affine(x, kernel.gamma * Z, np.full(len(Z), kernel.coef0)), kernel)
+    return graph.op("Add", graph.op("MatMul", K, graph.constant(coef)), graph.constant(intercepts))
+
+
+def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
+    """The sigmoid or the polynomial kernel of γ z'x + c."""
+    if kernel.name == "sigmoid":
+        return graph.op("Tanh", argument)
+    found = argument
+    for _ in range(int(kernel.degree) - 1):
+        found = graph.op("Mul", found, argument)
+    return found
+
+
+def variance(X: Matrix, weights: Vector) -> float:
+    """The weighted variance of all entries of samples X (n, m) with weights (n,).
+
+    It is the mean square of the differences from the mean, less the square of their own mean, which is not
+    quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
+    from the origin.
+    """
+    weights = weights / weights.max()  # so that sums do not overflow
+    total = X.shape[1] * float(weights.sum())
+    with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of refuses what overflows
+        if is_sparse(X):
+            entries, per_entry = X.data.astype(float), np.repeat(weights, np.diff(X.indptr))
+            zeros = max(total - float(per_entry.sum()), 0.0)  # weight of the entries that are not stored
+            mean = float(per_entry @ entries) / total
+            entries -= mean
+            left = (float(per_entry @ entries) - zeros * mean) / total
+            spread = (float(per_entry @ entries**2) + zeros * (mean * mean)) / total
+        else:
+            mean = left = spread = 0.0
+            parts = list(chunks(np.arange(X.shape[0])))
+            for part in parts:
+                mean += float(weights[part] @ X[part].astype(float).sum(axis=1)) / total
+            for part in parts:
+                block = X[part].astype(float) - mean
+                left += float(weights[part] @ block.sum(axis=1)) / total
+                spread += float(weights[part] @ (block**2).sum(axis=1)) / total
+    found = spread - left * left
+    return 0.0 if abs(found) <= 1e-12 * spread < np.inf else found

@@ -1,0 +1,196 @@
+"""The Relative Margin Machine along decreasing bounds, from the support vector machine downwards.
+
+The paper searches B below θ, the largest absolute output of the SVM with the same C: at B = θ the
+machine is the SVM. The dual's feasible set does not depend on B, so each solution is where the next
+one starts, and the kernel rows that one has computed serve the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.families import Families, hinge_families
+from formulations.language.arguments import at_least, tolerance
+from formulations.language.clock import Clock
+from formulations.language.display import Shown, Summary
+from formulations.language.recovery import as_costs, as_data
+from formulations.language.solution import Status
+from polyopt.base.progress import steps
+from polyopt.certificates.path_point import Path, point_summary
+from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from formulations.language.solution import Solution
+    from formulations.language.types import Matrix, MatrixLike
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.margin.geometry import Geometry
+
+    Progress = Callable[[dict[str, float]], None]
+
+__all__ = ["PathPoint", "rmm_path"]
+
+_NAME = "Relative Margin Machines"
+_SHARES = (1 / 2, 1 / 4, 1 / 10)  # the paper's steps from 1 towards θ, downwards
+
+
+@dataclass(frozen=True, repr=False)
+class PathPoint(Shown):
+    """One machine of a path.
+
+    Attributes
+    ----------
+    B : float
+        Its bound; infinite for the support vector machine that the path starts from.
+    solution : Solution
+        ``primal`` has ``w`` (linear features) or ``coef`` (a kernel), and ``b``; ``duals`` as in the
+        rows of ``formulations.rmm.qp``; and what the solver did, ``iterations`` and ``history``.
+    certificate : Certificate
+        How far from optimal it is, proven.
+    """
+
+    B: float
+    solution: Solution
+    certificate: Certificate
+
+    def _summary(self) -> Summary:
+        return point_summary(_NAME, "B", self)
+
+
+def rmm_path(
+    X: MatrixLike,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    bounds: Sequence[float] | None = None,
+    *,
+    kernel: Kernel | None = None,
+    precomputed: bool = False,
+    tol: float = 1e-3,
+    certificate_tol: float = 1e-6,
+    cache_size: float = 500.0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Path[PathPoint]:
+    """Solve the SVM, and from it the Relative Margin Machine for one bound after another.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
+        Training samples; a Gram matrix if `precomputed`.
+    y : array_like of shape (n,)
+        Labels -1 and +1, both present.
+    C : float or array_like of shape (n,)
+        Cost per sample.
+    bounds : sequence of float, optional
+        Bounds B, each at least 1; they are taken in decreasing order. By default the paper's,
+        ``1 + (θ − 1)/2``, ``1 + (θ − 1)/4`` and ``1 + (θ − 1)/10``, with θ the largest absolute output
+        of the SVM.
+    kernel : Kernel, optional
+        A kernel; linear by default.
+    precomputed : bool
+        Whether X is a Gram matrix.
+    tol : float
+        Largest violation of the optimality conditions, in units of the outputs. (The interior point,
+        which solves tall linear machines, goes to a relative gap of 1e-8 at least.)
+    certificate_tol : float
+        Tolerance of the certificates.
+    cache_size : float
+        Megabytes for kernel rows.
+    time_limit : float, optional
+        Seconds for the whole path; machines that find no time left, or come after Ctrl-C, are not in it.
+    progress : callable, optional
+        Called with each record of each history.
+
+    Returns
+    -------
+    Path, a list of PathPoint
+        The support vector machine first, then one machine per bound, decreasing.
+
+    Raises
+    ------
+    ValueError
+        Data that are not finite, one class only, a bound below 1, or an indefinite kernel.
+
+    References
+    ----------
+    Shivaswamy & Jebara, Relative Margin Machines (2008), sections 3.2 and 5.
+    """
+    X, labels = as_data(X, y)
+    if len(np.unique(labels)) < 2:
+        raise ValueError("rmm_path needs samples of both classes; y has one")
+    costs = as_costs(C, len(labels))
+    for number, bound in enumerate([] if bounds is None else bounds):
+        at_least(f"bounds[{number}]", bound, 1.0, infinite=True)
+    tol, certificate_tol = tolerance(tol), tolerance(certificate_tol, "certificate_tol")
+    clock = Clock(time_limit)
+    kernel = Kernel("linear") if kernel is None else kernel
+    solve = _solver(X, kernel, precomputed, cache_size, progress)
+    geometry: Geometry
+    if precomputed or kernel.name != "linear":
+        gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
+        geometry = KernelGeometry(gram, require_psd(gram))
+    else:
+        geometry = LinearGeometry(X, centred=True)
+    path: Path[PathPoint] = Path(_NAME, "B")
+
+    def add(B: float) -> PathPoint:
+        rows = hinge_families(labels, costs, B)
+        solution = solve(rows, tol=tol, time_limit=clock.left)
+        title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
+        v = solution.primal.get("w", None)
+        if v is None:
+            v = geometry.represent(solution["coef"])
+        certificate = certify_hinge(
+            HingeProgram(title, geometry, rows),
+            v=v,
+            b=geometry.moved(v, float(solution["b"])),
+            multipliers=solution.duals,
+            tol=certificate_tol,
+        )
+        path.append(PathPoint(B, solution, certificate))
+        return path[-1]
+
+    with steps(1 + len(_SHARES if bounds is None else bounds), "machine") as step:
+        svm = add(np.inf)
+        for B in sorted(_usual(svm.solution, geometry) if bounds is None else bounds, reverse=True):
+            step.done()
+            if clock.is_over or path[-1].solution.status is Status.INTERRUPTED:
+                break
+            add(float(B))
+    return path
+
+
+def _solver(
+    X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
+) -> Callable[..., Solution]:
+    """The solver for families of rows: the interior point, or a decomposition that keeps its point."""
+    if not precomputed and kernel.name == "linear" and X.shape[1] <= min(2_000, X.shape[0]):
+        from polyopt.margin.interior_point import solve_interior_point
+
+        def solve(rows: Families, *, tol: float, time_limit: float | None) -> Solution:
+            gap = min(tol, 1e-8)
+            return solve_interior_point(X, rows, tol=gap, time_limit=time_limit, progress=progress)
+
+        return solve
+    from polyopt.margin.decomposition import Decomposition
+
+    gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
+    return Decomposition(gram, cache_size=cache_size, progress=progress).solve
+
+
+def _usual(svm: Solution, geometry: Geometry) -> list[float]:
+    """The paper's bounds, from the SVM's largest output."""
+    if "f" in svm.primal:
+        theta = float(np.abs(svm["f"]).max())
+    else:
+        w = svm["w"]
+        theta = float((geometry.outputs(w) + geometry.moved(w, float(svm["b"]))).size.max())
+    return [1.0 + max(theta - 1.0, 0.0) * share for share in _SHARES]

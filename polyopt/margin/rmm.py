@@ -1,0 +1,206 @@
+"""The Relative Margin Machine: a large margin relative to the spread of the outputs."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from formulations.families import Families, bound_families, bounded_families
+from formulations.language.arguments import positive
+from formulations.unlabelled_bounds import append, spread
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.validation import validated
+from polyopt.margin.classifier import HingeClassifier
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.language.program import Program
+    from polyopt.base.types import SamplesLike
+
+__all__ = ["RelativeMarginMachine"]
+
+
+@estimator
+class RelativeMarginMachine(HingeClassifier):
+    """Relative Margin Machine: a support vector machine whose outputs stay within ±B.
+
+    Minimises ``½||w||² + C Σ ξ_i`` subject to ``y_i f_i >= 1 - ξ_i`` and ``|f_i| <= B`` at every
+    training sample, ``f_i = w'x_i + b``: eq. (7) of [1]_. The intercept is not penalised. With ``X_bounded``,
+    which :meth:`fit` takes, the bounds hold at further samples as well, whose labels need not be known.
+
+    With a finite ``bound_cost`` D the bounds have slack: minimises ``½||w||² + C Σ ξ_i + D Σ (τ_i + τ*_i)``
+    subject to ``y_i f_i >= 1 - ξ_i``, ``f_i <= B + τ_i`` and ``-f_i <= B + τ*_i``, no slack below 0. A single
+    sample far out can determine the machine with hard bounds; here it only costs.
+
+    Parameters
+    ----------
+    B : float, default=2.0
+        Bound on the absolute output at every training sample, at least 1. At infinity, or above the
+        SVM's largest output, the machine is the SVM; the nearer to 1, the more the bound changes it.
+    bound_training : bool, default=True
+        Whether the bounds hold at the training samples. If not, they hold at those of ``X_bounded`` alone,
+        which :meth:`fit` must then be given: the class H of [1]_.
+    bound_cost : float, default=inf
+        Cost of a unit of output beyond B; positive. Further samples have the weight 1. It caps the
+        multipliers of the bounds: if it is infinite, or above all of them, the bounds are hard.
+
+    References
+    ----------
+    .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008; slack on the bounds is named in section 3.1,
+       and not investigated.
+
+    Examples
+    --------
+    >>> from polyopt import RelativeMarginMachine, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = RelativeMarginMachine(C=10.0, B=1.5).fit(data.X, data.y)
+    >>> outputs = machine.decision_function(data.X)
+    >>> print(f"{outputs.min():.2f} {outputs.max():.2f}")
+    -1.50 1.50
+    >>> machine.certificate(tol=1e-3).is_optimal
+    True
+    """
+
+    B: float = 2.0
+    _: KW_ONLY
+    bound_training: bool = True
+    bound_cost: float = np.inf
+
+    _frames: ClassVar[int] = 1
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_given_further",)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **HingeClassifier._parameter_constraints,
+        **shared("B"),
+        "bound_training": ["boolean"],
+        "bound_cost": [Ruled(lambda value: positive("bound_cost", value, infinite=True))],
+    }
+
+    @property
+    def _title(self) -> str:  # type: ignore[override]
+        soft = " with slack on its bounds" if np.isfinite(self.bound_cost) else ""
+        return f"the Relative Margin Machine{soft}"
+
+    def fit(
+        self,
+        X: SamplesLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_bounded: SamplesLike | None = None,
+    ) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, m)
+            Training samples (a Gram matrix for a precomputed kernel).
+        y : array_like of shape (n,)
+            Labels of two or more classes, of any type.
+        sample_weight : array_like of shape (n,), optional
+            Non-negative weights; a weight of 2 is the same as giving the sample twice, a weight of 0
+            the same as leaving it out.
+        X_bounded : array_like or sparse matrix of shape (k, m), optional
+            Further samples, without labels, at which the outputs are held within the bounds too: such as
+            those to be classified. Of several classes each pair has all of them. What the fit leaves says
+            of sample n + j what it says of sample j of these. They do not count for ``gamma="scale"``.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            A parameter out of its range, data that are not finite or do not fit, or fewer than two classes.
+        """
+        self._given_further = X_bounded
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._given_further
+
+    def _with_further(
+        self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
+    ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
+        if self._given_further is None:
+            if not self.bound_training:
+                raise ValueError(
+                    "bound_training=False leaves no sample within the bounds: give fit the samples "
+                    "X_bounded, or take the support vector machine"
+                )
+            return X, codes, weights, rows
+        if self.kernel == "precomputed":
+            raise ValueError(
+                "X_bounded needs a kernel that can be computed between its samples, and kernel='precomputed' "
+                "cannot be: leave it None, or give the kernel as a function"
+            )
+        try:
+            U = validated(
+                self, self._given_further, accept_sparse=self._accept_sparse, dtype=self._dtypes, reset=False
+            )
+        except ValueError as error:
+            raise ValueError(f"X_bounded: {error}") from error
+        none = np.zeros(U.shape[0])
+        return (
+            append(X, U),
+            np.append(codes, none.astype(codes.dtype) - 1),
+            np.append(weights, none),
+            np.append(rows, np.arange(n, n + len(none))),
+        )
+
+    # -- the machine -------------------------------------------------------------------------
+
+    def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
+        B, hard = float(self.B), np.isinf(self.bound_cost)
+        bound_costs = np.inf if hard else self.bound_cost * np.where(weights > 0.0, weights, 1.0)
+        if weights[-1] > 0.0:
+            return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
+        n = int(np.count_nonzero(weights))
+        return bounded_families(
+            y[:n], self.C * weights[:n], B, len(y) - n, price=bound_costs, training=self.bound_training
+        )
+
+    def _further_programs(self, rows: Families) -> tuple[int, dict[str, Any]] | None:
+        """The number of labels and the arguments of programs with further samples; None without these."""
+        there = rows["margin"].is_there
+        if there is None or not np.isfinite(self.B):
+            return None
+        n, bound = int(there.sum()), rows["bound_above"]
+        price = bound.cap[0 if self.bound_training else n :] if bound.has_slack else None
+        settings = {"C": rows["margin"].cap[:n], "B": self.B, "training": self.bound_training, "D": price}
+        return n, settings
+
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
+        from formulations import rmm, rmm_bounded, soft_rmm, svm
+
+        y, costs = rows["margin"].side, rows["margin"].cap
+        if (more := self._further_programs(rows)) is not None:
+            n, settings = more
+            return rmm_bounded.qp(X[:n], y[:n], X[n:], **settings)
+        if np.isinf(self.B):
+            return svm.primal(X, y, costs)
+        if rows["bound_above"].has_slack:
+            return soft_rmm.qp(X, y, costs, self.B, rows["bound_above"].cap)
+        return rmm.qp(X, y, costs, self.B)
+
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
+        from formulations import rmm, rmm_bounded, soft_rmm, svm
+
+        y, costs = rows["margin"].side, rows["margin"].cap
+        if (more := self._further_programs(rows)) is not None:
+            return rmm_bounded.kernel_dual(K, y[: more[0]], **more[1])
+        if np.isinf(self.B):
+            return svm.kernel_dual(K, y, costs)
+        if rows["bound_above"].has_slack:
+            return soft_rmm.kernel_dual(K, y, costs, self.B, rows["bound_above"].cap)
+        return rmm.kernel_dual(K, y, costs, self.B)
+
+    def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
+        weights = self._sample_weights
+        if not weights[-1] > 0.0:
+            vectors = spread(vectors, int(np.count_nonzero(weights)), len(weights))
+        super()._keep(vectors)

@@ -1,0 +1,51 @@
+"""The support vector machine: the case B = infinity, D = 0 of its neighbours, and their yardstick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polyopt.estimators.declaration import estimator
+from polyopt.margin.classifier import HingeClassifier
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.families import Families
+    from formulations.language.program import Program
+
+__all__ = ["SVM"]
+
+
+@estimator
+class SVM(HingeClassifier):
+    """Support vector machine that can be certified and whose multipliers can be read.
+
+    Minimises ``½||w||² + C Σ ξ_i`` subject to ``y_i (w'x_i + b) >= 1 - ξ_i``: eq. (1) of [1]_. The
+    intercept is not penalised.
+
+    References
+    ----------
+    .. [1] Shivaswamy & Jebara, Relative Margin Machines, 2008.
+
+    Examples
+    --------
+    >>> from polyopt import SVM, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = SVM(C=10.0).fit(data.X, data.y)
+    >>> print(f"{machine.score(data.X, data.y):.2f}")
+    0.99
+    >>> machine.certificate(tol=1e-3).is_optimal
+    True
+    """
+
+    _title = "the SVM"
+
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
+        from formulations import svm
+
+        return svm.primal(X, rows["margin"].side, rows["margin"].cap)
+
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
+        from formulations import svm
+
+        return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)

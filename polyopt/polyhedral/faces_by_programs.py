@@ -1,0 +1,257 @@
+"""Descent by linear programs, one assignment of the negatives after the other.
+
+What the exact Polyceptron (:mod:`polyopt.polyhedral.polyceptron_exact`) and PC-SLP
+(:mod:`polyopt.polyhedral.pc_slp`) share: how negatives go to faces, what becomes of faces without any, and
+when the faces change.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.language.arguments import as_costs, one_of, positive, whole
+from formulations.language.clock import Clock
+from formulations.language.solution import Solution, Status
+from formulations.polyhedral import belonging, scores
+from formulations.polytope import lift
+from polyopt.linalg.rounding import product
+from polyopt.linalg.span import SampleSpan, shortest_face, without_idle_faces
+from polyopt.optim.descent import DescentProblem, random_faces
+from polyopt.optim.starts import TIE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from formulations.language.program import Program
+    from formulations.language.types import Matrix, Vector
+    from polyopt.optim.warm_lp import PersistentLP
+
+    Assignment = NDArray[np.int64]
+    Engine = Literal["highs", "program"]
+
+__all__ = ["FacesByPrograms", "box_columns", "largest_entries", "worse"]
+
+_SAFE_MARGIN = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+
+
+class FacesByPrograms(DescentProblem):
+    """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
+
+    A step gives each negative the face with the least score, where it pays least, and solves the linear
+    program of that assignment. The program's value is at least the objective everywhere and equals it at
+    the faces before the step, so no step raises the objective. The faces change only if the
+    objective falls. Otherwise they stay, and the step returns the multipliers that belong to them.
+
+    Many negatives pay nothing at several faces. Each goes to the face that it is farthest beyond: at another
+    it would constrain that face without need, and the descent would end at a higher value.
+
+    A face without negatives costs nothing once all positives are inside it. It is moved in its own direction
+    until they are, and the next step may find negatives for it. If a step brings no gain, such a face is
+    offered other negatives, and takes them if that lowers the objective: first all that still pay, then, of
+    the face with the largest cost, the half that scores least at the unused face, or, where that has no
+    weights, the half that pays most.
+
+    The samples determine the normals only in directions in which they differ (:mod:`polyopt.linalg.span`);
+    the normals are projected onto these, unless that leaves the box. A face that touches the box, as a
+    program with several optima may return, becomes the shortest with its margins. At the end :meth:`settled`
+    replaces the faces without negatives by constants.
+
+    Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
+    that a run depends on its start alone, not on what was solved before it.
+
+    X, y, c, n_faces: as in :func:`~polyopt.optim.descent.random_faces`; the weights are costs, and
+        positive.
+    radius: R, the largest absolute value of an entry of W, or inf.
+    engine: the duals, kept in HiGHS, or the explicit programs.
+    ValueError: the engine or the radius is not of those allowed.
+    """
+
+    _own: ClassVar[tuple[str, ...]] = ("_last", "_models", "_program")
+    _last: Solution | None = None
+    _models: Sequence[PersistentLP] = ()
+    _program: Program | None = None
+
+    def __init__(
+        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
+    ):
+        one_of("engine", engine, ("highs", "program"))
+        whole("n_faces", n_faces)
+        self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
+        self.radius, self.engine = positive("radius", radius, infinite=True), engine
+        # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
+        self._units = 1.0 / np.append(largest_entries(X), 1.0)
+        self._span = SampleSpan(X)
+
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
+        """Random faces around the mean of the positives, inside the box."""
+        W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
+        W = self.within_span(W)
+        return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
+
+    def record(self, W: Vector) -> dict[str, float]:
+        """The number of faces that some negative is at."""
+        return {"occupied": float(len(np.unique(scores(self.X, W).argmin(axis=1)[self.y < 0])))}
+
+    def step(self, W: Vector, time_limit: float | None) -> Solution:
+        """The next faces, with the multipliers of the programs that found them.
+
+        W (K, m+1): the faces to step from.
+        time_limit: seconds.
+        """
+        clock, before = Clock(time_limit), self.value(W)
+        # The same object: this step goes on where the last one ended.
+        last = self._last if self._last is not None and W is self._last["W"] else None
+        if last is None:
+            for model in self._models:
+                model.forget()
+        assignment = self._assign(W)
+        found = self._attempt(W, before, assignment, clock)
+        iterations = found.iterations
+        if found["W"] is W and found.status is Status.SOLVED:
+            for offered in self._offers(W, assignment):
+                if clock.is_over:
+                    break
+                other = self._attempt(W, before, offered, clock)
+                iterations += other.iterations
+                if other.objective < (1.0 - 1e-6) * before:
+                    found = other
+                    break
+        if last is not None and found["W"] is W and found.status is not Status.SOLVED:
+            found = replace(last, status=found.status)  # its multipliers are those of solved programs
+        self._last = replace(found, iterations=iterations, solve_time=clock.seconds)
+        return self._last
+
+    def _assign(self, W: Vector) -> Assignment:
+        """The face with the least score for each negative; -1 at positives."""
+        return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
+
+    def _offers(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
+        """Assignments that give an unused face some negatives of the others."""
+        unused = np.setdiff1d(np.arange(self.n_faces), assignment)
+        if unused.size == 0 or unused.size == self.n_faces:
+            return
+        face, s = unused[0], scores(self.X, W)
+        paid = np.maximum(0.0, 1.0 - self.y[:, None] * s) * self.c[:, None]
+        paying = (self.y < 0) & (paid.min(axis=1) > 0)
+        if paying.any():
+            yield np.where(paying, face, assignment)
+        cost = (paid * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
+        cost[unused] = -np.inf
+        dearest = assignment == cost.argmax()
+        # To a flat face all are alike: it is offered those that pay most.
+        order = s[:, face] if W[face, :-1].any() else -paid[:, cost.argmax()]
+        near = order <= np.median(order[dearest])
+        yield np.where(dearest & near, face, assignment)
+
+    def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
+        """The program's answer for an assignment; the faces W themselves where it is no better."""
+        status, faces, duals, iterations = self._solve(W, assignment, clock)
+        faces = self._finish(W, self._least_norm(faces, assignment), assignment)
+        value = self.value(faces)
+        if not value < (1.0 - TIE) * before:
+            faces, value = W, before
+        name = f"{type(self).__name__}, {self.engine}"
+        return Solution(status, {"W": faces}, duals, value, None, name, iterations)
+
+    def best_faces(self, W: Vector, clock: Clock) -> Vector:
+        """The optimal faces (K, m+1) of the assignment at W, without what the program leaves free."""
+        assignment = self._assign(W)
+        _, faces, _, _ = self._solve(W, assignment, clock)
+        return np.clip(self._least_norm(faces, assignment), -self.radius, self.radius)
+
+    def settled(self, found: Solution) -> Solution:
+        """The answer with a constant in place of each face without negatives, whose direction is arbitrary.
+
+        The faces are kept if a constant would leave the box or raise the objective.
+        """
+        faces = without_idle_faces(self.X[self.y < 0], found["W"])
+        if np.abs(faces).max() > self.radius or self.value(faces) > found.objective:
+            return found
+        return replace(found, primal={**found.primal, "W": faces})
+
+    def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
+        """Faces without what the program leaves free: shortest if they touch the box, and projected."""
+        touching = np.abs(faces).max(axis=1) >= (1.0 - 1e-9) * self.radius
+        if touching.any():
+            faces = faces.copy()
+        for k in np.flatnonzero(touching):
+            own = (self.y > 0) | (assignment == k)
+            shorter = shortest_face(self.X[own], self.y[own], faces[k])
+            if np.abs(shorter).max() <= self.radius:
+                faces[k] = shorter
+        return self.within_span(faces)
+
+    def within_span(self, W: Vector) -> Vector:
+        """Faces with the same scores of the samples and the shortest normals, in the box."""
+        found = self._span.project(W, self.radius)
+        if self.value(W) == 0.0 < self.value(found):  # no sample pays, and none shall by rounding
+            found = np.clip(found * (1.0 + 1e-9), -self.radius, self.radius)
+        return found
+
+    @abstractmethod
+    def _solve(
+        self, W: Vector, assignment: Assignment, clock: Clock
+    ) -> tuple[Status, Vector, dict[str, Vector], int]:
+        """Status, faces, multipliers and iterations of the program for an assignment.
+
+        A program without an answer leaves its faces as in W, with the status STALLED.
+        """
+
+    def _finish(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
+        """Faces that are no worse for the assignment: unused ones, and what rounding left of zero."""
+        members = belonging(self.y, assignment, self.n_faces, "all") > 0
+        unused = np.setdiff1d(np.arange(self.n_faces), assignment)
+        moved = W[unused]
+        nearest = self._surely(moved)[self.y > 0].min(axis=0, initial=np.inf)
+        moved[:, -1] += np.maximum(0.0, _SAFE_MARGIN - nearest)
+        fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
+        faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
+        faces[unused[fits]] = moved[fits]
+        margins = np.where(members, self._surely(faces), np.inf).min(axis=0)
+        factor = np.where((margins > 0.0) & (margins < 1.0), _SAFE_MARGIN / np.maximum(margins, 1e-300), 1.0)
+        fits = factor * np.abs(faces).max(axis=1) <= self.radius
+        return faces * np.where(fits, factor, 1.0)[:, None]
+
+    def _surely(self, W: Vector) -> Vector:
+        """Margins y_i W_k·x̃_i (n, K) less twice their rounding, so that one of 1 can be certified."""
+        found = product(lift(self.X), W.T)
+        return self.y[:, None] * found.mid - 2.0 * found.rad
+
+
+def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
+    """Costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for an infinite R.
+
+    units (number of rows,): what each row of balance is multiplied with.
+    radius: R.
+    """
+    rows = len(units)
+    if np.isinf(radius):
+        return np.zeros(0), sp.csc_array((rows, 0))
+    one = sp.eye_array(rows, format="csc")
+    return np.tile(radius / units, 2), sp.hstack([-one, one])
+
+
+def worse(*ends: Status) -> Status:
+    """What to say of several solves: a limit before a failure, a failure before success."""
+    for limit in _LIMITS:
+        if limit in ends:
+            return limit
+    return Status.SOLVED if all(end is Status.SOLVED for end in ends) else Status.STALLED
+
+
+def largest_entries(X: Matrix) -> Vector:
+    """The largest absolute value of each feature as a power of 2, so that nothing is rounded; 1 for none.
+
+    X (n, m): samples.
+    """
+    size = abs(X).max(axis=0)
+    size = size.toarray().ravel() if sp.issparse(size) else np.asarray(size)
+    return np.exp2(np.ceil(np.log2(np.where(size > 0, size, 1.0))))

@@ -1,0 +1,356 @@
+"""Logistic polytopes: each class has faces, and the log-odds are the best of the one's less the other's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, field
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from formulations.class_faces import BIAS, Owners
+from formulations.language.arguments import whole_or_none
+from formulations.polyhedral import scores
+from polyopt.cpm.penalised_faces import PRICED, PricedFaces
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import Ruled, shared
+from polyopt.linalg.used_features import UsedFeatures
+from polyopt.polyhedral.estimator import Probabilities
+from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.language.solution import Solution
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import ClassWeight, Seed
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.polytope import Polytope
+
+    Array = NDArray[np.float64]
+
+__all__ = ["LogisticPolytopes"]
+
+
+def owners_of(n_faces: object) -> Owners:
+    """How many faces each class has: a number for both, or one for ``classes_[0]`` and one for the other.
+
+    ValueError: neither, numbers that are not whole, or no face at all.
+    """
+    if isinstance(n_faces, Integral) and not isinstance(n_faces, bool):
+        return Owners(int(n_faces), int(n_faces))
+    if isinstance(n_faces, Sequence) and not isinstance(n_faces, str) and len(n_faces) == 2:
+        return Owners(*n_faces)
+    raise ValueError(f"n_faces must be a whole number, or two of them, one for each class, not {n_faces!r}")
+
+
+@estimator
+class LogisticPolytopes(Probabilities, PricedFaces):
+    """Each class has faces; the log-odds are the best score of the one's less the best of the other's.
+
+    ``log P(classes_[1] | x) / P(classes_[0] | x) = max_k (w_k'x + b_k) - max_l (w_l'x + b_l)``, k over the
+    faces of ``classes_[1]`` and l over those of ``classes_[0]``; a class without faces has the score 0. The
+    face with the best score of all decides. Minimises the negative log-likelihood plus ``ridge/2 Σ ||w||²``,
+    a hundredth of that for the biases, ``l1 Σ |w|``, and ``group`` times the lengths of the features' weights
+    over all faces (:mod:`formulations.logistic_polytopes`). One face against none is logistic regression;
+    faces of one class against none, or one, of the other have a polytope with the other class inside. With
+    both, the region of the class with fewer faces, which is called the one inside, is a union of polytopes
+    (``polytopes_``). The problem is not convex where a class has more than one face.
+
+    Parameters
+    ----------
+    n_faces : int or tuple of two int, default=3
+        The faces of each class, or those of ``classes_[0]`` and of ``classes_[1]``.
+    ridge : float, default=0.1
+        ρ, positive: what half the square of a weight costs, where a sample's loss counts its weight.
+    max_numbers : int, optional
+        Weights and biases other than 0 at most, at least one for every face; by default any number. Weights
+        that cost the least to lose are held at 0 until no more are left, without a price that makes the
+        others smaller. With more than two classes each pair has its share.
+    solver : {"auto", "newton", "exact"}, default="auto"
+        How the best end of the descents is made stationary: "newton" by Newton's method at sharper and
+        sharper maxima, "exact" by the explicit program of ``formulations.logistic_polytopes``, for one
+        assignment after the other. "auto" is "newton".
+    n_init : int, default=4
+        Random starts, of which the best is kept.
+    max_iter : int, default=2000
+        Iterations at most, per start: of L-BFGS in the descent and, for the best start, of Newton's method
+        or rounds of the explicit program ("exact") after it, all together. The descents that meet
+        `max_numbers` are not counted.
+    tol : float, default=1e-6
+        Relative gap to the proven bound of the assignment at which "newton" ends.
+    time_limit : float, optional
+        Seconds at most, for all pairs of classes together; the best point is kept.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts.
+    n_jobs : int, optional
+        Starts, or with more than two classes pairs of classes, trained at once.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
+
+    Attributes
+    ----------
+    W_, b_ : ndarray of shape (K, m), (K,)
+        The faces, in the units of X: those of ``classes_[0]``, then those of ``classes_[1]`` (two classes).
+    face_classes_ : ndarray of shape (K,)
+        The class of each of them.
+    assignment_ : ndarray of int, shape (n,)
+        The face of its own class that answers for each sample, -1 where its class has none.
+    n_numbers_ : int
+        Weights and biases that are not 0.
+    duals_ : pandas.DataFrame
+        One row per sample and face of the other class: what the sample pulls at it, in input order.
+    history_ : pandas.DataFrame
+        One row per iteration of every start. Rows of a descent have the smoothed objective and its softness,
+        the last one and those after the descent the objective.
+
+    Examples
+    --------
+    >>> from polyopt import LogisticPolytopes, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = LogisticPolytopes(2, n_init=1, random_state=0).fit(data.X, data.y)
+    >>> machine.predict_proba(data.X).shape
+    (351, 2)
+    >>> machine.score(data.X, data.y) > 0.9
+    True
+    """
+
+    n_faces: int | tuple[int, int] = 3
+    _: KW_ONLY
+    ridge: float = 0.1
+    max_numbers: int | None = None
+    solver: str = "auto"
+    n_init: int = 4
+    max_iter: int = 2000
+    tol: float = 1e-6
+    time_limit: float | None = None
+    class_weight: ClassWeight = None
+    random_state: Seed = None
+    n_jobs: int | None = None
+    verbose: bool | int = False
+
+    inside_label = None  # either class may be
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_begin", "_knots")
+    _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), whether a face is of ``classes_[1]``
+    _owners: Owners | None = field(init=False, default=None)
+    _begin: Array | None = field(init=False, default=None)  # faces that a fit begins from as well
+    _knots: Array | None = field(init=False, default=None)  # numbers that a feature itself takes
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **shared(
+            "ridge", "n_init", "max_iter", "tol", "time_limit", "class_weight", "random_state", "n_jobs",
+            "verbose",
+        ),
+        "n_faces": [Ruled(owners_of)],
+        **PRICED,
+        "max_numbers": [Ruled(lambda value: whole_or_none("max_numbers", value))],
+        "solver": [StrOptions({"auto", "newton", "exact"})],
+    }  # fmt: skip
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
+        from polyopt.polyhedral.logistic_polytopes import solve_logistic_polytopes
+
+        self._check_sizes(X, weights)
+        self._advise_scaling(X)
+        used = UsedFeatures.of(X)
+        problem = self._problem(X, y, weights, used)
+        self.solver_ = "newton" if self.solver == "auto" else self.solver
+        self._owners = problem.owners
+        self._check_numbers(problem.owners)
+        self._X, self._y, self._rows, self._costs = X, y, rows, weights
+        found = solve_logistic_polytopes(
+            problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
+            time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs,
+            begin=None if self._begin is None else used.faces(self._begin),
+            max_numbers=self.max_numbers, knots=None if self._knots is None else self._knots[used.columns],
+        )  # fmt: skip
+        self._show(used.solution(found))
+        places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
+        self._assignment = places[self.solution_["assignment"]]
+        self._tell_if_empty(self.solution_["W"])
+        self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        machine = super()._for_pairs(X, weights)
+        machine._knots = self._knots
+        if self.max_numbers is not None:
+            pairs = len(self.classes_) * (len(self.classes_) - 1) // 2
+            machine.set_params(max_numbers=max(self.max_numbers // pairs, 1))
+        return machine
+
+    def _check_numbers(self, owners: Owners) -> None:
+        faces = int(owners.free.sum())
+        if self.max_numbers is not None and self.max_numbers < faces:
+            raise ValueError(
+                f"max_numbers must leave a number for each of the {faces} faces of a pair of classes, "
+                f"not {self.max_numbers}"
+            )
+
+    def count_knots(self, knots: Array) -> Self:
+        """Let the next fit count numbers that a feature itself takes, once for all faces.
+
+        Parameters
+        ----------
+        knots : ndarray of int, shape (m,)
+            How many: 1 for ``max(0, age - 40)``, 0 for ``age``.
+        """
+        self._knots = knots
+        return self
+
+    def begin_at(self, W: Array) -> Self:
+        """Let the next fit, of two classes, begin from these faces as well.
+
+        Parameters
+        ----------
+        W : ndarray of shape (K, m+1)
+            Faces, the bias last: those of ``classes_[0]``, then those of ``classes_[1]``, and zeros for a
+            class without faces.
+        """
+        self._begin = W
+        return self
+
+    def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
+        from polyopt.polyhedral.logistic_solver import FaceLoss
+
+        ridge, signs, groups = self.ridge, self.known_signs(used.m), self.known_groups(used.m)
+        return FaceLoss(
+            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge, self.l1,
+            signs=None if signs is None else signs[used.columns],
+            group=self.group, groups=None if groups is None else groups[used.columns],
+        )  # fmt: skip
+
+    def _show(self, solution: Solution) -> None:
+        assert self._owners is not None
+        free = self._owners.free
+        self.solution_ = solution
+        self.n_iter_ = max(solution.iterations, 1)
+        W = solution["W"][free]
+        self.W_, self.b_ = W[:, :-1], W[:, -1]
+        self._is_plus = self._owners.classes[free] > 0
+        self._side = 1.0 if self._owners.minus <= self._owners.plus else -1.0
+
+    # -- answering ---------------------------------------------------------------------------
+
+    @property
+    def face_classes_(self) -> NDArray[Any]:
+        """The class (K,) of every face (binary problems)."""
+        check_is_fitted(self)
+        return self.classes_[self._is_plus.astype(int)]
+
+    @property
+    def n_numbers_(self) -> int:
+        """Weights and biases that are not 0, and knots that were counted."""
+        from polyopt.polyhedral.logistic_solver import numbers_of
+
+        check_is_fitted(self)
+        if not self._is_binary:
+            return sum(pair.n_numbers_ for pair in self.estimators_)
+        return numbers_of(np.column_stack([self.W_, self.b_]), self._knots)
+
+    def _binary_scores(self, X: Any) -> Array:
+        outputs, first = self._scores_of_faces(X), int(np.sum(~self._is_plus))
+        minus, plus = (
+            own.max(axis=1) if own.shape[1] else np.zeros(len(own))
+            for own in (outputs[:, :first], outputs[:, first:])
+        )
+        return plus - minus
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        best = []
+        for plus in (True, False):
+            mine = self._is_plus == plus
+            W, b = (
+                (self.W_[mine], self.b_[mine])
+                if mine.any()
+                else (np.zeros((1, self.W_.shape[1])), np.zeros(1))
+            )
+            best.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
+        return graph.op("Sub", *best)
+
+    # -- as sets -----------------------------------------------------------------------------
+
+    @property
+    def _is_one_polytope(self) -> bool:
+        return (
+            self._is_binary and self._owners is not None and min(self._owners.minus, self._owners.plus) <= 1
+        )
+
+    def _label(self, outside: bool) -> Any:
+        check_is_fitted(self)
+        if not self._is_binary:
+            raise AttributeError("a class inside is of two classes: ask the machines in estimators_")
+        return self.classes_[int(outside == (self._side > 0))]
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The region of the class inside, where that has one face or none, in the units of X."""
+        self._need_one_polytope("polytope_")
+        return self._polytopes_of(self._side < 0)[0]
+
+    @property
+    def polytopes_(self) -> list[Polytope]:
+        """The region of the class inside, where both have several faces: polytopes whose union it is."""
+        check_is_fitted(self)
+        if not self._is_binary or self._is_one_polytope:
+            raise AttributeError("polytopes_ is of two classes with several faces each: see polytope_")
+        return self._polytopes_of(self._side < 0)
+
+    def _polytopes_of(self, plus: bool) -> list[Polytope]:
+        """One for each face of a class: where it is better than all faces of the other."""
+        from polyopt.polytope import Polytope
+
+        at_rest = np.zeros((1, self.W_.shape[1] + 1))
+        faces = np.column_stack([self.W_, self.b_])
+        mine, others = (faces[self._is_plus == side] for side in (plus, not plus))
+        mine, others = (each if len(each) else at_rest for each in (mine, others))
+        centre, spread = self._typical_values() or (None, None)
+        names = getattr(self, "feature_names_in_", None)
+        closed = not plus  # a score of 0 is of classes_[0]
+        return [
+            Polytope((others - w)[:, :-1], (others - w)[:, -1], names, spread, centre, closed) for w in mine
+        ]
+
+    # -- what is proven ----------------------------------------------------------------------
+
+    def _binary_certificate(self, tol: float) -> Certificate:
+        assert self._owners is not None
+        return certify_logistic_polytopes(
+            self._X, self._y, self.solution_["W"], n_faces=(self._owners.minus, self._owners.plus),
+            ridge=self._asked["ridge"], l1=self._asked["l1"], C=self._costs, tol=tol,
+            alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
+            support=self.solution_.primal.get("support"), signs=self.known_signs(self._X.shape[1]),
+            group=self._asked["group"], groups=self.known_groups(self._X.shape[1]),
+        )  # fmt: skip
+
+    def _binary_duals(self) -> pd.DataFrame:
+        import pandas as pd
+
+        assert self._owners is not None
+        alpha, others = self.solution_.duals["margin"], self._owners.others(self._y)
+        place, face = np.nonzero(others)
+        s = scores(self._X, self.solution_["W"])
+        number = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
+        pull = alpha[place, face]
+        state = np.where(
+            pull > 1e-9 * self._costs[place],
+            np.where(pull < 0.5 * self._costs[place], "pulls", "pulls hard"),
+            "off",
+        )
+        return pd.DataFrame(
+            {
+                "row": "margin",
+                "letter": "alpha",
+                "sample": self._rows[place],
+                "face": number[face],
+                "label": self.classes_[(self._y[place] > 0).astype(int)],
+                "multiplier": pull,
+                "output": s[place, face],
+                "state": state,
+            }
+        )

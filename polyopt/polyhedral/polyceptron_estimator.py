@@ -1,0 +1,256 @@
+"""The Polyceptron: a perceptron for polyhedral sets, batch, online, and exact for each cell."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._param_validation import StrOptions
+
+from formulations.language.arguments import at_least
+from formulations.language.solution import Solution, Status
+from formulations.polyhedral import best_scale, margin_error
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.multiplier_frame import hinge_columns
+from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.stream import StreamedClassifier, own_arrays
+from polyopt.linalg.rows import as_rows
+from polyopt.linalg.span import SampleSpan, without_idle_faces
+from polyopt.linalg.used_features import present_features
+from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
+from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch, solve_online
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.language.types import Array
+    from polyopt.base.types import ClassWeight
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.polyhedral.faces_by_programs import Engine
+    from polyopt.polyhedral.polyceptron_online import Rule
+
+
+__all__ = ["Polyceptron"]
+
+
+@estimator
+class Polyceptron(PolyhedralClassifier, StreamedClassifier):
+    """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
+
+    With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
+    criterion is ``E_P = Σ [-y h(x)]_+``, eq. (3), of which Algorithm 1 takes gradient steps and Algorithm 2
+    steps for one sample at a time. E_P is 0 at W = 0 too and means nothing for exact minimisation, so the
+    exact variant has a margin: it minimises ``Σ [1 - y h(x)]_+``, where a sample inside pays at every face,
+    by a linear program for each face in turn. All faces are brought to the scale at which this margin error
+    is least, which changes no prediction, and are compared and certified by it.
+
+    "global" minimises the exact variant over all faces in the box and all assignments, by the integer program
+    of :mod:`formulations.polyceptron_global` in HiGHS, for up to 1,000 samples: of some 60 samples in few
+    dimensions within seconds. Of more there is a gap, which is wide in ten dimensions or more. The bound is
+    HiGHS's word, which the certificate shows as stated.
+
+    No variant sees what changes no training sample's score. A feature that is constant in training has the
+    weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
+    answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box.
+
+    ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it leaves
+    means nothing.
+
+    Parameters
+    ----------
+    n_faces : int, default=3
+        K, the faces; one is a perceptron.
+    solver : {"auto", "batch", "online", "highs", "exact", "global"}, default="auto"
+        "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
+        programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
+        ``formulations.polyceptron``. Both have one start more, the end of "batch", for which there is a tenth
+        of a `time_limit`. "global" goes on from the end of "highs" until HiGHS's bound is
+        attained or the `time_limit` is over; without one it may take hours. "auto" is "batch".
+    step : float, default=0.1
+        η, the step; positive ("batch", "online").
+    threshold : float, default=0.0
+        γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
+        sample is misclassified, or the mistakes no longer fall.
+    rule : {"corrected", "cells", "printed"}, default="corrected"
+        Which reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
+        once.
+    pocket : bool, default=True
+        Whether the answer is the faces with the fewest mistakes on the way, or the last ones.
+    patience : int or None, default=200
+        Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
+        goes on to `max_iter`.
+    radius : float, default=1e4
+        Largest absolute value of an entry of W and b ("highs", "exact", "global"; a bound of the certificate
+        for all). Finite for "global", and best not much larger than the weights.
+    n_init : int, default=10
+        Random starts, of which the one with the least margin error is kept.
+    max_iter : int, default=1000
+        Iterations, passes or rounds at most, per start; "batch" as a start of another solver has as many.
+        "global" has no such cap.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts and of the order of the samples.
+
+    Attributes
+    ----------
+    solution_ : Solution or list of Solution
+        The solver's answer (one per pair of classes); its objective is the margin error.
+    duals_ : pandas.DataFrame
+        One row per sample and face that it must be right at, with its multiplier (nan from "batch" and
+        "online", which have none), in input order.
+    history_ : pandas.DataFrame
+        One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online"), and
+        one numbered 0 for a start that is a point ("batch", "highs", "exact"). With "global" ``n_iter_``
+        counts HiGHS's iterations, and the last row has its bound.
+
+    References
+    ----------
+    .. [1] Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm, 2011.
+
+    Examples
+    --------
+    >>> from polyopt import Polyceptron, datasets
+    >>> data = datasets.load("ionosphere")
+    >>> machine = Polyceptron(2, inside_label=1, random_state=0).fit(data.X, data.y)
+    >>> machine.polytope_.n_faces
+    2
+    >>> machine.score(data.X, data.y) > 0.9
+    True
+    """
+
+    _: KW_ONLY
+    step: float = 0.1
+    threshold: float = 0.0
+    rule: Rule = "corrected"
+    pocket: bool = True
+    patience: int | None = 200
+    radius: float = 1e4
+    max_iter: int = 1000
+    class_weight: ClassWeight = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED,
+        "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
+        **shared("step", "radius", optional=["patience"]),
+        "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
+        "rule": [StrOptions({"corrected", "cells", "printed"})],
+        "pocket": ["boolean"],
+    }
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.solver == "global" and np.isinf(self.radius):
+            raise ValueError("solver='global' needs a finite radius, which alone bounds the weights")
+
+    def _pick_solver(self, X: Any) -> str:
+        return "batch" if self.solver == "auto" else self.solver
+
+    def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+        if self.solver_ in ("batch", "online"):
+            return self._make_passes(X, y, c, seed, self.solver_, self.time_limit)
+        fast = partial(self._fast_end, X, y, c, seed)
+        if self.solver_ == "global":
+            from polyopt.polyhedral.polyceptron_global import solve_polyceptron_global
+
+            return solve_polyceptron_global(
+                X, y, c, self.n_faces,
+                radius=self.radius, n_init=self.n_init, time_limit=self.time_limit, seed=seed,
+                n_jobs=self.n_jobs, first=fast,
+            )  # fmt: skip
+        from polyopt.optim.rounds import Stage
+        from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
+
+        engine: Engine = "highs" if self.solver_ == "highs" else "program"
+        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
+        return problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
+
+    def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
+        """The faces in the box that "batch" ends with, in a tenth of the time limit."""
+        limit = None if time_left is None else min(0.1 * (self.time_limit or 0.0), time_left)
+        W = self._make_passes(X, y, c, seed, "batch", limit)["W"]
+        return W * min(1.0, self.radius / (float(np.abs(W).max()) or 1.0))
+
+    def _make_passes(
+        self, X: Any, y: Array, c: Array, seed: int, solver: str, time_limit: float | None
+    ) -> Solution:
+        from polyopt.optim.descent import random_faces
+        from polyopt.optim.starts import best_of
+
+        shared: dict[str, Any] = {
+            "step": self.step, "pocket": self.pocket, "patience": self.patience, "max_iter": self.max_iter,
+        }  # fmt: skip
+
+        span = SampleSpan(X)
+
+        def run(number: int, time_left: float | None) -> Solution:
+            rng = np.random.default_rng([seed, number])
+            W = random_faces(X, y, c, self.n_faces, rng)
+            if solver == "batch":
+                found = solve_batch(
+                    X, y, c, W, threshold=self.threshold, rule=self.rule, time_limit=time_left, **shared
+                )
+            else:
+                order = int(rng.integers(np.iinfo(np.int32).max))
+                found = solve_online(X, y, c, W, seed=order, time_limit=time_left, **shared)
+            W = span.project(found["W"])
+            W = without_idle_faces(X, W * best_scale(X, y, W, c))
+            return replace(found, primal={"W": W}, objective=margin_error(X, y, W, c))
+
+        return best_of(run, self.n_init, time_limit=time_limit, n_jobs=self.n_jobs)
+
+    def _certify(self, W: Array, tol: float) -> Certificate:
+        from polyopt.polyhedral.lp_certificate import certify_polyceptron
+
+        u = self.solution_.duals.get("margin")
+        return certify_polyceptron(
+            self._X,
+            self._y,
+            W,
+            C=self._costs,
+            u=u,
+            radius=max(self._asked["radius"], float(np.abs(W).max())),
+            global_bound=self.solution_.bound if self.solver_ == "global" else None,
+            tol=tol,
+        )
+
+    def _multipliers(self) -> dict[str, Any]:
+        W, u = self.solution_["W"], self.solution_.duals.get("margin")
+        return hinge_columns(self._X, self._y, self._costs, W, self.assignment_, u)
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
+        """Algorithm 2 before the first sample: small random faces."""
+        self._side, self.solver_ = self._chosen_side(), "online"
+        seed = self._seed()
+        W = np.random.default_rng(seed).normal(size=(self.n_faces, X.shape[1] + 1))
+        W[:, :-1] *= present_features(X)  # others have the weight 0 until a chunk shows them
+        return PolyceptronStream(OnlinePolyceptron(W / np.sqrt(W.shape[1]), self.step, seed))
+
+    def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
+        self._check_sizes(X, weights)
+        assert isinstance(self._stream, PolyceptronStream)
+        self._show(self._stream.show(X, self._side * np.where(codes == 1, 1.0, -1.0), weights))
+
+
+@dataclass
+class PolyceptronStream:
+    """What is kept between two chunks: Algorithm 2, and its history."""
+
+    machine: OnlinePolyceptron
+    history: tuple[dict[str, float], ...] = ()
+
+    def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
+        """One pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
+        own_arrays(self.machine.state)
+        made = self.machine.show(as_rows(X), y, c)
+        record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}
+        self.history = (*self.history, record)
+        return Solution(
+            Status.CONVERGED, {"W": self.machine.faces}, {}, np.nan, None, "polyceptron, a stream",
+            len(self.history), history=self.history,
+        )  # fmt: skip

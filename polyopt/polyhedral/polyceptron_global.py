@@ -1,0 +1,123 @@
+"""The exact Polyceptron over all faces and assignments: the integer program by HiGHS, from the descent's end.
+
+What is minimised is that of :mod:`formulations.polyceptron`, over the faces in the box |W| ≤ R and over the
+face of each negative. The best end of the alternating descent is the point that HiGHS begins from
+(:mod:`formulations.polyceptron_global`), and the faces that HiGHS ends with are descended from once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.language.arguments import positive, tolerance
+from formulations.language.clock import Clock, interrupted
+from formulations.language.recovery import as_costs, as_data
+from formulations.language.solution import Solution, Status
+from formulations.polyceptron_global import mixed_integer, point_of, shares_between
+from polyopt.base.progress import tell
+from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from formulations.language.types import MatrixLike, Vector
+
+__all__ = ["MAX_SAMPLES", "solve_polyceptron_global"]
+
+MAX_SAMPLES = 1_000
+"""Samples at most: HiGHS proves the optimum of some hundred in few dimensions."""
+
+_LIMITS = (Status.TIME_LIMIT, Status.INTERRUPTED)
+
+
+def solve_polyceptron_global(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, n_faces: int, *, radius: float = 1e4, tol: float = 1e-6,
+    n_init: int = 10, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
+    first: Callable[[float | None], Vector] | None = None,
+) -> Solution:  # fmt: skip
+    """A good point of the exact Polyceptron, and HiGHS's bound on all faces in the box.
+
+    X (n, m): samples, at most 1,000.
+    y (n,): labels: +1 inside, -1 outside; both are needed.
+    C (n,): cost of slack, per sample.
+    n_faces: K, at least 1.
+    radius: R, finite.
+    tol: relative gap at which the point counts as optimal.
+    n_init: starts of the descent.
+    time_limit: seconds, a tenth of them for the starts. Without one HiGHS runs until the gap is closed.
+    seed: of the starts.
+    n_jobs: starts made at once, as joblib counts.
+    first: gives the faces (K, m+1) of one start more, the first, from the seconds left (None for no limit).
+    Returns: primal ``W``; duals ``margin`` (n, K), of the assignment that W has. ``bound`` is HiGHS's word,
+        between 0 and the objective. ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best
+        point and the bound reached. ``iterations`` counts HiGHS's; the last record of ``history`` has the
+        bound.
+    ValueError: arguments that make no program, a radius that is not finite, or more samples.
+    """
+    X, y = as_data(X, y)
+    tol, radius = tolerance(tol), positive("radius", radius)
+    if not ((y > 0).any() and (y < 0).any()):
+        raise ValueError("y must hold both classes, -1 and +1: with one of them there is nothing to assign")
+    if len(y) > MAX_SAMPLES:
+        raise ValueError(
+            f"the integer program over all assignments takes at most {MAX_SAMPLES:,} samples, and there are "
+            f"{len(y):,}: fit a sample of the data, or choose solver='highs', which ends at an assignment"
+        )
+    clock, problem = Clock(time_limit), ExactPolyceptron(X, y, as_costs(C, len(y)), n_faces, radius)
+    point = run_from_many_starts(
+        [Stage(problem)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
+        time_limit=None if time_limit is None else 0.1 * time_limit, first=first,
+    )  # fmt: skip
+    status, bound, iterations = point.status, 0.0, 0
+    if status is not Status.INTERRUPTED and point.objective > 0.0:
+        try:
+            found = _solve(problem, point["W"], tol, clock)
+            status, bound, iterations = found.status, found.bound or 0.0, found.iterations
+            if found.primal:
+                point = _better(problem, point, found["W"], clock)
+        except KeyboardInterrupt:
+            status = interrupted()
+    point = problem.settled(point)
+    bound = float(np.clip(bound, 0.0, point.objective))
+    record = {"bound": bound, "objective": point.objective, "seconds": clock.seconds}
+    tell(record)
+    closed = point.objective - bound <= tol * point.objective
+    return replace(
+        point,
+        status=Status.SOLVED if closed else status if status in _LIMITS else Status.INACCURATE,
+        bound=bound,
+        solver="HiGHS, integer program",
+        iterations=max(iterations, 1),
+        solve_time=clock.seconds,
+        history=(*point.history, record),
+    )
+
+
+def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> Solution:
+    """HiGHS on the integer program, from faces."""
+    shares = shares_between(problem.X, problem.y, clock.part(0.3).left)
+    program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius, shares)
+    return program.solve(
+        "HIGHS", time_limit=clock.left, start=point_of(problem.X, problem.y, W),
+        mip_rel_gap=tol, mip_feasibility_tolerance=1e-9,
+    )  # fmt: skip
+
+
+def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
+    """The point, or the end of a descent from the optimal faces of W's assignment, if that costs less.
+
+    HiGHS's own faces have weights as large as the box wherever these cost nothing.
+    """
+    W = np.clip(W, -problem.radius, problem.radius)
+    if problem.value(W) >= point.objective:
+        return point
+    faces = problem.best_faces(W, clock)
+    start = faces if problem.value(faces) < point.objective else W
+    found = run_rounds(problem, start, time_limit=clock.left)
+    return replace(found, history=point.history) if found.objective < point.objective else point

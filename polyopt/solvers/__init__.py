@@ -1,1 +1,0 @@
-"""The inner solvers: arrays in, a :class:`formulations.program.Solution` out."""

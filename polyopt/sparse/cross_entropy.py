@@ -1,0 +1,405 @@
+"""The L0 support vector machine by the cross-entropy method, from its relaxation to a local optimum.
+
+A fit has three parts. The relaxation, one linear program, bounds every score from below; its α/C, which is
+the best σ in [0, 1], is where the probabilities start. The cross-entropy method draws patterns and learns
+which centres the elite uses. A descent finishes (:func:`descend_by_flips`): a centre off, a centre on, or one
+for another, as long as that lowers the score.
+
+The multipliers of the pattern at hand tell which flips are worth a program. With r_j the rate at which the
+loss falls as the cap of α_j rises, the cut of :func:`polyopt.sparse.certificate.cut_of` says that
+
+    S after i goes off  ≥  S − 1 + C² [r_i]_+,     S after j comes on  ≥  S + 1 − C² [r_j]_+,
+
+and both together for a swap. The cuts of all programs solved before rule out most of what that leaves:
+some dozens of programs prove that a whole neighbourhood, thousands of patterns, holds nothing better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.language.clock import Clock, interrupted
+from formulations.language.display import Shown, Summary, Table
+from formulations.language.solution import Solution, Status
+from polyopt.optim.cross_entropy.method import cross_entropy_minimize
+from polyopt.optim.cross_entropy.patterns import with_ties
+from polyopt.optim.cross_entropy.run import meets
+from polyopt.optim.starts import TIE
+from polyopt.sparse.certificate import score_bound
+from polyopt.sparse.one_norm import solve_relaxation
+from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.pattern_scores import LOOK_EVERY, PatternScorer, Work
+from polyopt.sparse.point import finished
+from polyopt.sparse.settings import CrossEntropySettings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.l0_data import L0Data
+    from formulations.language.types import Vector
+    from polyopt.optim.cross_entropy.method import CrossEntropyResult
+    from polyopt.sparse.pattern_lp import CutPool, PatternSolution
+
+    Bits = NDArray[np.bool_]
+
+__all__ = ["L0Search", "descend_by_flips", "round_relaxation", "solve_l0"]
+
+# Bounds of the probabilities that the relaxation gives: no centre is left out, and none is always drawn.
+_MIN_P, _MAX_P = 0.05, 0.95
+_LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the score is not proven"
+
+
+@dataclass(frozen=True, repr=False)
+class L0Search(Shown):
+    """How a pattern was found.
+
+    relaxed: the bound that the relaxation proves of every score.
+    rounded: the score of the relaxation's own support: the one-norm machine with the price 1/C, pruned; nan
+        without runs.
+    runs: each run of the cross-entropy method; none where branch and bound proved its point before.
+    scores: the score that each run came to in the end, after its flips.
+    moves: flips and swaps made, in all runs.
+    is_local_optimum: whether it is proven that no flip and no swap of centres lowers the score of the answer.
+    work: programs solved, cut off, spared, and gone wrong.
+    """
+
+    relaxed: float
+    rounded: float
+    runs: tuple[CrossEntropyResult, ...]
+    scores: tuple[float, ...]
+    moves: int
+    is_local_optimum: bool
+    work: Work
+
+    @classmethod
+    def none(cls, data: L0Data, u: Vector) -> L0Search:
+        """No search: the branch and bound proved its point before one was asked for.
+
+        u (n,): the relaxation's multipliers.
+        """
+        relaxed = max(score_bound(data, u / data.C), 0.0)
+        return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())
+
+    def _summary(self) -> Summary:
+        best = f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"
+        facts = (
+            ("best score", best if self.runs else "none: branch and bound had proved its point before"),
+            ("bound", f"{self.relaxed:.10g}, of the relaxation"),
+            ("relaxation rounded", f"{self.rounded:.10g}"),
+            ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),
+            ("programs", str(self.work)),
+        )
+        columns = ("run", "drawn", "after flips", "iterations", "patterns", "seconds", "ended")
+        pairs = zip(self.runs, self.scores, strict=False)
+        rows = tuple(
+            (str(number), f"{run.value:.8g}", f"{score:.8g}", str(run.iterations), str(run.evaluations),
+             f"{run.seconds:.2f}", run.reason)
+            for number, (run, score) in enumerate(pairs, 1)
+        )  # fmt: skip
+        return Summary("Search for few support vectors", facts, (Table("the runs", columns, rows),))
+
+
+def solve_l0(
+    data: L0Data,
+    settings: CrossEntropySettings | None = None,
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> tuple[Solution, L0Search]:
+    """Search for the pattern of least score by the cross-entropy method.
+
+    settings: how to search; ``svm_screen`` is the caller's, who leaves columns out of `data`.
+    time_limit: seconds, for everything together.
+    seed: of the patterns drawn.
+    n_jobs: programs solved at once, in threads; the answer does not depend on it.
+    Returns solution: ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,); the multipliers ``margin`` of the
+        pattern's program and ``relaxation`` of the relaxation's margins, both (n,); the relaxation's
+        ``bound``.
+    """
+    how = settings or CrossEntropySettings()
+    clock = Clock(time_limit)
+    relaxation = solve_relaxation(data, time_limit=time_limit)
+    screening = how.screening and how.rank == "drawn"
+    scorer = PatternScorer(data, screening=screening, n_jobs=n_jobs, clock=clock)
+    search = _Search(scorer, relaxation, clock, progress)
+    p0 = np.clip(relaxation["sigma"], _MIN_P, _MAX_P) if how.prior == "relaxation" else how.prior
+    status = Status.CONVERGED
+    try:
+        for run in range(how.n_init):
+            rng = np.random.default_rng([seed, run])
+            ended = search.run(how.flips, p0=p0, random_state=rng, **how.of_a_run)
+            status = ended if ended is not Status.CONVERGED else status
+            if ended is Status.INTERRUPTED or clock.is_over or search.is_optimal:
+                break
+    except KeyboardInterrupt:
+        status = interrupted()
+    solution = _solution(data, search.pattern, relaxation, status, f"cross-entropy ({search})", clock)
+    iterations = sum(found.iterations for found in search.found)
+    return replace(solution, iterations=iterations, history=tuple(search.history)), search.told()
+
+
+def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
+    """The support of the relaxation's coefficients, with the coefficients that are best for it.
+
+    It is the one-norm machine with the price 1/C as a heuristic for the L0 machine: two linear programs.
+
+    Arguments as in :func:`polyopt.sparse.one_norm.solve_relaxation`; the solution as of :func:`solve_l0`.
+    """
+    clock = Clock(time_limit)
+    relaxation = solve_relaxation(data, time_limit=time_limit)
+    status = Status.CONVERGED if relaxation.status is Status.SOLVED else relaxation.status
+    support = data.support(relaxation["alpha"])
+    return _solution(
+        data, support, relaxation, status, f"the relaxation, rounded ({relaxation.solver})", clock
+    )
+
+
+class _Search:
+    """The runs so far, and the best pattern of all."""
+
+    def __init__(
+        self,
+        scorer: PatternScorer,
+        relaxation: Solution,
+        clock: Clock,
+        progress: Callable[[dict[str, float]], None] | None,
+    ):
+        self._scorer, self._relaxation, self._clock, self._progress = scorer, relaxation, clock, progress
+        self._bound = float(relaxation.bound or 0.0)
+        self.found: list[CrossEntropyResult] = []
+        self.history: list[dict[str, float]] = []
+        self._scores: list[float] = []
+        self._moves, self._is_local_optimum = 0, False
+        # The relaxation's point itself is there from the start, so that there always is an answer.
+        self._rounded = scorer.data.support(relaxation["alpha"])
+        self.pattern, self._score = self._rounded, np.inf
+
+    def run(self, flips: bool, **settings: Any) -> Status:
+        """One run of the cross-entropy method, and its flips; how it ended."""
+        scorer, clock = self._scorer, self._clock
+        # Flips are worth half of the time.
+        limit = clock.left if clock.left is None or not flips else 0.5 * clock.left
+        scorer.begin(Clock(limit))
+        incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
+        found = cross_entropy_minimize(
+            scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
+            time_limit=limit, progress=self._tell,
+            lower_bound=self._bound, **settings,
+        )  # fmt: skip
+        self.found.append(found)
+        pattern, score = self._rounded, np.inf
+        if found.pattern is not None:
+            pattern, score = found.pattern, found.value
+            self._keep(pattern, score, meets(score, self._bound))
+        stopped = found.status is Status.INTERRUPTED or clock.is_over
+        if flips and not (stopped or meets(self._score, self._bound)):
+            end = descend_by_flips(
+                PatternLP(scorer.data), scorer.pool, pattern, clock=clock, work=scorer.work
+            )
+            self._moves += end.moves
+            self._keep(end.pattern, end.score, end.is_local_optimum)
+            score = min(score, end.score)
+            if end.interrupted:
+                found = replace(found, status=Status.INTERRUPTED)
+        if np.isfinite(score):
+            self._scores.append(score)
+        if found.status is Status.INTERRUPTED:
+            return found.status
+        return Status.TIME_LIMIT if clock.is_over else found.status
+
+    @property
+    def is_optimal(self) -> bool:
+        """True if the best score meets the relaxation's bound."""
+        return meets(self._score, self._bound)
+
+    def told(self) -> L0Search:
+        """The record of the search."""
+        rounded = self._scorer.improve(self._rounded, np.inf)
+        return L0Search(
+            relaxed=float(self._relaxation.bound or 0.0),
+            rounded=np.nan if rounded is None else rounded[1],
+            runs=tuple(self.found),
+            scores=tuple(self._scores),
+            moves=self._moves,
+            is_local_optimum=self._is_local_optimum,
+            work=self._scorer.work,
+        )
+
+    def __str__(self) -> str:
+        return f"{self._scorer.work}; {self._moves} flips"
+
+    def _keep(self, pattern: Bits, score: float, is_local_optimum: bool = False) -> None:
+        if score <= with_ties(self._score):  # a support's own program may differ in the last digit
+            self._is_local_optimum = is_local_optimum
+            self.pattern, self._score = pattern, score
+
+    def _tell(self, record: dict[str, float]) -> None:
+        self.history.append(
+            {
+                **record,
+                "restart": float(len(self.found)),
+                "iteration": float(len(self.history) + 1),
+                "objective": record["best"],
+                "bound": float(self._relaxation.bound or 0.0),
+                "seconds": self._clock.seconds,
+            }
+        )
+        if self._progress is not None:
+            self._progress(self.history[-1])
+
+
+def _solution(
+    data: L0Data, pattern: Bits, relaxation: Solution, status: Status, solver: str, clock: Clock
+) -> Solution:
+    """The point of a pattern's program, pruned, with all multipliers."""
+    at_the_cap = np.where(pattern, data.C, 0.0)  # any point will do that has this support
+    found = finished(
+        data, (at_the_cap, 0.0), float(relaxation.bound or 0.0), status, tol=TIE, left=clock.left,
+        solver=solver, iterations=relaxation.iterations, build_time=relaxation.build_time,
+        solve_time=clock.seconds - relaxation.build_time,
+    )  # fmt: skip
+    return replace(
+        found,
+        status=Status.SOLVED if meets(found.objective, float(relaxation.bound or 0.0)) else status,
+        duals={**found.duals, "relaxation": relaxation["margin"]},
+    )
+
+
+@dataclass(frozen=True)
+class Flipped:
+    """Where a descent ended.
+
+    pattern (p,): the pattern: the support of its coefficients.
+    solution: its program's; or that of a larger pattern, where its own came to nothing better.
+    moves: flips and swaps made.
+    is_local_optimum: whether no flip and no swap lowers the score by more than 1e-9 of it, as far as the
+        programs' own optima go; else the time was up, or a neighbour's program has no answer.
+    """
+
+    pattern: Bits
+    solution: PatternSolution
+    score: float
+    moves: int
+    is_local_optimum: bool
+    interrupted: bool = False
+
+
+def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work) -> Flipped:
+    """Flip and swap centres until nothing is gained.
+
+    Where it ends depends on the pattern alone, not on the cuts known nor on what the model has solved: those
+    rule out what is no better, and each pattern moved to is solved from nothing.
+
+    pool: cuts known, to which it adds.
+    pattern (p,): where to begin.
+    clock: when time is up, the best pattern so far is the answer; so it is after Ctrl-C, once there is one.
+    """
+    descent = _Descent(model, pool, clock, work)
+    here = descent.settle(pattern, 0)
+    if not np.isfinite(here.score):
+        return here
+    try:
+        while True:
+            there = descent.step(here)
+            if there.moves == here.moves:
+                return there
+            here = there
+    except KeyboardInterrupt:
+        interrupted()
+        return replace(here, interrupted=True)
+
+
+class _Descent:
+    """A descent: its programs' model, the cuts, and the patterns that were no better."""
+
+    def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
+        self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
+        self.apart = PatternLP(model.data)
+        self.refused: set[bytes] = set()
+
+    def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
+        """The support, and its own program: only that one's multipliers tell of the support's neighbours.
+
+        Not worse than the solution given, which need not be the one that another basis leads to.
+        """
+        data = self.data
+        while True:
+            own = self._learn(self.apart.prepare(pattern, time_limit=self.clock.left))
+            if best is not None and not self._score(own) <= with_ties(self._score(best)):
+                break
+            if not np.isfinite(own.value):  # of what HiGHS failed in, nothing can be said
+                return Flipped(pattern, own, np.inf, moves, is_local_optimum=False)
+            best, size = own, pattern.sum()
+            pattern = data.support(own.alpha)
+            if pattern.sum() == size:
+                break
+        return Flipped(data.support(best.alpha), best, self._score(best), moves, is_local_optimum=False)
+
+    def step(self, here: Flipped) -> Flipped:
+        """The first better neighbour; without one, or without time to find it, where it was."""
+        aim = here.score - TIE * abs(here.score)
+        is_proven = True
+        for flips in _worthwhile(here.pattern, self.data.C, here.solution, aim):
+            if self.clock.is_over:
+                return here
+            for neighbour in self._promising(here.pattern, flips, aim):
+                better, is_no_better = self._try(neighbour, here.moves + 1, aim)
+                if better is not None:
+                    return better
+                is_proven &= is_no_better
+        return replace(here, is_local_optimum=is_proven)
+
+    def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
+        """The neighbours that these flips lead to, except those that a cut rules out."""
+        neighbours = np.repeat(pattern[None], len(flips), axis=0)
+        for neighbour, pair in zip(neighbours, flips, strict=True):
+            neighbour[pair[pair >= 0]] ^= True
+        bounds = neighbours.sum(axis=1) + self.data.C * self.pool.bounds(neighbours)
+        return neighbours[bounds < aim]
+
+    def _try(self, neighbour: Bits, moves: int, aim: float) -> tuple[Flipped | None, bool]:
+        """Where a neighbour leads if it is better; if it is not, whether that is proven."""
+        key = np.packbits(neighbour).tobytes()
+        if key in self.refused:
+            return None, True
+        cutoff = (aim - neighbour.sum()) / self.data.C
+        tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
+        # Not the score of its support: where there are several, it depends on the basis which one is found.
+        if self.data.pattern_score(neighbour, tried.value) < aim:
+            settled = self.settle(neighbour, moves, tried)
+            return (settled, True) if settled.score < aim else (None, False)
+        if tried.status not in (Status.SOLVED, Status.CUT_OFF):
+            return None, False
+        self.refused.add(key)
+        return None, True
+
+    def _learn(self, found: PatternSolution) -> PatternSolution:
+        self.work.count(found)
+        self.pool.add(*found.cut)
+        return found
+
+    def _score(self, found: PatternSolution) -> float:
+        return self.data.score(found.alpha, found.b) if np.isfinite(found.value) else np.inf
+
+
+def _worthwhile(at: Bits, C: float, found: PatternSolution, aim: float) -> list[NDArray[np.intp]]:
+    """Flips that the pattern's own cut does not rule out, the most promising first, some at a time.
+
+    Each is a pair (i, j): i goes off, j comes on; -1 stands for none.
+    """
+    constant, slopes = found.cut
+    here = at.sum() + C * (constant - float(slopes[at].sum()))
+    on, off = np.flatnonzero(at), np.flatnonzero(~at)
+    loses, gains = C * slopes[on] - 1.0, C * slopes[off] - 1.0
+    swaps, offs, ons = loses[:, None] - gains[None, :], loses[:, None], -gains[None, :]
+    after = here + np.block([[swaps, offs], [ons, np.full((1, 1), np.inf)]])
+    i, j = np.nonzero(after < aim)
+    order = np.argsort(after[i, j], kind="stable")
+    pairs = np.column_stack([np.append(on, -1)[i], np.append(off, -1)[j]])[order]
+    return [pairs[start : start + LOOK_EVERY] for start in range(0, len(pairs), LOOK_EVERY)]

@@ -1,0 +1,243 @@
+"""Classifiers that are sparse expansions: f(x) = Σ_j y_j α_j k(x, x_j) + b with linear programs behind them.
+
+Nothing is asked of the kernel: it may be indefinite or asymmetric. The sample to be classified is its first
+argument, the support vector its second, in training (``K[i, j] = k(x_i, x_j)``) as in prediction.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from formulations.families import best_intercept
+from formulations.language.clock import Clock, is_out_of_time
+from formulations.language.recovery import slacks
+from formulations.language.solution import Solution, Status
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
+from polyopt.estimators.parameters import shared
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS
+from polyopt.margin.support import SupportClassifier
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.language.types import Array
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import ClassWeight
+
+__all__ = ["EXPANSION_PARAMETERS", "ExpansionClassifier"]
+
+EXPANSION_PARAMETERS: dict[str, list[Any]] = {
+    **KERNEL_PARAMETERS,
+    **shared("C", "time_limit", "class_weight", "n_jobs", "verbose"),
+}
+"""Constraints of the parameters that both have."""
+
+_MAX_SAMPLES = 5_000  # the linear programs hold the kernel matrix whole, in HiGHS as well
+
+
+@estimator
+class ExpansionClassifier(SupportClassifier):
+    """Base of the one-norm machine and of the L0 machine.
+
+    A subclass solves the binary problem in :meth:`_solve`, and says in :meth:`_terms` of which linear program
+    its multipliers are.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a unit of slack, and cap of the coefficients; positive.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
+    time_limit : float, optional
+        Seconds at most, for all pairs of classes together; the best point is kept.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+        The coefficients y_j α_j of the support vectors. Two classes: positive for ``classes_[1]``. More: in
+        the layout of scikit-learn's SVC, a column for each support vector and a row for each other class,
+        positive where it counts for the earlier class of the pair.
+    coef_ : ndarray of shape (1, m)
+        The hyperplane, for the linear kernel (binary problems): the expansion Σ y_j α_j x_j. A feature that
+        is 0 in all samples has the weight 0, and one that is a constant c has c Σ y_j α_j, which b makes
+        up for in training.
+    """
+
+    C: float = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
+    time_limit: float | None = None
+    class_weight: ClassWeight = None
+    n_jobs: int | None = None
+    verbose: bool | int = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
+
+    _answers_by: ClassVar[tuple[str, ...]] = (
+        *SupportClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
+    )  # fmt: skip
+    _weights: Array = field(init=False)
+    _fitted: tuple[Any, ...] = field(init=False)  # C and the kernel's parameters, as at the fit
+    _hyperplane: Array | None = field(init=False, default=None)
+    _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
+
+    @abstractmethod
+    def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
+        """Solve the binary problem: ``alpha`` (n,), ``b``, and the multipliers ``margin`` (n,).
+
+        `error` is how far the entries of K may be from the kernel's true values.
+        """
+
+    @abstractmethod
+    def _terms(self) -> tuple[Array, float | Array, Array]:
+        """Caps of the coefficients (n,), the cost of a unit of one, and of each sample's slack (n,).
+
+        What a unit of each costs at the margin, (n,), where that is not the same.
+        """
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
+        if X.shape[0] > _MAX_SAMPLES:
+            raise ValueError(
+                f"{type(self).__name__} holds the kernel matrix of all samples in its linear programs and "
+                f"takes at most {_MAX_SAMPLES} of them, not {X.shape[0]}: choose fewer, or the SVM"
+            )
+        clock = Clock(self.time_limit)
+        self._X, self._y, self._weights, self._rows = X, y, weights, rows
+        self.gamma_ = self._gamma_of(X, weights)
+        # What is fitted keeps its own numbers: parameters may be set again before the next fit.
+        self._fitted = (self.C, self.kernel, self.gamma_, self.degree, self.coef0)
+        self.solution_ = self._unsolved(y, weights) if is_out_of_time() else self._solved(y, weights, clock)
+        self.n_iter_ = max(self.solution_.iterations, 1)
+        expansion = y * self.solution_["alpha"]
+        places = np.flatnonzero(expansion)
+        self._set_support(places, expansion[places], weights > 0.0)
+        self._used = self._support_places
+        self.intercept_ = np.array([float(self.solution_["b"])])
+        is_linear = self._fitted_kernel == "linear"
+        self._hyperplane = np.asarray(X[places].T @ expansion[places]) if is_linear else None
+        self._warn_if_short(lambda: self._binary_certificate(1e-6))
+
+    def _solved(self, y: Array, weights: Array, clock: Clock) -> Solution:
+        """The machine of the kernel matrix."""
+        K, error = self._training_kernel()
+        self._check_size(K, weights)
+        return self._solve(K, y, weights, error, clock)
+
+    def _unsolved(self, y: Array, weights: Array) -> Solution:
+        """In a run that is over, before its kernel matrix: no support vectors, the best intercept."""
+        nothing, costs = np.zeros(len(y)), self.C * weights
+        b = best_intercept(nothing, y, costs)
+        xi = slacks(nothing + b, y)
+        self.solver_ = "none"
+        return Solution(
+            status=Status.TIME_LIMIT,
+            primal={"alpha": nothing, "sigma": nothing, "b": np.array(b), "xi": xi},
+            duals={"margin": nothing, "relaxation": nothing},
+            objective=float(costs @ xi),
+            bound=0.0,
+            solver="none: there was no time",
+        )
+
+    @property
+    def coef_(self) -> Array:
+        """The hyperplane, shape (1, m), or those of the pairs of classes, for the linear kernel."""
+        check_is_fitted(self)
+        if self._as_fitted().kernel != "linear":
+            raise AttributeError("coef_ needs kernel='linear': the other kernels have no hyperplane")
+        if not self._is_binary:
+            return -np.concatenate([pair.coef_ for pair in self.estimators_])
+        assert self._hyperplane is not None
+        return self._hyperplane[None, :]
+
+    def _coefficients(self) -> Array:
+        """α (n,), as the model uses it."""
+        alpha = np.zeros(len(self._y))
+        alpha[self._used] = self.dual_coef_[0] * self._y[self._used]
+        return alpha
+
+    @property
+    def _price_of_loss(self) -> float:
+        """C of the fit."""
+        return float(self._fitted[0])
+
+    @property
+    def _fitted_kernel(self) -> Any:
+        """The kernel of the fit, as it was given."""
+        return self._fitted[1]
+
+    @property
+    def _kernel(self) -> Kernel:
+        return Kernel(*self._fitted[1:])
+
+    def _training_kernel(self) -> tuple[Array, float | Array]:
+        """The kernel matrix of the samples, and how far its entries may be from the kernel's true values."""
+        if self._fitted_kernel == "precomputed":
+            if self._X.shape[0] != self._X.shape[1]:
+                raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")
+            return np.asarray(self._X), 0.0
+        gram = SampleGram(self._X, self._kernel).careful()
+        every = np.arange(gram.n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = gram.panel(None, np.float64).rows(every)
+        if not np.isfinite(K).all():
+            raise ValueError(
+                f"the kernel has values that are not finite on these samples: scale the features, or choose "
+                f"another gamma than {self.gamma_:g}"
+            )
+        error, sizes = gram.entry_error()
+        return K, error * np.outer(sizes, sizes) if error else 0.0
+
+    def _check_size(self, K: Array, weights: Array) -> None:
+        largest, cap = float(np.abs(K).max()), self.C * max(float(weights.max()), 1.0)
+        if largest * cap > self._largest_entry:
+            raise ValueError(
+                f"a kernel value of {largest:.3g} with a coefficient of up to {cap:.3g} is more than the "
+                f"linear programs of {type(self).__name__} tell from rounding: the product may be "
+                f"{self._largest_entry:g}; scale the features (or the kernel), or choose a smaller C"
+            )
+
+    # -- answering ---------------------------------------------------------------------------
+
+    def _binary_scores(self, X: Any) -> Array:
+        if self._fitted_kernel == "linear":
+            return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
+        return self._kernel_scores(X)
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self._fitted_kernel == "linear":
+            return graph.affine(x, self.coef_, self.intercept_)
+        return super()._draw_scores(graph, x)
+
+    def _support(self) -> tuple[NDArray[np.intp], Array]:
+        return self._used, self.dual_coef_[0]
+
+    def _binary_duals(self) -> pd.DataFrame:
+        (K, _), y, found = self._training_kernel(), self._y, self.solution_
+        alpha, u, (caps, cost, costs_of_slack) = found["alpha"], found["margin"], self._terms()
+        f = K @ (y * alpha) + self.intercept_[0]
+        xi = slacks(f, y)
+        rate = y * (K.T @ (y * u)) - cost  # at which the loss falls as α_j rises, less its cost
+        small = 1e-6
+        room = caps - alpha
+        families = [
+            ("margin", "u", u, y * f - 1.0 + xi, margin_state(y * f - 1.0)),
+            ("slack", "v", costs_of_slack - u, xi, np.where(xi > small, "slack in use", "no slack")),
+            ("sign", "r", np.maximum(-rate, 0.0), alpha, np.where(alpha > 0, "support vector", "not used")),
+            ("cap", "s", np.maximum(rate, 0.0), room,
+             np.select([caps == 0, room <= small * self._price_of_loss], ["held at 0", "at the cap"],
+                       "under the cap")),
+        ]  # fmt: skip
+        label = np.where(y > 0, self.classes_[1], self.classes_[0])
+        return multiplier_frame(families, self._rows, label, f)

@@ -1,0 +1,207 @@
+"""Scores of patterns of the L0 machine for the cross-entropy method: in batches, screened, in parallel.
+
+The score is the slides' S(σ) = 1'σ + C L(σ). Every linear program solved leaves a cut, valid for all patterns
+(:class:`polyopt.sparse.pattern_lp.CutPool`); a pattern whose S is thereby proven to be over the threshold is
+not solved at all, and the others no further than to such a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from formulations.language.solution import Status
+from polyopt.optim.cross_entropy.patterns import kth_least, with_ties
+from polyopt.sparse.pattern_lp import CutPool, PatternLP
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.l0_data import L0Data
+    from formulations.language.clock import Clock
+    from formulations.language.types import Vector
+    from polyopt.sparse.pattern_lp import PatternSolution
+
+    Bits = NDArray[np.bool_]
+
+__all__ = ["LOOK_EVERY", "PatternScorer", "Work"]
+
+# Patterns or flips between two looks at the cuts. Not the number of workers: the work shall not depend on it.
+LOOK_EVERY = 16
+_MAX_SUPPORTS = 100_000  # remembered, of what may yet be among the elite: memory is bounded
+
+
+@dataclass
+class Work:
+    """The cost of scoring.
+
+    programs: linear programs begun, those of the batches' means among them.
+    cut_off: those of them that ended at a proof that the pattern is not elite.
+    screened: patterns that needed no program, since known cuts prove that they are not elite.
+    restarted: programs that HiGHS failed in at first, and that were solved anew from nothing.
+    timed_out, failed: programs that the time limit stopped, and those that HiGHS left without an answer; both
+        scored as infinite.
+    """
+
+    programs: int = 0
+    cut_off: int = 0
+    screened: int = 0
+    restarted: int = 0
+    timed_out: int = 0
+    failed: int = 0
+
+    def count(self, found: PatternSolution) -> None:
+        """Add one program."""
+        self.programs += 1
+        self.cut_off += found.status is Status.CUT_OFF
+        self.restarted += found.restarted
+        self.timed_out += found.status is Status.TIME_LIMIT
+        self.failed += found.status is Status.FAILED
+
+    def __str__(self) -> str:
+        """In words, without what did not happen."""
+        return ", ".join(
+            f"{number} {name.replace('_', ' ')}" for name, number in asdict(self).items() if number
+        )
+
+
+class PatternScorer:
+    """Scores batches of patterns, for ``cross_entropy_minimize(batch=True, rank="drawn")``.
+
+    screening: whether proofs may spare programs. The scores that count are the same.
+    n_jobs: threads, each with a model of its own, as joblib counts. The scores do not depend on it.
+    clock: when time is up, the patterns left have no score.
+    """
+
+    def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
+        self.data, self.work, self.pool = data, Work(), CutPool(data)
+        self._screening, self._clock = screening, clock
+        self._models = [PatternLP(data) for _ in range(min(effective_n_jobs(n_jobs), LOOK_EVERY))]
+        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved, the oldest first
+        # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
+        # where a program has several optima, screening must not change which of them is found.
+        self._batch_of: dict[bytes, int] = {}  # of what has been screened
+        self._batches: list[Bits] = []
+
+    def begin(self, clock: Clock) -> None:
+        """A new run: every pattern is new again, whether it has been solved before or ruled out."""
+        self._clock = clock
+        self._batch_of.clear()
+        self._batches.clear()
+
+    def __call__(self, patterns: Bits, threshold: float, wanted: int) -> Vector:
+        """S of each pattern; infinite where it is proven to be too high, nan where there is none.
+
+        patterns (s, p): patterns.
+        threshold: scores over it need not be known.
+        wanted: nor those over the wanted-th least.
+        """
+        values = np.full(len(patterns), np.inf)
+
+        def ceiling() -> float:
+            """The largest score that is of interest, as far as is known now."""
+            known = values[np.isfinite(values)]
+            if not self._screening:
+                return np.inf
+            return min(threshold, with_ties(kth_least(known, wanted)) if len(known) >= wanted else np.inf)
+
+        keys = [_key(pattern) for pattern in patterns]
+        new = [row for row, key in enumerate(keys) if key not in self._batch_of]
+        if new:
+            self._batches.append(patterns[new])
+        batches = np.array([self._batch_of.get(key, len(self._batches) - 1) for key in keys])
+        for batch in np.unique(batches):
+            self._score(self._batches[batch], patterns, np.flatnonzero(batches == batch), values, ceiling)
+        for key, batch, value in zip(keys, batches.tolist(), values, strict=True):
+            self._batch_of[key] = batch
+            if value < np.inf:
+                del self._batch_of[key]
+        return values
+
+    def improve(self, pattern: Bits, value: float) -> tuple[Bits, float] | None:
+        """The support of the pattern's coefficients, and its score: the same loss with fewer centres."""
+        known = self._supports.get(_key(pattern))
+        if known is None:
+            return None
+        support = np.unpackbits(np.frombuffer(known[0], np.uint8), count=len(pattern))
+        return support.astype(bool), known[1]
+
+    def _score(
+        self,
+        batch: Bits,
+        patterns: Bits,
+        rows: NDArray[np.intp],
+        values: Vector,
+        ceiling: Callable[[], float],
+    ) -> None:
+        """Enter the values of these rows of the patterns, which were first drawn in that batch."""
+        rows = self._promising(patterns, rows, ceiling())
+        if len(rows) and not self._clock.is_over:
+            self._prepare(batch)
+            rows = self._promising(patterns, rows, ceiling())
+        while len(rows):
+            if self._clock.is_over:
+                values[rows] = np.nan
+                return
+            chunk, rows = rows[:LOOK_EVERY], rows[LOOK_EVERY:]
+            for row, found in zip(chunk, self._solve(patterns[chunk], ceiling()), strict=True):
+                values[row] = self._learn(patterns[row], found)
+            rows = self._promising(patterns, rows, ceiling())
+
+    def _promising(self, patterns: Bits, rows: NDArray[np.intp], ceiling: float) -> NDArray[np.intp]:
+        """The rows that no cut rules out, the most promising first."""
+        if ceiling == np.inf or not len(rows):
+            return rows
+        chosen = patterns[rows]
+        bounds = chosen.sum(axis=1) + self.data.C * self.pool.bounds(chosen)
+        order = np.argsort(bounds, kind="stable")
+        kept = rows[order[bounds[order] <= ceiling]]
+        self.work.screened += len(rows) - len(kept)
+        return kept
+
+    def _prepare(self, batch: Bits) -> None:
+        time_left = self._clock.left
+        made = Parallel(n_jobs=len(self._models), require="sharedmem")(
+            delayed(model.prepare)(batch, time_limit=time_left) for model in self._models
+        )
+        self.work.programs += 1
+        self.pool.add(*made[0].cut)
+
+    def _solve(self, patterns: Bits, ceiling: float) -> list[PatternSolution]:
+        """The patterns' programs, in their order, dealt out to the models."""
+        hands = len(self._models)
+
+        def play(hand: int) -> list[PatternSolution]:
+            return [
+                self._models[hand].solve(
+                    pattern,
+                    time_limit=self._clock.left,
+                    cutoff=None if ceiling == np.inf else (ceiling - pattern.sum()) / self.data.C,
+                )
+                for pattern in patterns[hand::hands]
+            ]
+
+        played = Parallel(n_jobs=hands, require="sharedmem")(delayed(play)(hand) for hand in range(hands))
+        return [played[place % hands][place // hands] for place in range(len(patterns))]
+
+    def _learn(self, pattern: Bits, found: PatternSolution) -> float:
+        """Keep what the program tells; its score."""
+        self.work.count(found)
+        self.pool.add(*found.cut)
+        if found.status is Status.CUT_OFF:
+            return np.inf
+        if found.status in (Status.FAILED, Status.TIME_LIMIT):
+            return np.nan
+        support = np.packbits(self.data.support(found.alpha)).tobytes()
+        self._supports[_key(pattern)] = support, self.data.score(found.alpha, found.b)
+        if len(self._supports) > _MAX_SUPPORTS:
+            del self._supports[next(iter(self._supports))]
+        return self.data.pattern_score(pattern, found.value)
+
+
+def _key(pattern: Bits) -> bytes:
+    return np.packbits(pattern).tobytes()

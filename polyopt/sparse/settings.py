@@ -1,0 +1,95 @@
+"""The settings of the cross-entropy method for the L0 machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.language.arguments import whole
+from polyopt.optim.cross_entropy.evaluation import require
+from polyopt.optim.cross_entropy.run import Rules
+
+if TYPE_CHECKING:
+    from polyopt.optim.cross_entropy.evaluation import Rank
+
+__all__ = ["CrossEntropySettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropySettings(Rules):
+    """How the cross-entropy method looks for the support vectors of a :class:`polyopt.CrossEntropySVM`.
+
+    A pattern says which samples may be support vectors. Each run draws patterns, lets the best of them, the
+    elite, change the probabilities that it draws with, and ends with a descent.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Patterns drawn in an iteration.
+    rho : float, default=0.1
+        Share of them that is elite, over 0 and at most 1.
+    beta : float, default=0.5
+        Smoothing of the probabilities, from 0 to under 1.
+    patience : int, default=5
+        Iterations in a row that may lower neither the best score nor the elite's threshold.
+    max_iter : int, default=100
+        Iterations of a run at most.
+    tol : float, default=1e-3
+        A run ends when every probability is this close to 0 or 1; from 0 to under 0.5.
+    n_init : int, default=1
+        Runs, of which the best is kept.
+    prior : {"relaxation"} or float, default="relaxation"
+        Probabilities to start from: the relaxation's α_j/C, held between 0.05 and 0.95, or one number for
+        all. Under 0.1 a search may end at once where most good patterns need more.
+    rank : {"drawn", "improved"}, default="drawn"
+        Whose score makes a pattern elite: its own, 1'σ + C L(σ), as the slides have it, or that of its pruned
+        support. With either, the probabilities move towards the supports.
+    screening : bool, default=True
+        Whether proofs from known multipliers may spare programs; the answer is the same. They say too little
+        of supports: with the rank "improved" nothing is spared.
+    flips : bool, default=True
+        Whether each run ends with flips and swaps of single centres until none lowers the score.
+    svm_screen : bool, default=False
+        Whether only support vectors of the SVM with the same C and kernel may be used, as the slides have it.
+        Few of the best centres are among them: ``candidates_bound_`` tells what the screen costs.
+
+    Raises
+    ------
+    ValueError
+        A value out of its range.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from polyopt import CrossEntropySettings
+    >>> replace(CrossEntropySettings(n_samples=50), n_init=3)  # doctest: +ELLIPSIS
+    CrossEntropySettings(n_samples=50, ... n_init=3, ...)
+    """
+
+    n_init: int = 1
+    prior: str | float = "relaxation"
+    rank: Rank = "drawn"
+    screening: bool = True
+    flips: bool = True
+    svm_screen: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("n_init", self.n_init)
+        is_share = isinstance(self.prior, Real) and 0 < self.prior < 1
+        require(
+            self.prior == "relaxation" or is_share, "prior", self.prior,
+            '"relaxation", or a number over 0 and under 1',
+        )  # fmt: skip
+        require(self.rank in ("drawn", "improved"), "rank", self.rank, '"drawn" or "improved"')
+        for name in ("screening", "flips", "svm_screen"):
+            value = getattr(self, name)
+            require(isinstance(value, bool | np.bool_), name, value, "True or False")
+
+    @property
+    def of_a_run(self) -> dict[str, Any]:
+        """Arguments of :func:`~polyopt.optim.cross_entropy.cross_entropy_minimize` for each run."""
+        return {"rank": self.rank, **{field.name: getattr(self, field.name) for field in fields(Rules)}}
