@@ -20,8 +20,8 @@ __all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_name
 # What there is to import besides the public names of polyopt.
 MODULES = (
     "formulations.language.program", "formulations.language.statement", "formulations.language.consistency",
-    "formulations.margin_bounds", "formulations.mixture", "formulations.polyhedral", "formulations.rademacher",
-    "formulations.language.toy_data",
+    "formulations.margin_bounds", "formulations.mixture", "formulations.polyhedral",
+    "formulations.rademacher", "formulations.language.toy_data",
     "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
     "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab", "polyopt.large",
     "polyopt.lab.widget", "polyopt.models.explained", "polyopt.models.rules",

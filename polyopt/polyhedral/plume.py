@@ -56,8 +56,8 @@ class PlumeProblem(DescentProblem):
         count in the clusters of the starts as well.
     gamma: sharpness of the gate, at least 0.
     ridge: ρ, on the biases as well; positive for method="exact".
-    method: of the M-step: the explicit program, or a method of
-        :func:`polyopt.polyhedral.plume_m_step.maximise`. "auto" is Newton's up to some hundred entries of W, else "bfgs".
+    method: the explicit program, or a method of
+        :func:`polyopt.polyhedral.plume_m_step.maximise`; "auto" is Newton's for some hundred entries of W.
     inner: iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is always
         solved.
     init: starts: random faces, or faces halfway between the mean of the positives and the centres of clusters
