@@ -56,12 +56,10 @@ _MOVED = {
     "polyopt.estimators.sigma_svm": "polyopt.margin.sigma_svm",
     "polyopt.estimators.spla1": "polyopt.polyhedral.spla1_estimator",
     "polyopt.estimators.svm": "polyopt.margin.svm",
-    "polyopt.kernels.operands": "polyopt.linalg.kernels.operands",
     "polyopt.outer.cross_entropy.method": "polyopt.optim.cross_entropy.method",
     "polyopt.outer.l0.scores": "polyopt.sparse.pattern_scores",
     "polyopt.outer.l0.search": "polyopt.sparse.cross_entropy",
     "polyopt.outer.l0.settings": "polyopt.sparse.settings",
-    "polyopt.outer.rounds": "polyopt.optim.rounds",
 }
 # What a fitted CalibratedClassifierCV is made of, which skops does not trust unasked.
 _OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibration._SigmoidCalibration")

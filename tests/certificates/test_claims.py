@@ -7,8 +7,8 @@ import inspect
 import numpy as np
 import pytest
 
+import polyopt
 from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, soft_rmm, spla1, svm
-from polyopt import certificates
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Residual, conclude, relative_gap, residual
 from polyopt.cpm.certificate import certify_cpm_search
@@ -121,18 +121,18 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
 @pytest.mark.parametrize(
     ("certify", "program", "shared"),
     [
-        (certificates.certify_svm, svm.primal, "C"),
-        (certificates.certify_rmm, rmm.qp, "CB"),
-        (certificates.certify_sigma_svm, sigma_svm.primal, "CD"),
-        (certificates.certify_soft_rmm, soft_rmm.qp, "CBD"),
-        (certificates.certify_cpm, cpm.fixed_assignment, "C"),
-        (certify_cpm_search, certificates.certify_cpm, ("tol",)),
-        (certificates.certify_l0, l0.mixed_integer, "C"),
-        (certificates.certify_plume, plume.m_step, "C"),
-        (certificates.certify_spla1, spla1.cell, "C"),
-        (certificates.certify_pc_slp, pc_slp.step, "C"),
-        (certificates.certify_polyceptron, polyceptron.cell, "C"),
-        (certificates.certify_pc_slp, certificates.certify_polyceptron, ("C", "radius")),
+        (polyopt.certify_svm, svm.primal, "C"),
+        (polyopt.certify_rmm, rmm.qp, "CB"),
+        (polyopt.certify_sigma_svm, sigma_svm.primal, "CD"),
+        (polyopt.certify_soft_rmm, soft_rmm.qp, "CBD"),
+        (polyopt.certify_cpm, cpm.fixed_assignment, "C"),
+        (certify_cpm_search, polyopt.certify_cpm, ("tol",)),
+        (polyopt.certify_l0, l0.mixed_integer, "C"),
+        (polyopt.certify_plume, plume.m_step, "C"),
+        (polyopt.certify_spla1, spla1.cell, "C"),
+        (polyopt.certify_pc_slp, pc_slp.step, "C"),
+        (polyopt.certify_polyceptron, polyceptron.cell, "C"),
+        (polyopt.certify_pc_slp, polyopt.certify_polyceptron, ("C", "radius")),
     ],
 )
 def test_a_certificate_is_of_the_program_with_the_same_defaults(certify, program, shared):
@@ -140,5 +140,5 @@ def test_a_certificate_is_of_the_program_with_the_same_defaults(certify, program
     one, other = (inspect.signature(function).parameters for function in (certify, program))
     for name in shared:
         assert one[name].default == other[name].default
-    of_any_program = inspect.signature(certificates.certify_program).parameters["tol"].default
+    of_any_program = inspect.signature(polyopt.certify_program).parameters["tol"].default
     assert one["tol"].default == of_any_program == 1e-6

@@ -39,9 +39,7 @@ def test_a_module_that_hides_ours_is_named(tmp_path, hiding, where, script):
     assert last.startswith(f"ImportError: {place} hides the package 'formulations' of polyopt")
 
 
-@pytest.mark.parametrize(
-    "name", ["formulation.py", "formulations/data.csv", "formulations/language/clock.py"]
-)
+@pytest.mark.parametrize("name", ["formulation.py", "formulations/data.csv", "formulations/clock.py"])
 def test_what_hides_nothing_is_left_alone(tmp_path, name):
     """Other names, and folders that are no packages, are found after ours."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
