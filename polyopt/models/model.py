@@ -127,14 +127,14 @@ class Model:
     @property
     def text_places(self) -> tuple[int, ...]:
         """Places of the columns that are read as texts."""
-        from polyopt.datasets import column_texts
+        from polyopt.datasets.preparation import column_texts
 
         return tuple(column_texts(self.preparation))
 
     @property
     def fills_gaps(self) -> bool:
         """Whether values may be missing."""
-        from polyopt.datasets import imputes
+        from polyopt.datasets.preparation import imputes
 
         return imputes(self.preparation)
 
@@ -176,7 +176,7 @@ class Model:
             A frame that lacks a column of the fit, has another one, or has two of one name; or an array with
             another number of columns.
         """
-        from polyopt.datasets import column_texts
+        from polyopt.datasets.preparation import column_texts
 
         names, found = self.feature_names, column_names(X)
         if names is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from polyopt.base.onnx_graph import Graph
-from polyopt.datasets import column_texts, parts_of
+from polyopt.datasets.preparation import column_texts, parts_of
 from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
