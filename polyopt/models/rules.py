@@ -18,7 +18,7 @@ from polyopt.polytope.code import (
     union_as_python,
     union_as_sql,
 )  # fmt: skip
-from polyopt.polytope.union import union_as_json, union_rules
+from polyopt.polytope.rules import union_as_json, union_rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
