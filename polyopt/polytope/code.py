@@ -110,7 +110,7 @@ def as_sql(polytope: Faces, inside: Label, outside: Label, reading: Reading) -> 
 
 
 def two_as_sql(polytopes: Sequence[Faces], labels: Sequence[Label], reading: Reading) -> str:
-    """The same for two polytopes: the outer label of the one with the larger largest sum; the second wins ties.
+    """The same for two polytopes: the outer label of the one with the larger largest sum, or the second.
 
     SQL has no largest of several sums that all programs know, so each sum of the first stands against each of
     the second. ValueError also for an expression of more than a million characters.

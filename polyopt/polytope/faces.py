@@ -48,7 +48,7 @@ class Ball:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Faces:
-    """The set {x : W x + b ≤ 0}, or with < if it is open; parameters as of :class:`polyopt.polytope.Polytope`."""
+    """The set {x : W x + b ≤ 0}; parameters as of :class:`polyopt.polytope.Polytope`."""
 
     W: NDArray[np.float64]
     b: NDArray[np.float64]
@@ -87,7 +87,7 @@ class Faces:
     def from_scaled(cls, W: ArrayLike, b: ArrayLike, mean: ArrayLike | None, scale: ArrayLike | None) -> Self:
         """The polytope in x of faces W (K, m), b (K,) learnt on (x − mean) / scale.
 
-        Its ``spread`` is the scale (m,), positive and by default 1, its ``centre`` the mean (m,), by default 0.
+        Its ``spread`` is the scale (m,), positive, by default 1; its ``centre`` the mean (m,), by default 0.
         """
         W, b = _fixed("W", W, 2), _fixed("b", b, 1)
         m = W.shape[1]
@@ -108,7 +108,7 @@ class Faces:
         return self._with(np.vstack([self.W, np.eye(m), -np.eye(m)]), np.concatenate([self.b, -high, low]))
 
     def section(self, features: Sequence[int], at: ArrayLike) -> Self:
-        """The slice in which only these features vary, in this order, and the others are held `at` a point."""
+        """The slice in which only these features vary, in this order; the others are held `at` a point."""
         chosen = np.asarray(features, dtype=int)
         held = np.array(np.broadcast_to(at, self.n_features), dtype=float)
         held[chosen] = 0.0
@@ -133,7 +133,7 @@ class Faces:
         return int(self.W.shape[1])
 
     def scores(self, X: MatrixLike) -> Array:
-        """W_k·x + b_k (n, K) of points X (n, m): positive beyond the face; the largest is the machine's f(x)."""
+        """W_k·x + b_k (n, K) of points X (n, m): positive beyond the face; the largest is f(x)."""
         points: Matrix = X if is_sparse(X) else np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != self.n_features:
             raise ValueError(f"X must be of shape (n, {self.n_features}), not {points.shape}")
