@@ -30,7 +30,7 @@ from benchmarks.helpers.portfolio_worker import processors, threads_set
 from formulations.families import hinge_families
 from polyopt import SVM, RelativeMarginMachine
 from polyopt.base.files import write_text
-from polyopt.datasets._npz import read_npz
+from polyopt.datasets.loading import read_npz
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.decomposition.dual import Dual

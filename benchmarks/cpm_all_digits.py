@@ -37,7 +37,7 @@ from polyopt.large import Samples, Source
 from polyopt.large.held import Here, Walk
 from polyopt.large.local_sgd import solve_cpm_rounds
 from polyopt.large.parts import Recipe, sides_of
-from polyopt.large.shards import row_order
+from polyopt.large.local_sgd import row_order
 from polyopt.linalg.rows import as_rows
 
 RATE = 1e-4  # λ = 2/(n C)

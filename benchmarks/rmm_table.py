@@ -51,7 +51,7 @@ from benchmarks.helpers.digit_pairs import SCALINGS, Digits, Pair, images, is_at
 from benchmarks.helpers.kept import machine_facts
 from benchmarks.helpers.rmm_page import KERNELS, as_printed
 from polyopt.base.files import replacing, write_text
-from polyopt.datasets._download import cache_folder
+from polyopt.datasets.loading import cache_folder
 
 KEPT = Path(__file__).parent / "results" / "rmm_table.csv"
 

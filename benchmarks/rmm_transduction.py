@@ -41,7 +41,7 @@ from benchmarks.helpers.digit_machines import TOL, badness
 from benchmarks.helpers.digit_pairs import Digits, images
 from formulations.families import Families, bounded_families, hinge_families
 from polyopt.base.files import replacing
-from polyopt.datasets._download import cache_folder
+from polyopt.datasets.loading import cache_folder
 from polyopt.linalg.kernels import Kernel, MatrixGram
 from polyopt.linalg.kernels.panels import FunctionPanel
 from polyopt.linalg.kernels.protocol import Panel

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from polyopt import datasets
 from polyopt.datasets import DatasetUnavailable
-from polyopt.datasets._download import cache_folder, retrieve
-from polyopt.datasets._npz import read_npz
+from polyopt.datasets.loading import cache_folder, read_npz, retrieve
 
 __all__ = ["ROWS", "SETS", "PublicSet", "load_set"]
 
@@ -35,6 +34,8 @@ TEXT = "text"
 
 _SEED = 0
 _SMS = "https://archive.ics.uci.edu/static/public/228/sms+spam+collection.zip"
+# Stated alike by several independent projects that pin it.
+_SMS_DIGEST = "sha256:1587ea43e58e82b14ff1f5425c88e17f8496bfcdb67a583dbff9eefaf9963ce3"
 
 _ADULT = {
     "workclass": "Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc State-gov "
@@ -172,7 +173,7 @@ def _openml(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 def _messages() -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """5,574 messages, and 1 for spam: a line of the file is ``ham`` or ``spam``, a tab, and a message."""
     try:
-        with ZipFile(retrieve(_SMS, cache_folder())) as archive:
+        with ZipFile(retrieve(_SMS, cache_folder(), _SMS_DIGEST)) as archive:
             lines = archive.read("SMSSpamCollection").decode("utf-8").split("\n")
     except OSError as error:
         raise DatasetUnavailable(f"the messages could not be downloaded from {_SMS} ({error})") from error

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.datasets._npz import read_npz
+from polyopt.datasets.loading import read_npz
 
 __all__ = ["SETS", "Data", "is_at_hand", "path_of", "samples"]
 

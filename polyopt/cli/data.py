@@ -68,7 +68,7 @@ def check_data(text: str, target: str | None = None, form: Form = Form()) -> Non
     FileNotFoundError: when it is a folder.
     """
     from polyopt.datasets import names
-    from polyopt.datasets._source import check_there
+    from polyopt.datasets.source import check_there
 
     _imputation(form.impute)
     if _is_named(text):
@@ -171,7 +171,8 @@ def column_of(source: Source, target: str, separator: str | None = None) -> int 
 
 def first_row(source: Source, separator: str | None = None) -> list[str]:
     """Cells of the first row of a CSV file that is not blank; none where it cannot be read."""
-    from polyopt.datasets import DataFileError, first_cells
+    from polyopt.datasets import DataFileError
+    from polyopt.datasets.tables import first_cells
 
     try:
         return first_cells(source, separator)

@@ -96,7 +96,7 @@ def _read(
 
 
 def _explain_row(subject: Subject, X: Array, row: int, hold: list[str], top: int) -> SampleExplanation:
-    from polyopt.models.explained import explain_features
+    from polyopt.explanations import explain_sample
 
     if row >= len(X):
         raise ValueError(f"--row {row}: the data have {len(X)} rows, counted from 0")
@@ -106,4 +106,4 @@ def _explain_row(subject: Subject, X: Array, row: int, hold: list[str], top: int
             shown = ", ".join(visible(each) for each in names[:8])
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             raise ValueError(f"--hold {visible(name)}: no such column; there are {shown}{more}")
-    return explain_features(subject, X, row, held=hold, top=top)
+    return explain_sample(subject, X[row], held=hold, top=top, data=X)

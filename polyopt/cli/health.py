@@ -97,7 +97,7 @@ def _kernels(problems: list[str]) -> dict[str, Any]:
 
 def _caches() -> dict[str, Any]:
     """Where data sets are kept."""
-    from polyopt.datasets._download import cache_folder
+    from polyopt.datasets.loading import cache_folder
 
     data = cache_folder()
     return {"data sets": {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}}

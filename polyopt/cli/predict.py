@@ -139,7 +139,8 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
     from dataclasses import replace
 
     from polyopt.cli.data import load_data
-    from polyopt.datasets import as_known, is_svmlight, names, open_source, read_svmlight
+    from polyopt.datasets import is_svmlight, names, open_source, read_svmlight
+    from polyopt.datasets.tables import as_known
 
     path = Path(text)
     if not (text == "-" or path.exists()) or (text in names() and not path.is_file()):
@@ -166,7 +167,7 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
 def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
     """Name the texts that the fit did not see, which are none of the model's indicators."""
     from polyopt.cli.console import say
-    from polyopt.datasets import unseen_texts
+    from polyopt.datasets.preparation import unseen_texts
     from polyopt.estimators.frames import listed
 
     for place, found in unseen_texts(model.preparation, X).items():
@@ -179,7 +180,7 @@ def _read_table(
 ) -> tuple[Any, NDArray[Any] | None]:
     from polyopt.cli.console import say
     from polyopt.cli.data import first_row
-    from polyopt.datasets import is_number, read_table
+    from polyopt.datasets.tables import is_number, read_table
     from polyopt.estimators.frames import listed
 
     names, row = model.feature_names, first_row(source, form.separator)
@@ -235,7 +236,7 @@ def _columns(
     header: bool | None = None,
 ) -> tuple[Any, NDArray[Any] | None, list[str]]:
     """Features as they stand in the file, labels where there are any, and the features' names."""
-    from polyopt.datasets import labels_of_text, read_table
+    from polyopt.datasets.tables import labels_of_text, read_table
 
     text = places if names is None else [names[k] for k in model.text_places]
     found = read_table(

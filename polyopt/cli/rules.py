@@ -131,7 +131,7 @@ def _cost(
 
 
 def _print_text(whole: Rules, form: Output, digits: int, terms: int | None, remarks: list[str]) -> None:
-    from polyopt.polytope.forms import as_markdown
+    from polyopt.polytope.rules import as_markdown
 
     dressed: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
     for text in whole.texts(digits, terms, visible):

@@ -24,14 +24,14 @@ from uuid import uuid4
 from polyopt.base.threads import blas_held
 from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, looked, samples_at
 from polyopt.large.held import Hands, Walk
-from polyopt.large.marks import check_mark
+from polyopt.large.parts import check_mark
 from polyopt.large.sources import described
 from polyopt.margin.interior_point.crew import Change, Crew
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from polyopt.large.marks import Mark
+    from polyopt.large.parts import Mark
     from polyopt.large.parts import Looked, Maker
 
 

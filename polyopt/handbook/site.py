@@ -108,7 +108,7 @@ def digest() -> str:
 
 def site_folder() -> Path:
     """Where this version's site is kept once it is built: in the cache or, if that is read-only, aside."""
-    from polyopt.datasets._download import cache_folder
+    from polyopt.datasets.loading import cache_folder
 
     own = Path("handbook", f"{polyopt.__version__}-{digest()}")
     kept, spare = cache_folder() / own, temporary_folder()

@@ -12,7 +12,8 @@ import pandas as pd
 from scipy import sparse
 
 from polyopt.base.text import visible
-from polyopt.datasets import DataFileError, Dataset, Source, first_cells, is_svmlight, read_csv, read_svmlight
+from polyopt.datasets import DataFileError, Dataset, Source, is_svmlight, read_csv, read_svmlight
+from polyopt.datasets.tables import first_cells
 
 __all__ = ["MAX_TEXT", "columns_of", "read_own", "source_of"]
 

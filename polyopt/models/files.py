@@ -1,4 +1,4 @@
-"""A fitted model in a file: skops, which holds data and no code, and loads the types named here alone."""
+"""A fitted model in a file of skops, which holds data and no code; only the types named here are loaded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 import json
 import sys
 import zipfile
+from collections.abc import Callable, Collection, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,18 +21,16 @@ from polyopt.base.files import check_is_file, write_bytes
 from polyopt.estimators.calibrated import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
 from polyopt.methods import METHODS
-from polyopt.models.archive import UnknownContentError, read_archive
 from polyopt.models.model import Model
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["load_model", "save_model"]
-
 _FORMAT = "polyopt model, version 2"
 _FIRST = "polyopt model, version 1"
 # A file that grows by more than this factor, and beyond this size, was not made by a fit.
-_GROWTH, _SIZE = 200, 1 << 26
+_MAX_GROWTH, _MIN_SUSPICIOUS_BYTES = 200, 1 << 26
+_GROWN = "it would grow from {} to {} bytes, as no model does"
 _FOREIGN = "is not a model saved by 'polyopt fit'"
 # Parameters that machines had in earlier versions, and the value of each that changed nothing.
 _NEUTRAL = {"l1": 0.0, "group": 0.0, "signs": None, "max_features": None, "integers": None}
@@ -61,12 +61,31 @@ _MOVED = {
     "polyopt.outer.l0.search": "polyopt.sparse.cross_entropy",
     "polyopt.outer.l0.settings": "polyopt.sparse.settings",
 }
+_PROTOCOL = 2  # of skops; files of another are left to it
+_STEPS = frozenset({
+    "sklearn.calibration.CalibratedClassifierCV",
+    "sklearn.compose._column_transformer.ColumnTransformer",
+    "sklearn.impute._base.SimpleImputer",
+    "sklearn.isotonic.IsotonicRegression",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing._data.StandardScaler",
+    "sklearn.preprocessing._encoders.OneHotEncoder",
+})  # fmt: skip
+"""Estimators of scikit-learn of which a model may be made."""
+_PLAIN = {f"builtins.{kind.__name__}": kind for kind in (str, int, float, bool)}
+_SCALARS = {
+    f"numpy.{kind.__name__}": kind for kind in (np.bool_, np.float32, np.float64, np.int32, np.int64, np.str_)
+}
+_KINDS = _PLAIN | _SCALARS
+_SPARSE = {f"{kind.__module__}.{kind.__qualname__}" for kind in (sp.csr_matrix, sp.csr_array)}
+
+
 # What a fitted CalibratedClassifierCV is made of, which skops does not trust unasked.
 _OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibration._SigmoidCalibration")
 
 
 def _own_types() -> list[str]:
-    """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
+    """The types that a file may have besides containers, arrays and the estimators that skops trusts."""
     own = (Solution, Families, Family, ScoreClassifier, Hinges)
     kinds = (*own, sp.csr_matrix, sp.csr_array, np.dtype)  # an imputer keeps the type of its columns
     shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}.union(_OF_CALIBRATION)
@@ -111,7 +130,7 @@ def save_model(model: Model | BaseEstimator, path: str | Path) -> None:
     try:
         content = {"format": _FORMAT, "about": json.dumps(about), "pipeline": model.pipeline}
         made = skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED)
-        if _whole_size(io.BytesIO(made)) > _largest_whole(len(made)):  # mostly zeros: faces of many columns
+        if _has_grown(len(made), _whole_size(io.BytesIO(made))):  # mostly zeros: faces of many columns
             made = skops.io.dumps(content, compression=zipfile.ZIP_STORED)
         _read(io.BytesIO(made))
     except Exception as error:  # of any kind: a step may hold objects of any package
@@ -182,20 +201,14 @@ def _read(stream: IO[bytes]) -> Model:
 
 
 def _whole_size(stream: IO[bytes]) -> int:
-    """Bytes of an archive's members when they are decompressed, as it declares them."""
+    """Decompressed bytes of an archive's members, as it declares them."""
     with zipfile.ZipFile(stream) as archive:
         return sum(member.file_size for member in archive.infolist())
 
 
-def _largest_whole(size: int) -> int:
-    """Bytes that a file of so many bytes may have when it is decompressed."""
-    return max(_SIZE, _GROWTH * size)
-
-
-def _check_growth(size: int, whole: int) -> None:
-    """Refuse a file of ``size`` bytes that has very many more when it is decompressed."""
-    if whole > _largest_whole(size):
-        raise _RefusedError(f"it would grow from {size} to {whole} bytes, as no model does")
+def _has_grown(size: int, whole: int) -> bool:
+    """True if a file of `size` bytes has suspiciously many when it is decompressed."""
+    return whole > max(_MIN_SUSPICIOUS_BYTES, _MAX_GROWTH * size)
 
 
 def _check_members(stream: IO[bytes]) -> None:
@@ -204,7 +217,8 @@ def _check_members(stream: IO[bytes]) -> None:
     A member is known by its first bytes, as numpy knows it, whatever its name is.
     """
     size, whole = stream.seek(0, io.SEEK_END), _whole_size(stream)
-    _check_growth(size, whole)
+    if _has_grown(size, whole):
+        raise _RefusedError(_GROWN.format(size, whole))
     with zipfile.ZipFile(stream) as archive:
         for member in archive.infolist():
             with archive.open(member) as content:
@@ -215,7 +229,8 @@ def _check_members(stream: IO[bytes]) -> None:
             elif beginning == b"PK" or member.filename.endswith(".npz"):  # a sparse matrix, compressed again
                 matrix = io.BytesIO(archive.read(member))
                 whole += _whole_size(matrix)
-                _check_growth(size, whole)
+                if _has_grown(size, whole):
+                    raise _RefusedError(_GROWN.format(size, whole))
                 check_indices(sp.load_npz(matrix))
 
 
@@ -340,3 +355,129 @@ def _check_parameters(estimator: BaseEstimator) -> None:
                 f"holds a {kind} that was fitted with {name}, which it no longer has: fit it again without, "
                 "or load it with the polyopt that saved it"
             )
+
+
+# -- archives without skops ---------------------------------------------------------------------------
+
+
+class UnknownContentError(Exception):
+    """Content of an archive that is left to skops to read, or to refuse."""
+
+
+def read_archive(stream: IO[bytes], trusted: Collection[str]) -> Any:
+    """The object that ``skops.io.load`` makes of an archive of the types that nearly all models are made of.
+
+    An import of skops imports all of scikit-learn, which takes longer than most predictions. `trusted` are
+    types besides containers, numbers, texts, arrays and scikit-learn's steps. UnknownContentError for any
+    other type, or another form of a type, before any object is made.
+    """
+    with zipfile.ZipFile(stream) as archive:
+        schema = json.loads(archive.read("schema.json"))
+        if not isinstance(schema, dict) or schema.get("protocol") != _PROTOCOL:
+            raise UnknownContentError
+        reader = _Reader(archive, _STEPS.union(trusted))
+        for node in _nodes(schema):
+            reader.maker(node)
+        return reader.make(schema)
+
+
+def _nodes(part: Any) -> Iterator[dict[str, Any]]:
+    """All objects that a part of the schema describes."""
+    if isinstance(part, dict):
+        if "__loader__" in part:
+            yield part
+        for inner in part.values():
+            yield from _nodes(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _nodes(inner)
+
+
+class _Reader:
+    """Makes the objects of one archive.
+
+    A node of the schema has the name of its form in ``__loader__``, and its type in ``__module__`` and
+    ``__class__``. Nodes of one ``__id__`` are one object.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, trusted: Collection[str]):
+        self.archive = archive
+        self.made: dict[int, Any] = {}
+        self.forms: dict[str, tuple[Collection[str], Callable[[dict[str, Any]], Any]]] = {
+            "JsonNode": (("builtins.str",), lambda node: json.loads(node["content"])),
+            "TypeNode": (_KINDS, lambda node: _KINDS[_type_of(node)]),
+            "SliceNode": (("builtins.slice",), _slice),
+            "DictNode": (("builtins.dict",), self._dict),
+            "ListNode": (("builtins.list",), self._items),
+            "TupleNode": (("builtins.tuple",), lambda node: tuple(self._items(node))),
+            "NdArrayNode": (("numpy.ndarray", *_SCALARS), self._array),
+            "DTypeNode": (("numpy.dtype",), lambda node: self.make(node["content"]).dtype),
+            "SparseMatrixNode": (_SPARSE, lambda node: sp.load_npz(self._file(node))),
+            "ObjectNode": (trusted, self._object),
+        }
+
+    def maker(self, node: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
+        """The function that makes an object of this form; UnknownContentError for other forms and types."""
+        form = node["__loader__"]
+        types, make = self.forms.get(form, ((), None)) if isinstance(form, str) else ((), None)
+        if make is None or _type_of(node) not in types:
+            raise UnknownContentError
+        return make
+
+    def make(self, node: dict[str, Any]) -> Any:
+        """The object of a node."""
+        number = node.get("__id__")
+        if number is None:
+            return self.maker(node)(node)
+        if number not in self.made:
+            self.made[number] = self.maker(node)(node)
+        return self.made[number]
+
+    def _items(self, node: dict[str, Any]) -> list[Any]:
+        return [self.make(item) for item in node["content"]]
+
+    def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
+        kinds = self.make(node["key_types"])  # keys of JSON are texts
+        pairs = zip(kinds, node["content"].items(), strict=True)
+        return {kind(key): self.make(value) for kind, (key, value) in pairs}
+
+    def _file(self, node: dict[str, Any]) -> io.BytesIO:
+        return io.BytesIO(self.archive.read(node["file"]))
+
+    def _array(self, node: dict[str, Any]) -> Any:
+        """An array, a number or a text of numpy; an array of objects is a list of nodes."""
+        if node["type"] == "numpy":
+            found = np.load(self._file(node), allow_pickle=False)
+            scalar = _SCALARS.get(_type_of(node))
+            return found if scalar is None else scalar(found)
+        items, shape = self._items(node), self.make(node["shape"])
+        if len(shape) != 1:
+            return np.array(items, dtype=object)
+        found = np.empty(len(items), dtype=object)
+        for i, item in enumerate(items):  # which may be arrays themselves
+            found[i] = item
+        return found
+
+    def _object(self, node: dict[str, Any]) -> Any:
+        """An object with its attributes; its class is not called."""
+        kind = getattr(import_module(node["__module__"]), node["__class__"])
+        found = kind.__new__(kind)
+        attributes = self.make(node["content"]) if node.get("content") is not None else None
+        if attributes is None:
+            return found
+        if hasattr(found, "__setstate__"):
+            found.__setstate__(attributes)
+        else:
+            vars(found).update(attributes)
+        return found
+
+
+def _slice(node: dict[str, Any]) -> slice:
+    bounds = [node["content"][name] for name in ("start", "stop", "step")]
+    if not all(bound is None or isinstance(bound, int) for bound in bounds):
+        raise UnknownContentError
+    return slice(*bounds)
+
+
+def _type_of(node: dict[str, Any]) -> str:
+    return f"{node['__module__']}.{node['__class__']}"

@@ -1,17 +1,23 @@
-"""A fitted model: a pipeline whose last step is the machine, and what is known of its fit."""
+"""A fitted model: a pipeline whose last step is the machine, and the facts of its fit."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
+from importlib.metadata import version
+from platform import python_version
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from formulations.language.types import is_sparse
 from polyopt.estimators.column_table import read_columns
 from polyopt.estimators.frames import column_names, in_order, named_as
+from polyopt.estimators.status import solutions_of
 from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
@@ -23,9 +29,9 @@ if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
     from formulations.language.types import Matrix
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.datasets import Dataset
     from polyopt.models.raw_units import RawUnits
-
-__all__ = ["Model"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Model:
     method : str
         Name of the method.
     facts : mapping
-        What was written down at the fit, as :func:`polyopt.models.facts_of_fit` gives it; empty in files of
+        What was written down at the fit, as :func:`polyopt.models.model_of_fit` gives it; empty in files of
         the first version.
     """
 
@@ -114,10 +120,7 @@ class Model:
     def raw_units(self) -> RawUnits:
         """What the machine's features are in the columns of the table.
 
-        Raises
-        ------
-        ValueError
-            A step through which they cannot be followed.
+        ValueError: a step through which they cannot be followed.
         """
         from polyopt.models.raw_units import RawUnits
 
@@ -127,14 +130,14 @@ class Model:
     @property
     def text_places(self) -> tuple[int, ...]:
         """Places of the columns that are read as texts."""
-        from polyopt.datasets import column_texts
+        from polyopt.datasets.preparation import column_texts
 
         return tuple(column_texts(self.preparation))
 
     @property
     def fills_gaps(self) -> bool:
         """Whether values may be missing."""
-        from polyopt.datasets import imputes
+        from polyopt.datasets.preparation import imputes
 
         return imputes(self.preparation)
 
@@ -165,18 +168,13 @@ class Model:
     def in_order(self, X: Matrix) -> Any:
         """Samples with their columns in the order of the fit, and their cells as the fit read them.
 
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples whose features are as they were in the file.
-
         Raises
         ------
         ValueError
             A frame that lacks a column of the fit, has another one, or has two of one name; or an array with
             another number of columns.
         """
-        from polyopt.datasets import column_texts
+        from polyopt.datasets.preparation import column_texts
 
         names, found = self.feature_names, column_names(X)
         if names is None:
@@ -199,11 +197,6 @@ class Model:
     def transform(self, X: Matrix) -> Any:
         """Features of samples as the machine takes them.
 
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples whose features are as they were in the file.
-
         Raises
         ------
         ValueError
@@ -217,32 +210,15 @@ class Model:
         return named_as(self.estimator, X)
 
     def raw_values(self, X: Matrix) -> Any:
-        """The values of samples of which the machine's features are made, in the units of the table.
-
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples whose features are as they were in the file.
-        """
+        """The values of samples of which the machine's features are made, in the units of the table."""
         return self.raw_units.values(self.in_order(X))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Labels of samples.
-
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples whose features are as they were in the file.
-        """
+        """Labels of samples."""
         return self.estimator.predict(self.transform(X))
 
     def predict_proba(self, X: Matrix) -> NDArray[Any]:
         """Probabilities of the classes, in the order of the machine's ``classes_``.
-
-        Parameters
-        ----------
-        X : array_like, frame or CSR matrix
-            Samples whose features are as they were in the file.
 
         Raises
         ------
@@ -261,3 +237,85 @@ class Model:
         from polyopt.models.onnx import to_onnx
 
         return to_onnx(self)
+
+
+# -- facts of a fit ----------------------------------------------------------------------------------
+
+
+def digest(data: Dataset) -> str:
+    """SHA-256 of the features, the labels and the names of the columns, without the test part."""
+    found = hashlib.sha256()
+    X: Any = data.X
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    names = [] if data.feature_names is None else list(data.feature_names)
+    for text in (repr(X.shape), repr(names), repr([str(label) for label in data.y])):
+        found.update(text.encode("utf-8", "surrogatepass"))
+    for part in parts:
+        array = np.asarray(part)
+        if array.dtype == object:  # columns of text
+            found.update(repr(array.tolist()).encode("utf-8", "surrogatepass"))
+        else:
+            found.update(f"{array.dtype.str}{array.shape}".encode())
+            found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def facts_of_fit(
+    estimator: object,
+    data: Dataset,
+    certificate: Certificate | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is written down at a fit, as plain text and numbers: versions, parameters, data, proof.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The fitted machine.
+    data : Dataset
+        Its training data.
+    certificate : Certificate, optional
+        Its certificate.
+    settings : mapping, optional
+        The settings that were given or chosen; by default all parameters of the estimator.
+    """
+    asked: Any = estimator.get_params(deep=False)  # type: ignore[attr-defined]
+    each = solutions_of(estimator) if hasattr(estimator, "solution_") else []
+    n, m = data.X.shape
+    packages = {"polyopt": "polyopt", "numpy": "numpy", "scikit-learn": "scikit-learn", "skops": "skops"}
+    return {
+        "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": python_version()} | {name: _version(of) for name, of in packages.items()},
+        "data": {"name": data.name, "samples": int(n), "features": int(m), "sha256": digest(data)},
+        "settings": {name: _plain(value) for name, value in (settings or asked).items()},
+        "parameters": {name: _plain(value) for name, value in asked.items()},
+        "status": sorted({str(one.status) for one in each}),
+        "claim": None if certificate is None else _claim(certificate),
+    }
+
+
+def _claim(certificate: Certificate) -> dict[str, Any]:
+    numbers = {
+        "primal": certificate.primal_value, "bound": certificate.dual_value, "gap": certificate.gap,
+        "relative_gap": certificate.relative_gap, "tol": certificate.tol,
+    }  # fmt: skip
+    words = {
+        "sentence": certificate.sentence, "claim": certificate.claim.name.lower(),
+        "program": certificate.program, "scope": certificate.scope,
+    }  # fmt: skip
+    return words | {name: float(value) for name, value in numbers.items()}
+
+
+def _version(package: str) -> str:
+    if package == "polyopt":
+        import polyopt
+
+        return str(polyopt.__version__)
+    return version(package)
+
+
+def _plain(value: Any) -> bool | int | float | str | None:
+    """A parameter for JSON; one that is not a number, a text or None as text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

@@ -7,53 +7,26 @@ an input of its own, (n, 1), by its name. A missing number is NaN, and a missing
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyopt.base.onnx_graph import Graph
-from polyopt.datasets import column_texts, parts_of
+from polyopt.datasets.preparation import column_texts, parts_of
 from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["to_onnx"]
-
 Columns = list[str]
 """Tensors (n, 1), one for each column."""
 
 
-class Piped(Protocol):
-    """What a graph is made of: :class:`~polyopt.models.model.Model` has all of it."""
-
-    @property
-    def estimator(self) -> Any:
-        """The machine."""
-
-    @property
-    def steps(self) -> list[tuple[str, Any]]:
-        """The steps before it."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns."""
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        """Their names."""
-
-    @property
-    def method(self) -> str:
-        """The method."""
-
-
-def to_onnx(model: Piped) -> ModelProto:
+def to_onnx(model: Any) -> ModelProto:
     """The whole pipeline as an ONNX model in double precision (opset 19).
 
-    model: A fitted model. The graph's outputs are ``label`` (n,) and ``scores``: (n,) of two classes, (n,
-        n_classes) of more.
-    ValueError: where the package onnx is not installed, or for a step or a machine that has no graph here.
+    The graph of a :class:`~polyopt.models.model.Model` has the outputs ``label`` (n,) and ``scores``, (n,) or
+    (n, n_classes). ValueError if onnx is not installed, or for a step or a machine without a graph.
     """
     machine = model.estimator
     if not hasattr(machine, "draw"):
@@ -139,7 +112,7 @@ def _joined(graph: Graph, columns: Columns) -> str:
     return columns[0] if len(columns) == 1 else graph.op("Concat", *columns, axis=1)
 
 
-def _text_columns(model: Piped) -> set[int]:
+def _text_columns(model: Any) -> set[int]:
     """Places of the columns whose categories are texts."""
     first: Any = model.steps[0][1] if model.steps else None
     if type(first).__name__ == "ColumnTransformer":

@@ -1,4 +1,4 @@
-"""What the features of a machine are in the columns of the table, seen through the steps before it.
+"""The features of a machine in the columns of the table, followed back through the steps before it.
 
 Every feature is ``(value - centre) / scale``. The value is read off one column: its number, 1 if it has a
 certain text, 1 if it is missing, or ``max(0, number - knot)``. So a face of the features is a face of the
@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
 )
 
 from formulations.language.types import is_sparse
-from polyopt.datasets import feature_names, parts_of
+from polyopt.datasets.preparation import feature_names, parts_of
 from polyopt.estimators.column_table import column_as_texts, is_missing, read_columns
 from polyopt.estimators.hinges import Hinges
 from polyopt.polytope import Polytope
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Features = Sequence["Feature"]
 
-__all__ = ["Feature", "RawUnits"]
-
 _SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
@@ -44,11 +42,11 @@ class Feature(NamedTuple):
     """One feature of the machine, ``(value - centre) / scale``.
 
     column: the column of the table.
-    text: of an indicator, the text for which the value is 1.
-    is_gap: whether the value is 1 where the column has none.
-    knot: where the value begins to grow from 0: it is ``max(0, number - knot)``.
-    centre, scale: what scalers took off the value and divided it by.
-    mean: the mean, or the median, that a scaler took off the value.
+    text: for an indicator, the text for which the value is 1.
+    is_gap: True if the value is 1 for a missing cell and 0 for others.
+    knot: for a hinge, the knot: the value is ``max(0, number - knot)``.
+    centre, scale: shift and divisor of all scalers together.
+    mean: the mean, or the median, that a scaler subtracted.
     """
 
     column: int
@@ -61,7 +59,7 @@ class Feature(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether the value is the column's number itself."""
+        """True if the value is the column's number itself."""
         return self.text is None and self.knot is None and not self.is_gap
 
 
@@ -71,7 +69,7 @@ class RawUnits:
 
     columns: the columns' names.
     features: in the machine's order.
-    fills: for each column what stands for a missing value; None if nothing does.
+    fills: for each column the substitute of a missing value, or None.
     """
 
     columns: tuple[str, ...]
@@ -80,11 +78,9 @@ class RawUnits:
 
     @classmethod
     def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> RawUnits:
-        """See through the fitted steps before a machine.
+        """Follow the columns through the fitted steps before a machine.
 
-        steps: the steps, by name.
-        columns: names of the table's columns.
-        ValueError: A step through which features cannot be followed; the message names it.
+        ValueError: a step through which features cannot be followed; the message names it.
         """
         fills: list[float | str | None] = [None] * len(columns)
         features: Features = [Feature(j) for j in range(len(columns))]
@@ -115,15 +111,11 @@ class RawUnits:
 
     @property
     def is_flat(self) -> bool:
-        """Whether every value is a column's number or tells whether it has a text."""
+        """True if every value is a column's number, or an indicator of a text."""
         return not any(f.is_gap or f.knot is not None for f in self.features)
 
     def polytope(self, own: Polytope, names: Sequence[str] | None = None) -> Polytope:
-        """A polytope of the machine's features as one of the values.
-
-        own: the machine's.
-        names: what the values are called; by default :attr:`names`.
-        """
+        """The machine's polytope over the values, whose names are by default :attr:`names`."""
         names = tuple(self.names if names is None else names)
         centre, scale = self._scaling
         if not centre.any() and (scale == 1.0).all():
@@ -144,10 +136,7 @@ class RawUnits:
         return np.array([f.centre for f in self.features]), np.array([f.scale for f in self.features])
 
     def values(self, X: Any) -> Any:
-        """The values (n, m) of a table's rows; of a sparse table without gaps they are sparse.
-
-        X (n, columns): the table.
-        """
+        """The values (n, m) of a table's rows, sparse for a sparse table without gaps."""
         if is_sparse(X):
             if all(f.is_number and self.fills[f.column] is None for f in self.features):
                 return X[:, [f.column for f in self.features]]
@@ -173,10 +162,7 @@ class RawUnits:
         return np.asarray(filled if f.knot is None else np.maximum(filled - f.knot, 0.0))
 
     def scaled(self, values: Array) -> Array:
-        """The machine's features (n, m) of values.
-
-        values (n, m): as :meth:`values` gives them.
-        """
+        """The machine's features (n, m) of these values (n, m)."""
         centre, scale = self._scaling
         return np.asarray((values - centre) / scale)
 

@@ -1,4 +1,4 @@
-"""What the rules of a saved polytope machine state, and how often they agree with the machine itself."""
+"""The rules of a saved polytope machine, and how often they agree with the machine itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polyopt.polytope.code import (
     union_as_python,
     union_as_sql,
 )  # fmt: skip
-from polyopt.polytope.union import union_as_json, union_rules
+from polyopt.polytope.rules import union_as_json, union_rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,15 +28,10 @@ if TYPE_CHECKING:
     from polyopt.polytope import Polytope
     from polyopt.polytope.code import Label
 
-__all__ = ["Agreement", "Rules"]
-
 
 @dataclass(frozen=True)
 class Agreement:
-    """On how many samples rules give the machine's own label.
-
-    same, samples: samples of one label, and samples.
-    """
+    """The number of samples to which rules give the machine's own label, and the number of samples."""
 
     same: int
     samples: int
@@ -65,11 +60,9 @@ class Rules:
 
     @classmethod
     def of(cls, model: Model, shown: Callable[[str], str] = str) -> Self:
-        """The rules of a model, whole.
+        """The whole rules of a polytope machine of two classes, with the features' names as `shown`.
 
-        model: A polytope machine of two classes.
-        shown: how the features' names are written.
-        ValueError: A machine without faces, or of more than two classes.
+        ValueError: a machine without faces, or of more than two classes.
         """
         machine = model.estimator
         if not find_method(model.method).has_faces:
@@ -91,7 +84,7 @@ class Rules:
 
     @property
     def decides(self) -> bool:
-        """Whether the machine decides by these rules, and not by probabilities beside them."""
+        """True if the machine decides by these rules, and not by probabilities beside them."""
         return bool(getattr(self.model.estimator, "decision", "polytope") == "polytope")
 
     @property
@@ -100,22 +93,16 @@ class Rules:
         return max(int((polytope.W != 0).sum(axis=1).max()) for polytope in self.polytopes)
 
     def shortened(self, digits: int | None = None, terms: int | None = None) -> Self:
-        """The rules with rounded numbers and so many terms a face at most.
+        """The rules with so many significant digits and at most so many terms a face; by default all.
 
-        A face keeps its largest terms, by ``|W_kj|`` times the feature's spread; each of the others is put at
-        its typical value, the mean of the data of the fit where that is known.
-
-        digits: significant digits of the numbers; by default all.
-        terms: terms of each face; by default all.
+        A face keeps its largest terms, by ``|W_kj|`` times the feature's spread; the features of other terms
+        are set to their typical values, the means of the training data if that is known.
         """
         short = tuple(polytope.shortened(digits, max_terms=terms) for polytope in self.polytopes)
         return replace(self, polytopes=short)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Labels by these rules.
-
-        X: samples as the model reads them.
-        """
+        """Labels by these rules of samples as the model reads them."""
         X = self.model.raw_values(X)
         classes = self.model.estimator.classes_
         if len(self.inside) == 1:
@@ -128,12 +115,7 @@ class Rules:
         return classes[(sum(signed) > 0).astype(int)]
 
     def texts(self, digits: int, terms: int | None, shown: Callable[[str], str] = str) -> list[str]:
-        """The rules as text, one for each polytope, or one for a union.
-
-        digits: significant digits.
-        terms: terms of each face; by default all.
-        shown: how labels are written.
-        """
+        """The rules as text, one for each polytope, or one for a union, with labels as `shown`."""
         inside, outside = ([shown(str(label)) for label in labels] for labels in (self.inside, self.outside))
         if self.is_union:
             return [
@@ -145,15 +127,11 @@ class Rules:
         ]
 
     def text(self, digits: int = 4, max_terms: int | None = None) -> str:
-        """All the rules as text.
-
-        digits: significant digits.
-        max_terms: terms of each face; by default all.
-        """
+        """All the rules as text, with so many significant digits and terms a face."""
         return "\n".join(self.texts(digits, max_terms))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The rules as JSON has them, one for each polytope, or one for a union."""
+        """The rules for JSON, one for each polytope, or one for a union."""
         if self.is_union:
             return [union_as_json(self.polytopes, self.inside[0], self.outside[0])]
         return [
@@ -162,68 +140,47 @@ class Rules:
         ]
 
     def to_sql(self) -> str:
-        """A CASE expression over the columns of the data: the label of a row, NULL where a value is missing.
+        """A CASE expression over the columns of the data: the label of a row, NULL if a value is missing.
 
-        A missing value that the model fills is filled here too, and a text that its fit did not see counts as
-        none, as with the model.
-
-        ValueError: steps before the machine that no such expression can have, or two polytopes of too many
-            sums.
+        As in the model, missing values may be filled, and a text that the fit did not see has no term.
+        ValueError: steps that no such expression can have, or two polytopes of too many sums.
         """
-        return self._written(as_sql, two_as_sql, union_as_sql)
+        return self._code(as_sql, two_as_sql, union_as_sql)
 
     def to_python(self) -> str:
         """The source of a function ``classify`` of a mapping from the columns' names to values.
 
         A missing value is None or NaN; texts and gaps are as in :meth:`to_sql`.
-
-        ValueError: steps before the machine that no such function can have.
+        ValueError: steps that no such function can have.
         """
-        return self._written(as_python, two_as_python, union_as_python)
+        return self._code(as_python, two_as_python, union_as_python)
 
-    def _written(self, one: Callable[..., str], two: Callable[..., str], union: Callable[..., str]) -> str:
-        """The rules as the one of three writers has them whose case this is."""
-        if self.is_union:
-            return union(self.polytopes, self.inside[0], self.outside[0], self._reading())
-        if len(self.polytopes) == 1:
-            return one(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
-        polytopes, labels = self._against_each_other()
-        return two(polytopes, labels, self._reading())
-
-    def _against_each_other(self) -> tuple[list[Polytope], list[Label]]:
-        """Both polytopes and their outer labels, first that of the second class, which the larger sum has."""
-        second = _label(self.model.estimator.classes_[1])
-        both = zip(self.outside, self.polytopes, strict=True)
-        (_, first), (label, other) = sorted(both, key=lambda pair: pair[0] != second)
-        return [first, other], [second, label]
-
-    def _reading(self) -> Reading:
-        """How the features are read from the columns of the data."""
+    def _code(self, one: Callable[..., str], two: Callable[..., str], union: Callable[..., str]) -> str:
         raw = self.model.raw_units
         if not raw.is_flat:
             raise ValueError(
                 "rules as code read columns as they are or filled, and some features of this model are "
                 "hinges or tell of missing values"
             )
-        return Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
+        reading = Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
+        if self.is_union:
+            return union(self.polytopes, self.inside[0], self.outside[0], reading)
+        if len(self.polytopes) == 1:
+            return one(self.polytopes[0], self.inside[0], self.outside[0], reading)
+        second = _label(self.model.estimator.classes_[1])  # the outer label of the larger sum
+        both = zip(self.outside, self.polytopes, strict=True)
+        (_, first), (label, other) = sorted(both, key=lambda pair: pair[0] != second)
+        return two([first, other], [second, label], reading)
 
     def agreement(self, X: Matrix) -> Agreement:
-        """On how many samples the rules give the machine's own label.
-
-        X: samples as the model reads them.
-        """
+        """The agreement of the rules with the machine on samples as the model reads them."""
         same = self.predict(X) == self.model.predict(X)
         return Agreement(int(same.sum()), len(same))
 
     def fewest_terms(self, X: Matrix, fidelity: float, digits: int | None = None) -> int:
-        """The fewest terms a face with which :meth:`shortened` agrees on a share of the samples.
+        """The fewest terms a face with which :meth:`shortened` agrees on a share `fidelity` of the samples.
 
-        Each number of terms is tried from one on; the terms are those of :meth:`shortened`.
-
-        X: samples as the model reads them.
-        fidelity: the share, above 0 and at most 1.
-        digits: significant digits of the numbers.
-        ValueError: A share out of its range, or one that all terms do not reach.
+        ValueError: a share that is not above 0 and at most 1, or that all terms do not reach.
         """
         if not 0.0 < fidelity <= 1.0:
             raise ValueError(f"--fidelity must be above 0 and at most 1, not {fidelity!r}")
@@ -239,6 +196,6 @@ class Rules:
 
 
 def _label(label: Any) -> Label:
-    """A label as Python has it."""
+    """A label as a plain Python value."""
     found: Label = label.item() if isinstance(label, np.generic) else label
     return found

@@ -1,28 +1,24 @@
 """A polytope as a rule of other programs: an expression of SQL, a function of Python.
 
-A column's name and a text are from outside. SQL has them quoted, Python as literals, so that none can end
-what it stands in.
+Names of columns and texts, which are from outside, are quoted in SQL and literals in Python.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from polyopt.polytope.rules import Described
+from polyopt.polytope.faces import Faces
 from polyopt.polytope.spellings import number_spelled, other_spellings
 
-__all__ = [
-    "Label", "Reading", "as_python", "as_sql", "two_as_python", "two_as_sql", "union_as_python",
-    "union_as_sql",
-]  # fmt: skip
-
 Label: TypeAlias = "str | bool | int | float"
-"""What a class is called."""
+"""The name of a class."""
+Terms: TypeAlias = "dict[int, float | dict[str, float]]"
+"""A face's terms by column: a coefficient or, for a column of texts, one for each text."""
 
 _MAX_CHAIN = 50  # terms of a sum that stand side by side: parsers count their depth
 _MAX_LENGTH = 1_000_000  # characters of a statement, as many as SQLite takes by default
@@ -33,8 +29,8 @@ class Reading:
     """How features are read from the columns of a table.
 
     columns: the columns' names.
-    features: for each feature its column and, of an indicator, the text for which it is 1.
-    fills: for each column what stands for a missing value; None where a row without it has no label.
+    features: for each feature its column and, for an indicator, the text for which it is 1.
+    fills: for each column the substitute of a missing value; None if a row without it has no label.
     """
 
     columns: Sequence[str]
@@ -43,28 +39,18 @@ class Reading:
 
     @classmethod
     def plain(cls, names: Sequence[str]) -> Reading:
-        """Each feature is a column of numbers.
-
-        names: their names.
-        """
+        """Each feature is a column of numbers."""
         return cls(names, [(j, None) for j in range(len(names))], [None] * len(names))
 
-    def used(self, polytopes: Sequence[Described]) -> list[int]:
-        """Columns that a face has a term of.
-
-        polytopes: the polytopes.
-        """
+    def used(self, polytopes: Sequence[Faces]) -> list[int]:
+        """Columns that a face has a term of."""
         weights = np.vstack([polytope.W for polytope in polytopes])
         places = np.flatnonzero((weights != 0).any(axis=0)).tolist()
         return list(dict.fromkeys(self.features[j][0] for j in places))
 
-    def terms(self, polytope: Described, k: int) -> dict[int, float | dict[str, float]]:
-        """A face's terms by column: a coefficient or, of a column of texts, one for each text.
-
-        polytope: the polytope.
-        k: the face.
-        """
-        found: dict[int, float | dict[str, float]] = {}
+    def terms(self, polytope: Faces, k: int) -> Terms:
+        """The terms of face k."""
+        found: Terms = {}
         for j in np.flatnonzero(polytope.W[k]).tolist():
             (column, text), weight = self.features[j], float(polytope.W[k, j])
             if text is None:
@@ -76,16 +62,12 @@ class Reading:
         return found
 
     def spelled(self, column: int, weights: dict[str, float]) -> dict[str, float]:
-        """The weights of a column's texts, by every spelling of its truths.
-
-        column: the column.
-        weights: the weight of each of its texts that has one.
-        """
+        """The weights of a column's texts, by every spelling of its truths."""
         other = other_spellings(text for place, text in self.features if place == column)
         return weights | {one: weights[text] for one, text in other.items() if text in weights}
 
     def check(self) -> None:
-        """Raise ValueError where two columns have one name."""
+        """Raise ValueError if two columns have one name."""
         names = list(self.columns)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -94,46 +76,46 @@ class Reading:
             )
 
 
+def _conditions(
+    polytope: Faces, reading: Reading, sum_of: Callable[[Reading, Terms], str], sign: str, constant: str
+) -> list[str]:
+    """A comparison for each face with terms, and a constant for each that shuts everything out."""
+    found = []
+    for k in range(polytope.n_faces):
+        if terms := reading.terms(polytope, k):
+            found.append(f"{sum_of(reading, terms)} {sign} {0.0 - float(polytope.b[k])!r}")
+        elif polytope.are_beyond(polytope.b[k]):
+            found.append(constant)
+    return found
+
+
+def _sums(polytope: Faces, reading: Reading, sum_of: Callable[[Reading, Terms], str]) -> list[str]:
+    """The sums of all faces, with their offsets."""
+    pairs = ((sum_of(reading, reading.terms(polytope, k)), float(b)) for k, b in enumerate(polytope.b))
+    return [f"({terms or '0.0'} + {b!r})" for terms, b in pairs]
+
+
 # -- SQL ---------------------------------------------------------------------------------------------
 
 
-def as_sql(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
-    """A CASE expression over the columns: the label of a row, NULL where a value is missing.
+def as_sql(polytope: Faces, inside: Label, outside: Label, reading: Reading) -> str:
+    """A CASE expression over the columns: the label of a row, NULL if a value is missing.
 
-    polytope: the polytope, all of whose faces are taken.
-    inside, outside: the labels.
-    reading: how the features are read; by default each is a column of numbers.
     ValueError: two columns of one name, or a text with a NUL, which SQL cannot hold.
     """
-    reading = Reading.plain(polytope.names) if reading is None else reading
-    lines = _beginning(reading, [polytope])
-    for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
-        limit = 0.0 - float(polytope.b[k])
-        if terms:
-            beyond = f"{_sql_sum(reading, terms)} {polytope.outside_sign} {limit!r}"
-            lines.append(f"  WHEN {beyond} THEN {_literal(outside)}")
-        elif polytope.are_beyond(polytope.b[k]):
-            lines.append(f"  WHEN 1 = 1 THEN {_literal(outside)}")
-    if len(lines) == 1:  # SQL has no CASE without WHEN
-        lines.append(f"  WHEN 1 = 0 THEN {_literal(outside)}")
-    return "\n".join([*lines, f"  ELSE {_literal(inside)}", "END"])
+    rows = _conditions(polytope, reading, _sql_sum, polytope.outside_sign, "1 = 1")
+    # SQL has no CASE without WHEN
+    lines = [f"  WHEN {beyond} THEN {_literal(outside)}" for beyond in rows or ["1 = 0"]]
+    return "\n".join([*_beginning(reading, [polytope]), *lines, f"  ELSE {_literal(inside)}", "END"])
 
 
-def two_as_sql(
-    polytopes: Sequence[Described], labels: Sequence[Label], reading: Reading | None = None
-) -> str:
-    """The same for two polytopes: the label of the one whose largest sum is the larger.
+def two_as_sql(polytopes: Sequence[Faces], labels: Sequence[Label], reading: Reading) -> str:
+    """The same for two polytopes: the outer label of the one with the larger largest sum, or the second.
 
     SQL has no largest of several sums that all programs know, so each sum of the first stands against each of
-    the second.
-
-    polytopes: two.
-    labels: the label outside of each. Of equal sums it is the second.
-    ValueError: as there; also for an expression of more than a million characters.
+    the second. ValueError also for an expression of more than a million characters.
     """
-    reading = Reading.plain(polytopes[0].names) if reading is None else reading
-    lines = _beginning(reading, polytopes)
-    first, second = (_sql_sums(reading, polytope) for polytope in polytopes)
+    first, second = (_sums(polytope, reading, _sql_sum) for polytope in polytopes)
     length = sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first)
     if length > _MAX_LENGTH:
         raise ValueError(
@@ -141,35 +123,24 @@ def two_as_sql(
             f"characters of SQL, more than the {_MAX_LENGTH:,} that databases take; take fewer terms a face, "
             "or the rules as Python"
         )
+    lines = _beginning(reading, polytopes)
     for own in first:
         above = _chain([f"{own} > {other}" for other in second], "\n    AND ")
         lines.append(f"  WHEN {above}\n    THEN {_literal(labels[0])}")
     return "\n".join([*lines, f"  ELSE {_literal(labels[1])}", "END"])
 
 
-def union_as_sql(
-    polytopes: Sequence[Described], inside: Label, outside: Label, reading: Reading | None = None
-) -> str:
-    """The same for several polytopes: the label inside for what is in one of them.
-
-    polytopes: at least one.
-    """
-    reading = Reading.plain(polytopes[0].names) if reading is None else reading
+def union_as_sql(polytopes: Sequence[Faces], inside: Label, outside: Label, reading: Reading) -> str:
+    """The same for a union: the inner label of a point that is in one of the polytopes, at least one."""
     lines = _beginning(reading, polytopes)
     for polytope in polytopes:
-        all_of = []
-        for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
-            limit = 0.0 - float(polytope.b[k])
-            if terms:
-                all_of.append(f"{_sql_sum(reading, terms)} {polytope.inside_sign} {limit!r}")
-            elif polytope.are_beyond(polytope.b[k]):
-                all_of.append("1 = 0")
+        all_of = _conditions(polytope, reading, _sql_sum, polytope.inside_sign, "1 = 0")
         together = "\n    AND ".join(all_of) or "1 = 1"
         lines.append(f"  WHEN {together}\n    THEN {_literal(inside)}")
     return "\n".join([*lines, f"  ELSE {_literal(outside)}", "END"])
 
 
-def _beginning(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
+def _beginning(reading: Reading, polytopes: Sequence[Faces]) -> list[str]:
     reading.check()
     missing = [_identifier(reading.columns[j]) for j in reading.used(polytopes) if reading.fills[j] is None]
     if not missing:
@@ -177,16 +148,7 @@ def _beginning(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
     return ["CASE", f"  WHEN {_chain([f'{name} IS NULL' for name in missing], ' OR ')} THEN NULL"]
 
 
-def _sql_sums(reading: Reading, polytope: Described) -> list[str]:
-    """The sums of all faces, with their offsets."""
-    found = []
-    for k in range(polytope.n_faces):
-        parts = _sql_sum(reading, reading.terms(polytope, k))
-        found.append(f"({parts or '0.0'} + {float(polytope.b[k])!r})")
-    return found
-
-
-def _sql_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) -> str:
+def _sql_sum(reading: Reading, terms: Terms) -> str:
     parts = []
     for j, weights in terms.items():
         name, fill = _identifier(reading.columns[j]), reading.fills[j]
@@ -221,51 +183,34 @@ def _literal(value: Label) -> str:
 # -- Python ------------------------------------------------------------------------------------------
 
 
-def as_python(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
+def as_python(polytope: Faces, inside: Label, outside: Label, reading: Reading) -> str:
     """A function of a mapping from columns' names to values, without imports."""
-    reading = Reading.plain(polytope.names) if reading is None else reading
     lines = _head(reading, [polytope])
-    for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
-        limit = 0.0 - float(polytope.b[k])
-        if terms or polytope.are_beyond(polytope.b[k]):
-            beyond = f"{_python_sum(reading, terms)} {polytope.outside_sign} {limit!r}"
-            condition = beyond if terms else "True"
-            lines += [f"    if {condition}:", f"        return {outside!r}"]
+    for beyond in _conditions(polytope, reading, _python_sum, polytope.outside_sign, "True"):
+        lines += [f"    if {beyond}:", f"        return {outside!r}"]
     return "\n".join([*lines, f"    return {inside!r}"])
 
 
-def two_as_python(
-    polytopes: Sequence[Described], labels: Sequence[Label], reading: Reading | None = None
-) -> str:
+def two_as_python(polytopes: Sequence[Faces], labels: Sequence[Label], reading: Reading) -> str:
     """The same for two polytopes."""
-    reading = Reading.plain(polytopes[0].names) if reading is None else reading
     lines = _head(reading, polytopes)
     for name, polytope in zip(("first", "second"), polytopes, strict=True):
-        lines.append(f"    {name} = max([")
-        for k in range(polytope.n_faces):
-            terms = _python_sum(reading, reading.terms(polytope, k))
-            lines.append(f"        {terms or '0.0'} + {float(polytope.b[k])!r},")
-        lines.append("    ])")
+        terms = [f"        {own}," for own in _sums(polytope, reading, _python_sum)]
+        lines += [f"    {name} = max([", *terms, "    ])"]
     return "\n".join([*lines, f"    return {labels[0]!r} if first > second else {labels[1]!r}"])
 
 
-def union_as_python(
-    polytopes: Sequence[Described], inside: Label, outside: Label, reading: Reading | None = None
-) -> str:
-    """The same for several polytopes: the label inside for what is in one of them."""
-    reading = Reading.plain(polytopes[0].names) if reading is None else reading
+def union_as_python(polytopes: Sequence[Faces], inside: Label, outside: Label, reading: Reading) -> str:
+    """The same for a union."""
     lines = _head(reading, polytopes)
     for polytope in polytopes:
-        lines.append("    if all([")
-        for k in range(polytope.n_faces):
-            terms = _python_sum(reading, reading.terms(polytope, k))
-            limit = 0.0 - float(polytope.b[k])
-            lines.append(f"        {terms or '0.0'} {polytope.inside_sign} {limit!r},")
-        lines += ["    ]):", f"        return {inside!r}"]
+        all_of = _conditions(polytope, reading, _python_sum, polytope.inside_sign, "False")
+        lines += ["    if all([", *(f"        {one}," for one in all_of), "    ]):"]
+        lines.append(f"        return {inside!r}")
     return "\n".join([*lines, f"    return {outside!r}"])
 
 
-def _head(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
+def _head(reading: Reading, polytopes: Sequence[Faces]) -> list[str]:
     """The beginning of the function, which looks for missing values."""
     reading.check()
     used = reading.used(polytopes)
@@ -291,7 +236,7 @@ def _head(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
     ]
 
 
-def _python_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) -> str:
+def _python_sum(reading: Reading, terms: Terms) -> str:
     parts = []
     for j, weights in terms.items():
         value = f"value[{reading.columns[j]!r}]"

@@ -1,4 +1,6 @@
-"""Linear programs over a set of half-spaces {x : W x + b ≤ 0}: is it empty, how wide, which faces count.
+"""Emptiness, width, redundant faces, corners and volume of a set of half-spaces {x : W x + b ≤ 0}.
+
+Linear programs answer the first three, and Qhull the others, but for a single feature.
 
 Features may be measured in 1e-12 or 1e12 of a unit, and a small set may lie far from the origin. Hence no
 linear program here sees W and b as they come: rows and columns are brought to size one by powers of two
@@ -11,22 +13,23 @@ Everywhere W (K, m) are the normals and b (K,) the offsets.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from math import comb, prod
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
 
 from formulations.language.highs import quiet_highs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
-
-__all__ = ["InnerBall", "bounding_box", "inner_ball", "is_bounded", "redundant_faces"]
+from formulations.language.types import Array
 
 _EPS = float(np.finfo(float).eps)
 _MIN_CUT = 1e-8  # share of its distance from the centre, up to which a face cuts nothing off
+_MAX_FEATURES = 8  # beyond, corners are too many to be of use
+_MAX_VERTICES = 200_000  # by the upper bound theorem, at most
+_MIN_DISTANCE = 1e-9  # corners nearer to each other than this share of the polytope's width are one
 # The tightest that HiGHS takes.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
@@ -80,10 +83,10 @@ def inner_ball(W: Array, b: Array) -> InnerBall:
 
 
 def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
-    """Which faces are redundant: without all of them the set is the same.
+    """Mask of the faces without all of which the set is the same.
 
-    Of faces that differ only in length the first is kept, and so is one of which no solver can say whether it
-    is redundant. In an empty set the faces kept contradict each other, and no proper subset of them does.
+    The first of faces that differ only in length is kept, and so is a face that no solver can decide on. In
+    an empty set the faces kept contradict each other, and no proper subset of them does.
     """
     holds = W.any(axis=1) | (b > 0)  # the others, 0·x + b ≤ 0, are the whole space
     if not holds.all():
@@ -116,7 +119,7 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
 
 
 def is_bounded(W: Array) -> bool:
-    """Whether d = 0 is the only solution of W d ≤ 0: then the set contains no half-line."""
+    """True if d = 0 is the only solution of W d ≤ 0: then the set contains no half-line."""
     m = W.shape[1]
     A = _equilibrated(W)[0][W.any(axis=1)]
     if len(A) <= m or np.linalg.matrix_rank(A) < m:
@@ -137,6 +140,77 @@ def bounding_box(W: Array, b: Array) -> tuple[Array, Array]:
     reach = np.array([[_maximise(sign * e, A, limits).value for e in np.eye(m)] for sign in (-1.0, 1.0)])
     low, high = reach * columns * length
     return centre - low, centre + high
+
+
+# -- corners and volume ------------------------------------------------------------------------
+
+
+def check_size(n_faces: int, n_features: int) -> None:
+    """Raise ValueError for too many features, or possibly too many corners by the upper bound theorem."""
+    if n_features > _MAX_FEATURES:
+        raise ValueError(
+            f"corners and volume are worked out for at most {_MAX_FEATURES} features, and this polytope "
+            f"has {n_features}: the number of corners grows too fast; section() fixes all features but a few"
+        )
+    low, high = n_features // 2, n_features - n_features // 2
+    most = comb(n_faces - high, low) + comb(n_faces - low - 1, high - 1)
+    if most > _MAX_VERTICES:
+        raise ValueError(
+            f"{n_faces} faces in {n_features} dimensions may have {most:,} corners; at most "
+            f"{_MAX_VERTICES:,} are worked out"
+        )
+
+
+def vertices_of(W: Array, b: Array) -> Array:
+    """Corners (v, m): in the plane counter-clockwise, else in lexicographic order.
+
+    The polytope is bounded, with an interior, and none of its faces W (K, m), b (K,) is redundant.
+    """
+    low, high = bounding_box(W, b)
+    if len(low) == 1:
+        return np.array([low, high])
+    return _corners(W, b, low, high) * (0.5 * (high - low)) + 0.5 * (low + high)
+
+
+def volume_of(W: Array, b: Array) -> float:
+    """Volume of a polytope as in :func:`vertices_of`, in the product of its features' units."""
+    low, high = bounding_box(W, b)
+    if len(low) == 1:
+        return float(high[0] - low[0])
+    return float(ConvexHull(_corners(W, b, low, high)).volume * prod((0.5 * (high - low)).tolist()))
+
+
+def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
+    """Corners with the bounding box brought to [-1, 1] in every direction, where Qhull is accurate."""
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    A, room = W * half, -(W @ middle + b)
+    centre = inner_ball(A, -room).centre
+    room = room - A @ centre
+    found = HalfspaceIntersection(np.column_stack([A, -room]), np.zeros(len(centre))).intersections
+    points = _merged(found[np.isfinite(found).all(axis=1)])
+    size = np.linalg.norm(A, axis=1)
+    A = A / size[:, None]
+    left = (room / size)[:, None] - A @ points.T
+    # Where faces all but meet Qhull gives points along an edge as well, whose faces leave them a direction.
+    fixed = [np.linalg.matrix_rank(A[faces], tol=1e-8) == len(centre) for faces in (left <= _MIN_DISTANCE).T]
+    return _ordered(points[fixed] + centre)
+
+
+def _merged(points: Array) -> Array:
+    """One point for each heap of points: Qhull gives a corner of many faces several times."""
+    pairs = cKDTree(points).query_pairs(_MIN_DISTANCE, output_type="ndarray")
+    near = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points), len(points)))
+    count, heap = connected_components(near, directed=False)
+    total = np.zeros((count, points.shape[1]))
+    np.add.at(total, heap, points)
+    return total / np.bincount(heap)[:, None]
+
+
+def _ordered(points: Array) -> Array:
+    if points.shape[1] == 2:
+        around = points - points.mean(axis=0)
+        return points[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
+    return points[np.lexsort(np.round(points, 9).T[::-1])]
 
 
 # -- one linear program ------------------------------------------------------------------------
@@ -200,7 +274,7 @@ def _by_interior_points(cost: Array, A: Array, limits: Array) -> _Optimum:
 
 
 def _is_optimum(cost: Array, A: Array, limits: Array, answer: _Optimum) -> bool:
-    """Whether the point and its multipliers prove each other, whatever the solver says of them."""
+    """True if the point and its multipliers prove each other, whatever the solver's status."""
     x, y = answer.point, answer.multipliers
     beyond = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
     off = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))
@@ -226,7 +300,7 @@ def _or_one(sizes: Array) -> Array:
 
 
 def _room(W: Array, b: Array, centre: Array) -> tuple[Array, Array]:
-    """How far each face lets the centre move along its normal (times ‖W_k‖), and the rounding of it."""
+    """The slack of each face at the centre (times ‖W_k‖), and its rounding."""
     noise = 16 * _EPS * (np.abs(W) @ np.abs(centre) + np.abs(b))
     return np.maximum(-(W @ centre + b), 0.0), noise
 

@@ -1,89 +1,26 @@
-"""The faces of a polytope as sentences in the features' own names and units."""
+"""The faces of a polytope, or of a union of some, as sentences in the features' own names and units.
+
+In JSON and Markdown a feature's name, which is text from outside, is quoted or escaped.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from formulations.language.types import Array
+from polyopt.polytope.code import Label
+from polyopt.polytope.faces import Faces
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-
-__all__ = ["Described", "conditions_of", "rules_of", "shortened_faces"]
-
-
-class Described(Protocol):
-    """What rules are made of: :class:`~polyopt.polytope.body.Polytope` has all of it."""
-
-    @property
-    def W(self) -> Array:  # noqa: N802 (the papers' letter)
-        """Normals, a row each."""
-
-    @property
-    def b(self) -> Array:
-        """Offsets."""
-
-    @property
-    def spread(self) -> Array | None:
-        """How much each feature varies, where that is known."""
-
-    @property
-    def centre(self) -> Array | None:
-        """A typical value of each feature, where that is known."""
-
-    @property
-    def n_faces(self) -> int:
-        """Faces."""
-
-    @property
-    def n_features(self) -> int:
-        """Features."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the features."""
-
-    @property
-    def is_closed(self) -> bool:
-        """True if the points on the faces are inside."""
-
-    @property
-    def outside_sign(self) -> str:
-        """The sign between terms and limit if a point is outside."""
-
-    @property
-    def inside_sign(self) -> str:
-        """The sign between terms and limit if a point is inside."""
-
-    def are_beyond(self, scores: ArrayLike) -> NDArray[np.bool_]:
-        """Mask of the scores of points beyond a face."""
-
-    @property
-    def redundant(self) -> NDArray[np.bool_]:
-        """Which faces are redundant."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no point is inside."""
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether it has no volume."""
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether it fits into a box."""
-
-    def bounding_box(self) -> tuple[Array, Array]:
-        """The lowest and the highest value of every feature."""
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
 def rules_of(
-    polytope: Described,
+    polytope: Faces,
     digits: int,
     threshold: float,
     max_terms: int | None,
@@ -103,7 +40,7 @@ def rules_of(
 
 
 def shortened_faces(
-    polytope: Described, digits: int | None, threshold: float, max_terms: int | None
+    polytope: Faces, digits: int | None, threshold: float, max_terms: int | None
 ) -> tuple[Array, Array]:
     """Normals and offsets of the faces as rules state them: rounded, and what is left out at its centre."""
     _check(1 if digits is None else digits, threshold, max_terms)
@@ -135,7 +72,7 @@ def _rounded(values: ArrayLike, digits: int | None) -> Array:
     return np.array([float(f"{value:.{digits}g}") for value in found.ravel()]).reshape(found.shape)
 
 
-def _terms(polytope: Described, k: int, weights: Array) -> NDArray[np.intp]:
+def _terms(polytope: Faces, k: int, weights: Array) -> NDArray[np.intp]:
     """The features of a face, weightiest first; none where its normal is a solver's rounding."""
     order = np.argsort(-weights, kind="stable")
     order = order[polytope.W[k, order] != 0]
@@ -151,12 +88,12 @@ def _shown(
     return np.asarray(order[weights[order] >= threshold * largest][:max_terms])
 
 
-def _left_out(polytope: Described, k: int, hidden: NDArray[np.intp]) -> float:
+def _left_out(polytope: Faces, k: int, hidden: NDArray[np.intp]) -> float:
     """What the terms that are not shown add up to at the centre; 0 where that is not known."""
     return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
-def _heading(polytope: Described, inside: str | None, outside: str | None) -> str:
+def _heading(polytope: Faces, inside: str | None, outside: str | None) -> str:
     within = "Inside" if inside is None else f"Inside, class '{inside}'"
     beyond = "outside" if outside is None else f"outside, class '{outside}'"
     if polytope.is_empty:
@@ -167,7 +104,7 @@ def _heading(polytope: Described, inside: str | None, outside: str | None) -> st
 
 
 def _rule(
-    polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
+    polytope: Faces, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
     """One face as "outside if 0.52 length − 1.2 width > 3.4"."""
     text = _sum_of(polytope, k, weights, digits, threshold, max_terms)
@@ -179,7 +116,7 @@ def _rule(
     return f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
 
 
-def conditions_of(polytope: Described, digits: int, threshold: float, max_terms: int | None) -> list[str]:
+def conditions_of(polytope: Faces, digits: int, threshold: float, max_terms: int | None) -> list[str]:
     """What holds inside, a condition for each face: "0.52 length − 1.2 width <= 3.4"."""
     _check(digits, threshold, max_terms)
     weights, found = np.abs(polytope.W) * _sizes(polytope), []
@@ -192,7 +129,7 @@ def conditions_of(polytope: Described, digits: int, threshold: float, max_terms:
 
 
 def _sum_of(
-    polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
+    polytope: Faces, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
     """The terms of a face as "0.52 length − 1.2 width"; nothing where it has none but rounding."""
     row, order = polytope.W[k], _terms(polytope, k, weights)
@@ -210,7 +147,7 @@ def _sum_of(
     return text
 
 
-def _sizes(polytope: Described) -> Array:
+def _sizes(polytope: Faces) -> Array:
     """How much each feature varies: as given, else the polytope's own width, else all alike."""
     if polytope.spread is not None:
         return polytope.spread
@@ -218,3 +155,78 @@ def _sizes(polytope: Described) -> Array:
         return np.ones(polytope.n_features)
     low, high = polytope.bounding_box()
     return high - low
+
+
+def union_rules(
+    polytopes: Sequence[Faces], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
+    inside: str | None = None, outside: str | None = None,
+) -> str:  # fmt: skip
+    """The pieces as text that reads as a classifier: a list of conditions for each.
+
+    polytopes: the pieces.
+    """
+    within = "Inside" if inside is None else f"Inside, class '{inside}'"
+    beyond = "outside" if outside is None else f"outside, class '{outside}'"
+    lines, face = [f"{within}, if all conditions of one piece hold; else {beyond}:"], 0
+    for d, polytope in enumerate(polytopes):
+        conditions = conditions_of(polytope, digits, threshold, max_terms)
+        note = "  [empty: no point is inside]" if polytope.is_empty else ""
+        lines.append(f"  {'or' if d else 'if'} piece {d}:{note}")
+        for k, (condition, redundant) in enumerate(zip(conditions, polytope.redundant, strict=True)):
+            spare = "  [redundant: leaving it out changes nothing]" if redundant else ""
+            lines.append(f"    {'and' if k else 'all of'} face {face}: {condition}{spare}")
+            face += 1
+    return "\n".join(lines)
+
+
+def union_as_json(polytopes: Sequence[Faces], inside: Label, outside: Label) -> dict[str, Any]:
+    """The pieces as JSON has them, each a list of faces.
+
+    polytopes: the pieces.
+    inside, outside: the labels.
+    """
+    closed = all(polytope.is_closed for polytope in polytopes)
+    reached = "more than its limit" if closed else "its limit or more"
+    meaning = f"inside where, for one piece, the terms of no face add up to {reached}, else outside"
+    pieces = [
+        {"piece": d, "faces": as_json(polytope, inside, outside)["faces"]}
+        for d, polytope in enumerate(polytopes)
+    ]
+    return {"inside": inside, "outside": outside, "rule": meaning, "pieces": pieces}
+
+
+# -- for other programs ------------------------------------------------------------------------------
+
+
+def as_json(polytope: Faces, inside: Label, outside: Label) -> dict[str, Any]:
+    """The faces as JSON has them: terms, limits, and which faces are redundant."""
+    faces = [
+        {
+            "face": k,
+            "terms": [
+                {"feature": polytope.names[j], "coefficient": float(polytope.W[k, j])}
+                for j in np.flatnonzero(polytope.W[k]).tolist()  # in the order of the table
+            ],
+            "limit": 0.0 - float(polytope.b[k]),
+            "redundant": bool(polytope.redundant[k]),
+        }
+        for k in range(polytope.n_faces)
+    ]
+    reached = "more than its limit" if polytope.is_closed else "its limit or more"
+    meaning = f"outside where the terms of a face add up to {reached}, else inside"
+    return {"inside": inside, "outside": outside, "rule": meaning, "faces": faces}
+
+
+def as_markdown(text: str) -> str:
+    """Rules as :meth:`Polytope.rules` gives them, as a Markdown list whose names are text and nothing else.
+
+    text: the rules.
+    """
+    heading, *rules = text.split("\n")
+    # A list within the list is indented by two more.
+    shown = [f"{rule[: len(rule) - len(rule.lstrip()) - 2]}- {_escaped(rule.strip())}" for rule in rules]
+    return "\n".join([_escaped(heading), *([""] if shown else []), *shown])
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", text)

@@ -16,7 +16,7 @@ import pytest
 from helpers.commands import run, worked
 
 from polyopt.cli.data import Form, load_data
-from polyopt.datasets import DataFileError, _source, open_source, read_csv
+from polyopt.datasets import DataFileError, open_source, read_csv, source
 
 PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
@@ -324,10 +324,10 @@ def test_standard_input_and_pipes_are_read_once(tmp_path, monkeypatch):
 def test_what_would_not_fit_in_memory_is_told(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("a,l\n" + "1,0\n2,1\n" * 5000)
-    monkeypatch.setattr("polyopt.datasets._csvfile.memory", lambda: 100_000)
+    monkeypatch.setattr("polyopt.datasets.tables.memory", lambda: 100_000)
     with pytest.raises(DataFileError, match=r"has about 10,00\d rows of 2 columns, and takes 0.0 GB"):
         read_csv(path)
-    monkeypatch.setattr(_source, "memory", lambda: 100_000)
+    monkeypatch.setattr(source, "memory", lambda: 100_000)
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(DataFileError, match=r"holds more than 0\.0 GB of text"):

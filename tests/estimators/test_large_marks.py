@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from polyopt import large
-from polyopt.large.marks import check_mark, mark_of
+from polyopt.large.parts import check_mark, mark_of
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ import pytest
 from scipy import sparse
 
 from polyopt import datasets
-from polyopt.datasets import DataFileError, Dataset, DatasetUnavailable, _download, _load
-from polyopt.datasets._catalogue import ENTRIES
-from polyopt.datasets._npz import Parts, read_npz, write_npz
+from polyopt.datasets import DataFileError, Dataset, DatasetUnavailable, loading
+from polyopt.datasets.loading import Parts, read_npz, write_npz
+from polyopt.datasets.named_sets import ENTRIES
 
 # --- built-in sets -------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ BUILT_IN = {
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_set_has_the_published_figures(name, monkeypatch):
-    monkeypatch.setattr(_load, "FETCHERS", dict.fromkeys(_load.FETCHERS))  # nothing may be downloaded
+    monkeypatch.setattr(loading, "FETCHERS", dict.fromkeys(loading.FETCHERS))  # nothing may be downloaded
     n, m, counts, first = BUILT_IN[name]
     data = datasets.load(name)
     assert data.X.shape == (n, m)
@@ -62,15 +62,15 @@ def test_wbc_and_wdbc_code_malignant_the_other_way_round():
 def test_catalogue_agrees_with_itself_and_with_the_fetchers():
     frame = datasets.catalogue()
     assert tuple(frame.index) == datasets.names()
-    assert set(frame.index[frame["kept"] == "fetched"]) == set(_load.FETCHERS)
+    assert set(frame.index[frame["kept"] == "fetched"]) == set(loading.FETCHERS)
     for entry in ENTRIES.values():
         assert list(entry.counts) == sorted(entry.counts)
         assert len(entry.target_names) == len(entry.counts)
         for counts, n in ((entry.counts, entry.n_samples), (entry.counts_test, entry.n_test)):
             assert None in counts.values() or sum(counts.values()) == n
         assert entry.feature_names is None or len(entry.feature_names) == entry.n_features
-        assert entry.url.startswith("https://") == (entry.name in _load.FETCHERS)
-        assert bool(entry.downloads) == (entry.name in set(_load.FETCHERS) - {"covtype"})
+        assert entry.url.startswith("https://") == (entry.name in loading.FETCHERS)
+        assert bool(entry.downloads) == (entry.name in set(loading.FETCHERS) - {"covtype"})
 
 
 def test_unknown_name_is_refused_with_a_suggestion():
@@ -133,13 +133,13 @@ def no_data(monkeypatch, tmp_path):
         raise URLError("no internet")
 
     monkeypatch.delenv("POLYOPT_DATA", raising=False)
-    monkeypatch.setattr(_load, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(_load, "retrieve", offline)
+    monkeypatch.setattr(loading, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(loading, "retrieve", offline)
     monkeypatch.setattr("sklearn.datasets.fetch_covtype", offline)
     return tmp_path
 
 
-@pytest.mark.parametrize("name", _load.FETCHERS)
+@pytest.mark.parametrize("name", loading.FETCHERS)
 def test_offline_the_message_says_how_to_get_it(name, no_data):
     with pytest.raises(DatasetUnavailable) as caught:
         datasets.load(name)
@@ -240,7 +240,7 @@ def test_a_download_is_cached_and_not_repeated(no_data, monkeypatch):
         calls.append(folder)
         return Parts(X, y)
 
-    monkeypatch.setitem(_load.FETCHERS, "australian", fetch)
+    monkeypatch.setitem(loading.FETCHERS, "australian", fetch)
     first, second = datasets.load("australian"), datasets.load("australian")
     assert len(calls) == 1
     assert not calls[0].exists()
@@ -254,7 +254,7 @@ def test_a_download_is_cached_and_not_repeated(no_data, monkeypatch):
 )
 def test_a_download_with_other_figures_is_refused(no_data, monkeypatch, shape, counts):
     y = np.repeat([-1, 1], counts)
-    monkeypatch.setitem(_load.FETCHERS, "australian", lambda folder: Parts(np.zeros(shape), y))
+    monkeypatch.setitem(loading.FETCHERS, "australian", lambda folder: Parts(np.zeros(shape), y))
     with pytest.raises(DatasetUnavailable, match="is not that set"):
         datasets.load("australian")
     assert not (no_data / "cache").exists()
@@ -339,15 +339,15 @@ EXPECTED = {
 def test_fetchers_read_what_the_publishers_write(name, monkeypatch, tmp_path):
     asked = []
 
-    def retrieve(url, folder):
+    def retrieve(url, folder, digest):
         file = url.rpartition("/")[2]
         asked.append(url)
         content = PUBLISHED[name][file]
         (folder / file).write_bytes(bz2.compress(SVMLIGHT) if content is None else content)
         return folder / file
 
-    monkeypatch.setattr(_load, "retrieve", retrieve)
-    parts = _load.FETCHERS[name](tmp_path)
+    monkeypatch.setattr(loading, "retrieve", retrieve)
+    parts = loading.FETCHERS[name](tmp_path)
     for got, expected in zip(parts, EXPECTED[name], strict=True):
         if expected is None:
             assert got is None
@@ -373,7 +373,7 @@ def test_covtype_comes_through_scikit_learn(monkeypatch, tmp_path):
         return np.ones((2, 54)), np.array([1, 7])
 
     monkeypatch.setattr("sklearn.datasets.fetch_covtype", fetch_covtype)
-    parts = _load.FETCHERS["covtype"](tmp_path)
+    parts = loading.FETCHERS["covtype"](tmp_path)
     assert parts.X.shape == (2, 54)
     assert parts.X_test is None
 
@@ -410,19 +410,17 @@ def publisher(monkeypatch):
         server.shutdown()
 
 
-def test_a_download_is_checked_or_says_that_it_is_not(publisher, tmp_path, monkeypatch):
+def test_a_download_is_checked_or_says_that_it_is_not(publisher, tmp_path):
     _Publisher.files = {"known": SVMLIGHT, "unknown": SVMLIGHT}
     digest = hashlib.sha256(SVMLIGHT).hexdigest()
-    monkeypatch.setitem(_download.DIGESTS, "known", f"sha256:{digest}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert _download.retrieve(f"{publisher}/known", tmp_path).read_bytes() == SVMLIGHT
+        assert loading.retrieve(f"{publisher}/known", tmp_path, f"sha256:{digest}").read_bytes() == SVMLIGHT
     with pytest.warns(UserWarning, match=f"unknown was downloaded unchecked.*SHA-256 is {digest}"):
-        _download.retrieve(f"{publisher}/unknown", tmp_path)
-    monkeypatch.setitem(_download.DIGESTS, "known", f"sha256:{'0' * 64}")
+        loading.retrieve(f"{publisher}/unknown", tmp_path)
     (tmp_path / "known").unlink()
     with pytest.raises(OSError, match="/known sent is not the file it was"):
-        _download.retrieve(f"{publisher}/known", tmp_path)
+        loading.retrieve(f"{publisher}/known", tmp_path, f"sha256:{'0' * 64}")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["unknown"]
     assert len(_Publisher.asked) == 2 + 4  # tried again three times
 
@@ -449,16 +447,16 @@ def test_sets_without_a_digest_say_so_when_read(no_data, monkeypatch):
         assert all("read from the cache; it could not be checked" in text for text in said)
 
 
-def test_a_broken_download_goes_on_where_it_was(publisher, tmp_path, monkeypatch):
+def test_a_broken_download_goes_on_where_it_was(publisher, tmp_path):
     content = np.random.default_rng(0).bytes(100_000)
     _Publisher.files, _Publisher.breaks = {"set.gz": content}, [30_000, 20_000]
-    monkeypatch.setitem(_download.DIGESTS, "set.gz", f"sha256:{hashlib.sha256(content).hexdigest()}")
-    assert _download.retrieve(f"{publisher}/set.gz", tmp_path).read_bytes() == content
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    assert loading.retrieve(f"{publisher}/set.gz", tmp_path, digest).read_bytes() == content
     first, *later = _Publisher.asked
     assert first is None
     starts = [int(asked.strip("bytes=-")) for asked in later]
     assert 0 < starts[0] < starts[1] < 100_000
-    _download.retrieve(f"{publisher}/set.gz", tmp_path)  # found
+    loading.retrieve(f"{publisher}/set.gz", tmp_path, digest)  # found
     assert len(_Publisher.asked) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["set.gz"]
 
@@ -473,7 +471,7 @@ def test_an_unwritable_cache_costs_only_a_warning(no_data, monkeypatch, where):
         (cache / "downloads").write_text("likewise")
     X, y = np.zeros((690, 14)), np.repeat([-1, 1], [383, 307])
     folders = []
-    monkeypatch.setitem(_load.FETCHERS, "australian", lambda folder: folders.append(folder) or Parts(X, y))
+    monkeypatch.setitem(loading.FETCHERS, "australian", lambda folder: folders.append(folder) or Parts(X, y))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert datasets.load("australian").X.shape == (690, 14)
@@ -484,10 +482,10 @@ def test_an_unwritable_cache_costs_only_a_warning(no_data, monkeypatch, where):
 @pytest.mark.skipif(not os.environ.get("POLYOPT_DATA"), reason="POLYOPT_DATA is not set")
 def test_every_file_in_the_local_folder_loads():
     folder = Path(os.environ["POLYOPT_DATA"])
-    kept = {file: entry for entry in ENTRIES.values() for file in entry.files or (entry.name,)}
+    kept = {file: entry for entry in ENTRIES.values() for file in entry.files}
     for path in sorted(folder.glob("*.npz")):
         entry = kept.get(path.stem)
-        if entry is None or entry.name not in _load.FETCHERS:
+        if entry is None or entry.name not in loading.FETCHERS:
             read_npz(path)
             continue
         data = datasets.load(entry.name)

@@ -17,7 +17,7 @@ import pytest
 
 from polyopt.base import files
 from polyopt.base.text import escape, in_picture, visible
-from polyopt.datasets._npz import Parts, write_npz
+from polyopt.datasets.loading import Parts, write_npz
 
 
 def only(folder):

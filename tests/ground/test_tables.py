@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from polyopt.datasets import DataFileError
-from polyopt.datasets._csvfile import _read_fast, read_cells
-from polyopt.datasets._layout import find_layout, separator_of
-from polyopt.datasets._source import open_source
+from polyopt.datasets.source import open_source
+from polyopt.datasets.tables import _read_fast, find_layout, read_cells, separator_of
 
 NUMBERS = [
     "1", "-1.5", "+2", "0", "-0", "-0.0", "1e5", "1E-300", "1e-400", "5e-324", "3.", ".5", "007", "1e+05",

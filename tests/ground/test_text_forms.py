@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from polyopt import large
 from polyopt.datasets import DataFileError, is_svmlight, open_source, read_csv, read_svmlight
-from polyopt.datasets._svmlight import _read_carefully
+from polyopt.datasets.svmlight import _read_carefully
 
 # -- svmlight --------------------------------------------------------------------------------------
 

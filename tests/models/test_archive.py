@@ -13,7 +13,7 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from polyopt.models.archive import UnknownContentError, read_archive
+from polyopt.models.files import UnknownContentError, read_archive
 
 CONTENT = {
     "numbers": [1, -2.5, True, None, float("inf")],

@@ -21,7 +21,7 @@ import polyopt
 from polyopt.datasets import Dataset
 from polyopt.margin.svm import SVM
 from polyopt.models import Model, facts_of_fit, load_model, save_model
-from polyopt.models.facts import digest
+from polyopt.models.model import digest
 from polyopt.polyhedral.spla1_estimator import SPLA1
 
 FILES = Path(__file__).parent / "files"

@@ -41,11 +41,11 @@ def test_ranks_become_words_and_gaps_stay(monkeypatch):
 
 
 def test_indicators_are_folded_to_the_category_they_are_of(monkeypatch):
-    from polyopt.datasets._catalogue import COVTYPE_NAMES
+    from polyopt.datasets.named_sets import ENTRIES
 
-    rows = np.zeros((2, len(COVTYPE_NAMES)))
+    rows = np.zeros((2, len(ENTRIES["covtype"].feature_names)))
     rows[0, [0, 10, 14]], rows[1, [0, 13, 53]] = (7, 1, 1), (8, 1, 1)
-    arrays(monkeypatch, rows, np.array([2, 5]), COVTYPE_NAMES)
+    arrays(monkeypatch, rows, np.array([2, 5]), ENTRIES["covtype"].feature_names)
     X, y = interpretable_data.load_set("covtype")
     assert X.shape == (2, 12)
     assert X["Wilderness_Area"].tolist() == ["0", "3"]

@@ -1,30 +1,26 @@
-"""The convex polytope that a machine of K faces has learnt: {x : W x + b ≤ 0}."""
+"""The set of points inside some faces, {x : W x + b ≤ 0}: its points, its size, its corners."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.types import is_sparse
-from polyopt.polytope.code import Label, as_python, as_sql
-from polyopt.polytope.forms import as_json
-from polyopt.polytope.halfspaces import bounding_box, inner_ball, is_bounded, redundant_faces
-from polyopt.polytope.rules import rules_of, shortened_faces
-from polyopt.polytope.vertices import check_size, vertices_of, volume_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array, Matrix, MatrixLike
-    from polyopt.polytope.halfspaces import InnerBall
-
-
-__all__ = ["Ball", "Polytope"]
+from formulations.language.types import Array, Matrix, MatrixLike, is_sparse
+from polyopt.polytope.halfspaces import (
+    InnerBall,
+    bounding_box,
+    check_size,
+    inner_ball,
+    is_bounded,
+    redundant_faces,
+    vertices_of,
+    volume_of,
+)
 
 
 @dataclass(frozen=True)
@@ -51,36 +47,8 @@ class Ball:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Polytope:
-    """The set {x : W_k·x + b_k ≤ 0 for every face k}, or with < in place of ≤ if it is open.
-
-    Outside of a closed polytope max_k (W_k·x + b_k) is positive, outside of an open one it is not negative.
-    The polytope of a machine is closed if its inside is ``classes_[0]``, the class of a score of 0, and open
-    if it is ``classes_[1]``. Corners, volume, largest ball and bounding box are those of the closure.
-
-    Whatever needs a linear program is worked out when first asked for, and kept.
-
-    Parameters
-    ----------
-    W : array_like of shape (K, m)
-        Normals of the faces, pointing outside.
-    b : array_like of shape (K,)
-        Offsets of the faces.
-    feature_names : sequence of str, optional
-        Names of the m features.
-    spread : array_like of shape (m,), optional
-        Typical size of each feature in the data, its standard deviation say; positive. Tells which terms
-        of a face matter.
-    centre : array_like of shape (m,), optional
-        Typical value of each feature in the data, its mean say; what a rule leaves out is put there.
-    is_closed : bool
-        True if the points on the faces belong to the set.
-
-    Raises
-    ------
-    ValueError
-        Arrays that do not fit each other, or numbers that are not finite.
-    """
+class Faces:
+    """The set {x : W x + b ≤ 0}; parameters as of :class:`polyopt.polytope.Polytope`."""
 
     W: NDArray[np.float64]
     b: NDArray[np.float64]
@@ -117,14 +85,9 @@ class Polytope:
 
     @classmethod
     def from_scaled(cls, W: ArrayLike, b: ArrayLike, mean: ArrayLike | None, scale: ArrayLike | None) -> Self:
-        """The polytope in x of faces learnt on (x − mean) / scale.
+        """The polytope in x of faces W (K, m), b (K,) learnt on (x − mean) / scale.
 
-        Its ``spread`` is the scale, and its ``centre`` the mean.
-
-        W (K, m): normals.
-        b (K,): offsets.
-        mean (m,): what was taken from each feature; by default nothing.
-        scale (m,): what each feature was then divided by, positive; by default 1.
+        Its ``spread`` is the scale (m,), positive, by default 1; its ``centre`` the mean (m,), by default 0.
         """
         W, b = _fixed("W", W, 2), _fixed("b", b, 1)
         m = W.shape[1]
@@ -139,20 +102,13 @@ class Polytope:
         return cls(W / unit, b - W @ (shift / unit), None, spread, centre)
 
     def within(self, low: ArrayLike, high: ArrayLike) -> Self:
-        """The part within low ≤ x ≤ high, as 2m further faces.
-
-        low, high (m,): the box.
-        """
+        """The part within low ≤ x ≤ high, as 2m further faces."""
         m = self.n_features
         low, high = np.broadcast_to(low, m), np.broadcast_to(high, m)
         return self._with(np.vstack([self.W, np.eye(m), -np.eye(m)]), np.concatenate([self.b, -high, low]))
 
     def section(self, features: Sequence[int], at: ArrayLike) -> Self:
-        """The slice in which only some features vary, the others held at a point.
-
-        features: the features that vary, in the order wanted.
-        at (m,): the point; its entries at ``features`` are ignored.
-        """
+        """The slice in which only these features vary, in this order; the others are held `at` a point."""
         chosen = np.asarray(features, dtype=int)
         held = np.array(np.broadcast_to(at, self.n_features), dtype=float)
         held[chosen] = 0.0
@@ -177,10 +133,7 @@ class Polytope:
         return int(self.W.shape[1])
 
     def scores(self, X: MatrixLike) -> Array:
-        """W_k·x + b_k (n, K): positive beyond the face; their largest is the machine's f(x).
-
-        X (n, m): points.
-        """
+        """W_k·x + b_k (n, K) of points X (n, m): positive beyond the face; the largest is f(x)."""
         points: Matrix = X if is_sparse(X) else np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != self.n_features:
             raise ValueError(f"X must be of shape (n, {self.n_features}), not {points.shape}")
@@ -195,7 +148,7 @@ class Polytope:
         return np.asarray(np.greater(scores, 0) if self.is_closed else np.greater_equal(scores, 0))
 
     def active_face(self, X: MatrixLike) -> NDArray[np.intp]:
-        """The face that answers for each point (n,): the one of the largest score."""
+        """The face of the largest score of each point (n,)."""
         if not self.n_faces:
             raise ValueError("a polytope without faces has none that answers")
         return np.asarray(np.argmax(self.scores(X), axis=1))
@@ -232,7 +185,7 @@ class Polytope:
 
     # -- the set --------------------------------------------------------------------------------
 
-    def without_redundant(self) -> Polytope:
+    def without_redundant(self) -> Self:
         """The same set without its redundant faces."""
         return self._with(self.W[~self.redundant], self.b[~self.redundant])
 
@@ -247,7 +200,7 @@ class Polytope:
 
     @cached_property
     def redundant(self) -> NDArray[np.bool_]:
-        """Which faces are redundant, (K,): without all of them the set is the same.
+        """Mask (K,) of the faces without all of which the set is the same.
 
         Of equal faces the first is not redundant. In an empty polytope the faces kept contradict each
         other, and no proper subset of them does.
@@ -258,17 +211,17 @@ class Polytope:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no point is inside."""
+        """True if no point is inside."""
         return bool(self.are_beyond(-self._ball.radius))
 
     @property
     def is_flat(self) -> bool:
-        """Whether points are inside, but no ball: the faces leave no room in some direction."""
+        """True if points are inside, but no ball: the faces leave no room in some direction."""
         return self.is_closed and self._ball.radius == 0
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether it fits into some box; an empty one does."""
+        """True if it fits into some box, as an empty polytope does."""
         return self.is_empty or is_bounded(self.W)
 
     def chebyshev(self) -> Ball:
@@ -318,7 +271,7 @@ class Polytope:
         return self._vertices.copy()
 
     def faces_of_vertices(self) -> NDArray[np.bool_]:
-        """Which corner lies on which face (v, K), up to 1e-7 of the polytope's width along its normal."""
+        """Mask (v, K) of the corners on each face, up to 1e-7 of the polytope's width along its normal."""
         scores = self.scores(self.vertices())
         width = scores.max(axis=0) - scores.min(axis=0)
         return np.asarray(np.abs(scores) <= 1e-7 * width)
@@ -344,96 +297,8 @@ class Polytope:
             blame = ", ".join(str(k) for k in np.flatnonzero(~self.redundant))
             raise ValueError(f"the polytope is empty and has no {what}: no point is inside of faces {blame}")
 
-    # -- words -------------------------------------------------------------------------------
-
-    def rules(
-        self, digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
-        inside: str | None = None, outside: str | None = None,
-    ) -> str:  # fmt: skip
-        """The faces as text that reads as a classifier, one rule per face, its weightiest terms first.
-
-        Parameters
-        ----------
-        digits : int
-            Significant digits of the numbers.
-        threshold : float
-            Terms whose weight is less than this share of the face's largest are only counted, from 0 to
-            1. A term's weight is the size of W_kj times the feature's ``spread``, or times the width of
-            the polytope where that is not known but finite.
-        max_terms : int, optional
-            Terms shown per face; by default all.
-        inside, outside : str, optional
-            What the two classes are called.
-        """
-        return rules_of(self, digits, threshold, max_terms, inside, outside)
-
-    def shortened(
-        self, digits: int | None = None, threshold: float = 0.0, max_terms: int | None = None
-    ) -> Polytope:
-        """The polytope that :meth:`rules` with these arguments state.
-
-        Coefficients are rounded as they are printed, and each feature that a face leaves out is put at its
-        ``centre``, or at 0 where that is not known.
-
-        Parameters
-        ----------
-        digits : int, optional
-            Significant digits of the numbers; by default all.
-        threshold, max_terms
-            As in :meth:`rules`.
-        """
-        return self._with(*shortened_faces(self, digits, threshold, max_terms))
-
-    def to_sql(self, inside: Label = "inside", outside: Label = "outside") -> str:
-        """A CASE expression over quoted column names: the label of a row, NULL where a value is missing.
-
-        Parameters
-        ----------
-        inside, outside : str, bool, int or float
-            The labels of the two classes.
-
-        Raises
-        ------
-        ValueError
-            Two features of one name, or a name that SQL cannot hold.
-        """
-        return as_sql(self, inside, outside)
-
-    def to_python(self, inside: Label = "inside", outside: Label = "outside") -> str:
-        """The source of a function ``classify`` of a mapping from features' names to numbers.
-
-        Parameters
-        ----------
-        inside, outside : str, bool, int or float
-            The labels of the two classes.
-
-        Raises
-        ------
-        ValueError
-            Two features of one name.
-        """
-        return as_python(self, inside, outside)
-
-    def to_json(self, inside: Label = "inside", outside: Label = "outside") -> dict[str, Any]:
-        """The faces as JSON has them: terms, limits, and which faces are redundant.
-
-        Parameters
-        ----------
-        inside, outside : str, bool, int or float
-            The labels of the two classes.
-        """
-        return as_json(self, inside, outside)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per face: the coefficient of each feature, ``offset``, ``norm`` and ``redundant``."""
-        import pandas as pd
-
-        faces = pd.DataFrame(self.W, columns=list(self.names))
-        rest = pd.DataFrame({"offset": self.b, "norm": self._norms, "redundant": self.redundant})
-        return pd.concat([faces, rest], axis=1).rename_axis("face")  # a feature may be called offset
-
     def __repr__(self) -> str:
-        return f"Polytope({self.n_faces} faces, {self.n_features} features)"
+        return f"{type(self).__name__}({self.n_faces} faces, {self.n_features} features)"
 
     def __str__(self) -> str:
         if self.is_empty:
@@ -444,7 +309,7 @@ class Polytope:
 
 
 def _fixed(name: str, values: ArrayLike, dimensions: int) -> Array:
-    """A copy that nobody can write to."""
+    """A read-only copy."""
     array = np.array(values, dtype=float)
     if array.ndim != dimensions:
         raise ValueError(f"{name} must have {dimensions} dimension(s), not shape {array.shape}")

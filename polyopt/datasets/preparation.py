@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from polyopt.datasets._dataset import Dataset, Features
+from polyopt.datasets.dataset import Dataset, Features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
-
 
 Impute: TypeAlias = Literal["median", "most-frequent"]
 
@@ -22,21 +21,10 @@ Impute: TypeAlias = Literal["median", "most-frequent"]
 def table_preparation(
     n_columns: int, text: Sequence[int] = (), impute: Impute | None = None
 ) -> ColumnTransformer | None:
-    """What makes features of a table, not yet fitted.
+    """The unfitted transformer of a table: numbers first, then an indicator per text of the `text` columns.
 
-    Parameters
-    ----------
-    n_columns : int
-        Columns of the table.
-    text : sequence of int
-        Places of the columns to encode: one indicator per text. A text that the fit did not see is 0 in all.
-    impute : {"median", "most-frequent"}, optional
-        What fills a gap: the column's median or its most frequent value, of a text always the latter.
-
-    Returns
-    -------
-    ColumnTransformer or None
-        The numbers first, then the indicators; None where the table is features as it is.
+    A text that the fit did not see is 0 in all indicators. Gaps are filled by the median or the most frequent
+    value of the column, those of texts always by the latter. None if the table needs no transformer.
     """
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
@@ -58,81 +46,55 @@ def table_preparation(
 
 
 def fit_preparation(data: Dataset, train: Features | None = None) -> tuple[Dataset, ColumnTransformer | None]:
-    """A data set whose features are numbers, and what made them so.
+    """Turn texts and gaps of a data set into numbers.
 
     Parameters
     ----------
     data : Dataset
         As it was read.
     train : array, optional
-        Rows to learn from, where not all of the data set's are: the training part of a split.
+        Rows to learn from, such as the training part of a split; by default all.
 
     Returns
     -------
     Dataset
-        With features of float64 and the names that they have now.
+        With float64 features and their new names.
     ColumnTransformer or None
-        Fitted; None where there was nothing to do.
+        The fitted transformer; None if there was nothing to do.
     """
     if data.preparation is None:
         return data, None
-    from dataclasses import replace
-
     from sklearn.base import clone
 
     fitted = clone(data.preparation).fit(data.X if train is None else train)
-    names = prepared_names(fitted, data.feature_names)
+    features: list[tuple[int, str | None]] = []
+    for _, part, places in parts_of(fitted):
+        encoder = _encoder(part)
+        for k, place in enumerate(places):
+            features += [(place, text) for text in ([None] if encoder is None else encoder.categories_[k])]
+    names = feature_names(features, data.feature_names or [f"x{j}" for j in range(fitted.n_features_in_)])
     X = features_of(fitted, data.X)
     return replace(data, X=X, feature_names=tuple(names), preparation=None), fitted
 
 
 def features_of(preparation: ColumnTransformer | None, X: Features) -> NDArray[np.float64]:
-    """The features of rows of a table, (n, m) float64; the table itself where there is no preparation.
+    """The features (n, m) of rows of a table.
 
     Parameters
     ----------
     preparation : ColumnTransformer or None
-        Fitted.
+        The fitted transformer; None leaves the rows as they are.
     X : array, shape (n, columns)
-        The table.
+        The rows.
     """
     return X if preparation is None else np.asarray(preparation.transform(X), dtype=np.float64)
 
 
-def prepared_names(preparation: ColumnTransformer, names: Sequence[str] | None) -> list[str]:
-    """Names of the features, as :func:`feature_names` gives them.
-
-    Parameters
-    ----------
-    preparation : ColumnTransformer
-        As :func:`table_preparation` makes it, fitted.
-    names : sequence of str, optional
-        The table's; ``x0``, ``x1`` and so on by default.
-    """
-    n_columns = int(preparation.n_features_in_)
-    features: list[tuple[int, str | None]] = []
-    for _, part, places in parts_of(preparation):
-        encoder = _encoder(part)
-        if encoder is None:
-            features += [(place, None) for place in places]
-        else:
-            pairs = zip(places, encoder.categories_, strict=True)
-            features += [(place, text) for place, texts in pairs for text in texts]
-    given = [f"x{j}" for j in range(n_columns)] if names is None else [str(name) for name in names]
-    return feature_names(features, given)
-
-
 def feature_names(features: Sequence[tuple[int, str | None]], columns: Sequence[str]) -> list[str]:
-    """Names of features: a column's own, and ``column_text`` for an indicator.
+    """Names of features: the column's own or, for an indicator of a text, ``column_text``.
 
-    If that is the name of another feature, an indicator is called ``column=text``.
-
-    Parameters
-    ----------
-    features : sequence of (int, str or None)
-        For each feature its column and, of an indicator, the text for which it is 1.
-    columns : sequence of str
-        The columns' names.
+    If that is the name of another feature, the indicator is called ``column=text``. Features are pairs of a
+    column and, for an indicator, its text.
     """
     found, taken = [], set(columns)
     for column, text in features:
@@ -146,13 +108,7 @@ def feature_names(features: Sequence[tuple[int, str | None]], columns: Sequence[
 
 
 def parts_of(preparation: ColumnTransformer) -> list[tuple[str, Any, list[int]]]:
-    """The parts of a fitted ColumnTransformer that give features: name, step, and places of their columns.
-
-    Parameters
-    ----------
-    preparation : ColumnTransformer
-        Fitted.
-    """
+    """Name, step and columns of each part of a fitted ColumnTransformer that gives features."""
     names = list(getattr(preparation, "feature_names_in_", []))
     every = np.arange(int(preparation.n_features_in_))
     found = []
@@ -168,30 +124,16 @@ def parts_of(preparation: ColumnTransformer) -> list[tuple[str, Any, list[int]]]
 
 
 def _encoder(part: Any) -> OneHotEncoder | None:
-    """The encoder of a part, which may be a step of a pipeline."""
-    from sklearn.pipeline import Pipeline
-
-    steps = [step for _, step in part.steps] if isinstance(part, Pipeline) else [part]
-    return next((step for step in steps if hasattr(step, "categories_")), None)
+    """The fitted encoder of a part, which may be a step of a pipeline."""
+    return next((step for step in _steps(part) if hasattr(step, "categories_")), None)
 
 
-def _imputer(part: Any) -> SimpleImputer | None:
-    """The imputer of a part, which may be the first step of a pipeline."""
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import Pipeline
-
-    first = part.steps[0][1] if isinstance(part, Pipeline) else part
-    return first if isinstance(first, SimpleImputer) else None
+def _steps(part: Any) -> list[Any]:
+    return [step for _, step in getattr(part, "steps", [("", part)])]
 
 
 def column_texts(preparation: ColumnTransformer | None) -> dict[int, list[str]]:
-    """The categories of the columns whose categories are texts, by the place of the column.
-
-    Parameters
-    ----------
-    preparation : ColumnTransformer or None
-        Fitted.
-    """
+    """The categories of each column of texts, by the place of the column, of a fitted transformer."""
     found = {}
     for _, part, places in [] if preparation is None else parts_of(preparation):
         encoder = _encoder(part)
@@ -202,15 +144,7 @@ def column_texts(preparation: ColumnTransformer | None) -> dict[int, list[str]]:
 
 
 def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int, list[str]]:
-    """Texts of rows that the fit did not see, by the place of their column.
-
-    Parameters
-    ----------
-    preparation : ColumnTransformer or None
-        Fitted.
-    X : array, shape (n, columns)
-        The table.
-    """
+    """Texts of the rows X that the fit did not see, by the place of their column."""
     found = {}
     for place, known in column_texts(preparation).items():
         there = dict.fromkeys(text for text in np.asarray(X)[:, place].tolist() if text is not None)
@@ -220,12 +154,8 @@ def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int
 
 
 def imputes(preparation: ColumnTransformer | None) -> bool:
-    """Whether gaps are filled.
+    """True if a transformer, fitted or not, fills gaps."""
+    from sklearn.impute import SimpleImputer
 
-    Parameters
-    ----------
-    preparation : ColumnTransformer or None
-        As :func:`table_preparation` makes it, fitted or not.
-    """
     parts = [] if preparation is None else [step for _, step, _ in preparation.transformers]
-    return any(_imputer(step) is not None for step in parts)
+    return any(isinstance(_steps(part)[0], SimpleImputer) for part in parts)

@@ -1,63 +1,349 @@
-"""Reading tables of text, with every broken line named.
+"""Tables of text: numbers and labels as text spells them, the layout of a table, and its cells.
 
-pandas reads the numbers. Whatever it refuses, or reads as anything but finite numbers, is read once
-more by a careful reader of our own, which either names the line or finds it right, and which takes texts and
-gaps if asked to.
+pandas reads the numbers of large tables. A table that is small, that pandas refuses, or that it reads as
+anything but finite numbers, is read here: this reader names the first broken line or accepts the table, and
+takes texts and gaps if asked to.
 """
 
 from __future__ import annotations
 
+import csv
+import math
+import re
 import warnings
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polyopt.datasets._dataset import Dataset
-from polyopt.datasets._errors import DataFileError
-from polyopt.datasets._labels import alike, is_like_number, label_names, labels_of_text, quoted
-from polyopt.datasets._layout import (
-    Layout,
-    find_layout,
-    is_number,
-    is_well_quoted,
-    number_of,
-    records,
-    separator_of,
-)
-from polyopt.datasets._preparation import Impute, table_preparation
-from polyopt.datasets._source import Source, memory, open_source, text_kind
+from polyopt.datasets.dataset import Dataset, Labels
+from polyopt.datasets.preparation import Impute, table_preparation
+from polyopt.datasets.source import DataFileError, Source, kind_of, memory, open_source, text_kind
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
+# float() would also take "1_000", "nan" and digits of other scripts.
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NOT_FINITE = ("nan", "inf", "infinity")  # in small letters and without sign
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
+_LIMITS = np.iinfo(np.int64)
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
+_SNIFFED = (",", ";", "\t")  # the first wins a tie
+_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?(\r\n|\n|\r)', re.ASCII | re.IGNORECASE)
 _NO_LABEL = ("", "nan")  # in small letters
-# More columns, of fewer bytes each, are read here: pandas is six times slower on 5 rows of 20,000 columns.
-_MAX_COLUMNS, _MIN_COLUMN_BYTES = 1000, 200
-# So are tables of fewer bytes than this: reading them takes less than an import of pandas.
-_MIN_BYTES = 2_000_000
 _MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MAX_TEXTS = 1000  # different texts of a column that is not named: more are an identifier
-# The words to type, in Python and on the command line.
+# pandas reads tables of at least this size, as its import takes longer than to read a smaller one, with few
+# or wide columns: it is six times slower on 5 rows of 20,000 columns.
+_PANDAS_MIN_BYTES, _PANDAS_MAX_COLUMNS, _PANDAS_MIN_COLUMN_BYTES = 2_000_000, 1000, 200
+# Words to type, in Python and on the command line.
 _FILLING = "impute='median', or --impute median on the command line, fills"
 
 
-class Table(NamedTuple):
-    """A table as it stands in its file.
+# -- numbers and labels -------------------------------------------------------------------------------
 
-    Attributes
-    ----------
-    source : Source
-        Where it is.
-    layout : Layout
-        Its columns.
-    cells : Cells
-        Its features, and the labels' text.
+
+def quoted(text: str) -> str:
+    """Quote a text for a message: a long one by its beginning."""
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}..."
+
+
+def is_like_number(text: str) -> bool:
+    """True if a text spells a number, even one that no float holds."""
+    return _NUMBER.fullmatch(text) is not None or text.strip("+-").lower() in _NOT_FINITE
+
+
+def finite_number(text: str) -> float:
+    """The finite number that a text spells; else a ValueError whose message is a sentence fragment."""
+    if not text:
+        raise ValueError("is empty")
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is not {'finite' if is_like_number(text) else 'a number'}")
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{quoted(text)} is too large for a float")
+    return value
+
+
+def label_names(y: Labels) -> tuple[str, ...]:
+    """The labels themselves as names, for files that say no more about them."""
+    return tuple(str(label) for label in np.unique(y))
+
+
+def labels_of_text(cells: list[str]) -> Labels:
+    """Labels of a table: int64 where all are plain whole numbers and stay as many, else texts.
+
+    ``-1`` and ``+1`` are numbers. If a file holds ``001``, ``1.0`` or ``-0``, all its labels stay texts.
     """
+    different = set(cells)
+    if all(_WHOLE.fullmatch(cell) and cell != "-0" for cell in different):
+        numbers = {cell: int(cell) for cell in different}
+        if len(set(numbers.values())) == len(different) and all(map(_fits, numbers.values())):
+            return np.array([numbers[cell] for cell in cells], dtype=np.int64)
+    return np.array(cells, dtype=str)
+
+
+def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of different labels that may be meant as one: one number, or one word but for its case."""
+    first: dict[Decimal | str, str] = {}
+    pairs = []
+    for cell in sorted(set(cells)):
+        key: Decimal | str = " ".join(normalize("NFKC", cell).casefold().split())
+        if len(cell) < 50 and _NUMBER.fullmatch(cell):
+            key = Decimal(cell)
+        pairs += [(first[key], cell)] if key in first else []
+        first.setdefault(key, cell)
+    return pairs
+
+
+def labels_of_numbers(words: list[str]) -> Labels:
+    """Labels of a format whose labels are numbers: ``+1``, ``1`` and ``1.0`` are one.
+
+    int64 if it holds all of them, float64 if different numbers stay different, else each number's text.
+    """
+    exact = {word: Decimal(word) for word in set(words)}
+    numbers = set(exact.values())
+    if all(number == number.to_integral_value() and _fits(int(number)) for number in numbers):
+        return np.array([int(exact[word]) for word in words], dtype=np.int64)
+    if len({float(number) for number in numbers}) == len(numbers):
+        return np.array([float(exact[word]) for word in words])
+    return np.array([format(exact[word].normalize(), "f") for word in words], dtype=str)
+
+
+def _fits(number: int) -> bool:
+    return _LIMITS.min <= number <= _LIMITS.max
+
+
+def as_known(labels: Labels, known: Labels) -> Labels:
+    """Labels of a file, replaced by a model's known labels if these say the same.
+
+    The number 1 of one file is the text ``1`` of another, whose other labels are no numbers.
+    """
+    if labels.dtype.kind == known.dtype.kind or {labels.dtype.kind, known.dtype.kind} <= set("iuf"):
+        return labels
+    by_text = {str(label): label for label in known.tolist()}
+    if labels.dtype.kind in "iuf":
+        by_number = {
+            number: label for text, label in by_text.items() if (number := _number(text)) is not None
+        }
+        found = [by_text.get(str(one), by_number.get(one, one)) for one in labels.tolist()]
+    else:
+        found = [by_text.get(one, by_text.get(_plain(one), one)) for one in labels.tolist()]
+    return np.array(found, dtype=object)
+
+
+def _number(text: str) -> float | int | None:
+    try:
+        return int(text) if _WHOLE.fullmatch(text) else float(text)
+    except ValueError:
+        return None
+
+
+def _plain(text: str) -> str:
+    """A whole number without its plus sign."""
+    return str(int(text)) if _WHOLE.fullmatch(text) else text
+
+
+# -- the layout of a table ----------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """The columns of a table, as its first row names them, and its marks."""
+
+    header: list[str] | None
+    header_end: int
+    width: int
+    target: int | None
+    separator: str
+    decimal: str
+
+    def column(self, i: int) -> str:
+        """Name a column for messages."""
+        return f"column {i + 1}" if self.header is None else f"column {self.header[i]!r}"
+
+    @property
+    def features(self) -> list[int]:
+        """Places of the feature columns."""
+        return [i for i in range(self.width) if i != self.target]
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the features."""
+        return None if self.header is None else tuple(self.header[i] for i in self.features)
+
+    @property
+    def target_name(self) -> str | int | None:
+        """The label's column: its name where there is one, else its place."""
+        if self.target is None or self.header is None:
+            return self.target
+        return self.header[self.target]
+
+
+def separator_of(source: Source, given: str | None) -> str:
+    """The separator: the given one, or else the one that makes most numbers of the first lines."""
+    if given is not None:
+        found = SEPARATORS.get(given, given)
+        if len(found) != 1 or found in '\r\n"':
+            raise ValueError(
+                f"separator must be one character, or {', '.join(list(SEPARATORS)[:4])}; not {given!r}"
+            )
+        return found
+    told = _separator_line(source)
+    if told is not None:
+        return told
+    lines = [line for line in source.beginning().splitlines() if line.strip()][:20]
+
+    def score(separator: str) -> tuple[int, int, int]:
+        try:
+            rows = [row for row in csv.reader(lines, delimiter=separator) if row]
+        except csv.Error:
+            rows = [line.split(separator) for line in lines]
+        if not rows or len(rows[0]) < 2:
+            return 0, 0, 0
+        marks = ".," if separator != "," else "."
+        numbers = sum(any(is_number(cell.strip(), mark) for mark in marks) for row in rows for cell in row)
+        return numbers, sum(len(row) == len(rows[0]) for row in rows), len(rows[0])
+
+    return max(_SNIFFED, key=score)
+
+
+def _separator_line(source: Source) -> str | None:
+    """The separator that a first line such as ``sep=;`` of a spreadsheet names, or None."""
+    with source.text() as stream:
+        try:
+            found = _SEPARATOR_LINE.fullmatch(stream.readline(16))
+        except UnicodeDecodeError:
+            return None
+    return None if found is None else found[1]
+
+
+def first_cells(source: Source, separator: str | None = None) -> list[str]:
+    """Cells of the first row that is not blank, or none; `separator` as in :func:`read_csv`."""
+    return next(records(source, separator_of(source, separator)), (0, 0, []))[2]
+
+
+def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield first and last line number, and stripped cells, of every row that is not blank."""
+    skipped = int(_separator_line(source) is not None)
+    with source.text() as stream:
+        reader = csv.reader(islice(stream, skipped, None), strict=True, delimiter=separator)
+        previous = skipped
+        try:
+            for row in reader:
+                first, previous = previous + 1, reader.line_num + skipped
+                cells = [cell.strip() for cell in row]
+                if cells not in ([], [""]):
+                    yield first, previous, cells
+        except csv.Error as error:
+            kind = text_kind(source) if previous == skipped else ""
+            raise DataFileError(source.path, f"{error}{kind}", previous + 1) from error
+        except UnicodeDecodeError as error:
+            raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
+
+
+def is_well_quoted(source: Source, separator: str) -> bool:
+    """True if every quoted cell ends where its quotes do."""
+    with source.open() as stream:
+        if not any(b'"' in block for block in iter(lambda: stream.read(1 << 20), b"")):
+            return True
+    with source.text() as stream:
+        try:
+            deque(csv.reader(stream, strict=True, delimiter=separator), maxlen=0)
+        except (csv.Error, UnicodeDecodeError):
+            return False
+    return True
+
+
+def _first_undecodable(source: Source) -> int | None:
+    with source.open() as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return None
+
+
+def is_number(cell: str, decimal: str) -> bool:
+    """True if a cell, without blanks around it, spells a finite number with this decimal mark."""
+    try:
+        number_of(cell, decimal)
+    except ValueError:
+        return False
+    return True
+
+
+def number_of(cell: str, decimal: str) -> float:
+    """The number a cell spells; else a ValueError whose message is a sentence fragment."""
+    if decimal == ".":
+        return finite_number(cell)
+    if "." in cell:
+        raise ValueError(f"{cell!r} is not a number with a decimal {decimal!r}")
+    return finite_number(cell.replace(decimal, ".", 1))
+
+
+def find_layout(
+    source: Source, target: int | str | None, separator: str, decimal: str, header: bool | None = None
+) -> Layout:
+    """Read the layout off the first row, which is a header by default if no feature cell is a number.
+
+    `target` is the label's place or name, None if there is no label; ValueError if it names no column.
+    """
+    line, end, cells = next(records(source, separator), (0, 0, []))
+    if not cells:
+        raise DataFileError(source.path, "is empty")
+    if len(cells) < 2 and target is not None:
+        raise DataFileError(
+            source.path,
+            "has one column; features and a label, separated by commas, semicolons or tabs, are expected "
+            "(option separator); rows of label index:value are read from a file named .svm"
+            f"{text_kind(source)}",
+            line,
+        )
+    place = _place(source, target, cells)
+    others = [cell for i, cell in enumerate(cells) if i != place]
+    if header is None:
+        header = isinstance(target, str) or not any(is_number(cell, decimal) for cell in others)
+    if not header:
+        return Layout(None, line - 1, len(cells), place, separator, decimal)
+    seen: set[str] = set()
+    for i, cell in enumerate(cells):
+        if not cell:
+            why = (
+                "a separator at the end of the line"
+                if i + 1 == len(cells)
+                else "a row index, saved with the table"
+            )
+            raise DataFileError(source.path, f"column {i + 1} has no name ({why}?)", line)
+        if cell in seen:
+            raise DataFileError(source.path, f"two columns are named {cell!r}", line)
+        seen.add(cell)
+    return Layout(cells, end, len(cells), place, separator, decimal)
+
+
+def _place(source: Source, target: int | str | None, cells: list[str]) -> int | None:
+    if target is None:
+        return None
+    if isinstance(target, str):
+        if target not in cells:
+            raise ValueError(f"target={target!r} is not a column of {source.path}; the first row is {cells}")
+        return cells.index(target)
+    if not -len(cells) <= target < len(cells):
+        raise ValueError(
+            f"target={target!r} is not a column of {source.path}: it has {len(cells)}, counted from 0"
+        )
+    return target % len(cells)
+
+
+# -- reading ------------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """A table as read: its file, its columns, its features and the labels' text."""
 
     source: Source
     layout: Layout
@@ -152,29 +438,11 @@ def read_table(
     header: bool | None = None,
     is_new: bool = False,
 ) -> Table:
-    """Read a table with or without labels, as :func:`read_csv` does, and make no data set of it.
+    """Read a table with or without labels.
 
-    Parameters
-    ----------
-    path : str, Path or Source
-        The file.
-    target : int, str or None
-        The label column; None where there is none.
-    separator, decimal, categorical
-        As there.
-    fill : bool
-        Whether values may be missing.
-    header : bool, optional
-        Whether the first row is one; by default as there.
-    is_new : bool
-        Whether a fitted model reads the table: then a column may be all gaps.
-
-    Raises
-    ------
-    DataFileError
-        As there.
-    ValueError
-        As there.
+    Arguments as in :func:`read_csv`. `target` is None if there is no label; with `fill` values may be
+    missing; `header` says if the first row is one; `is_new` that a fitted model reads the table, of which a
+    column may then be all gaps.
     """
     if decimal not in (".", ","):
         raise ValueError(f"decimal must be '.' or ',', not {decimal!r}")
@@ -193,10 +461,10 @@ def read_table(
 
 
 def _check_header(source: Source, layout: Layout, cells: Cells) -> None:
-    """Refuse a first row that was taken for a header and is none, or the other way round.
+    """Refuse a first row that was wrongly taken for a header, or for a sample.
 
-    DataFileError: when the header's label is a label of other rows too, and no column has numbers; or when
-        the first row's label is the only one that is no number.
+    It is no header if its label is a label of other rows too and no column has numbers; it is one if its
+    label is the only one that is not a number.
     """
     labels, is_text = cells.labels, len(cells.text) == len(layout.features)
     if is_text and layout.header is not None and layout.target is not None:
@@ -230,7 +498,7 @@ def _check_header(source: Source, layout: Layout, cells: Cells) -> None:
 def _text_columns(
     source: Source, layout: Layout, categorical: Literal["all"] | Sequence[int | str]
 ) -> set[int] | None:
-    """Places of the named columns among the features; None for all that turn out to hold text."""
+    """Places of the named columns among the features; None for all columns found to hold text."""
     if categorical == "all":
         return None
     found = set()
@@ -265,11 +533,10 @@ class Cells(NamedTuple):
     text: tuple[int, ...] = ()
 
 
-def _read_fast(source: Source, layout: Layout, min_bytes: int = _MIN_BYTES) -> Cells | None:
-    """What pandas reads, or ``None`` when that takes longer, or may not be what the file says."""
-    if source.size < min_bytes:
-        return None
-    if layout.width > _MAX_COLUMNS and source.size < _MIN_COLUMN_BYTES * layout.width:
+def _read_fast(source: Source, layout: Layout, min_bytes: int = _PANDAS_MIN_BYTES) -> Cells | None:
+    """Read with pandas; None if that takes longer, or may differ from the file."""
+    is_narrow = layout.width > _PANDAS_MAX_COLUMNS and source.size < _PANDAS_MIN_COLUMN_BYTES * layout.width
+    if source.size < min_bytes or is_narrow:
         return None
     if not is_well_quoted(source, layout.separator):
         return None  # pandas would read "1"2 as 12
@@ -317,7 +584,7 @@ def _read_fast(source: Source, layout: Layout, min_bytes: int = _MIN_BYTES) -> C
 
 
 def _first_byte(source: Source, layout: Layout) -> int:
-    """Where the first row begins, after the header and a byte order mark.
+    """The place of the first row, after the header and a byte order mark.
 
     pandas counts lines otherwise: a header over several lines as one, and a blank line that ends with a
     carriage return not at all.
@@ -338,18 +605,17 @@ class _Column(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether at least half of what is there is no number."""
+        """True if at least half of the cells that are not gaps are no numbers."""
         return 2 * self.texts >= max(len(self.values) - len(self.gaps), 1)
 
 
 def read_cells(
     source: Source, layout: Layout, text: set[int] | None, fill: bool, is_new: bool = False
 ) -> Cells:
-    """Every cell, or the first line that is broken.
+    """Read every cell, or raise DataFileError for the first broken line.
 
-    text: places, among the features, of those that hold text; None for all whose cells are mostly no numbers.
-    fill: whether cells may be missing.
-    is_new: whether a fitted model reads the table: nothing is learnt from it, and no option helps.
+    `text` are the places of the text columns among the features; None for all whose cells are mostly no
+    numbers. `fill` and `is_new` as in :func:`read_table`.
     """
     lines, rows, labels = _rows(source, layout)
     columns = [_column([row[i] for row in rows], layout.decimal) for i in layout.features]
@@ -422,7 +688,7 @@ def _refuse_broken(
     source: Source, layout: Layout, columns: list[_Column], text: set[int], lines: list[int], fill: bool,
     is_new: bool,
 ) -> None:  # fmt: skip
-    """Name the first cell that cannot be used, and say what else there is of its kind."""
+    """Raise DataFileError for the first cell that cannot be used, with the other cells of its kind."""
     numbers = {k: column for k, column in enumerate(columns) if k not in text}
     problems = [(row, k) for k, column in numbers.items() for row in column.broken]
     if not fill:
@@ -455,7 +721,7 @@ def _refuse_broken(
 
 
 def _hint(layout: Layout, message: str, texts: list[str], is_new: bool) -> str:
-    """What may help where a cell is no number; ``texts`` are the columns with more texts than numbers."""
+    """Suggest a remedy for a cell that is no number; `texts` are the columns of more texts than numbers."""
     if not message.endswith(("is not a number", "with a decimal ','")):
         return ""
     if layout.decimal == "." and _with_comma(message):
@@ -469,7 +735,7 @@ def _hint(layout: Layout, message: str, texts: list[str], is_new: bool) -> str:
 
 
 def _with_comma(message: str) -> bool:
-    """Whether the cell that a message quotes would be a number with a decimal comma."""
+    """True if the cell that a message quotes would be a number with a decimal comma."""
     try:
         number_of(message.split("'")[1], ",")
     except (IndexError, ValueError):
@@ -478,7 +744,7 @@ def _with_comma(message: str) -> bool:
 
 
 def _gap(source: Source, layout: Layout, k: int, line: int) -> str:
-    """What a gap's cell holds, as a sentence fragment."""
+    """Describe a gap's cell, as a sentence fragment."""
     cells = next(cells for first, _, cells in records(source, layout.separator) if first == line)
     try:
         number_of(cells[layout.features[k]], layout.decimal)

@@ -36,9 +36,6 @@ _POLYCEPTRON2 = np.array(
 )
 _FACES = {1: _POLYCEPTRON1, 2: _POLYCEPTRON2}
 
-# The two lines run along (1, 1), one above the other; each class keeps its distance from the middle.
-_START, _END = 0.25, 1.0  # of the lines, along (1, 1)
-
 
 def polyceptron_faces(dataset: int) -> tuple[Floats, Floats]:
     """The true faces of the Polyceptron paper's synthetic data set 1 or 2.
@@ -177,8 +174,7 @@ def make_polytope(
     # keeps rounding from eating into what is promised.
     clear = margin + (1.0 + margin) * 1e-12
     X[y < 0] -= 2.0 * clear * W[nearest[y < 0]]
-    flipped = random.permutation(n_samples)[: round(noise * n_samples)]
-    y[flipped] *= -1
+    _flip(y, noise, random)
     return X + centre, y, W, radius + clear - W @ centre
 
 
@@ -191,6 +187,21 @@ def _spread_normals(n_faces: int, n_features: int, random: np.random.RandomState
         closeness = (candidates @ W.T).max(axis=1, initial=-1.0)
         W = np.vstack([W, candidates[closeness.argmin()]])
     return W
+
+
+def _shuffled(X: Floats, y: Ints, random: np.random.RandomState) -> tuple[Floats, Ints]:
+    order = random.permutation(len(y))
+    return X[order], y[order]
+
+
+def _flip(y: Ints, noise: float, random: np.random.RandomState) -> None:
+    """Flip this share of the labels, in place."""
+    y[random.permutation(len(y))[: round(noise * len(y))]] *= -1
+
+
+def _halves(n_samples: int) -> Ints:
+    """Labels +1 of the first half of the samples, and −1 of the rest."""
+    return np.where(np.arange(n_samples) < n_samples // 2, 1, -1)
 
 
 def make_two_lines(
@@ -233,14 +244,13 @@ def make_two_lines(
     whole("n_samples", n_samples, 4)
     positive("scale", scale)
     random = check_random_state(random_state)
-    y = np.where(np.arange(n_samples) < n_samples // 2, 1, -1)
-    along = random.uniform(_START, _END, n_samples)
+    y = _halves(n_samples)
+    along = random.uniform(0.25, 1.0, n_samples)
     for label in (1, -1):
-        along[np.flatnonzero(y == label)[:2]] = _START, _END
+        along[np.flatnonzero(y == label)[:2]] = 0.25, 1.0
     along *= y
     X = np.column_stack([scale * along, along + 0.5 * y])
-    order = random.permutation(n_samples)
-    return X[order], y[order]
+    return _shuffled(X, y, random)
 
 
 def make_checkerboard(
@@ -274,7 +284,7 @@ def make_checkerboard(
     random = check_random_state(random_state)
     X = random.uniform(0.0, n_fields, (n_samples, 2))
     y = np.where(np.floor(X).sum(axis=1) % 2 == 0, 1, -1)
-    y[random.permutation(n_samples)[: round(noise * n_samples)]] *= -1
+    _flip(y, noise, random)
     return X, y
 
 
@@ -309,13 +319,12 @@ def make_two_spirals(
     positive("turns", turns)
     at_least("noise", noise, 0.0)
     random = check_random_state(random_state)
-    y = np.where(np.arange(n_samples) < n_samples // 2, 1, -1)
+    y = _halves(n_samples)
     distance = np.sqrt(random.uniform(0.0, 1.0, n_samples))
     angle = 2.0 * np.pi * turns * distance + np.where(y > 0, 0.0, np.pi)
     X = distance[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
     X += noise * random.standard_normal(X.shape)
-    order = random.permutation(n_samples)
-    return X[order], y[order]
+    return _shuffled(X, y, random)
 
 
 def make_bananas(
@@ -343,12 +352,11 @@ def make_bananas(
     whole("n_samples", n_samples)
     at_least("noise", noise, 0.0)
     random = check_random_state(random_state)
-    y = np.where(np.arange(n_samples) < n_samples // 2, 1, -1)
+    y = _halves(n_samples)
     angle = np.pi * (random.uniform(-0.25, 1.25, n_samples) + (y < 0))
     X = np.column_stack([np.cos(angle), np.sin(angle)]) + np.where(y[:, None] > 0, 0.0, [0.75, -0.75])
     X += noise * random.standard_normal(X.shape)
-    order = random.permutation(n_samples)
-    return X[order], y[order]
+    return _shuffled(X, y, random)
 
 
 def make_ringnorm(n_samples: int = 1000, *, random_state: Seed = None) -> tuple[Floats, Ints]:
@@ -376,9 +384,8 @@ def make_ringnorm(n_samples: int = 1000, *, random_state: Seed = None) -> tuple[
     """
     whole("n_samples", n_samples)
     random = check_random_state(random_state)
-    y = np.where(np.arange(n_samples) < n_samples // 2, 1, -1)
+    y = _halves(n_samples)
     n_features = 20
     X = random.standard_normal((n_samples, n_features))
     X = np.where(y[:, None] > 0, 2.0 * X, X + 2.0 / np.sqrt(n_features))
-    order = random.permutation(n_samples)
-    return X[order], y[order]
+    return _shuffled(X, y, random)

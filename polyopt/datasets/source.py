@@ -1,4 +1,4 @@
-"""Where a table comes from: a file, a compressed one, a pipe, standard input."""
+"""The bytes behind a path: of a file, compressed or not, a pipe, or standard input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from polyopt.datasets._errors import DataFileError
+from polyopt.base.text import visible
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MAGIC = {b"\x1f\x8b\x08": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
@@ -34,16 +34,41 @@ _KINDS: dict[tuple[bytes, ...], str] = {
 _FIRST_BYTES = 1 << 16  # by which a file is known
 
 
-@dataclass(frozen=True)
-class Source:
-    """A table's bytes, to be read as often as wanted.
+class DataFileError(ValueError):
+    """A data file that does not say what it should.
 
     Attributes
     ----------
     path : Path
-        The file; for standard input, what messages call it.
+        The file.
+    problem : str
+        The fault, as a sentence fragment.
+    line : int or None
+        Line number, counted from 1; ``None`` if the whole file is at fault.
+    """
+
+    def __init__(self, path: str | Path, problem: str, line: int | None = None) -> None:
+        super().__init__(path, problem, line)
+        self.path = Path(path)
+        self.problem = problem
+        self.line = line
+
+    def __str__(self) -> str:
+        name = visible(str(self.path))
+        where = name if self.line is None else f"{name}, line {self.line}"
+        return f"{where}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table's bytes, which can be read any number of times.
+
+    Attributes
+    ----------
+    path : Path
+        The file, or the name of standard input for messages.
     content : bytes or None
-        What was read, of a pipe or a compressed file; None for a plain file, which stays where it is.
+        The bytes of a pipe or a compressed file; None for a plain file.
     """
 
     path: Path
@@ -56,7 +81,7 @@ class Source:
 
     @property
     def ending(self) -> str:
-        """The ending of the file's name, in small letters; of a compressed file the one before."""
+        """The ending of the file's name, in small letters, before that of a compression."""
         last = self.path.suffix.lower()
         return Path(self.path.stem).suffix.lower() if last in _OPENERS else last
 
@@ -74,7 +99,7 @@ class Source:
         return io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="")
 
     def beginning(self) -> str:
-        """Whole lines from the first on; what is no UTF-8 is replaced."""
+        """Whole lines from the first on; bytes that are not UTF-8 are replaced."""
         with self.open() as stream:
             block = stream.read(_FIRST_BYTES)
         if len(block) == _FIRST_BYTES and b"\n" in block:
@@ -120,17 +145,14 @@ def open_source(path: str | Path | Source) -> Source:
 
 
 def check_there(path: Path) -> None:
-    """Refuse a path where nothing can be read.
-
-    FileNotFoundError: when there is nothing, or a folder.
-    """
+    """Raise FileNotFoundError if a path leads nowhere, or to a folder."""
     if not path.exists() or path.is_dir():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"cannot read {str(path)!r}: it {kind} (looked at {path.absolute()})")
 
 
 def kind_of(source: Source) -> str:
-    """What a file that is no text in UTF-8 seems to be, and what to do with it, as a sentence fragment."""
+    """Guess the kind of a file that is no UTF-8 text, and name a remedy, as a sentence fragment."""
     with source.open() as stream:
         beginning = stream.read(16)
     for starts, kind in _KINDS.items():
@@ -142,7 +164,7 @@ def kind_of(source: Source) -> str:
 
 
 def text_kind(source: Source) -> str:
-    """What a text that is no table seems to be, as a clause to be added to a message; or nothing."""
+    """Guess the kind of a text that is no table, as a clause for a message, or nothing."""
     beginning = source.beginning().lstrip()[:200].lower()
     kinds = {
         "JSON": beginning.startswith(("[{", "[[", "{")),
@@ -156,7 +178,7 @@ def text_kind(source: Source) -> str:
 
 
 def _packing(beginning: bytes) -> str | None:
-    """The ending that files with these first bytes have."""
+    """The ending of files with these first bytes, or None."""
     for magic, ending in _MAGIC.items():
         if beginning.startswith(magic) and (ending != ".bz2" or beginning[4:10] in (_BLOCK[:6], _BLOCK[6:])):
             return ending
@@ -164,7 +186,7 @@ def _packing(beginning: bytes) -> str | None:
 
 
 def _kept(path: Path, stream: BinaryIO) -> Source:
-    """All that a stream gives, unpacked."""
+    """The whole content of a stream, unpacked."""
     content = _whole(path, stream)
     ending = _packing(content[:16]) or path.suffix.lower()
     if ending not in _OPENERS or not content:
@@ -191,7 +213,7 @@ def _whole(path: Path, stream: BinaryIO) -> bytes:
 
 
 def memory() -> int:
-    """Bytes of this machine's memory; a terabyte where the system does not tell."""
+    """Bytes of this machine's memory; a terabyte if the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

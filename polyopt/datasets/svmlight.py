@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polyopt.datasets._dataset import Dataset
-from polyopt.datasets._errors import DataFileError
-from polyopt.datasets._labels import finite_number, label_names, labels_of_numbers, quoted
-from polyopt.datasets._source import Source, open_source
+from polyopt.datasets.dataset import Dataset
+from polyopt.datasets.source import DataFileError, Source, open_source
+from polyopt.datasets.tables import finite_number, label_names, labels_of_numbers, quoted
 
 _LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8
@@ -28,7 +27,7 @@ _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 def is_svmlight(source: Source) -> bool:
-    """Whether a file is in svmlight format: by its ending or, failing that, by its first line."""
+    """True if a file is in svmlight format, by its ending or its first line."""
     if source.ending in (".svm", ".svmlight", ".libsvm"):
         return True
     if source.ending in (".csv", ".tsv"):
@@ -95,31 +94,7 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
 def svmlight_block(
     path: str | Path, text: bytes, first_line: int, n_features: int
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
-    """Read some lines of a file in svmlight format.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, for messages.
-    text : bytes
-        The lines.
-    first_line : int
-        Number of the first of them, from 1.
-    n_features : int
-        Number of columns m.
-
-    Returns
-    -------
-    X : csr_matrix of shape (n, m)
-        Features.
-    y : ndarray of shape (n,)
-        Labels as numbers.
-
-    Raises
-    ------
-    DataFileError
-        When a line is broken.
-    """
+    """Features (n, m) and labels (n,) of some lines of a file, the first of them numbered `first_line`."""
     found = _read_fast(io.BytesIO(text), n_features)
     if found is not None:
         return found
@@ -128,13 +103,7 @@ def svmlight_block(
 
 
 def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines of a stream with their ends, which are LF, CR LF or CR.
-
-    Parameters
-    ----------
-    stream : BinaryIO
-        A file's bytes.
-    """
+    """Lines of a stream with their ends, which are LF, CR LF or CR."""
     for line in stream:
         yield from line.splitlines(keepends=True) if b"\r" in line else (line,)
 
@@ -142,7 +111,7 @@ def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
 def _read_fast(
     stream: BinaryIO, n_features: int | None
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]] | None:
-    """Features and labels by scikit-learn, or None if these may not be what the text says."""
+    """Features and labels by scikit-learn, or None if these may differ from the text."""
     from sklearn.datasets import load_svmlight_file
 
     begin = len(_MARK) if stream.read(len(_MARK)) == _MARK else 0
