@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from polyopt.base.files import write_text
 from polyopt.base.text import escape
-from polyopt.crosschecks.table import summary, tolerance_of
+from polyopt.crosschecks.registry import summary, tolerance_of
 from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.programs import program_section
 from polyopt.verify import TOLERANCE, falls_short
