@@ -88,7 +88,7 @@ def price_of_the_energy(seed: int) -> Pair:
 
 @CHECKS.add("X36", f":mod:`formulations.landmarks`; {RMM}, appendix", 1e-7)
 def landmarks_and_semidefinite(seed: int) -> Pair:
-    """Complexities: U_H from the weights p of the landmarks, (2√(2E)/n)√τ(p) at the least τ, = its program."""
+    """Complexities: U_H from weights p of the landmarks, (2√(2E)/n)√τ(p) at the least τ, = its program."""
     X, U, E, D = _sample(seed)
     least = Landmarks.linear(X, U).least(D)
     return 2.0 / len(X) * np.sqrt(2.0 * E * least.trace), rmm_bounds.h_complexity(
@@ -119,7 +119,7 @@ def complexity_of_the_average(seed: int) -> Pair:
 
 @CHECKS.add("X39", f":mod:`formulations.margin_bounds`; {RMM}, appendix, Theorem 1", 1e-9)
 def bound_of_a_kernel(seed: int) -> Pair:
-    """RMM: the bound of a fitted machine in classes F, G and H is the same by its kernel as by its features."""
+    """RMM: the bound of a machine in classes F, G and H is the same by its kernel as by its features."""
     X, U, _, _ = _sample(seed)
     w, b, y = np.array([0.5, -0.2, 0.3]), 0.1, np.where(X[:, 0] > 0, 1.0, -1.0)
     seen = Landmarks.of(U @ U.T, np.array_split(X @ U.T, 3), np.sum(X**2))

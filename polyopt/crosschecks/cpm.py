@@ -200,9 +200,7 @@ def _least_of_two_faces(program: Program, y: Vector) -> float:
 
 @CHECKS.add("T31c", f"{CPM}, eq. (6) and the worst-case margin beside it; the programs are derived", 1e-6)
 def coupled_mixed_integer_programs(seed: int) -> Pair:
-    """CPM: the mixed-integer program with loss="max", or the worst-case margin, = the least over
-    assignments.
-    """
+    """CPM: the mixed-integer program with loss="max" or the worst-case margin = the least over assignments."""
     X, y = clusters(seed, n=10, spread=0.8)
     by_program, by_assignment = [], []
     losses: tuple[Any, ...] = ("max", "sum", "max")
@@ -298,7 +296,7 @@ def total_margin_of_every_program(seed: int) -> Pair:
 
 @CHECKS.add("X62", f"{CPM}, the worst-case margin in eq. (1) to (5)", 1e-6)
 def worst_margin_over_all_assignments(seed: int) -> Pair:
-    """CPM, hard: the largest worst-case margin = 1/√(min max ‖W_k‖²), both over all assignments, one by one."""
+    """CPM, hard: the largest worst-case margin = 1/√(min max ‖W_k‖²), both over all assignments in turn."""
     X, y, z = separated_clusters(n=6, seed=seed)
     positives, margins, norms = np.flatnonzero(y > 0), [], []
     for rest in product(range(2), repeat=len(positives) - 1):

@@ -385,7 +385,7 @@ def newton_and_the_program(seed: int) -> Pair:
 
 @CHECKS.add("X135", "formulations.logistic_polytopes; derived", 1e-6)
 def newton_and_the_program_with_signs(seed: int) -> Pair:
-    """Logistic polytopes with signs to keep: where Newton's method ends = its assignment's explicit program."""
+    """Logistic polytopes with signs to keep: where Newton's method ends = the program of its assignment."""
     X, y, owners, _, _ = _drawn(seed)
     l1, signs = 0.3 * (seed % 2), np.sign(generator(seed + 2).normal(size=X.shape[1])).astype(int)
     problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, l1, signs=signs)
