@@ -200,7 +200,7 @@ def _least_of_two_faces(program: Program, y: Vector) -> float:
 
 @CHECKS.add("T31c", f"{CPM}, eq. (6) and the worst-case margin beside it; the programs are derived", 1e-6)
 def coupled_mixed_integer_programs(seed: int) -> Pair:
-    """CPM: the mixed-integer program with loss="max" or the worst-case margin = the least over assignments."""
+    """CPM: the integer program with loss="max" or the worst-case margin = the least over assignments."""
     X, y = clusters(seed, n=10, spread=0.8)
     by_program, by_assignment = [], []
     losses: tuple[Any, ...] = ("max", "sum", "max")
