@@ -16,7 +16,7 @@ from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.trace import trace
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, multipliers
-from polyopt.plots.style import (
+from polyopt.plots.figure import (
     BLUE,
     CLASSES,
     GREEN,

@@ -25,7 +25,7 @@ from polyopt.datasets import Dataset
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.svm import SVM
 from polyopt.plots import convergence, decision_boundary
-from polyopt.plots.style import CLASSES
+from polyopt.plots.figure import CLASSES
 from polyopt.report import write_report, write_verification
 from polyopt.report.mathml import mathml
 from polyopt.verify import Check
