@@ -14,7 +14,7 @@ from polyopt.compare.programs import find_programs
 from polyopt.lab.plain import plain
 from polyopt.lab.samples import rows_by_sample, rows_held
 from polyopt.lab.words import Words, number_told
-from polyopt.report.mathml import mathml, prose
+from polyopt.report.programs import mathml, prose
 
 if TYPE_CHECKING:
     from formulations.language.program import Program

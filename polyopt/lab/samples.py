@@ -92,7 +92,7 @@ def rows_held(fitted: Fitted) -> RowsOf:
 
 def family_rows(rows: RowsOf, fitted: Fitted) -> list[dict[str, Any]]:
     """The families as plain values, a column for each number."""
-    from polyopt.report.mathml import mathml
+    from polyopt.report.programs import mathml
 
     caps = _caps(fitted)
     found = []

@@ -1,4 +1,4 @@
-"""Figures of one look, their panels, and the subjects of pictures.
+"""Figures of one look, their panels, the subjects of pictures, and SVG for a page.
 
 Colours are those that colour-blind readers tell apart. The classes also differ in their markers, the families
 of multipliers in theirs, so that no picture depends on colour alone. Figures are made by the object-oriented
@@ -7,16 +7,20 @@ interface and hold no global state.
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyopt.base.files import temporary_folder
+from polyopt.base.text import escape
 
 # Matplotlib's classes: it is imported when something is drawn.
 Artist = Axes = Figure = Any
@@ -176,3 +180,45 @@ def feature_names(estimator: Any, X: ArrayLike | None = None) -> list[str] | Non
     names = getattr(estimator, "feature_names_in_", None)
     names = getattr(X, "columns", None) if names is None else names
     return None if names is None else [str(name) for name in names]
+
+
+# Colours that the page sets, lighter in the dark.
+_PAGE_COLOURS = {
+    INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper",
+    BLUE: "blue", ORANGE: "orange", GREEN: "teal", PURPLE: "purple",
+    SKY: "sky", YELLOW: "gold", WINE: "wine", INDIGO: "indigo",
+    OLIVE: "olive",
+}  # fmt: skip
+_PHONE_WIDTH = 4.0  # inches; at the width of a phone its letters are as large as those of the page
+_numbers = count(1)
+
+
+def svg(figure: Figure, label: str, *, as_wide: bool = False) -> str:
+    """Convert a figure to an SVG element with ids unique in the page, in the page's colours.
+
+    `label` describes it to readers that do not see it; with `as_wide` it keeps its size, else takes a phone's,
+    for which its letters are large enough.
+    """
+    import matplotlib
+
+    number = next(_numbers)
+    width, height = figure.get_size_inches()
+    if not as_wide:
+        figure.set_size_inches(_PHONE_WIDTH, height * (_PHONE_WIDTH / width) ** 0.5)
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "polyopt"}):
+        figure.savefig(buffer, format="svg", transparent=True)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
+    # A hundredth of a point is finer than any screen.
+    text = re.sub(r'\b(d|x|y)="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), text)
+    text = re.sub(r'\bid="', f'id="p{number}-', text)
+    text = re.sub(r"url\(#", f"url(#p{number}-", text)
+    text = re.sub(r'href="#', f'href="#p{number}-', text)
+    for colour, name in _PAGE_COLOURS.items():
+        text = text.replace(colour, f"var(--{name})")
+    head, _, body = text.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)
+    return f'{head} role="img" aria-label="{escape(label)}">{body}'

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-import polyopt.report.pictures as pictures_module
+import polyopt.report.comparison as pictures_module
 from formulations.catalogue import catalogue
 from polyopt.base.text import escape, visible
 from polyopt.compare import compare
@@ -27,7 +27,7 @@ from polyopt.margin.svm import SVM
 from polyopt.plots import convergence, decision_boundary
 from polyopt.plots.figure import CLASSES
 from polyopt.report import write_report, write_verification
-from polyopt.report.mathml import mathml
+from polyopt.report.programs import mathml
 from polyopt.verify import Check
 
 NAME = "<blobs & script>"
