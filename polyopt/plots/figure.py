@@ -196,8 +196,8 @@ _numbers = count(1)
 def svg(figure: Figure, label: str, *, as_wide: bool = False) -> str:
     """Convert a figure to an SVG element with ids unique in the page, in the page's colours.
 
-    `label` describes it to readers that do not see it; with `as_wide` it keeps its size, else takes a phone's,
-    for which its letters are large enough.
+    `label` describes it to readers that do not see it; with `as_wide` it keeps its size, else takes a
+    phone's, for which its letters are large enough.
     """
     import matplotlib
 

@@ -99,7 +99,8 @@ def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) 
     """Return a table, of HTML cells and rows, that scrolls sideways within its own box.
 
     If `sortable`, a click on a heading sorts: by words under class ``text``, else by number. A row of class
-    ``note`` stays under the row before it; an element of class ``again`` repeats a cell, and shows once rows move.
+    ``note`` stays under the row before it; an element of class ``again`` repeats a cell, and shows once rows
+    move.
     """
     kinds = " ".join(filter(None, (style, "sortable" if sortable else "")))
     kind = f" class='{kinds}'" if kinds else ""
