@@ -91,7 +91,7 @@ def test_a_bad_table_gets_a_sentence_that_names_it(client, told, text):
 def test_the_command_begins_with_a_file_its_axes_and_its_classes(tmp_path, monkeypatch):
     path = tmp_path / "mine.csv"
     path.write_text(GOOD)
-    begun, command = [], sys.modules["polyopt.cli.lab"]
+    begun, command = [], sys.modules["polyopt.cli.pages"]
     monkeypatch.setattr(command, "_warm", lambda begin: None)
     monkeypatch.setattr(command, "_serve", lambda listening, begin, browser: begun.append(begin))
 
