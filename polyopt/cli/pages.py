@@ -58,8 +58,7 @@ def _beginning(points: str | None, target: str | None) -> dict[str, Any]:
     from pathlib import Path
 
     from polyopt.datasets import load, names, open_source
-    from polyopt.lab.sets import beginning, dataset, datasets, points_of, state_of
-    from polyopt.lab.tables import read_own
+    from polyopt.lab.sets import beginning, dataset, datasets, points_of, read_own, state_of
 
     if points is None:
         if target is not None:

@@ -10,7 +10,7 @@ from helpers.lab import Client
 from typer.testing import CliRunner
 
 from polyopt.cli import app
-from polyopt.lab.tables import MAX_TEXT
+from polyopt.lab.sets import MAX_TEXT
 
 ROWS = [(0.1 * i, (-1) ** i * i, ("yes", "no")[i % 3 == 0]) for i in range(12)]
 GOOD = "kind,a,b\n" + "".join(f"{label},{u:g},{v}\n" for u, v, label in ROWS)
