@@ -59,7 +59,7 @@ def duals(
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.language.solution import Status
     from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.settings import settings_text
+    from polyopt.compare.run import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.estimators.status import status_of
     from polyopt.sensitivity import sensitivities
@@ -130,7 +130,7 @@ def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, sma
     from rich.table import Table
     from rich.text import Text
 
-    from polyopt.compare.table import number
+    from polyopt.compare.tables import number
 
     held = frame[frame["multiplier"].abs() > small]
     signed = bool((held["multiplier"] < 0).any())
@@ -163,7 +163,7 @@ def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from polyopt.compare.table import number
+    from polyopt.compare.tables import number
 
     console.print(Text("How the optimal value p moves with its parameters", style="bold"))
     console.print("From these multipliers; elasticity is the percent of p for one percent of the parameter.")

@@ -229,7 +229,7 @@ def fit(
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.language.clock import Clock, running
     from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.settings import settings_text
+    from polyopt.compare.run import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.models import Model, facts_of_fit
 

@@ -13,8 +13,8 @@ from rich.console import Console
 from scipy import stats
 
 from polyopt.compare import Comparison, Row, compare
-from polyopt.compare.repeats import differences_of, interval, summaries_of
-from polyopt.compare.settings import chosen_methods, given_text
+from polyopt.compare.results import differences_of, interval, summaries_of
+from polyopt.compare.run import chosen_methods, given_text
 from polyopt.datasets import Dataset
 from polyopt.methods.registry import find_method, for_kernel
 from polyopt.report import write_report

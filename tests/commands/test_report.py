@@ -19,7 +19,7 @@ from formulations.catalogue import catalogue
 from polyopt.base.text import escape, visible
 from polyopt.compare import compare
 from polyopt.compare.programs import find_programs
-from polyopt.compare.table import CLAIMS, number
+from polyopt.compare.tables import CLAIMS, number
 from polyopt.crosschecks.registry import Crosscheck, Outcome
 from polyopt.datasets import Dataset
 from polyopt.margin.rmm import RelativeMarginMachine
