@@ -23,7 +23,7 @@ from polyopt.compare import compare
 from polyopt.datasets import built_in
 
 if TYPE_CHECKING:
-    from polyopt.compare.proofs import Proof
+    from polyopt.compare.results import Proof
 
 PICTURE = Path(__file__).parent / "results" / "compare_global.png"
 _TITLES = {"exact": "exact, 20 starts", "sgd": "SGD", "dual": "dual", "global": "global"}

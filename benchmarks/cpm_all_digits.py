@@ -35,9 +35,8 @@ from polyopt import ConvexPolytopeMachine, large
 from polyopt.cpm.local_steps import Point, Run, begin, visit
 from polyopt.large import Samples, Source
 from polyopt.large.held import Here, Walk
-from polyopt.large.local_sgd import solve_cpm_rounds
+from polyopt.large.local_sgd import row_order, solve_cpm_rounds
 from polyopt.large.parts import Recipe, sides_of
-from polyopt.large.local_sgd import row_order
 from polyopt.linalg.rows import as_rows
 
 RATE = 1e-4  # λ = 2/(n C)

@@ -117,7 +117,7 @@ def _claim(certificate: Any) -> str:
 def _draw(
     a: Samples, b: Samples, linear: np.ndarray, two: np.ndarray, best: np.ndarray, turned: list[np.ndarray]
 ) -> None:
-    from polyopt.plots.style import CLASSES, GREEN, MUTED, PURPLE, new_figure, styled
+    from polyopt.plots.figure import CLASSES, GREEN, MUTED, PURPLE, new_figure, styled
 
     with styled():
         figure = new_figure(8.4, 3.0)

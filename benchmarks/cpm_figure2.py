@@ -87,7 +87,7 @@ def _shown(records: list[Record]) -> pd.DataFrame:
 def _draw(table: pd.DataFrame) -> None:
     from matplotlib import colormaps
 
-    from polyopt.plots.style import GRID, new_figure, styled
+    from polyopt.plots.figure import GRID, new_figure, styled
 
     with styled():
         figure = new_figure(6.4, 4.4)

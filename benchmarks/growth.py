@@ -98,7 +98,7 @@ def _slope(n: pd.Series, seconds: pd.Series) -> float:
 
 
 def _draw(table: pd.DataFrame, slopes: dict[str, float]) -> None:
-    from polyopt.plots.style import BLUE, GREEN, ORANGE, PURPLE, new_figure, styled
+    from polyopt.plots.figure import BLUE, GREEN, ORANGE, PURPLE, new_figure, styled
 
     with styled():
         figure = new_figure(6.4, 4.2)

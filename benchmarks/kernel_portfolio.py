@@ -274,7 +274,7 @@ def profiles(table: pd.DataFrame, solvers: Sequence[str]) -> dict[str, np.ndarra
 
 def _draw(table: pd.DataFrame, path: Path = PICTURE) -> None:
     """A panel for each number of threads, and one with LIBSVM on the problems that it is given."""
-    from polyopt.plots.style import BLUE, GREEN, ORANGE, new_figure, styled
+    from polyopt.plots.figure import BLUE, GREEN, ORANGE, new_figure, styled
 
     table = table[table["share"] == 0]
     panels = [(count, (OURS, PEER)) for count in sorted(table["threads"].unique())]

@@ -110,7 +110,7 @@ def _near(found: Solution) -> int:
 def _draw(lines: dict[tuple[str, str, str], list[tuple[Solution, float]]]) -> None:
     from matplotlib.lines import Line2D
 
-    from polyopt.plots.style import GRID, INK, MUTED, new_figure, styled
+    from polyopt.plots.figure import GRID, INK, MUTED, new_figure, styled
 
     colors = {"gradient": "#b8860b", "Newton": "#c0392b", "BFGS": "#2471a3"}
     names = [*dict.fromkeys(data for data, _, _ in lines)]

@@ -86,7 +86,7 @@ def _row(data: str, solver: str, histories: list[History]) -> dict[str, Any]:
 
 def _draw(found: dict[tuple[str, str], list[History]]) -> None:
     """Mistakes against passes, and E_P against iterations; a line for each start."""
-    from polyopt.plots.style import BLUE, GRID, ORANGE, new_figure, styled
+    from polyopt.plots.figure import BLUE, GRID, ORANGE, new_figure, styled
 
     names = list(dict.fromkeys(name for name, _ in found))
     with styled():

@@ -50,7 +50,7 @@ def _angle(machine: Any, s: float) -> float:
 
 def _draw() -> None:
     """Above, the samples and both boundaries with the lines of output ±1; below, the samples' outputs."""
-    from polyopt.plots.style import CLASSES, GREEN, GRID, INK, PURPLE, new_figure, styled
+    from polyopt.plots.figure import CLASSES, GREEN, GRID, INK, PURPLE, new_figure, styled
 
     drawn = (("SVM", "SVM", PURPLE, "--"), ("RMM, B = 1", "RMM, $B = 1$", GREEN, "-"))
     with styled():

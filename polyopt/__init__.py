@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__drawer__ = "polyopt.report.shown.html_of"  # how notebooks show programs: formulations.language.display
+__drawer__ = "polyopt.report.programs.html_of"  # how notebooks show programs: formulations.language.display
 
 
 def _check_formulations() -> None:

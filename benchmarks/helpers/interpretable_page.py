@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmarks.helpers.interpretable_cells import TEST_SHARE
 from benchmarks.helpers.interpretable_ours import OURS
-from polyopt.compare.repeats import interval
+from polyopt.compare.results import interval
 
 __all__ = ["by_model", "by_set", "common", "compared"]
 
@@ -25,7 +25,7 @@ def common(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(rows: pd.DataFrame, one: str, other: str) -> tuple[float, float, float]:
-    """The mean difference of two models' AUROC, with its interval (:mod:`polyopt.compare.repeats`).
+    """The mean difference of two models' AUROC, with its interval (:mod:`polyopt.compare.results`).
 
     On each split it is the mean over the sets, of both models. Where some sets have fewer splits, it is the
     mean over the sets of the mean over their splits, without an interval.

@@ -21,33 +21,27 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from polyopt.cli.catalogue import catalogue
-from polyopt.cli.certify import certify
 from polyopt.cli.compare import compare
-from polyopt.cli.console import say, sentences_at_once
-from polyopt.cli.doctor import doctor
-from polyopt.cli.duals import duals
-from polyopt.cli.explain import explain
-from polyopt.cli.export import export
-from polyopt.cli.fit import fit
-from polyopt.cli.handbook import handbook
-from polyopt.cli.info import info
-from polyopt.cli.lab import lab
-from polyopt.cli.lecture import lecture
-from polyopt.cli.predict import predict
-from polyopt.cli.rules import rules
-from polyopt.cli.show import show
-from polyopt.cli.stopping import (
+from polyopt.cli.console import (
     BROKEN_PIPE,
     answer_signals,
     came,
     end_process,
     forget,
+    say,
+    sentences_at_once,
     silence,
     status_of_stop,
     tell,
 )
-from polyopt.cli.verify import verify
+from polyopt.cli.doctor import doctor
+from polyopt.cli.duals import duals
+from polyopt.cli.fit import certify, fit
+from polyopt.cli.models import explain, export, info, rules
+from polyopt.cli.pages import handbook, lab, lecture
+from polyopt.cli.predict import predict
+from polyopt.cli.programs import catalogue, verify
+from polyopt.cli.show import show
 
 __all__ = ["app", "main"]
 

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polyopt.cli import settings as options
-from polyopt.cli.completion import complete_data, complete_methods
-from polyopt.cli.stopping import end_if_stopped, is_replaced, raise_if_stopped, tell
+from polyopt.base.files import check_target
+from polyopt.cli import options
+from polyopt.cli.console import (
+    emit,
+    end_if_stopped,
+    is_replaced,
+    output,
+    progress,
+    raise_if_stopped,
+    say,
+    tell,
+)
+from polyopt.cli.data import Form, check_data, check_faces, check_read_once, load_data
+from polyopt.cli.options import complete_data, complete_methods
+from polyopt.methods.registry import DEFAULT_METHODS, METHODS, find_method, for_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,10 +84,6 @@ def compare(
     A setting is for the methods that have it. With --splits it prints means over splits of the data with
     their intervals, and the differences of test error between methods.
     """
-    from polyopt.base.files import check_target
-    from polyopt.cli.console import progress
-    from polyopt.cli.data import Form, check_data, check_faces, check_read_once, load_data
-
     if csv and json:
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     check_target(report, "--report", inputs=data or (), replace_input=force, is_alone=False)
@@ -116,7 +124,6 @@ def _with_built_in(names: Sequence[str]) -> list[str]:
 
 
 def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
-    from polyopt.cli.console import progress, say
     from polyopt.report import write_report
 
     n_steps = len({(row.data, row.method) for row in found.rows}) + 1
@@ -136,8 +143,6 @@ def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
 
 def _chosen(methods: str | None, prove: bool) -> list[str]:
     """The names of the methods to compare."""
-    from polyopt.methods import DEFAULT_METHODS, METHODS, find_method
-
     usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
     chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
     if prove and not any(find_method(name).proving for name in chosen):
@@ -148,16 +153,12 @@ def _chosen(methods: str | None, prove: bool) -> list[str]:
 
 def _settings_of(methods: list[str], settings: dict[str, Any], others: list[str] | None) -> dict[str, Any]:
     """The settings, of which each is one of a method's."""
-    from polyopt.methods.registry import find_method, for_kernel
-
     entries = [for_kernel(find_method(name), settings.get("kernel")) for name in methods]
     return options.check_settings(entries, settings, others)
 
 
 def _show(found: Comparison, csv: bool, json: bool) -> None:
     """Print the comparison in the form asked for."""
-    from polyopt.cli.console import emit, output
-
     tell("what was done by then is printed")
 
     if json:

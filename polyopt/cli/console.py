@@ -1,14 +1,23 @@
-"""Output of the commands: results on standard output, everything else on standard error."""
+"""Output of the commands, and their end when they are stopped.
+
+Results go to standard output, everything else to standard error. Ctrl-C and SIGTERM raise KeyboardInterrupt.
+A solver that catches it keeps its best point and says so in its status. The command goes on with that point,
+and :func:`end_if_stopped` ends it with the exit status and a sentence on what is kept.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -20,25 +29,103 @@ if TYPE_CHECKING:
 
     from polyopt.base.progress import Step, Watch
 
-__all__ = [
-    "emit",
-    "output",
-    "progress",
-    "say",
-    "sentences_at_once",
-    "visible",
-    "warnings_as_sentences",
-]
+
+BROKEN_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 141
+
+
+class _State:
+    """The sentence on what is kept at the moment, and the number of the first signal (0 if none)."""
+
+    sentence = "nothing was written"
+    number = 0
+
+
+def tell(sentence: str) -> None:
+    """Change the sentence at the end of a command that is stopped: what is kept from now on."""
+    _State.sentence = sentence
+
+
+def came() -> int:
+    """The number of the first signal that came; 0 while there was none."""
+    return _State.number
+
+
+def forget() -> None:
+    """Forget the signal that ended another command of this process."""
+    _State.number = 0
+
+
+def answer_signals() -> None:
+    """Let Ctrl-C and SIGTERM raise KeyboardInterrupt, unless they are answered otherwise than by default."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    _State.number = _State.number or number
+    raise KeyboardInterrupt
+
+
+def end_process(status: int) -> None:
+    """End the process with an exit status; during an import, Python itself would end by the signal."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
+
+
+def status_of_stop() -> int:
+    """Exit status of a command that a signal ended; says what is kept."""
+    number = came() or signal.SIGINT
+    word = "terminated" if number == signal.SIGTERM else "interrupted"
+    with suppress(OSError):  # a full disk
+        typer.echo(f"{word}: {_State.sentence}", err=True)
+    return 128 + number
+
+
+def raise_if_stopped() -> None:
+    """Raise KeyboardInterrupt if a signal came and something else caught it, as an import may."""
+    if came():
+        raise KeyboardInterrupt
+
+
+def end_if_stopped(is_cut: bool) -> None:
+    """End the command if a signal came, or cut its work short, and what was done by then is kept."""
+    if is_cut or came():
+        raise typer.Exit(status_of_stop())
+
+
+def is_replaced(path: Path, force: bool) -> bool:
+    """Return True if a stopped command's result goes to a file: a new one, or with `force` any; tell so."""
+    if not path.exists() or force:
+        tell(f"what was done by then is kept in {path}")
+        return True
+    tell(f"{path} is as it was; --force replaces it by what was done by then")
+    return False
+
+
+def silence() -> None:
+    """Write to nobody, after the reader of the standard output has gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the rest of the process
+    finally:
+        os.close(nowhere)
+
 
 _PIPED_WIDTH = 120  # columns, where no terminal tells
 _SECONDS_BEFORE_PROGRESS = 2.0
 
 
 def output(at_least: int = 0) -> Console:
-    """The console for results: as wide as the terminal, and 120 columns where there is none.
+    """Return the console for results: as wide as the terminal, or 120 columns, but `at_least` some columns.
 
-    A table that would lose its columns in a narrower terminal asks for a least width: there its lines are
-    broken by the terminal, but whole.
+    In a narrower terminal a table's lines are broken, but whole.
     """
     from rich.console import Console
 
@@ -91,13 +178,10 @@ def sentences_at_once() -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, quiet: bool = False, total: int = 0) -> Iterator[Step]:
-    """A line on standard error for what runs longer than two seconds inside, if that is a terminal.
+    """Draw a line on a terminal's standard error while something runs longer than two seconds inside.
 
-    It shows the share that is done, where something is counted, the elapsed time and, of what is left, an
-    estimate from that share; then what is going on.
-
-    total: steps of the loop inside, which tells the yielded object when one is done; 0 where there is none,
-        or where what runs inside says itself how far it is.
+    It shows the share that is done, the elapsed time, an estimate of the time left, and the step. `total`
+    counts the steps of a loop, which tells the yielded object when one is done.
     """
     from polyopt.base.progress import Step, steps, watching
 

@@ -1,19 +1,66 @@
-"""Data on the command line: the name of a set, or the path of a CSV or svmlight file."""
+"""Data and models on the command line: names, paths, and settings that name columns."""
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from polyopt.base.text import visible
 
 if TYPE_CHECKING:
-    from polyopt.datasets import Dataset, Source
+    from sklearn.compose import ColumnTransformer
 
-__all__ = ["Form", "check_data", "check_faces", "check_read_once", "column_of", "first_row", "load_data"]
+    from polyopt.datasets import Dataset, Source
+    from polyopt.models import Model
+
+
+class _Deferred(ModuleType):
+    """Stands for a module until one of its attributes is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        module = import_module(self.__name__)
+        vars(self).update(vars(module))  # for modules that have this object
+        return getattr(module, name)
+
+
+def import_sklearn() -> None:
+    """Import scikit-learn, and put off its imports of pandas and scipy.stats until one of them is used.
+
+    Of the 1.3 CPU seconds that its import takes, scipy.stats has 0.7, and pandas 0.2.
+    """
+    if "sklearn" in sys.modules:
+        return
+    for name in ("pandas", "scipy.stats"):
+        sys.modules.setdefault(name, _Deferred(name))
+    try:
+        import sklearn.utils.fixes  # noqa: F401, which imports them
+    finally:
+        # Whoever finds pandas imported asks of every array whether it is a frame, which would import it.
+        if isinstance(sys.modules["pandas"], _Deferred):
+            del sys.modules["pandas"]
+
+
+def load_saved(path: Path) -> Model:
+    """Load a model, by :func:`polyopt.models.load_model`; the first call imports what computes."""
+    gc.disable()  # imports leave no garbage, and a tenth of their time is spent on looking for it
+    try:
+        import_sklearn()
+        from polyopt.models import load_model
+
+        found = load_model(path)
+    finally:
+        gc.freeze()
+        gc.enable()
+    return found
 
 
 class Form(NamedTuple):
@@ -27,11 +74,9 @@ class Form(NamedTuple):
 
 
 def load_data(text: str, target: str | None = None, form: Form = Form()) -> Dataset:  # noqa: B008 - frozen
-    """The data set a user names.
+    """Load the data set that a user names: a known name, the path of a file, or ``-`` for standard input.
 
-    text: A name that :func:`polyopt.datasets.load` knows, or the path of a file; ``-`` for standard input.
-    target: label column of a CSV file: its name, or its place from 0; the last one by default.
-    ValueError: when it is neither; the message lists the names. When fitting it would take absurdly long.
+    `target` is the label column of a CSV file, by name or by place from 0; the last one by default.
     """
     check_data(text, target, form)
     if _is_named(text):
@@ -44,13 +89,9 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
     if not is_svmlight(source):
         impute = _imputation(form.impute)
         found = read_csv(
-            source,
-            -1 if target is None else column_of(source, target, form.separator),
-            separator=form.separator,
-            decimal=form.decimal,
-            categorical=_columns(source, form),
-            impute=impute,
-        )
+            source, -1 if target is None else column_of(source, target, form.separator),
+            separator=form.separator, decimal=form.decimal, categorical=_columns(source, form), impute=impute,
+        )  # fmt: skip
     else:
         _refuse_options(text, "an svmlight file, whose lines start with the label", target, form)
         found = read_svmlight(source)
@@ -62,11 +103,7 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
 
 
 def check_data(text: str, target: str | None = None, form: Form = Form()) -> None:  # noqa: B008 - frozen
-    """Refuse what can be seen to be wrong before any of it is read, and before numpy is imported.
-
-    ValueError: when it is neither a file nor the name of a set, or an option has no such value.
-    FileNotFoundError: when it is a folder.
-    """
+    """Refuse unknown names and wrong options before any data are read, and before numpy is imported."""
     from polyopt.datasets import names
     from polyopt.datasets.source import check_there
 
@@ -99,7 +136,7 @@ def check_read_once(texts: Sequence[str]) -> None:
 
 
 def check_faces(data: Dataset, settings: Mapping[str, object], large: bool) -> None:
-    """Refuse, unless asked for, more faces than there are samples, which take long and do nothing."""
+    """Refuse more faces than there are samples, which take long and do nothing, unless `large`."""
     faces, n = settings.get("n_faces"), data.X.shape[0]
     if isinstance(faces, int) and faces > n and not large:
         raise ValueError(
@@ -137,11 +174,7 @@ def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:
 
 
 def _check_sizes(data: Dataset) -> None:
-    """Refuse, unless asked for, what would take absurdly long.
-
-    ValueError: more than 100 classes, or 20 in few rows, or ten million columns; the message says what they
-        cost.
-    """
+    """Refuse what would take very long: more than 100 classes, or 20 in few rows, or 10 million columns."""
     import numpy as np
 
     classes = len(np.unique(data.y))
@@ -178,3 +211,66 @@ def first_row(source: Source, separator: str | None = None) -> list[str]:
         return first_cells(source, separator)
     except DataFileError:
         return []  # the careful reader, which comes next, names the line
+
+
+def by_features(
+    settings: Mapping[str, Any], names: Sequence[str] | None, columns: Sequence[str] | None,
+    preparation: ColumnTransformer | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the settings with features by number, where ``signs`` and ``feature_groups`` name them.
+
+    A column of text is a group of its indicators: by its name among ``feature_groups``, and by default if
+    there is a penalty on groups, so that it costs as one.
+    """
+    found, made = dict(settings), []
+    if preparation is not None:
+        from polyopt.models.raw_units import RawUnits
+
+        table = columns or [f"x{j}" for j in range(int(preparation.n_features_in_))]
+        raw = RawUnits.of([("preparation", preparation)], table)
+        made = [(feature.column, feature.text) for feature in raw.features]
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(names or ()):
+        numbers.setdefault(name, number)
+    indicators: dict[str, list[int]] = {}
+    for number, (place, text) in enumerate(made):
+        if text is not None and place < len(columns or ()):
+            indicators.setdefault((columns or ())[place], []).append(number)
+
+    def members(part: Any) -> list[object]:
+        """Return the features of a group."""
+        own: list[object] = []
+        for key in part if isinstance(part, (list, tuple)) else [part]:
+            if isinstance(key, str) and key not in numbers:
+                if key not in indicators:
+                    known = _listed([*numbers, *indicators])
+                    raise ValueError(
+                        f"feature_groups: no feature is called {visible(key)}; there are {known}"
+                    )
+                own += indicators[key]
+            else:
+                own.append(numbers[key] if isinstance(key, str) else key)
+        return own
+
+    if isinstance(signs := found.get("signs"), Mapping):
+        for key in signs:
+            if isinstance(key, str) and key not in numbers:
+                if key in indicators:
+                    texts = _listed([(names or ())[number] for number in indicators[key]])
+                    raise ValueError(f"signs: the column {visible(key)} is of text; name one of {texts}")
+                known = _listed(list(numbers))
+                raise ValueError(f"signs: no feature is called {visible(key)}; there are {known}")
+        found["signs"] = {numbers.get(key, key): sign for key, sign in signs.items()}
+    groups = found.get("feature_groups")
+    if isinstance(groups, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in groups):
+        found["feature_groups"] = [members(p) if isinstance(p, (list, tuple, str)) else p for p in groups]
+    elif groups is None and found.get("group") and any(text is not None for _, text in made):
+        found["feature_groups"] = [place for place, _ in made]
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "none with a name: give numbers, from 0"
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(visible(name) for name in names[:10]) + more

@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polyopt.base.text import visible
-from polyopt.cli import settings as options
-from polyopt.cli.completion import complete_data
-from polyopt.cli.stopping import end_if_stopped, raise_if_stopped
-from polyopt.methods.registry import DEFAULT_METHOD, answering_for
+from polyopt.cli import options
+from polyopt.cli.console import (
+    emit,
+    end_if_stopped,
+    output,
+    progress,
+    raise_if_stopped,
+    say,
+    warnings_as_sentences,
+)
+from polyopt.cli.data import Form, check_data, check_faces, load_data
+from polyopt.cli.options import complete_data
+from polyopt.methods import Method
+from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
     from formulations.language.program import Row
-    from polyopt.methods import Method
 
 _COLUMNS = ("pair", "row", "letter", "sample", "face", "feature", "label", "multiplier", "state")
 
@@ -41,10 +50,6 @@ def duals(
 
     The method is fitted to all rows of the data, with scaled features.
     """
-    from polyopt.cli.console import emit, output, progress, say, warnings_as_sentences
-    from polyopt.cli.data import Form, check_data, check_faces, load_data
-    from polyopt.methods.registry import find_method, for_kernel
-
     given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
     entry = for_kernel(find_method(method), given.get("kernel"))
     named = solver.of(entry)
@@ -54,7 +59,7 @@ def duals(
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.language.solution import Status
     from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.settings import settings_text
+    from polyopt.compare.run import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.estimators.status import status_of
     from polyopt.sensitivity import sensitivities
@@ -125,7 +130,7 @@ def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, sma
     from rich.table import Table
     from rich.text import Text
 
-    from polyopt.compare.table import number
+    from polyopt.compare.tables import number
 
     held = frame[frame["multiplier"].abs() > small]
     signed = bool((held["multiplier"] < 0).any())
@@ -158,7 +163,7 @@ def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from polyopt.compare.table import number
+    from polyopt.compare.tables import number
 
     console.print(Text("How the optimal value p moves with its parameters", style="bold"))
     console.print("From these multipliers; elasticity is the percent of p for one percent of the parameter.")

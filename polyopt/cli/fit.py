@@ -1,4 +1,4 @@
-"""``polyopt fit``."""
+"""``polyopt fit`` and ``certify``: models, their certificates, and claims for anyone to check."""
 
 from __future__ import annotations
 
@@ -7,18 +7,170 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polyopt.cli import settings as options
-from polyopt.cli.completion import complete_data
-from polyopt.cli.info import probabilities_of, size_text
-from polyopt.cli.stopping import came, end_if_stopped, is_replaced, raise_if_stopped, tell
-from polyopt.methods.registry import DEFAULT_METHOD, answering_for
+from polyopt.base.files import check_is_file, check_target
+from polyopt.cli import options
+from polyopt.cli.console import (
+    came,
+    end_if_stopped,
+    is_replaced,
+    output,
+    progress,
+    raise_if_stopped,
+    say,
+    tell,
+    warnings_as_sentences,
+)
+from polyopt.cli.data import Form, by_features, check_data, check_faces, load_data, load_saved
+from polyopt.cli.models import probabilities_of, size_text
+from polyopt.cli.options import among, complete_data
+from polyopt.foreign import PROGRAMS
+from polyopt.methods.registry import DEFAULT_METHOD, answering_for, find_method, for_kernel
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
+    from sklearn.preprocessing import StandardScaler
 
     from polyopt.certificates import Certificate
     from polyopt.datasets import Dataset
     from polyopt.models import Model
+
+
+def certify(
+    model: Annotated[Path | None, typer.Argument(help="Model saved by polyopt fit --keep-data.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Argument(help="The data it was fitted to: a name or a file.", autocompletion=complete_data),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write the claim in, such as claim.json.")] = None,
+    coefficients: Annotated[
+        Path | None,
+        typer.Option(
+            help="Another package's solution in the place of a model: weights and intercept in CSV or .npy, "
+            "or an .npz with w and b, and multipliers if there are any."
+        ),
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option("--data", help="The data that it is of, as that package saw them: a name or a file.",
+                     autocompletion=complete_data),
+    ] = None,
+    program: Annotated[
+        str, typer.Option(help=f"Its program: {', '.join(PROGRAMS)}.", autocompletion=among(*PROGRAMS))
+    ] = next(iter(PROGRAMS)),
+    positive: Annotated[
+        str | None, typer.Option(help="Label where w'x + b is positive; by default the second in order.")
+    ] = None,
+    C: options.C = None, B: options.B = None, D: options.D = None, kernel: options.Kernel = None,
+    gamma: options.Gamma = None, others: options.Set = None, target: options.Target = None,
+    time_limit: options.TimeLimit = None, separator: options.Separator = None,
+    decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
+    large: options.Large = False, force: options.Force = False,
+) -> None:  # fmt: skip
+    """Certify a saved model, or another package's solution, and write the claim for a stranger to check.
+
+    polyopt/check/check.py, which needs Python and nothing else, proves the claim from the data in exact
+    arithmetic, or refuses it. With --coefficients FILE --data DATA the claim says how far another package's
+    solution is from the optimum of --program, and whose multipliers prove that; --set takes degree, coef0,
+    intercept (free, penalised, none), loss and margin.
+    """
+    form = Form(separator, decimal, categorical, impute, large)
+    inputs = [str(path) for path in (model, data, coefficients, of) if path is not None]
+    check_target(out, "--out", inputs=inputs, replace_input=force, is_alone=False)
+    given = options.read_settings(others, C=C, B=B, D=D, kernel=kernel, gamma=gamma)
+    if model is not None and data is not None and len(inputs) == 2:
+        if given or (positive, target, time_limit, form) != (None, None, None, Form()):
+            raise ValueError("a model has settings of its own; options for them are for --coefficients")
+        check_is_file(model, "model")
+        check_data(data)
+        found = load_saved(model)
+        certificate = found.estimator.certificate()
+        output().print(certificate.table())
+        if out is not None:
+            write_claim(certificate, found, data, out, replace_input=force)
+    elif coefficients is not None and of is not None and len(inputs) == 2:
+        check_is_file(coefficients, "coefficients")
+        check_data(of, target, form)
+        given |= {"positive": positive, "time_limit": time_limit}
+        certificate, column = _of_solution(coefficients, of, program, given, target, form)
+        output().print(certificate.table())
+        if out is not None:
+            _write_claim(certificate, of, out, target=column, inputs=() if force else inputs)
+    else:
+        raise ValueError("certify takes MODEL and DATA, or --coefficients FILE and --data DATA")
+
+
+def _of_solution(
+    coefficients: Path, data: str, program: str, given: dict[str, Any], target: str | None, form: Form
+) -> tuple[Certificate, str | int]:
+    """The certificate of another package's solution, and the label column of the data."""
+    if program not in PROGRAMS:
+        raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
+    import pandas as pd
+
+    from formulations.language.types import is_sparse
+    from polyopt.compare.data import check_dataset
+    from polyopt.datasets import fit_preparation
+    from polyopt.foreign.certify import certify_solution
+
+    known = (*PROGRAMS[program], "positive", "time_limit")
+    if unknown := [name for name in given if name not in known]:
+        raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program])}")
+    table = load_data(data, target, form)
+    check_dataset(table)
+    found, _ = fit_preparation(table)
+    X: Any = found.X
+    if found.feature_names is not None and not is_sparse(X):
+        X = pd.DataFrame(X, columns=list(found.feature_names))
+    with warnings_as_sentences():
+        certificate = certify_solution(coefficients, X, found.y, program, **given)
+    return certificate, -1 if table.target is None else table.target
+
+
+def write_claim(
+    certificate: Certificate, model: Model, data: str, out: Path, *, replace_input: bool = False
+) -> None:
+    """Write a model's claim, have it checked, and say how to do so.
+
+    If the checker cannot read the data as they are (names of data sets, texts, gaps, compressed files), the
+    samples that the machine saw are written beside the claim, and over the data only with `replace_input`.
+    """
+    plain = all(step is model.scaler for _, step in model.steps)
+    _write_claim(
+        certificate, data, out, scaler=model.scaler, target=model.target, plain=plain,
+        inputs=() if replace_input else (data,),
+    )  # fmt: skip
+
+
+def _write_claim(
+    certificate: Certificate, data: str, out: Path, *, scaler: StandardScaler | None = None,
+    target: str | int | None = None, plain: bool = True, inputs: tuple[str, ...] | list[str] = (),
+) -> None:  # fmt: skip
+    from polyopt.check.check import Refused, check
+
+    file, plain = Path(data), plain and Path(data).is_file()
+    steps: list[str] = []
+    if plain:
+        claims = certificate.save(out, scaler=scaler, target=target)
+        try:
+            for claim in claims:
+                check(claim, data, steps.append)
+        except Refused:
+            plain = False
+    if not plain:
+        file = out.with_suffix(".svm")
+        if file == out:
+            raise ValueError(
+                f"--out: {out} is where the samples go; name the claim otherwise, such as claim.json"
+            )
+        check_target(file, f"the samples beside {out}", inputs=inputs)
+        steps = []
+        for claim in certificate.save(out, data=file):
+            try:
+                check(claim, str(file), steps.append)
+            except Refused as why:
+                raise ValueError(f"the checker refuses the claim in {out}: {why}") from why
+    say(f"claim: {out}, checked in {len(steps)} steps; again: python -m polyopt.check.check {out} {file}")
+
 
 _KeepData = Annotated[
     bool,
@@ -64,11 +216,6 @@ def fit(
     whole fit, with all its pairs of classes. Ctrl-C ends it with the best point, which is saved where --out
     names a new file; a file that is there is replaced by it only with --force.
     """
-    from polyopt.base.files import check_target
-    from polyopt.cli.console import progress, say, warnings_as_sentences
-    from polyopt.cli.data import Form, check_data, check_faces, load_data
-    from polyopt.methods.registry import find_method, for_kernel
-
     given = options.read_settings(
         others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma, calibration=calibration
     )
@@ -81,10 +228,10 @@ def fit(
 
     # What is imported from here on takes seconds, and is imported only when paths and options are right.
     from formulations.language.clock import Clock, running
-    from polyopt.cli.columns import by_features
     from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.settings import settings_text
+    from polyopt.compare.run import settings_text
     from polyopt.datasets import fit_preparation
+    from polyopt.models import Model, facts_of_fit
 
     given = options.check_settings([entry], given, others)
     table = load_data(data, target, form)
@@ -94,7 +241,11 @@ def fit(
     given = by_features(given, found.feature_names, table.feature_names, preparation)
     scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
-    _make_ready(out)
+    if out is not None:
+        import skops.io  # noqa: F401, before Ctrl-C, after which time is short
+
+        if out.exists():
+            tell(f"{out} is as it was")
     raise_if_stopped()
     with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
         with running(Clock(time_limit)) as limited:
@@ -103,53 +254,19 @@ def fit(
         estimator = machine.fit(X, found.y)
         certificate = _certified(estimator)
     is_cut = _is_cut(estimator)
-    model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
+    steps = [(name, s) for name, s in (("preparation", preparation), ("scaler", scaler)) if s is not None]
+    model = Model.of(
+        estimator, steps, feature_names=table.feature_names, method=entry.name,
+        target=-1 if table.target is None else table.target,
+        facts=facts_of_fit(estimator, table, certificate, settings),
+    )  # fmt: skip
     if out is not None and (not is_cut or is_replaced(out, force)):
         say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
-        _write(certificate, model, data, claim, force)
+        if certificate is not None and claim is not None:
+            write_claim(certificate, model, data, claim, replace_input=force)
     end_if_stopped(is_cut or certificate is None)
-
-
-def _write(
-    certificate: Certificate | None, model: Model, data: str, out: Path | None, replace_input: bool
-) -> None:
-    """Write the claim, where it is asked for and there is one."""
-    from polyopt.cli.certify import write_claim
-
-    if certificate is not None and out is not None:
-        write_claim(certificate, model, data, out, replace_input=replace_input)
-
-
-def _make_ready(out: Path | None) -> None:
-    """Import what saves before Ctrl-C, after which time is short; tell what is kept until then."""
-    if out is not None:
-        import skops.io  # noqa: F401
-
-        if out.exists():
-            tell(f"{out} is as it was")
-
-
-def _model(
-    estimator: BaseEstimator,
-    method: str,
-    steps: list[tuple[str, BaseEstimator]],
-    table: Dataset,
-    certificate: Certificate | None,
-    settings: dict[str, Any],
-) -> Model:
-    """Make the model that is saved of a fit."""
-    from polyopt.models import Model, facts_of_fit
-
-    return Model.of(
-        estimator,
-        steps,
-        feature_names=table.feature_names,
-        target=-1 if table.target is None else table.target,
-        method=method,
-        facts=facts_of_fit(estimator, table, certificate, settings),
-    )
 
 
 def _is_cut(estimator: BaseEstimator) -> bool:
@@ -175,8 +292,6 @@ def _certified(estimator: Any) -> Certificate | None:
 
 def _print(title: str, model: Model, table: Dataset, certificate: Certificate | None) -> None:
     """Print the method, its training error and its certificate."""
-    from polyopt.cli.console import output
-
     wrong, n = int((model.predict(table.X) != table.y).sum()), len(table.y)
     console = output()
     console.print(f"{title}, fitted to {table.name}")
@@ -199,11 +314,3 @@ def _saved(model: Model, out: Path, keep_data: bool, what: str) -> str:
     else:
         inside = "without the training data: certificates and multipliers need a file made with --keep-data"
     return f"saved: {out} ({size_text(out.stat().st_size)}), {inside}"
-
-
-def _steps(
-    preparation: BaseEstimator | None, scaler: BaseEstimator | None
-) -> list[tuple[str, BaseEstimator]]:
-    """The steps before the machine that there are."""
-    both = (("preparation", preparation), ("scaler", scaler))
-    return [(name, step) for name, step in both if step is not None]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.base.files import STANDARD, check_is_file, check_target, write_bytes, write_text
 from polyopt.base.text import visible
-from polyopt.cli import settings as options
+from polyopt.cli import options
+from polyopt.cli.console import emit, say
+from polyopt.cli.data import Form, check_data, first_row, load_data, load_saved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.cli.data import Form
     from polyopt.datasets import Source
     from polyopt.models import Model
 
@@ -51,11 +55,6 @@ def predict(
     printed on standard error. A model has probabilities where it was fitted with --calibration, or where its
     method has some of its own.
     """
-    from polyopt.base.files import STANDARD, check_is_file, check_target, write_bytes, write_text
-    from polyopt.cli.console import emit, say
-    from polyopt.cli.data import Form, check_data
-    from polyopt.cli.deferred import load_saved
-
     check_is_file(model, "model")
     check_data(data)
     check_target(out, "--out", inputs=(model, data), replace_input=force)
@@ -103,7 +102,6 @@ def _kind_of(picture: Path) -> str:
 def _picture(
     model: Model, probabilities: NDArray[Any], y: NDArray[Any] | None, data: str, kind: str
 ) -> bytes:
-    import io
 
     from polyopt.plots import reliability
 
@@ -132,15 +130,8 @@ def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
 
 
 def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
-    """Features in the model's order, and the labels where there are any.
-
-    text: the file, or the name of a data set; ``-`` for standard input.
-    """
-    from dataclasses import replace
-
-    from polyopt.cli.data import load_data
-    from polyopt.datasets import is_svmlight, names, open_source, read_svmlight
-    from polyopt.datasets.tables import as_known
+    """Read the features in the model's order, and labels if there are any, of a file, a set or ``-``."""
+    from polyopt.datasets import as_known, is_svmlight, names, open_source, read_svmlight
 
     path = Path(text)
     if not (text == "-" or path.exists()) or (text in names() and not path.is_file()):
@@ -166,8 +157,7 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
 
 def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
     """Name the texts that the fit did not see, which are none of the model's indicators."""
-    from polyopt.cli.console import say
-    from polyopt.datasets.preparation import unseen_texts
+    from polyopt.datasets import unseen_texts
     from polyopt.estimators.frames import listed
 
     for place, found in unseen_texts(model.preparation, X).items():
@@ -178,9 +168,7 @@ def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
 def _read_table(
     model: Model, source: Source, form: Form, by_position: bool
 ) -> tuple[Any, NDArray[Any] | None]:
-    from polyopt.cli.console import say
-    from polyopt.cli.data import first_row
-    from polyopt.datasets.tables import is_number, read_table
+    from polyopt.datasets import is_number, read_table
     from polyopt.estimators.frames import listed
 
     names, row = model.feature_names, first_row(source, form.separator)
@@ -226,17 +214,11 @@ def _by_place(model: Model, source: Source, form: Form, row: list[str]) -> tuple
 
 
 def _columns(
-    model: Model,
-    source: Source,
-    form: Form,
-    target: int | str | None,
-    names: list[str] | None,
-    *,
-    places: list[int | str] | None = None,
-    header: bool | None = None,
-) -> tuple[Any, NDArray[Any] | None, list[str]]:
-    """Features as they stand in the file, labels where there are any, and the features' names."""
-    from polyopt.datasets.tables import labels_of_text, read_table
+    model: Model, source: Source, form: Form, target: int | str | None, names: list[str] | None, *,
+    places: list[int | str] | None = None, header: bool | None = None,
+) -> tuple[Any, NDArray[Any] | None, list[str]]:  # fmt: skip
+    """Read the features as they stand in the file, the labels if there are any, and the features' names."""
+    from polyopt.datasets import labels_of_text, read_table
 
     text = places if names is None else [names[k] for k in model.text_places]
     found = read_table(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polyopt.cli import settings as options
-from polyopt.cli.completion import complete_program
+from polyopt.cli import options
+from polyopt.cli.options import complete_program
 
 if TYPE_CHECKING:
     from formulations.language.program import Program

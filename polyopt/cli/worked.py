@@ -26,7 +26,7 @@ def worked_example(name: str, data: str, given: dict[str, Any]) -> str:
     from polyopt.certificates.claims.refine import exact_solution
     from polyopt.cli.data import load_data
     from polyopt.compare.data import check_dataset
-    from polyopt.compare.settings import settings_text
+    from polyopt.compare.run import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.methods.registry import find_method
 

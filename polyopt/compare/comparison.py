@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 
 from polyopt.compare.data import Prepared
-from polyopt.compare.proofs import Proof, proof_table, proofs_of
-from polyopt.compare.repeat_table import repeat_notes, repeat_tables, shown_differences
-from polyopt.compare.repeats import Difference, Summary, differences_of, summaries_of
-from polyopt.compare.row import Row
+from polyopt.compare.results import Difference, Proof, Row, Summary, differences_of, proofs_of, summaries_of
+from polyopt.compare.tables import proof_table, repeat_notes, repeat_tables, shown_differences, tables
 from polyopt.methods import METHODS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-    from rich.console import Console, ConsoleOptions, Group, RenderableType
-
-__all__ = ["Comparison", "Row"]
 
 
 @dataclass(frozen=True)
@@ -84,21 +78,15 @@ class Comparison:
 
     def to_frame(self) -> pd.DataFrame:
         """The rows as a frame, one column per field of :class:`Row` but the estimator."""
-        import pandas as pd
-
         columns = [f.name for f in fields(Row) if f.name != "estimator"]
-        return pd.DataFrame(
-            [{name: getattr(row, name) for name in columns} for row in self.rows], columns=columns
-        )
+        values = [[getattr(row, name) for name in columns] for row in self.rows]
+        return pd.DataFrame(values, columns=columns)
 
     def to_table(self) -> pd.DataFrame:
         """All in one frame, for CSV: the rows, and of a repeated run the summaries and the differences.
 
-        A column ``kind`` then says which of the three a line is, ``fit``, ``mean`` or ``difference``; what a
-        kind has no value for is left empty.
+        A column ``kind`` then says if a line is a ``fit``, a ``mean`` or a ``difference``.
         """
-        import pandas as pd
-
         if not self.is_repeated:
             return self.to_frame()
         kinds: dict[str, list[dict[Any, Any]]] = {
@@ -113,28 +101,20 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
+        sets = [
+            {
+                "name": data.name, "n_train": data.X_train.shape[0], "n_test": data.X_test.shape[0],
+                "n_features": data.X_train.shape[1],
+            }
+            for data in self.datasets
+        ]  # fmt: skip
         return {
-            "seed": self.seed,
-            "time_limit": self.time_limit,
-            "seconds": self.seconds,
-            "interrupted": self.interrupted,
-            "notes": self.notes(),
-            "data": [
-                {
-                    "name": data.name,
-                    "n_train": data.X_train.shape[0],
-                    "n_test": data.X_test.shape[0],
-                    "n_features": data.X_train.shape[1],
-                }
-                for data in self.datasets
-            ],
-            "seeds": self.seeds,
-            "splits": self.splits,
-            "settings": self.given,
-            "rows": [row.to_dict() for row in self.rows],
+            "seed": self.seed, "time_limit": self.time_limit, "seconds": self.seconds,
+            "interrupted": self.interrupted, "notes": self.notes(), "data": sets, "seeds": self.seeds,
+            "splits": self.splits, "settings": self.given, "rows": [row.to_dict() for row in self.rows],
             "means": [one.to_dict() for one in self.summaries()] if self.is_repeated else [],
             "differences": [one.to_dict() for one in self.differences()],
-        }
+        }  # fmt: skip
 
     def notes(self) -> list[str]:
         """Notes on how the numbers are computed, as sentences."""
@@ -161,9 +141,8 @@ class Comparison:
             "alone, imports apart.",
         ]
         anew = ", chosen on each split; on the first" if self.splits > 1 else ""
-        notes += [
-            f"{rule[0].upper()}{rule[1:]}{anew}: {', '.join(where)}." for rule, where in self._tuned().items()
-        ]
+        tuned = self._tuned().items()
+        notes += [f"{rule[0].upper()}{rule[1:]}{anew}: {', '.join(where)}." for rule, where in tuned]
         with_faces = [row for row in self.rows if METHODS[row.method].has_faces]
         if with_faces:
             notes.append(
@@ -171,10 +150,8 @@ class Comparison:
                 "reached, which another assignment may beat."
             )
             proving = sorted({r.solver for r in with_faces if r.solver == METHODS[r.method].proving})
-            notes[-1] += "".join(
-                f" The bound of the {solver} solver is on the optimum over all assignments."
-                for solver in proving
-            )
+            for solver in proving:
+                notes[-1] += f" The bound of the {solver} solver is on the optimum over all assignments."
             stated = {row.method for row in with_faces if row.solver == METHODS[row.method].proving}
             stated &= {method.name for method in METHODS.values() if method.is_bound_stated}
             if stated:
@@ -201,7 +178,8 @@ class Comparison:
         """Settings chosen for the data, by the rule that chose them: ``B=8.47 (rmm on wbc)``."""
         found: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
         for row in self.first_rows:
-            if value := _tuned_value(row):
+            tuned = f"{METHODS[row.method].tuned}="
+            if value := next((part for part in row.settings.split(", ") if part.startswith(tuned)), ""):
                 places = found.setdefault(METHODS[row.method].rule, {})
                 places.setdefault((value, row.data), {})[row.method] = None
         return {
@@ -211,8 +189,6 @@ class Comparison:
 
     def table(self, width: int = 120) -> Group:
         """The comparison as rich tables, one per data set, laid out for a width in characters."""
-        from polyopt.compare.table import tables
-
         titles = {data.name: data.summary for data in self.datasets}
         if self.is_repeated:
             titles = {data.name: self._repeated(data) for data in self.datasets}
@@ -223,9 +199,3 @@ class Comparison:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self.table(options.max_width)
-
-
-def _tuned_value(row: Row) -> str:
-    """The setting that was chosen for the data, such as ``B=8.47``; empty where there is none."""
-    name = METHODS[row.method].tuned
-    return next((part for part in row.settings.split(", ") if part.startswith(f"{name}=")), "")

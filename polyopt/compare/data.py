@@ -6,20 +6,15 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 
+from formulations.language.types import Matrix
 from polyopt.datasets import Dataset, features_of, fit_preparation, load
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from sklearn.preprocessing import StandardScaler
-
-    from formulations.language.types import Matrix
-
-__all__ = ["Prepared", "check_dataset", "prepare", "scaler_for"]
 
 _TEST_SHARE = 0.25  # of the samples, scikit-learn's own default
 _MIN_RANGE = 1e-150  # of a feature that is no constant: the square of less is 0
@@ -27,11 +22,9 @@ _MIN_RANGE = 1e-150  # of a feature that is no constant: the square of less is 0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prepared:
-    """A data set, split and scaled.
+    """A data set, split and scaled, with the names of its sorted labels.
 
-    X_train, X_test: scaled features.
-    target_names: what each label means, in the order of the sorted labels.
-    published: whether the test part is the publisher's.
+    If `published`, the test part is the publisher's.
     """
 
     name: str
@@ -50,20 +43,15 @@ class Prepared:
 
 
 def check_dataset(data: Dataset) -> None:
-    """Refuse data that no method can use.
-
-    ValueError: features that are not finite (the first is named), or fewer than two classes.
-    """
+    """Refuse data that no method can use: features that are not finite, or fewer than two classes."""
     for label, X in (("X", data.X), ("X_test", data.X_test)):
         if X is None or data.preparation is not None:
             continue  # gaps that are to be filled are none
         bad = ~np.isfinite(X.data if sp.issparse(X) else X)
         if bad.any():
-            place = (
-                ""
-                if sp.issparse(X)
-                else f" (first at row {np.argwhere(bad)[0][0]}, column {np.argwhere(bad)[0][1]})"
-            )
+            place = ""
+            if not sp.issparse(X):
+                place = " (first at row {}, column {})".format(*np.argwhere(bad)[0])
             raise ValueError(
                 f"data {data.name!r}: {label} holds {int(bad.sum())} values that are NaN or infinite{place}; "
                 "impute or drop them first"
@@ -74,16 +62,17 @@ def check_dataset(data: Dataset) -> None:
 
 
 def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
-    """Scaler to unit variance, fitted on X; it also centres, unless X is sparse.
+    """Fit a scaler to unit variance, which also centres unless X is sparse.
 
-    ValueError: A feature whose variance leaves double precision.
+    A feature whose variance leaves double precision is refused.
     """
     from sklearn.preprocessing import StandardScaler
 
     with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         scaler = StandardScaler(with_mean=not sp.issparse(X)).set_output(transform="default").fit(X)
-        low, high = (np.asarray(end.todense() if sp.issparse(end) else end).ravel() for end in _ends(X))
+        ends = X.min(axis=0), X.max(axis=0)
+        low, high = (np.asarray(end.todense() if sp.issparse(end) else end).ravel() for end in ends)
     range_ = high / 2 - low / 2
     wrong = ~np.isfinite(scaler.var_) | ((scaler.var_ == 0) & (range_ > 0) & (range_ < _MIN_RANGE))
     if wrong.any():
@@ -96,18 +85,8 @@ def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
     return scaler
 
 
-def _ends(X: Matrix) -> tuple[Any, Any]:
-    """The least and the largest value of each feature."""
-    return X.min(axis=0), X.max(axis=0)
-
-
 def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
-    """Check, split and scale a data set.
-
-    data: the name of a set, or a set.
-    seed: seed of the split; a set published with a test part is split that way.
-    ValueError: as :func:`check_dataset`; or a class too small to be on both sides of the split.
-    """
+    """Check, split and scale a data set or one of a name; `seed` is of the split, unless one is published."""
     found = load(data) if isinstance(data, str) else data
     check_dataset(found)
     labels, counts = np.unique(found.y, return_counts=True)
@@ -133,11 +112,6 @@ def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
     )  # mnist is kept in bytes
     scaler = scaler_for(X_train, feature_names)
     return Prepared(
-        name=found.name,
-        X_train=scaler.transform(X_train),
-        X_test=scaler.transform(X_test),
-        y_train=y_train,
-        y_test=y_test,
-        target_names=found.target_names,
-        published=found.X_test is not None,
-    )
+        found.name, scaler.transform(X_train), scaler.transform(X_test), y_train, y_test,
+        found.target_names, found.X_test is not None,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -19,15 +19,54 @@ from formulations.language.toy_data import two_blobs
 from polyopt.base.progress import Step, steps
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared, prepare
-from polyopt.compare.settings import chosen_methods, given_text, settings_text
-from polyopt.datasets import load
+from polyopt.datasets import Dataset, load
 from polyopt.estimators.status import status_of
-from polyopt.methods.registry import BUILT_IN, DEFAULT_METHODS, Method, answering_for, find_method
+from polyopt.methods.registry import BUILT_IN, DEFAULT_METHODS, Method, answering_for, find_method, for_kernel
 
-if TYPE_CHECKING:
-    from polyopt.datasets import Dataset
 
-__all__ = ["DEFAULT_DATA", "compare"]
+def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the methods to compare, and the settings of each among the given parameters of estimators.
+
+    With a ``kernel`` in the settings, a linear machine's name stands for the same machine with that kernel.
+    """
+    kernel = settings.get("kernel")
+    methods = [for_kernel(find_method(name), kernel) for name in dict.fromkeys(names)]
+    given: dict[str, dict[str, Any]] = {}
+    known: set[str] = set()
+    for method in methods:
+        given[method.name] = {}
+        if not settings:
+            continue
+        with answering_for(method):
+            known |= set(method.parameters)
+            own = {name: value for name, value in settings.items() if name in method.parameters}
+            method.check(own)
+        given[method.name] = own
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"no compared method has the setting {name}; compared: {', '.join(given)}")
+    return given
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings as ``C=1, kernel=rbf, B=8.47``; those that are None are left out."""
+    return ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in settings.items()
+        if value is not None
+    )
+
+
+def given_text(given: Mapping[str, Mapping[str, Any]]) -> str:
+    """Print the given settings, with their methods if not all: ``C=10, n_faces=5 (cpm)``; empty for none."""
+    parts = []
+    for name in dict.fromkeys(name for own in given.values() for name in own):
+        having = [method for method, own in given.items() if name in own]
+        value = next(own[name] for own in given.values() if name in own)
+        where = "" if len(having) == len(given) else f" ({', '.join(having)})"
+        parts.append(f"{settings_text({name: value}) or f'{name}=None'}{where}")
+    return ", ".join(parts)
+
 
 DEFAULT_DATA = ("ionosphere", "wbc")
 PROVABLE_DATA = ("wdbc",)  # where a search over all assignments ends in seconds
@@ -98,8 +137,9 @@ def compare(
     interrupted = False
     try:
         with running(Clock()) as race.clock, steps(sum(counts) * race.size, "fit") as step:
-            for name in given:
-                race.warm_up(find_method(name), step)
+            for name, own in given.items():
+                step.name(f"importing {name}")
+                _warm_up(find_method(name), prove, own)
             for one, first, count in zip(loaded, datasets, counts, strict=True):
                 for split in range(seed, seed + count):
                     race.run(first if split == seed else prepare(one, split), split, step)
@@ -118,13 +158,9 @@ class _Race:
     clock: Clock  # of the whole race; a fit that Ctrl-C ends stops it
 
     def __init__(
-        self,
-        given: Mapping[str, Mapping[str, Any]],
-        seeds: range,
-        time_limit: float | None,
-        prove: bool,
+        self, given: Mapping[str, Mapping[str, Any]], seeds: range, time_limit: float | None, prove: bool,
         on_row: Callable[[Row], None] | None,
-    ):
+    ):  # fmt: skip
         self.rows: list[Row] = []
         self._given, self._seeds, self._prove = given, seeds, prove
         self._time_limit, self._on_row = time_limit, on_row
@@ -141,11 +177,6 @@ class _Race:
                 return self._seeds if find_method(name).is_random else self._seeds[:1]
         except RuntimeError:  # another package's entry is wrong: its fit says how
             return self._seeds[:1]
-
-    def warm_up(self, method: Method, step: Step) -> None:
-        """Import what the method needs, so that this is not in the seconds of its fits."""
-        step.name(f"importing {method.name}")
-        _warm_up(method, self._prove, self._given[method.name])
 
     def run(self, data: Prepared, split: int, step: Step) -> None:
         """All methods on one split; what was done is kept whatever ends it."""
@@ -206,7 +237,7 @@ def _settings(method: Method, data: Prepared, given: Mapping[str, Any]) -> tuple
 
 
 def _warm_up(method: Method, prove: bool, given: Mapping[str, Any]) -> None:
-    """Fit the method to a few samples, by each solver."""
+    """Fit the method to a few samples by each solver: imports are not in the seconds of its fits."""
     X, y = two_blobs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -221,14 +252,11 @@ def _fit(
     method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "", begin: Any = None
 ) -> Row:
     """Fit and certify, from the machine `begin` too if the method can; or a row that says what is `wrong`."""
+    settings = given["settings"]
     known: dict[str, Any] = {
-        "data": data.name,
-        "method": method.name,
-        "solver": solver,
-        "program": method.programs_for(given["settings"])[0],
-        "settings": settings_text(given["settings"]),
-        "counts": method.counts,
-    }
+        "data": data.name, "method": method.name, "solver": solver, "counts": method.counts,
+        "program": method.programs_for(settings)[0], "settings": settings_text(settings),
+    }  # fmt: skip
     started = time.perf_counter()
     try:
         if wrong:
@@ -246,14 +274,9 @@ def _fit(
     except (ValueError, RuntimeError, MemoryError) as error:
         nothing: dict[str, Any] = dict.fromkeys(_NUMBERS, np.nan)
         return Row(
-            **known,
-            **nothing,
-            residual_at="",
-            claim="none",
-            complexity=None,
-            seconds=time.perf_counter() - started,
-            status=str(error),
-        )
+            **known, **nothing, residual_at="", claim="none", complexity=None,
+            seconds=time.perf_counter() - started, status=str(error),
+        )  # fmt: skip
 
 
 def _judged(method: Method, estimator: Any, seconds: float, data: Prepared, known: Mapping[str, Any]) -> Row:
@@ -263,17 +286,11 @@ def _judged(method: Method, estimator: Any, seconds: float, data: Prepared, know
     if method.is_bound_stated and certificate.stated is not None:
         certificate = replace(certificate, dual_value=max(certificate.dual_value, certificate.stated))
     return Row(
-        **known,
-        objective=float(certificate.primal_value),
-        bound=float(certificate.dual_value),
-        gap=float(certificate.gap),
-        relative_gap=float(certificate.relative_gap),
+        **known, objective=float(certificate.primal_value), bound=float(certificate.dual_value),
+        gap=float(certificate.gap), relative_gap=float(certificate.relative_gap),
         residual=np.nan if worst is None else float(worst.relative),
         residual_at="" if worst is None or worst.relative == 0.0 else worst.label,
-        claim=certificate.claim.name.lower(),
-        complexity=method.complexity(estimator),
+        claim=certificate.claim.name.lower(), complexity=method.complexity(estimator),
         test_error=float(1.0 - estimator.score(data.X_test, data.y_test)),
-        seconds=seconds,
-        status=str(status_of(estimator)),
-        estimator=estimator,
-    )
+        seconds=seconds, status=str(status_of(estimator)), estimator=estimator,
+    )  # fmt: skip

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from formulations.language.solution import Solution
-
-__all__ = ["Traced", "records_of", "trace", "unit_of"]
+from formulations.language.solution import Solution
 
 _UNITS = ("iteration", "epoch", "step", "round")
 
@@ -24,8 +20,6 @@ class Traced(Protocol):
 
 def records_of(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
     """The records of a run, one row each, as its solver left them."""
-    import pandas as pd
-
     from formulations.language.solution import Solution
 
     if isinstance(run, Solution):
@@ -45,8 +39,6 @@ def trace(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
     Returns: with columns ``iteration``, ``objective`` and, where it is known, ``bound``: the solver's
         records; of several starts, those of the one that was kept. Empty where it records no objective.
     """
-    import pandas as pd
-
     history = records_of(run)
     if "objective" not in history:
         return pd.DataFrame(columns=["iteration", "objective"], dtype=float)

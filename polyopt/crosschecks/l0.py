@@ -1,26 +1,19 @@
-"""The L0 support vector machine: one pattern, the cuts it proves, the exact program, the search."""
+"""The L0 support vector machine and the one-norm machine: patterns, cuts, programs, the search."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from formulations import l0
+from formulations import l0, one_norm
 from formulations.l0_data import as_l0_data
-from polyopt.crosschecks.registry import Registry
+from formulations.language.solution import Solution
+from polyopt.crosschecks.registry import L0, Pair, Registry, Vector
 from polyopt.crosschecks.samples import blobs, generator, rbf
 from polyopt.optim.cross_entropy.method import cross_entropy_minimize
 from polyopt.sparse.pattern_lp import PatternLP
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.solution import Solution
-    from polyopt.crosschecks.registry import Pair, Vector
-
-__all__ = ["CHECKS"]
 
 CHECKS = Registry("l0")
 
@@ -41,23 +34,17 @@ def _patterns(seed: int, count: int, p: int) -> Vector:
     return np.array([(drawn.random(p) < drawn.random()).astype(float) for _ in range(count)])
 
 
-@CHECKS.add("T37a", 1e-7)
+@CHECKS.add("T37a", f"{L0}; the dual is derived", 1e-7)
 def duality_of_a_pattern(seed: int) -> Pair:
-    """L0-SVM: value of a pattern's linear program = value of its dual.
-
-    Source: Mannor, Peleg & Rubinstein, slides; the dual is derived.
-    """
+    """L0-SVM: value of a pattern's linear program = value of its dual."""
     K, y, C, sigma = _sample(seed)
     dual = l0.pattern_dual(K, y, sigma, C).solve()
     return dual.objective, l0.pattern(K, y, sigma, C).solve().objective
 
 
-@CHECKS.add("T37b", 1e-7)
+@CHECKS.add("T37b", f"{L0}", 1e-7)
 def persistent_program(seed: int) -> Pair:
-    """L0-SVM: the program kept in HiGHS = the explicit one, pattern after pattern.
-
-    Source: Mannor, Peleg & Rubinstein, slides.
-    """
+    """L0-SVM: the program kept in HiGHS = the explicit one, pattern after pattern."""
     K, y, C, sigma = _sample(seed)
     explicit, kept = l0.pattern(K, y, sigma, C), PatternLP(as_l0_data(K, y, C))
     patterns = _patterns(seed, 5, len(y))
@@ -67,24 +54,18 @@ def persistent_program(seed: int) -> Pair:
     )
 
 
-@CHECKS.add("T38", 1e-7)
+@CHECKS.add("T38", f"{L0}; derived", 1e-7)
 def loss_of_nothing(seed: int) -> Pair:
-    """L0-SVM: L(0) = 2 min(n₊, n₋).
-
-    Source: Mannor, Peleg & Rubinstein, slides; derived.
-    """
+    """L0-SVM: L(0) = 2 min(n₊, n₋)."""
     K, y, C, _ = _sample(seed)
     K, y = K[:-5, :-5], y[:-5]  # unequal classes
     value = l0.pattern(K, y, np.zeros(len(y)), C).solve().objective
     return value, 2.0 * min((y > 0).sum(), (y < 0).sum())
 
 
-@CHECKS.add("T39", 1e-6, "≤")
+@CHECKS.add("T39", f"{L0}; derived from the dual", 1e-6, "≤")
 def cut_of_one_pattern(seed: int) -> Pair:
-    """L0-SVM: 1'u − C Σ σ'_j [y_j(K'Yu)_j]_+ ≤ L(σ') for every σ', whatever pattern u is from.
-
-    Source: Mannor, Peleg & Rubinstein, slides; derived from the dual.
-    """
+    """L0-SVM: 1'u − C Σ σ'_j [y_j(K'Yu)_j]_+ ≤ L(σ') for every σ', whatever pattern u is from."""
     K, y, C, sigma = _sample(seed)
     kept = PatternLP(as_l0_data(K, y, C))
     constant, slopes = kept.solve(sigma).cut
@@ -92,35 +73,26 @@ def cut_of_one_pattern(seed: int) -> Pair:
     return [constant - slopes @ pattern for pattern in patterns], [kept.solve(p).value for p in patterns]
 
 
-@CHECKS.add("X22", 1e-6)
+@CHECKS.add("X22", f"{L0}; derived from the dual", 1e-6)
 def cut_where_it_is_from(seed: int) -> Pair:
-    """L0-SVM: the cut of a pattern is tight at that pattern.
-
-    Source: Mannor, Peleg & Rubinstein, slides; derived from the dual.
-    """
+    """L0-SVM: the cut of a pattern is tight at that pattern."""
     K, y, C, sigma = _sample(seed)
     found = PatternLP(as_l0_data(K, y, C)).solve(sigma)
     return found.cut[0] - found.cut[1] @ sigma, l0.pattern(K, y, sigma, C).solve().objective
 
 
-@CHECKS.add("T40", 1e-6)
+@CHECKS.add("T40", f"{L0}; derived", 1e-6)
 def pruned_pattern(seed: int) -> Pair:
-    """L0-SVM: replacing σ by the support of its α keeps L.
-
-    Source: Mannor, Peleg & Rubinstein, slides; derived.
-    """
+    """L0-SVM: replacing σ by the support of its α keeps L."""
     K, y, C, sigma = _sample(seed)
     kept = PatternLP(as_l0_data(K, y, C))
     found = kept.solve(sigma)
     return kept.solve(kept.data.support(found.alpha)).value, found.value
 
 
-@CHECKS.add("T41", 1e-7, "≤")
+@CHECKS.add("T41", f"{L0}; derived", 1e-7, "≤")
 def more_centres_lose_less(seed: int) -> Pair:
-    """L0-SVM: L never rises as the pattern grows.
-
-    Source: Mannor, Peleg & Rubinstein, slides; derived.
-    """
+    """L0-SVM: L never rises as the pattern grows."""
     K, y, C, _ = _sample(seed)
     kept, order = PatternLP(as_l0_data(K, y, C)), generator(seed).permutation(len(y))
     grown = [np.isin(np.arange(len(y)), order[:count]) for count in range(0, len(y) + 1, 5)]
@@ -139,24 +111,19 @@ def _small(seed: int) -> tuple[Vector, Vector, float, Vector]:
     return K[:_N_SAMPLES, :_N_SAMPLES], y[:_N_SAMPLES], C, sigma[:_N_SAMPLES]
 
 
-@CHECKS.add("T42a", 1e-6, "≤")
+@CHECKS.add("T42a", f"{L0}; derived", 1e-6, "≤")
 def relaxed_program(seed: int) -> Pair:
     """L0-SVM: min 1'α/C + C 1'ξ, a linear program, ≤ the optimum over all patterns.
 
     It is the relaxation; the one-norm machine of the slides has 1'α in its place.
-
-    Source: Mannor, Peleg & Rubinstein, slides; derived.
     """
     K, y, C, _ = _small(seed)
     return l0.relaxation(K, y, C).solve().objective, _exact(seed).objective
 
 
-@CHECKS.add("T42b", 1e-6, "≤")
+@CHECKS.add("T42b", f"{L0}", 1e-6, "≤")
 def no_pattern_is_better(seed: int) -> Pair:
-    """L0-SVM: the optimum of the integer program ≤ S(σ) = 1'σ + C L(σ) for any σ.
-
-    Source: Mannor, Peleg & Rubinstein, slides.
-    """
+    """L0-SVM: the optimum of the integer program ≤ S(σ) = 1'σ + C L(σ) for any σ."""
     K, y, C, _ = _small(seed)
     kept = PatternLP(as_l0_data(K, y, C))
     patterns = [np.zeros(len(y)), np.ones(len(y)), *_patterns(seed, 15, len(y))]
@@ -164,25 +131,20 @@ def no_pattern_is_better(seed: int) -> Pair:
     return _exact(seed).objective, scores
 
 
-@CHECKS.add("X23", 1e-6)
+@CHECKS.add("X23", f"{L0}", 1e-6)
 def score_of_the_optimal_pattern(seed: int) -> Pair:
-    """L0-SVM: the optimum of the integer program = 1'σ + C L(σ) at its own σ, by the linear program.
-
-    Source: Mannor, Peleg & Rubinstein, slides.
-    """
+    """L0-SVM: the optimum of the integer program = 1'σ + C L(σ) at its own σ, by the linear program."""
     K, y, C, _ = _small(seed)
     exact, kept = _exact(seed), PatternLP(as_l0_data(K, y, C))
     pattern = exact["sigma"].round()
     return exact.objective, kept.data.pattern_score(pattern, kept.solve(pattern).value)
 
 
-@CHECKS.add("N12", 0.1, ">")
+@CHECKS.add("N12", f"{L0}", 0.1, ">")
 def elite_of_nine_tenths(seed: int) -> Pair:
     """Cross-entropy: with nine tenths of the patterns as elite the search stays diffuse (entropy, nats).
 
     The slides' “1 − ρ percentile” of a minimisation keeps these; the ρ-quantile concentrates.
-
-    Source: Mannor, Peleg & Rubinstein, slides.
     """
     best = generator(seed).random(20) < 0.5
 
@@ -194,3 +156,22 @@ def elite_of_nine_tenths(seed: int) -> Pair:
         return found.history[-1]["entropy"]
 
     return entropy(0.9), entropy(0.1)
+
+
+@CHECKS.add("X01", f"{L0}; the dual is derived", 1e-7)
+def one_norm_duality(seed: int) -> Pair:
+    """One-norm SVM: its value = max 1'u − C Σ [y_j(K'Yu)_j − 1]_+, for a kernel that is not symmetric.
+
+    It is the transpose of K that stands in the dual.
+    """
+    X, y, C = blobs(seed)
+    K = rbf(X) + 0.1 * generator(seed).normal(size=(len(y), len(y)))
+    return one_norm.primal(K, y, C).solve().objective, one_norm.dual(K, y, C).solve().objective
+
+
+@CHECKS.add("N11", f"{L0}", 1e-3, "<")
+def no_bound_on_the_norm(seed: int) -> Pair:
+    """One-norm SVM: ‖α‖₁ may be below ‖α‖₀, so it is no upper bound on it, as the slides say it is."""
+    X, y, _ = blobs(seed)
+    alpha = one_norm.primal(rbf(X), y, 1.0).solve()["alpha"]
+    return alpha.sum(), (alpha > 1e-9).sum()

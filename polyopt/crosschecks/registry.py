@@ -1,7 +1,7 @@
-"""The cross-checks: what one is, how it is registered, and what decides it.
+"""Cross-checks: their declaration, their decision, and their table.
 
-A check is a function of a seed that returns what was computed and what it must be. Its docstring is what
-the table prints: the first sentence is the identity, the last paragraph its source.
+A check is a function of a seed that returns the computed and the expected numbers. The first paragraph of its
+docstring is the identity, as the table prints it.
 """
 
 from __future__ import annotations
@@ -9,30 +9,34 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
+from rich.text import Text
 
 from formulations.language.clock import Clock, running
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Vector = NDArray[np.float64]
-    Pair = tuple[ArrayLike, ArrayLike]  # computed, expected
-    Evaluate = Callable[[int], Pair]
-
-__all__ = ["Crosscheck", "NotRun", "Outcome", "Registry", "all_checks", "deviation", "run"]
-
+Vector = NDArray[np.float64]
+Pair = tuple[ArrayLike, ArrayLike]  # computed, expected
+Evaluate = Callable[[int], Pair]
 Relation = Literal["=", "≤", "≥", "<", ">"]
 
+# The papers, as sources name them.
+RMM = "Shivaswamy & Jebara (2008)"
+CPM = "Kantchelian et al. (2014)"
+L0 = "Mannor, Peleg & Rubinstein, slides"
+PLUME = "Shah, Sastry & Manwani (2019)"
+POLYCEPTRON = "Manwani & Sastry (2011)"
+SPLA1 = "Manwani & Sastry (2010)"
+PC_SLP = "Astorino & Gaudioso (2002)"
 
-class NotRun(Exception):  # noqa: N818 - no error: what the check needs is not installed
-    """A check asks for something that is optional and absent."""
+_VERDICT_STYLES = {"ok": "green", "FAILS": "bold red", "not run": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,14 @@ class Crosscheck:
     family : str
         The group it belongs to.
     relation : {"=", "≤", "≥", "<", ">"}
-        How what is computed stands to what is expected. The strict ones must hold by more than the
+        Relation of computed to expected numbers. The strict ones must hold by more than the
         tolerance, the others up to it.
     tolerance : float
         Relative to the largest expected number, and absolute where that is 0.
     evaluate : callable
         Takes a seed to the numbers computed and expected, of one shape or of shapes that broadcast.
+    source : str
+        The paper and equation, or the module that derives it.
     """
 
     name: str
@@ -60,6 +66,7 @@ class Crosscheck:
     relation: Relation
     tolerance: float
     evaluate: Evaluate
+    source: str = ""
 
     @property
     def identity(self) -> str:
@@ -67,16 +74,13 @@ class Crosscheck:
         return (inspect.getdoc(self.evaluate) or "").split("\n\n")[0].replace("\n", " ").removesuffix(".")
 
     @property
-    def source(self) -> str:
-        """Where it is from."""
-        paragraph = (inspect.getdoc(self.evaluate) or "").split("\n\n")[-1].replace("\n", " ")
-        return paragraph.removeprefix("Source: ").removesuffix(".")
+    def is_strict(self) -> bool:
+        """True if the relation must hold by more than the tolerance."""
+        return self.relation in ("<", ">")
 
     def holds(self, difference: float) -> bool:
         """True if the check holds with a difference, as :func:`deviation` measures it."""
-        if self.relation in ("<", ">"):
-            return bool(difference > self.tolerance)
-        return bool(difference <= self.tolerance)
+        return bool(difference > self.tolerance if self.is_strict else difference <= self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,13 @@ class Outcome:
     computed, expected : float
         The two numbers; of arrays, where they are farthest from what must hold.
     difference : float
-        What is held against the tolerance.
+        Compared with the tolerance.
     seconds : float
         Time taken.
     verdict : str
         ``"ok"``, ``"FAILS"`` or ``"not run"``.
     note : str
-        Why it was not run, or which error stopped it.
+        The missing package that kept it from running, or the error that stopped it.
     """
 
     check: Crosscheck
@@ -108,47 +112,27 @@ class Outcome:
     note: str = ""
 
 
-class Registry:
-    """The checks of one family, in their order.
-
-    Parameters
-    ----------
-    family : str
-        What the group is called.
-    """
+class Registry(list[Crosscheck]):
+    """The checks of one family, in their order."""
 
     def __init__(self, family: str):
+        super().__init__()
         self.family = family
-        self.checks: list[Crosscheck] = []
 
-    def __iter__(self) -> Iterator[Crosscheck]:
-        return iter(self.checks)
-
-    def __len__(self) -> int:
-        return len(self.checks)
-
-    def add(self, name: str, tolerance: float, relation: Relation = "=") -> Callable[[Evaluate], Evaluate]:
-        """Register the function below as a check.
-
-        Parameters
-        ----------
-        name : str
-            Its identifier.
-        tolerance : float
-            As in :class:`Crosscheck`.
-        relation : {"=", "≤", "≥", "<", ">"}
-            As in :class:`Crosscheck`.
-        """
+    def add(
+        self, name: str, source: str, tolerance: float, relation: Relation = "="
+    ) -> Callable[[Evaluate], Evaluate]:
+        """Register the function below as a check; the arguments are those of :class:`Crosscheck`."""
 
         def register(evaluate: Evaluate) -> Evaluate:
-            self.checks.append(Crosscheck(name, self.family, relation, tolerance, evaluate))
+            self.append(Crosscheck(name, self.family, relation, tolerance, evaluate, source))
             return evaluate
 
         return register
 
 
 def all_checks() -> tuple[Crosscheck, ...]:
-    """The checks that the entries of the methods name, each module's once, other packages' among them.
+    """List the checks that the entries of the methods name, each module's once, other packages' among them.
 
     Warns
     -----
@@ -170,12 +154,11 @@ def all_checks() -> tuple[Crosscheck, ...]:
 
 
 def deviation(relation: Relation, computed: ArrayLike, expected: ArrayLike) -> tuple[float, float, float]:
-    """Measure how far numbers are from what must hold, and return the pair that is farthest.
+    """Return the difference from what must hold, and the computed and expected number where it is largest.
 
-    computed, expected: the numbers.
-    Returns difference, computed, expected: the difference is relative to the largest expected number,
-        absolute where that is 0. For "=" it is the distance, for "≤" and "≥" the violation, and for "<" and
-        ">" the room that is kept. Numbers that are not finite are infinitely far.
+    The difference is relative to the largest expected number, absolute where that is 0. For "=" it is the
+    distance, for "≤" and "≥" the violation, and for "<" and ">" the room that is kept. Numbers that are not
+    finite are infinitely far.
     """
     c, e = np.broadcast_arrays(np.asarray(computed, dtype=float), np.asarray(expected, dtype=float))
     c, e = c.ravel(), e.ravel()
@@ -184,7 +167,6 @@ def deviation(relation: Relation, computed: ArrayLike, expected: ArrayLike) -> t
     off = np.where(np.isfinite(c) & np.isfinite(e), off, np.inf)
     worst = int(off.argmax())
     difference = float(off[worst]) / scale
-    # Of a strict inequality what counts is the room that it keeps, of the others the violation.
     difference = -difference if relation in ("<", ">") else max(difference, 0.0)
     return difference, float(c[worst]), float(e[worst])
 
@@ -202,26 +184,69 @@ def run(check: Crosscheck, seed: int = 0) -> Outcome:
     Returns
     -------
     Outcome
-        An error of the check is a failure, with the error as its note.
+        An error of the check is a failure, with the error as its note; without an optional package that it
+        needs, it is not run.
     """
     started = time.perf_counter()
-
-    def ended(verdict: str, difference: float, pair: Iterable[float], note: str = "") -> Outcome:
-        computed, expected = pair
-        return Outcome(check, computed, expected, difference, time.perf_counter() - started, verdict, note)
-
-    nothing = (np.nan, np.nan)
+    difference, computed, expected, note = np.nan, np.nan, np.nan, ""
     try:
         with running(Clock()) as clock:
-            difference, *pair = deviation(check.relation, *check.evaluate(seed))
+            difference, computed, expected = deviation(check.relation, *check.evaluate(seed))
         if clock.is_stopped:  # a fit that kept its best point
             raise KeyboardInterrupt
-    except NotRun as reason:
-        return ended("not run", np.nan, nothing, str(reason))
+        verdict = "ok" if check.holds(difference) else "FAILS"
+    except ModuleNotFoundError as missing:
+        verdict, note = "not run", str(missing)
     except Exception as error:  # of any kind: the other checks are still to be run
-        return ended("FAILS", np.inf, nothing, f"{type(error).__name__}: {_line(error)}")
-    return ended("ok" if check.holds(difference) else "FAILS", difference, pair)
+        verdict, difference = "FAILS", np.inf
+        note = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return Outcome(check, computed, expected, difference, time.perf_counter() - started, verdict, note)
 
 
-def _line(error: Any) -> str:
-    return " ".join(str(error).split())
+def summary(outcomes: list[Outcome]) -> str:
+    """Count the checks that hold and the seconds taken, and name the checks that do not hold."""
+    text = (
+        f"{sum(o.verdict == 'ok' for o in outcomes)} of {len(outcomes)} cross-checks hold, in"
+        f" {sum(o.seconds for o in outcomes):.0f} s (= ≤ ≥ up to the tolerance, < > by more than it)"
+    )
+    for verdict, words in (("FAILS", "FAILING"), ("not run", "not run")):
+        if names := [o.check.name for o in outcomes if o.verdict == verdict]:
+            text += f"; {words}: {', '.join(names)}"
+    return text
+
+
+def tolerance_of(outcome: Outcome) -> str:
+    """Format the tolerance, with the side of it on which the difference has to be."""
+    return f"{'>' if outcome.check.is_strict else '≤'} {outcome.check.tolerance:.0e}"
+
+
+def crosscheck_table(outcomes: list[Outcome]) -> Table:
+    """The outcomes as a rich table.
+
+    Parameters
+    ----------
+    outcomes : list of Outcome
+        One for each check, from :func:`polyopt.crosschecks.run`.
+    """
+    table = Table(
+        title="Cross-checks", caption=summary(outcomes), title_justify="left", caption_justify="left",
+        box=None, pad_edge=False, header_style="bold",
+    )  # fmt: skip
+    table.add_column("", no_wrap=True)
+    table.add_column("identity", ratio=1)
+    for header in ("computed", "", "expected", "differs", "tolerance"):
+        table.add_column(header, justify="right" if header else "left", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    family = ""
+    for o in outcomes:
+        if family and o.check.family != family:
+            table.add_row()
+        family = o.check.family
+        identity = Text(o.check.identity)
+        if o.note:
+            identity.append(f"\n{o.note}", style="yellow")
+        table.add_row(
+            o.check.name, identity, f"{o.computed:.6g}", o.check.relation, f"{o.expected:.6g}",
+            f"{o.difference:.1e}", tolerance_of(o), Text(o.verdict, style=_VERDICT_STYLES[o.verdict]),
+        )  # fmt: skip
+    return table

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations import svm
+from formulations.language.solution import Solution
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import Vector
 from polyopt.linalg.kernels import Kernel
-
-if TYPE_CHECKING:
-    from formulations.language.solution import Solution
-    from formulations.language.types import Vector
-
-__all__ = ["Bounded", "blobs", "bounded", "clusters", "generator", "rbf", "unbalanced"]
 
 _COSTS = (0.3, 1.0, 5.0)  # one for each seed, either side of 1
 
@@ -26,11 +21,7 @@ def generator(seed: int) -> np.random.Generator:
 
 
 def blobs(seed: int, n: int = 40, m: int = 3) -> tuple[Vector, Vector, float]:
-    """Two overlapping classes (n, m) away from the origin, their labels (n,), and a cost.
-
-    seed: seed of the data.
-    n, m: samples and features.
-    """
+    """Two overlapping classes (n, m) away from the origin, their labels (n,), and a cost."""
     X, y = two_blobs(n=n, m=m, seed=seed)
     return X, y, _COSTS[seed % len(_COSTS)]
 
@@ -39,16 +30,7 @@ def blobs(seed: int, n: int = 40, m: int = 3) -> tuple[Vector, Vector, float]:
 class Bounded:
     """The data of :func:`blobs` with a bound B that binds.
 
-    Attributes
-    ----------
-    X, y, C
-        As from :func:`blobs`.
-    B : float
-        Three tenths of the way from 1 to ``reach``.
-    plain : Solution
-        The SVM's.
-    reach : float
-        Its largest absolute output.
+    B is three tenths of the way from 1 to `reach`, the largest absolute output of `plain`, the SVM.
     """
 
     X: Vector
@@ -65,11 +47,7 @@ class Bounded:
 
 
 def bounded(seed: int, cost: float | None = None) -> Bounded:
-    """The data of :func:`blobs` with a bound that binds.
-
-    seed: seed of the data.
-    cost: the cost C; by default that of :func:`blobs`.
-    """
+    """Return the data of :func:`blobs`, at the cost C if `cost` is not given, with a bound that binds."""
     X, y, C = blobs(seed)
     C = C if cost is None else cost
     plain = svm.primal(X, y, C).solve()
@@ -87,9 +65,7 @@ def unbalanced(seed: int) -> tuple[Vector, Vector]:
 def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vector]:
     """Negatives in the middle and three clusters of positives around them: samples (n, 2), labels (n,).
 
-    seed: seed of the data.
-    n: samples, of which the first half are negatives.
-    spread: standard deviation of the clusters, next to their distance of 2 from the middle.
+    spread: standard deviation of the clusters, whose distance from the middle is 2.
     """
     drawn = np.random.default_rng([seed, 3])
     y = np.where(np.arange(n) < n // 2, -1.0, 1.0)

@@ -31,8 +31,7 @@ from polyopt.margin.interior_point.crew import Change, Crew
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from polyopt.large.parts import Mark
-    from polyopt.large.parts import Looked, Maker
+    from polyopt.large.parts import Looked, Maker, Mark
 
 
 __all__ = ["Team", "Workers"]

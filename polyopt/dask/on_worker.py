@@ -15,8 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from polyopt.base.threads import blas_held
-from polyopt.large.parts import check_mark
-from polyopt.large.parts import Maker, look, rows_of
+from polyopt.large.parts import Maker, check_mark, look, rows_of
 from polyopt.large.sources import Samples, Source
 from polyopt.margin.interior_point.block import Work
 from polyopt.margin.interior_point.crew import Change, bring
@@ -24,8 +23,7 @@ from polyopt.margin.interior_point.crew import Change, bring
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polyopt.large.parts import Mark
-    from polyopt.large.parts import Looked, Made
+    from polyopt.large.parts import Looked, Made, Mark
 
 
 __all__ = ["Missing", "Part", "answers", "forget", "hold", "looked", "samples_at"]

@@ -22,8 +22,7 @@ from sphinx.search.en import SearchEnglish
 from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
-from polyopt.report.mathml import mathml
-from polyopt.report.programs import program_section
+from polyopt.report.programs import mathml, program_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable

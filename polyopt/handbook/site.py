@@ -263,7 +263,7 @@ def finished(page: str) -> str:
     Captions of the contents get the level of their heading, blocks that scroll sideways can be reached by the
     keyboard, the two columns beside a page have names, and a point does not begin a line after a formula.
     """
-    from polyopt.report.mathml import held
+    from polyopt.report.programs import held
 
     for before, after in _CHANGES:
         page = page.replace(before, after)

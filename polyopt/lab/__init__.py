@@ -1,9 +1,8 @@
 """The lab: points that are drawn and dragged, and the program that they make, solved and certified at once.
 
-To be read in this order: ``machines`` (what can be set), ``state`` (what a link holds), ``fitting``
-(a state solved), ``samples`` and ``words`` (what each point is to the solution), ``picture``, ``traces`` and
-``programs`` (what is shown), ``answers`` and ``engine`` (messages), ``server`` and ``widget`` (the two ways
-to a person).
+To be read in this order: ``state`` (machines, settings, and what a link holds), ``sets`` (data), ``fitting``
+(a state solved), ``samples`` (each point's rows), ``picture`` and ``programs`` (what is shown), ``answers``
+and ``engine`` (messages), ``server`` and ``widget`` (the two ways to a person).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The answers to the requests of a client, by their names in :data:`COMPUTED`.
 
-A path over one parameter is a film strip, a small picture of each value. A state is exported as the Python
-lines that reproduce it and the certificate's claim as a file.
+A path over one parameter is a film strip, a small picture of each value; a trace is a film of a solver's
+iterates. A state is exported as the Python lines that reproduce it and the certificate's claim as a file.
 """
 
 from __future__ import annotations
@@ -10,29 +10,164 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from polyopt.lab.fitting import fit_state
-from polyopt.lab.machines import machines
+from formulations.language.clock import Clock
+from polyopt.base.progress import Listener
+from polyopt.compare.trace import trace as history_of
+from polyopt.lab.fitting import Fitted, fit_state
 from polyopt.lab.picture import MAX_NODES, drawing, explained, picture, read_grid
 from polyopt.lab.programs import program_told
 from polyopt.lab.samples import rows_held, samples_of
-from polyopt.lab.sets import beginning, dataset, datasets
-from polyopt.lab.state import MAX_POINTS, read_state, read_view
-from polyopt.lab.tables import MAX_TEXT, columns_of
-from polyopt.lab.traces import trace_told
+from polyopt.lab.sets import MAX_TEXT, beginning, columns_of, dataset, datasets
+from polyopt.lab.state import MAX_POINTS, State, machines, read_state, read_view
 
-if TYPE_CHECKING:
-    from formulations.language.clock import Clock
-    from polyopt.base.progress import Listener
-    from polyopt.lab.fitting import Fitted
-    from polyopt.lab.state import State
+MAX_STEPS = 400
+_UNITS = ("iteration", "epoch", "step", "round", "pass")
+_BEGUN = (
+    "Alternation from a random assignment: a round solves the convex program of each face, then moves "
+    "samples to the face where they pay less. It may end above the answer, which is the best of many "
+    "prepared starts."
+)
+_HELD = "The assignment is held, so there is one convex program, and no round but this."
+_SHOWN = ("W", "w", "assignment", "p")  # faces, a machine of one function, who answers, probabilities
+_VALUES = ("objective", "criterion", "best")  # what a loop calls the value that it lowers
 
-    View = tuple[float, float, float, float]
 
-__all__ = ["COMPUTED", "Context", "explain", "hello"]
+class _Album:
+    """The points of a run: of several starts those of the one that ended best, of equal ones the longest."""
+
+    def __init__(self) -> None:
+        self._best: list[dict[str, Any]] = []
+        self._now: list[dict[str, Any]] = []
+        self.unit = "step"
+
+    def see(self, record: Mapping[str, float], point: Mapping[str, Any]) -> None:
+        """Take a point."""
+        unit = next((name for name in _UNITS if name in record), "")
+        number = int(record.get(unit, len(self._now)))
+        shown = {name: np.array(point[name]) for name in _SHOWN if point.get(name) is not None}
+        if not shown:
+            return
+        if self._now and (number <= self._now[-1]["step"] or shown.keys() != self._now[-1]["point"].keys()):
+            self._turn()
+        self.unit = unit or self.unit
+        value = point.get("objective", next((record[name] for name in _VALUES if name in record), np.nan))
+        step = {"step": number, "objective": float(value), "bound": record.get("bound"), "point": shown}
+        self._now.append(step)
+
+    def _turn(self) -> None:
+        ends = [pages[-1]["objective"] for pages in (self._now, self._best) if pages]
+        near = len(ends) == 2 and abs(ends[0] - ends[1]) <= 1e-6 * abs(ends[1])
+        if len(ends) == 1 or (len(self._now) > len(self._best) if near else ends[0] < ends[1]):
+            self._best = self._now
+        self._now = []
+
+    def pages(self) -> list[dict[str, Any]]:
+        """The points of the best start."""
+        if self._now:
+            self._turn()
+        return self._best
+
+
+def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
+    """Solve a state, and tell `most` of the points on the way."""
+    most = 60 if most is None else most
+    if type(most) is not int or not 2 <= most <= MAX_STEPS:
+        raise ValueError(f"most must be a whole number from 2 to {MAX_STEPS}")
+    album = _Album()
+    fitted = context.fit(state, seeing=album.see)
+    # Rounds from a random assignment tell more than the run of the answer, which is prepared.
+    is_free = state.machine.takes_assignments and state.assignment is None
+    begun = is_free and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
+    if begun:
+        album = _Album()
+        first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
+        context.fit(state, seeing=album.see, begin=first)
+    pages = album.pages()
+    if not pages:
+        return _history(fitted, most)
+    kept = np.unique(np.linspace(0, len(pages) - 1, most).round().astype(int))
+    steps: list[dict[str, Any]] = []
+    for place in kept.tolist():
+        steps.append(_step(pages[place], fitted, steps[-1]["assignment"] if steps else None))
+    some = "" if len(kept) == len(pages) else f" {len(kept)} of its {len(pages)} are told."
+    which = _BEGUN if begun else _HELD if state.assignment is not None else ""
+    points = "1 point" if len(pages) == 1 else f"{len(pages)} points"
+    which = which or f"The run of the answer: {points}, one each {album.unit}.{some}"
+    exact = fitted
+    if state.solver != "exact" and not context.run.is_over:
+        exact = context.fit(replace(state, solver="exact"))
+    shown = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
+    lines = shown["faces"] or ([shown["line"]] if shown["line"] is not None else [])
+    return {
+        "kind": "trace", "what": _kind(pages[0]["point"], fitted), "unit": album.unit, "steps": steps,
+        "optimum": _optimum(exact, lines), "sentence": which,
+    }  # fmt: skip
+
+
+def _optimum(exact: Fitted, faces: list[Any]) -> dict[str, Any]:
+    certificate = exact.certificate.to_dict()
+    return {
+        "solver": exact.estimator.solver_, "objective": certificate["primal_value"],
+        "bound": certificate["dual_value"], "faces": faces, "certificate": certificate,
+    }  # fmt: skip
+
+
+def _kind(point: Mapping[str, Any], fitted: Fitted) -> str:
+    if "p" in point:
+        return "cross-entropy"
+    if "w" in point:
+        return "run"
+    return "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
+
+
+def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> dict[str, Any]:
+    """One point as plain values; the assignment is the highest of the faces where the loop has none."""
+    point, estimator = page["point"], fitted.estimator
+    W, assignment, faces = point.get("W"), point.get("assignment"), None
+    if "w" in point:
+        faces = [{"w": point["w"][:-1].tolist(), "b": float(point["w"][-1])}]
+    if W is not None and W.ndim == 2:
+        W = getattr(estimator, "_outward", 1.0) * W
+        faces = [{"w": w[:-1].tolist(), "b": float(w[-1])} for w in W]
+        if assignment is None:
+            assignment = (fitted.state.X @ W[:, :-1].T + W[:, -1]).argmax(axis=1)
+    told = None if assignment is None else assignment.astype(int).tolist()
+    changed = None
+    if told is not None and before is not None and len(before) == len(told):
+        changed = sum(a != b for a, b in zip(before, told, strict=True))
+    return {
+        "step": page["step"], "objective": page["objective"], "bound": page["bound"], "faces": faces,
+        "assignment": told, "changed": changed,
+        "probabilities": point["p"].tolist() if "p" in point else None,
+    }  # fmt: skip
+
+
+def _history(fitted: Fitted, most: int) -> dict[str, Any]:
+    """Objective and bound alone, of a solver that shows no points."""
+    frame = fitted.estimator.history_
+    frame = history_of(fitted.estimator) if set(_UNITS) & set(frame) else frame.iloc[:0]
+    if len(frame) > most:
+        frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, most).round().astype(int))]
+    nothing = {"faces": None, "assignment": None, "changed": None, "probabilities": None}
+    steps = [
+        {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), **nothing}
+        for row in frame.to_dict("records")
+    ]
+    sentence = (
+        f"Seen are the value and the bound that {fitted.estimator.solver_} has by then, and no boundary: its "
+        "points are multipliers, and of those only some are computed on the way."
+    )
+    if not steps:
+        sentence = f"The solver {fitted.estimator.solver_} keeps no record of its way."
+    return {
+        "kind": "trace", "what": "run", "unit": fitted.method.unit, "steps": steps, "sentence": sentence,
+        "optimum": _optimum(fitted, []),
+    }  # fmt: skip
+
 
 MAX_FRAMES = 24
 _DECADES = 2.0  # to both sides of the state's own value
@@ -40,30 +175,32 @@ _SMALL_GRID = (24, 24)  # nodes of a frame
 _CLAIM, _DATA = "claim.json", "points.svm"
 
 
-Answer: TypeAlias = "tuple[dict[str, Any], Fitted | None]"
-
-
-@dataclass(frozen=True)
+@dataclass
 class Context:
-    """A request of a client, and the means to answer it.
-
-    run: by which it can be stopped.
-    last: what the last picture shows.
-    """
+    """A request of a client, the means to answer it, the last picture, and the one that the answer draws."""
 
     message: Mapping[str, Any]
     run: Clock
     hear: Listener
     tell: Callable[..., None]
     last: Fitted | None
+    drawn: Fitted | None = None
+
+    @property
+    def state(self) -> State:
+        """The state of the message, checked."""
+        return read_state(self.message.get("state"))
+
+    def fit(self, state: State, **more: Any) -> Fitted:
+        """Solve a state as a part of the request."""
+        return fit_state(state, self.run, self.hear, **more)
 
     def solved(self) -> Fitted:
-        """The state of the message, solved; the last picture's where it is the same."""
-        state = read_state(self.message.get("state"))
-        last = self.last
+        """Return the state of the message, solved; the last picture's if it is the same."""
+        state, last = self.state, self.last
         if last is not None and last.state.told() == state.told() and not last.is_stopped:
             return last
-        return fit_state(state, self.run, self.hear)
+        return self.fit(state)
 
 
 def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -71,14 +208,11 @@ def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
     import polyopt
 
     return {
-        "kind": "hello",
-        "v": 1,
-        "version": polyopt.__version__,
-        "machines": [machine.shown() for machine in machines().values()],
-        "datasets": datasets(),
+        "kind": "hello", "v": 1, "version": polyopt.__version__,
+        "machines": [machine.shown() for machine in machines().values()], "datasets": datasets(),
         "limits": {"points": MAX_POINTS, "grid": MAX_NODES, "text": MAX_TEXT},
         "state": dict(beginning() if begin is None else begin),
-    }
+    }  # fmt: skip
 
 
 def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[str, Any]:
@@ -92,51 +226,15 @@ def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[st
     return {"kind": "explain", "of": number, **explained(fitted, sample)}
 
 
-def _solve(context: Context) -> Answer:
-    message = context.message
-    state = read_state(message.get("state"))
+def _solve(context: Context) -> dict[str, Any]:
+    message, state = context.message, context.state
     view, grid = read_view(message.get("view"), state.X), read_grid(message.get("grid", "default"))
-    fitted = fit_state(state, context.run, context.hear)
-    return picture(fitted, view, grid, words=message.get("words") is not False), fitted
-
-
-def _dataset(context: Context) -> Answer:
-    return dataset(context.message), None
-
-
-def _columns(context: Context) -> Answer:
-    return columns_of(context.message), None
-
-
-def _trace(context: Context) -> Answer:
-    state = read_state(context.message.get("state"))
-    return trace_told(state, context.message.get("most"), context.run, context.hear), None
-
-
-def _path(context: Context) -> Answer:
-    message = context.message
-    state, parameter = read_state(message.get("state")), message.get("parameter")
-    values = read_values(state, parameter, message.get("values"), message.get("count"))
-    view, grid = (
-        read_view(message.get("view"), state.X),
-        read_grid(message.get("grid", "default"), _SMALL_GRID),
-    )
-    return film(state, str(parameter), values, view, grid, context.run, context.hear, context.tell), None
-
-
-def _program(context: Context) -> Answer:
-    return program_told(context.solved()), None
-
-
-def _export(context: Context) -> Answer:
-    return exported(context.solved()), None
+    context.drawn = context.fit(state)
+    return picture(context.drawn, view, grid, words=message.get("words") is not False)
 
 
 def read_values(state: State, parameter: object, values: object, count: object) -> list[float]:
-    """The values of a path: as asked, or spread about the state's own.
-
-    count: how many, where they are not given; None for 9.
-    """
+    """Return the values of a path: as asked, or `count` (9 by default) spread about the state's own."""
     paths = state.machine.shown()["paths"]
     if parameter not in paths:
         raise ValueError(f"parameter must be one of {', '.join(paths)} for {state.machine.name}")
@@ -157,38 +255,27 @@ def read_values(state: State, parameter: object, values: object, count: object) 
     return np.unique(np.clip(spread, setting.low, setting.high)).tolist()
 
 
-def film(
-    state: State, parameter: str, values: list[float], view: View, grid: tuple[int, int] | None, run: Clock,
-    hear: Listener, tell: Callable[..., None],
-) -> dict[str, Any]:  # fmt: skip
-    """The small pictures; each is told as soon as it is there.
-
-    run: by which it can be stopped: the pictures made by then are kept.
-    """
+def _film(context: Context) -> dict[str, Any]:
+    """Draw the small pictures of a path, each told as soon as it is there; a stopped run keeps those made."""
+    message, state, parameter = context.message, context.state, str(context.message.get("parameter"))
+    values = read_values(state, message.get("parameter"), message.get("values"), message.get("count"))
+    view = read_view(message.get("view"), state.X)
+    grid = read_grid(message.get("grid", "default"), _SMALL_GRID)
     frames: list[dict[str, Any]] = []
     for number, value in enumerate(values):
-        if run.is_over and frames:
+        if context.run.is_over and frames:
             break
-        fitted = fit_state(replace(state, settings={**state.settings, parameter: value}), run, hear)
-        frames.append({"value": value, **_frame(fitted, view, grid)})
-        tell(
-            share=(number + 1) / len(values),
-            frame=frames[-1],
-            number=number,
-            text=f"{parameter} = {value:.4g}",
-        )
+        fitted = context.fit(replace(state, settings={**state.settings, parameter: value}))
+        frame = {
+            "value": value, **drawing(fitted, view, grid),
+            "support": sum(samples_of(rows_held(fitted), fitted)["support"]),
+            "certificate": fitted.certificate.to_dict(), "settings": fitted.shown_settings,
+        }  # fmt: skip
+        frames.append(frame)
+        share, text = (number + 1) / len(values), f"{parameter} = {value:.4g}"
+        context.tell(share=share, frame=frame, number=number, text=text)
     stopped = len(frames) < len(values)
     return {"kind": "path", "parameter": parameter, "frames": frames, "stopped": stopped}
-
-
-def _frame(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:
-    support = samples_of(rows_held(fitted), fitted)["support"]
-    return {
-        **drawing(fitted, view, grid),
-        "support": sum(support),
-        "certificate": fitted.certificate.to_dict(),
-        "settings": fitted.shown_settings,
-    }
 
 
 def exported(fitted: Fitted) -> dict[str, Any]:
@@ -238,8 +325,13 @@ def _claim(fitted: Fitted) -> tuple[str | None, str | None, str]:
     return told, points, f"Checked anywhere by: python check.py {_CLAIM} {_DATA}"
 
 
-COMPUTED: dict[str, Callable[[Context], Answer]] = {
-    "solve": _solve, "dataset": _dataset, "columns": _columns, "trace": _trace, "path": _path,
-    "program": _program, "export": _export,
-}  # fmt: skip
-"""The requests that are computed one after the other: what is answered, and what a picture shows."""
+COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {
+    "solve": _solve,
+    "dataset": lambda context: dataset(context.message),
+    "columns": lambda context: columns_of(context.message),
+    "trace": lambda context: _trace(context, context.state, context.message.get("most")),
+    "path": _film,
+    "program": lambda context: program_told(context.solved()),
+    "export": lambda context: exported(context.solved()),
+}
+"""The requests that are computed one after the other."""

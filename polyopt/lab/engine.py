@@ -11,19 +11,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from formulations.language.clock import Clock
-from polyopt.base.progress import watching
+from polyopt.base.progress import Watch, watching
 from polyopt.lab import answers
-from polyopt.lab.plain import plain
-
-if TYPE_CHECKING:
-    from polyopt.base.progress import Watch
-    from polyopt.lab.fitting import Fitted
-
-
-__all__ = ["MAX_BYTES", "Engine", "Teller"]
+from polyopt.lab.fitting import Fitted
+from polyopt.lab.state import plain
 
 MAX_BYTES = 2_097_152
 """Largest message from a client, in bytes."""
@@ -35,10 +29,7 @@ _MAX_SECONDS = 0.5  # after which progress is sent without a record of the solve
 
 
 class Teller:
-    """Context manager that sends progress messages to a client while a job runs.
-
-    number: the request that is answered.
-    """
+    """Context manager that sends progress messages on a request while its job runs."""
 
     def __init__(self, number: int, send: Callable[[dict[str, Any]], None], watch: Watch):
         self._number, self._send, self._watch = number, send, watch
@@ -91,10 +82,7 @@ class Job:
 
 
 class Engine:
-    """Answers one client's messages.
-
-    send: takes a message to the client; called in whatever thread, one call after the other.
-    """
+    """Answers one client's messages by calls of `send` from any thread, one after the other."""
 
     def __init__(self, send: Callable[[dict[str, Any]], None], begin: Mapping[str, Any] | None = None):
         self._send, self._begin = send, begin
@@ -108,10 +96,7 @@ class Engine:
     # -- messages -----------------------------------------------------------------------------
 
     def receive(self, message: object) -> None:
-        """Answer a message: at once, or when it has been computed. It raises nothing.
-
-        message: as it came; a text is JSON.
-        """
+        """Answer a message, JSON if it is a text, at once or when it is computed; raise nothing."""
         number: int | None = None
         try:
             told = self._parsed(message)
@@ -163,13 +148,9 @@ class Engine:
                 self._waiting.remove(old)
             if len(self._waiting) >= _MAX_WAITING:
                 raise ValueError(f"{_MAX_WAITING} requests wait already: stop what runs, or wait")
-            if (
-                job.message.get("replace") is True
-                and self._current is not None
-                and self._current.op == "solve"
-                and self._current.who == job.who
-            ):
-                self._current.run.stop()
+            current, replaces = self._current, job.message.get("replace") is True
+            if replaces and current is not None and current.op == "solve" and current.who == job.who:
+                current.run.stop()
             self._waiting.append(job)
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="polyopt lab", daemon=True)
@@ -208,10 +189,9 @@ class Engine:
                 last = None if self._last is None else self._last[1]
                 run = Clock(30.0, outer=job.run)  # the seconds begin with the work
                 context = answers.Context(job.message, run, teller.hear, teller.tell, last)
-                told, fitted = answers.COMPUTED[job.op](context)
-                told = plain(told)
-            if fitted is not None:
-                self._last = (job.number, fitted)
+                told = plain(answers.COMPUTED[job.op](context))
+            if context.drawn is not None:
+                self._last = (job.number, context.drawn)
             self._send({"id": job.number, **told})
         except KeyboardInterrupt:
             sentence = "It was stopped before there was a point to show."

@@ -9,24 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from formulations.language.clock import running
-from polyopt.base.progress import heard_by, seen_by, steps
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from formulations.language.clock import Clock, running
+from polyopt.base.progress import Listener, Seer, heard_by, seen_by, steps
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.status import solutions_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from formulations.language.clock import Clock
-    from polyopt.base.progress import Listener, Seer
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.lab.state import State
-    from polyopt.methods import Method
-
-__all__ = ["Fitted", "fit_state", "of_kernel", "status_of"]
+from polyopt.lab.state import State
+from polyopt.methods import Method
 
 # Python keeps its list of warnings for the whole process.
 _one_at_a_time = threading.Lock()
@@ -35,13 +29,9 @@ _POLL_SECONDS = 0.05  # between two looks at whether a run that waits was stoppe
 
 @dataclass(frozen=True)
 class Fitted:
-    """A solved state.
+    """A solved state, with the seconds of ``solve`` and ``certificate``.
 
-    method: the entry of its machine and kernel.
-    settings: what the estimator was given, with what the data chose.
-    warnings: what was warned of on the way.
-    seconds: of ``solve`` and ``certificate``.
-    is_stopped: whether the run was broken off, and the best point kept.
+    `settings` are the estimator's, with what the data chose; if `is_stopped`, the best point was kept.
     """
 
     state: State
@@ -86,12 +76,10 @@ def fit_state(
     state: State, run: Clock, hearing: Listener | None = None, *, seeing: Seer | None = None,
     begin: NDArray[np.int64] | None = None,
 ) -> Fitted:  # fmt: skip
-    """Solve a state and certify the answer.
+    """Solve a state and certify the answer; `run` stops it, by a KeyboardInterrupt before the first point.
 
-    run: what it is a part of, by which it can be stopped.
-    seeing: sees the points that the fit passes through, and none of a search for settings before it.
-    begin (n,): where an alternation begins: the face of each point.
-    KeyboardInterrupt: the run was stopped before there was a point.
+    `seeing` gets the points of the fit, not those of a search for settings before it; an alternation begins
+    at the assignment `begin` (n,).
     """
     method = state.machine.entry(state.settings)
     with _turn(run), running(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:

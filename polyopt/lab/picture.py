@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polyopt.lab.fitting import status_of
-from polyopt.lab.plain import plain
-from polyopt.lab.samples import faces_answering, family_rows, rows_by_sample, rows_held, samples_of
-from polyopt.lab.words import Words
+from polyopt.lab.fitting import Fitted, status_of
+from polyopt.lab.samples import Words, faces_answering, family_rows, rows_by_sample, rows_held, samples_of
+from polyopt.lab.state import plain
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.lab.fitting import Fitted
-
-    View = tuple[float, float, float, float]
-
-__all__ = ["MAX_NODES", "drawing", "explained", "picture", "read_grid"]
+View = tuple[float, float, float, float]
 
 MAX_NODES = 200
 
 
 def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, int] | None:
-    """Nodes of a grid, from what a client says.
-
-    told: two whole numbers, None for no grid, or ``"default"``.
-    """
+    """Check a client's grid: two whole numbers, None for no grid, or ``"default"``."""
     if told is None or told == "default":
         return None if told is None else default
     if not isinstance(told, (list, tuple)) or len(told) != 2 or any(type(k) is not int for k in told):
@@ -42,31 +32,19 @@ def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, i
 def picture(
     fitted: Fitted, view: View, grid: tuple[int, int] | None, *, words: bool = True
 ) -> dict[str, Any]:
-    """All that is shown of a solved state.
-
-    words: whether each point's rows are told in words.
-    """
+    """Describe a solved state as it is shown, with `words` each point's rows in words too."""
     start = time.perf_counter()
     rows = rows_held(fitted)
     samples = samples_of(rows, fitted)
     told: dict[str, Any] = {
-        "kind": "picture",
-        "state": fitted.state.told(**fitted.shown_settings),
-        "tuned": fitted.tuned,
-        "title": fitted.method.title_for(fitted.settings),
-        "program": fitted.certificate.program,
-        "stopped": fitted.is_stopped,
-        "status": status_of(fitted),
-        "solver": fitted.estimator.solver_,
-        "iterations": int(fitted.estimator.n_iter_),
-        "warnings": list(fitted.warnings),
-        "samples": samples,
+        "kind": "picture", "state": fitted.state.told(**fitted.shown_settings), "tuned": fitted.tuned,
+        "title": fitted.method.title_for(fitted.settings), "program": fitted.certificate.program,
+        "stopped": fitted.is_stopped, "status": status_of(fitted), "solver": fitted.estimator.solver_,
+        "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings), "samples": samples,
         "families": family_rows(rows, fitted) if rows.has_multipliers else [],
         "no_duals": "" if rows.has_multipliers else "This solver leaves no multipliers; the exact one does.",
-        "rows": None,
-        "why": None,
-        "certificate": fitted.certificate.to_dict(),
-    }
+        "rows": None, "why": None, "certificate": fitted.certificate.to_dict(),
+    }  # fmt: skip
     if words:
         told["rows"], told["why"] = _in_words(fitted, samples["support"])
     described = time.perf_counter()
@@ -95,13 +73,7 @@ def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
 
 
 def drawing(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:
-    """Draw what lies under the points: values on a grid, lines, faces, and the levels that the program names.
-
-    Parameters
-    ----------
-    fitted, view, grid
-        As of :func:`picture`.
-    """
+    """Draw what lies under the points: values on a grid, lines, faces, and the levels of the program."""
     estimator = fitted.estimator
     coef = getattr(estimator, "coef_", None)
     return {

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from formulations.language.program import Program
 from formulations.language.symbols import symbols_of
 from formulations.language.typeset import conditions_of, latex_name
 from polyopt.compare.programs import find_programs
-from polyopt.lab.plain import plain
-from polyopt.lab.samples import rows_by_sample, rows_held
-from polyopt.lab.words import Words, number_told
-from polyopt.report.mathml import mathml, prose
-
-if TYPE_CHECKING:
-    from formulations.language.program import Program
-    from polyopt.lab.fitting import Fitted
-    from polyopt.lab.samples import Held
-
-__all__ = ["program_told"]
+from polyopt.lab.fitting import Fitted
+from polyopt.lab.samples import Held, Words, number_told, rows_by_sample, rows_held
+from polyopt.lab.state import plain
+from polyopt.report.programs import mathml, prose
 
 
 def program_told(fitted: Fitted) -> dict[str, Any]:

@@ -15,22 +15,17 @@ import secrets
 import socket
 from collections.abc import Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocketDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from polyopt.lab.engine import MAX_BYTES, Engine
-
-if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection, Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-    from starlette.websockets import WebSocket
-
-__all__ = ["HOST", "lab_app", "listening_socket", "serve"]
 
 HOST = "127.0.0.1"
 MAX_CLIENTS = 8

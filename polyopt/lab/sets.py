@@ -1,18 +1,29 @@
-"""Data sets for the lab: two features or the principal plane of each, cut to a few points."""
+"""Data for the lab: named sets and a person's own files, in two features or the principal plane."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import Array
+from polyopt.base.text import visible
 from polyopt.datasets import (
+    DataFileError,
     Dataset,
+    Source,
     catalogue,
+    first_cells,
     fit_preparation,
+    is_svmlight,
     load,
     make_bananas,
     make_checkerboard,
@@ -20,21 +31,59 @@ from polyopt.datasets import (
     make_ringnorm,
     make_two_lines,
     make_two_spirals,
+    read_csv,
+    read_svmlight,
 )
-from polyopt.lab.machines import machines
-from polyopt.lab.plain import plain
-from polyopt.lab.state import MAX_POINTS
-from polyopt.lab.tables import read_own, source_of
+from polyopt.lab.state import MAX_POINTS, machines, plain
 from polyopt.methods.registry import DEFAULT_METHOD
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+MAX_TEXT = 1_000_000
+"""Characters of a file that the page may send."""
 
-    from formulations.language.types import Array
 
-__all__ = ["beginning", "dataset", "datasets", "points_of", "state_of"]
+def source_of(told: object) -> Source:
+    """Return a file that the page has read, from its ``name`` and ``text``."""
+    if not isinstance(told, Mapping) or not all(isinstance(told.get(key), str) for key in ("name", "text")):
+        raise ValueError("table must be an object with the name and the text of a file")
+    if len(told["text"]) > MAX_TEXT:
+        raise ValueError(
+            f"the file has more than {MAX_TEXT} characters; polyopt lab --points FILE takes larger ones"
+        )
+    name = visible(told["name"][:100]).replace("/", " ") or "file"
+    return Source(Path(name), told["text"].encode("utf-8", "replace"))
 
-_N_POINTS = 150
+
+def columns_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """List the columns of a table that may hold the classes."""
+    source = source_of(told.get("table"))
+    try:
+        cells = [] if is_svmlight(source) else first_cells(source)
+    except DataFileError:
+        cells = []  # the reader of the whole table says what is wrong
+    return {"kind": "columns", "names": [visible(cell)[:60] for cell in cells[:200]]}
+
+
+def read_own(source: Source, target: object = None) -> tuple[Dataset, str]:
+    """Read a table with its classes in the column `target`, and tell in a clause of its gaps and texts."""
+    if is_svmlight(source):
+        found = read_svmlight(source)
+        return (replace(found, y=found.y.astype(str)) if found.y.dtype.kind == "f" else found), ""
+    if target is not None and type(target) not in (int, str):
+        raise ValueError("target must be the place or the name of a column")
+    column = -1 if target is None else target
+    if isinstance(column, str) and column not in first_cells(source):
+        column = int(column) if re.fullmatch(r"-?\d{1,9}", column, re.ASCII) else column
+    found = read_csv(source, column, categorical="all", impute="median")
+    gaps = 0 if sparse.issparse(found.X) else int(pd.isna(found.X).sum())
+    notes = []
+    if gaps:
+        notes = [f"{gaps} gap{'s' if gaps > 1 else ''} filled by the column's median or most frequent text"]
+    if found.X.dtype == object:
+        notes.append("each text of a column a feature of its own")
+    return found, ", ".join(notes)
+
+
+_N_POINTS = 150  # points of a set, unless a client asks for another number
 _MADE: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "blobs": ("Two Gaussian classes", lambda n, seed: two_blobs(n, 2, seed, 1.6)),
     "two-lines": (
@@ -90,11 +139,9 @@ def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
 def points_of(
     found: Dataset, most: int = _N_POINTS, seed: int = 0, features: object = None, note: str = ""
 ) -> dict[str, Any]:
-    """Points of a data set of two classes: its two features, or its principal plane.
+    """Return points of a data set of two classes in two features, by place, or its principal plane.
 
-    most: points at most; of more, some are drawn at random.
-    features: two places of features, as a client names them; None for the principal plane.
-    note: what was done to the set before, as a clause.
+    Of more than `most`, some are drawn at random; `note` is a clause on what was done to the set before.
     """
     whole, _ = fit_preparation(found)
     told = _told(found.name, whole.X, whole.y, whole.feature_names, whole.target_names, features, most, seed)

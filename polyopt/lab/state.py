@@ -1,22 +1,239 @@
-"""The state of the lab: points with labels, a machine, its solver and settings. It is what a link holds."""
+"""The state of the lab, which a link holds: points with labels, a machine, its solver and settings."""
 
 from __future__ import annotations
 
+import difflib
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
-from polyopt.lab.machines import HELD, find_machine
+from formulations.language.types import Array
+from polyopt.methods import Method
+from polyopt.methods.registry import METHODS, for_kernel
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-    from formulations.language.types import Array
-    from polyopt.lab.machines import Machine
+def plain(value: object) -> Any:
+    """A value for JSON; what is infinite, or no number, is None."""
+    kind = type(value)
+    if kind is float:
+        return value if math.isfinite(value) else None  # type: ignore[arg-type]
+    if value is None or kind in (str, int, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    return str(value)
 
-__all__ = ["MAX_COORDINATE", "MAX_POINTS", "State", "read_state", "read_view"]
+
+HELD = "fixed"
+"""The lab's own way for machines of faces: the assignment stays as it is, and what is left is convex."""
+
+_KERNELS = ("linear", "rbf", "poly")
+_WIDE = ("rbf", "poly")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter of estimators that a person can set: its title, kind, range or choices, and default.
+
+    A kind is ``"number"``, ``"integer"``, ``"flag"`` or ``"choice"``. With `log` a slider runs over the
+    orders of magnitude; if `tuned`, the data choose a value that is not given; `kernels` is empty for all
+    kernels.
+    """
+
+    name: str
+    title: str
+    kind: str
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    choices: tuple[object, ...] = ()
+    default: object = None
+    tuned: bool = False
+    kernels: tuple[str, ...] = ()
+
+    def shown(self) -> dict[str, Any]:
+        """As plain values."""
+        told: dict[str, Any] = {"name": self.name, "title": self.title, "kind": self.kind}
+        told |= {"default": self.default, "tuned": self.tuned}
+        told["needs"] = {"kernel": list(self.kernels)} if self.kernels else {}
+        if self.kind in ("number", "integer"):
+            told |= {"low": self.low, "high": self.high, "log": self.log}
+        return told | ({"choices": list(self.choices)} if self.kind == "choice" else {})
+
+    def read(self, value: object) -> object:
+        """The value, checked."""
+        if value is None and self.tuned:
+            return None
+        if self.kind == "flag" and isinstance(value, bool):
+            return value
+        if self.kind == "choice" and not isinstance(value, bool) and value in self.choices:
+            return value
+        if self.kind in ("number", "integer") and type(value) in (int, float):
+            number = float(value)  # type: ignore[arg-type]
+            if self.low <= number <= self.high and (self.kind == "number" or number.is_integer()):
+                return number if self.kind == "number" else int(number)
+        raise ValueError(f"{self.name} must be {self._allowed()}, not {_short(value)}")
+
+    def _allowed(self) -> str:
+        if self.kind in ("flag", "choice"):
+            return "true or false" if self.kind == "flag" else f"one of {', '.join(map(str, self.choices))}"
+        number = "a whole number" if self.kind == "integer" else "a number"
+        return f"{number} from {self.low:g} to {self.high:g}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+_SHOWN = (
+    Setting("kernel", "kernel", "choice", choices=_KERNELS),
+    Setting("gamma", "gamma of the kernel", "number", 1e-4, 1e4, log=True, tuned=True, kernels=_WIDE),
+    Setting("degree", "degree", "integer", 1, 6, kernels=("poly",)),
+    Setting("coef0", "constant of the kernel", "number", 0.0, 100.0, kernels=("poly",)),
+    Setting("C", "C, the price of slack", "number", 1e-4, 1e4, log=True),
+    Setting("B", "B, the bound on the outputs", "number", 1.0, 1e4, log=True),
+    Setting("bound_cost", "cost of outputs beyond B; automatic: hard bounds", "number", 1e-4, 1e4, log=True),
+    Setting("D", "D", "number", 1e-4, 1e4, log=True),
+    Setting("n_faces", "K, the number of faces", "integer", 1, 10),
+    Setting("perplexity", "floor of the faces in use", "number", 1.0, 10.0),
+    Setting("ridge", "ridge, the price of large weights", "number", 1e-4, 1e4, log=True),
+    Setting("inside_label", "class inside", "choice", choices=(1, -1)),
+    Setting("positives", "faces that a sample inside is asked at", "choice"),
+    Setting("loss", "slacks of a sample inside", "choice"),
+    Setting("average", "answer with the average of the iterates", "flag"),
+    Setting("n_init", "starts", "integer", 1, 20),
+    Setting("max_iter", "epochs or rounds at most", "integer", 1, 10_000, log=True),
+)
+"""The settings that the lab shows, of the machines that have them."""
+
+_PATHS = ("C", "B", "bound_cost", "D", "ridge", "gamma")  # parameters that a film may run over
+_OF_LOOPS = ("max_iter",)  # which a convex machine needs no person to choose
+_TITLES = {
+    "auto": "fast, as suits the data",
+    "exact": "exact, the explicit program",
+    HELD: "held assignment, convex",
+}
+_LOWER_ENDS = (0.999, 0.99, 0.9)  # tried where a machine refuses the upper end of a setting
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of the lab: a method of the registry, by its first entry, with all its kernels."""
+
+    method: Method
+
+    @property
+    def name(self) -> str:
+        """Name of the machine in a state."""
+        return self.method.name
+
+    @property
+    def title(self) -> str:
+        """Title of the machine, without its kernel."""
+        return self.method.title.removesuffix(", linear")
+
+    @property
+    def is_convex(self) -> bool:
+        """True if the program is convex, so that a certificate proves its optimum at once."""
+        return not self.method.has_faces and not self.method.is_integer
+
+    def _options(self, name: str) -> set[str]:
+        """Return the words that a parameter of the estimator takes."""
+        rules = getattr(self.method.estimator_class, "_parameter_constraints", {})[name]
+        return set().union(*(rule.options for rule in rules if isinstance(rule, StrOptions)))
+
+    @cached_property
+    def solvers(self) -> tuple[str, ...]:
+        """Its solvers, the one that is taken by default first."""
+        known = self._options("solver")
+        first = ("auto", "exact", self.method.fast, self.method.proving)
+        own = tuple(dict.fromkeys(name for name in (*first, *sorted(known)) if name in known))
+        return (*own, HELD) if self.takes_assignments else own
+
+    @property
+    def takes_assignments(self) -> bool:
+        """True if a fit can begin at an assignment, or hold it."""
+        return hasattr(self.method.estimator_class, "fit_from")
+
+    @cached_property
+    def settings(self) -> dict[str, Setting]:
+        """Its settings by name."""
+        given = self.method.estimator_class().get_params(deep=False)
+        defaults = {**given, **self.method.settings}
+        shown = [
+            one for one in _SHOWN if one.name in defaults and not (one.name in _OF_LOOPS and self.is_convex)
+        ]
+        return {one.name: self._own(one, defaults[one.name]) for one in shown}
+
+    def _own(self, one: Setting, default: object) -> Setting:
+        """A setting with this machine's default, choices and range."""
+        if one.kernels and "kernel" not in self.method.parameters:
+            one = replace(one, title=one.name, kernels=(), tuned=False)
+        if one.kind == "choice" and not one.choices:
+            one = replace(one, choices=tuple(sorted(self._options(one.name))))
+        if one.kind == "number" and not self._takes(one.name, one.high):
+            ends = (end for end in _LOWER_ENDS if self._takes(one.name, end))
+            one = replace(one, high=next(ends, one.high), log=False)
+        of_data = default in (None, math.inf) or isinstance(default, str) != (one.kind == "choice")
+        if of_data or one.name == self.method.tuned:
+            return replace(one, tuned=True)
+        return replace(one, tuned=False, default=default)
+
+    def _takes(self, name: str, value: float) -> bool:
+        try:
+            self.method.check({name: value})
+        except ValueError:
+            return False
+        return True
+
+    def entry(self, settings: dict[str, Any]) -> Method:
+        """The method of its kernel."""
+        return for_kernel(self.method, settings.get("kernel"))
+
+    def shown(self) -> dict[str, Any]:
+        """As plain values, for the front end."""
+        paths = [name for name in _PATHS if name in self.settings]
+        return {
+            "name": self.name, "title": self.title, "convex": self.is_convex, "paths": paths,
+            "shape": "polytope" if self.method.has_faces else "function",
+            "methods": [{"name": name, "title": _TITLES.get(name, name)} for name in self.solvers],
+            "settings": [setting.shown() for setting in self.settings.values()],
+            "offers": ["trace", *(["path"] if paths else []), "program", "export"],
+        }  # fmt: skip
+
+
+@cache
+def machines() -> dict[str, Machine]:
+    """The machines by name: one for each estimator of the registry."""
+    first: dict[str, Method] = {}
+    for method in METHODS.values():
+        first.setdefault(method.home, method)
+    return {method.name: Machine(method) for method in first.values()}
+
+
+def find_machine(name: object) -> Machine:
+    """The machine of a name."""
+    known = machines()
+    key = name.replace("_", "-") if isinstance(name, str) else ""
+    if key in known:
+        return known[key]
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"machine {_short(name)} is not known.{hint} Known: {', '.join(known)}")
+
 
 MAX_POINTS = 400
 MAX_COORDINATE = 1e6
@@ -24,13 +241,9 @@ MAX_COORDINATE = 1e6
 
 @dataclass(frozen=True)
 class State:
-    """A checked state.
+    """A checked state: points X (n, 2), labels y (n,) of -1 and +1, settings (None if the data choose).
 
-    X (n, 2): the points.
-    y (n,): their labels, -1 and +1.
-    settings: every setting that the lab shows of it; None where the data choose.
-    seed: of all randomness.
-    assignment (n,): with the assignment held: the face of each point, -1 for those that need none.
+    A held `assignment` (n,) has the face of each point, -1 for those that need none.
     """
 
     X: Array
@@ -46,21 +259,13 @@ class State:
         points = [[float(u), float(v), int(label)] for (u, v), label in zip(self.X, self.y, strict=True)]
         held = {} if self.assignment is None else {"assignment": self.assignment.tolist()}
         return {
-            "v": 1,
-            "points": points,
-            "machine": self.machine.name,
-            "method": self.solver,
-            "settings": {**self.settings, **settings},
-            "seed": self.seed,
-            **held,
-        }
+            "v": 1, "points": points, "machine": self.machine.name, "method": self.solver,
+            "settings": {**self.settings, **settings}, "seed": self.seed, **held,
+        }  # fmt: skip
 
 
 def read_state(told: object) -> State:
-    """A state from what a client says.
-
-    ValueError: what is wrong with it, as a sentence.
-    """
+    """Check a client's state; a ValueError says what is wrong with it, in a sentence."""
     if not isinstance(told, Mapping):
         raise ValueError("state must be an object with points, machine, method and settings")
     if told.get("v", 1) != 1:
@@ -120,20 +325,14 @@ def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
 
 
 def read_view(told: object, X: Array) -> tuple[float, float, float, float]:
-    """The part of the plane that is shown: as asked, or the points' box and a margin.
-
-    told: ``[x0, x1, y0, y1]``, or None.
-    """
+    """Return the part of the plane that is shown: ``[x0, x1, y0, y1]`` as asked, or the points' box."""
     if told is None:
         low, high = X.min(axis=0), X.max(axis=0)
         pad = 0.12 * np.where(high > low, high - low, 1.0)
         x0, y0, x1, y1 = (float(value) for value in (*(low - pad), *(high + pad)))
         return x0, x1, y0, y1
-    if (
-        not isinstance(told, (list, tuple))
-        or len(told) != 4
-        or any(type(v) not in (int, float) for v in told)
-    ):
+    is_four = isinstance(told, (list, tuple)) and len(told) == 4
+    if not is_four or any(type(value) not in (int, float) for value in told):
         raise ValueError("view must be four numbers: x0, x1, y0, y1")
     x0, x1, y0, y1 = (float(value) for value in told)
     if not all(abs(value) <= 10 * MAX_COORDINATE for value in (x0, x1, y0, y1)):

@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from polyopt.lab.engine import Engine
-from polyopt.lab.machines import machines
 from polyopt.lab.sets import beginning, state_of
-from polyopt.lab.state import read_state
+from polyopt.lab.state import Machine, machines, read_state
 from polyopt.methods.registry import method_of
 
 try:
@@ -22,12 +22,6 @@ try:
 except ImportError as error:
     raise ImportError("polyopt.lab.Lab needs what is installed by: pip install 'polyopt[lab]'") from error
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from polyopt.lab.machines import Machine
-
-__all__ = ["Lab", "bundle", "style"]
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.-]+\.js)";\n?', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.MULTILINE)

@@ -35,10 +35,10 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.tally import together
 from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb, no_pairs, release
 from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
-from polyopt.large.rounds import GAIN, scaled
 from polyopt.large.held import Walk
-from polyopt.large.parts import ROWS_AT_ONCE, Recipe, Sides, sides_of
 from polyopt.large.local_sgd import each_block, joined
+from polyopt.large.parts import ROWS_AT_ONCE, Recipe, Sides, sides_of
+from polyopt.large.rounds import GAIN, scaled
 from polyopt.linalg.rows import as_rows
 from polyopt.margin.interior_point.crew import total
 

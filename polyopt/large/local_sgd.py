@@ -34,47 +34,34 @@ block or shard.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import field
-from formulations.language.arguments import positive
-from formulations.language.arguments import tolerance
-from formulations.language.arguments import whole
-from formulations.language.clock import Clock
-from formulations.language.clock import interrupted
-from formulations.language.solution import Solution
-from formulations.language.solution import Status
-from hashlib import sha256
-from polyopt.base.progress import tell
-from polyopt.certificates.given import checked_faces
-from polyopt.cpm.local_steps import Point
-from polyopt.cpm.local_steps import Run
-from polyopt.cpm.local_steps import begin
-from polyopt.cpm.local_steps import mean
-from polyopt.cpm.local_steps import visit
-from polyopt.cpm.sgd import losses
-from polyopt.cpm.sgd import precision
-from polyopt.cpm.solve import Settings
-from polyopt.cpm.solve import solve_cpm
-from polyopt.large import checkpoint as files
-from polyopt.large.held import Walk
-from polyopt.large.parts import Recipe
-from polyopt.large.parts import Sides
-from polyopt.large.parts import sides_of
-from polyopt.linalg.rows import as_rows
-from polyopt.margin.interior_point.crew import total
-from typing import Any
-from typing import NamedTuple
-from typing import TYPE_CHECKING
 import math
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.language.arguments import positive, tolerance, whole
+from formulations.language.clock import Clock, interrupted
+from formulations.language.solution import Solution, Status
+from polyopt.base.progress import tell
+from polyopt.certificates.given import checked_faces
+from polyopt.cpm.local_steps import Point, Run, begin, mean, visit
+from polyopt.cpm.sgd import losses, precision
+from polyopt.cpm.solve import Settings, solve_cpm
+from polyopt.large import checkpoint as files
+from polyopt.large.held import Walk
+from polyopt.large.parts import Recipe, Sides, sides_of
+from polyopt.linalg.rows import as_rows
+from polyopt.margin.interior_point.crew import total
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Sequence
-    from numpy.typing import ArrayLike
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
     from polyopt.large.held import Hands
     from polyopt.large.sources import Samples
 

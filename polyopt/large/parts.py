@@ -8,35 +8,49 @@ worker was lost. A random source without a seed gives others, and an answer woul
 
 from __future__ import annotations
 
-from formulations.families import Families
-from formulations.families import bound_families
-from formulations.families import margin_family
-from formulations.language.types import aligned
-from formulations.language.types import as_csr
-from formulations.language.types import canonical
-from polyopt.estimators.column_table import column_as_numbers
-from polyopt.estimators.column_table import is_missing
-from polyopt.estimators.frames import column_names
-from polyopt.large.sources import unframed
-from polyopt.margin.interior_point.block import Block
-from polyopt.margin.interior_point.block import Work
-from polyopt.margin.interior_point.rows import Rows
-from typing import Any
-from typing import NamedTuple
-from typing import Protocol
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from zlib import crc32
+
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.families import Families, bound_families, margin_family
+from formulations.language.types import aligned, as_csr, canonical
+from polyopt.estimators.column_table import column_as_numbers, is_missing
+from polyopt.estimators.frames import column_names
+from polyopt.large.sources import unframed
+from polyopt.margin.interior_point.block import Block, Work
+from polyopt.margin.interior_point.rows import Rows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from formulations.language.types import MatrixLike
+
     from numpy.typing import NDArray
+
+    from formulations.language.types import MatrixLike
     from polyopt.large.sources import Samples
 
 
-__all__ = ["Costed", "Hinge", "Looked", "Made", "Maker", "Mark", "ROWS_AT_ONCE", "Recipe", "Sides", "SomeRows", "check_mark", "costed", "held_matrix", "look", "mark_of", "matrix_of", "rows_of", "sides_of"]
+__all__ = [
+    "Costed",
+    "Hinge",
+    "Looked",
+    "Made",
+    "Maker",
+    "Mark",
+    "ROWS_AT_ONCE",
+    "Recipe",
+    "Sides",
+    "SomeRows",
+    "check_mark",
+    "costed",
+    "held_matrix",
+    "look",
+    "mark_of",
+    "matrix_of",
+    "rows_of",
+    "sides_of",
+]
 
 _OTHERS = (
     "partition {number} was read again, and has other samples, labels or weights than at first: what it is "

@@ -17,10 +17,9 @@ from polyopt.estimators.validation import validated
 from polyopt.large import checkpoint as files
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.face_ascent import FaceAscents
-from polyopt.large.rounds import FacesRecipe, Sizes, about_faces, scaled, sizes_of
 from polyopt.large.local_sgd import MACHINE, solve_cpm_rounds
 from polyopt.large.parts import Recipe
-from polyopt.large.rounds import Limits, Rounds
+from polyopt.large.rounds import FacesRecipe, Limits, Rounds, Sizes, about_faces, scaled, sizes_of
 from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:

@@ -14,56 +14,53 @@ score. Whoever needs it makes it anew from these, by the same products of the sa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import replace
-from formulations.families import Families
-from formulations.families import margin_family
-from formulations.language.clock import Clock
-from formulations.language.clock import interrupted
-from formulations.language.solution import Solution
-from formulations.language.solution import Status
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from polyopt.base.progress import counted
-from polyopt.base.progress import listener
-from polyopt.base.progress import tell
-from polyopt.certificates.certificate import Certificate
-from polyopt.certificates.certificate import Claim
-from polyopt.certificates.certificate import Residual
-from polyopt.certificates.tally import Tally
-from polyopt.certificates.tally import together
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from formulations.families import Families, margin_family
+from formulations.language.clock import Clock, interrupted
+from formulations.language.solution import Solution, Status
+from polyopt.base.progress import counted, listener, tell
+from polyopt.certificates.certificate import Certificate, Claim, Residual
+from polyopt.certificates.tally import Tally, together
 from polyopt.cpm.certificate_by_blocks import certify_faces
 from polyopt.large import checkpoint as files
-from polyopt.large.parts import Costed
-from polyopt.large.parts import Hinge
-from polyopt.large.parts import ROWS_AT_ONCE
-from polyopt.large.parts import SomeRows
-from polyopt.large.parts import costed
-from polyopt.large.parts import rows_of
+from polyopt.large.parts import ROWS_AT_ONCE, Costed, Hinge, SomeRows, costed, rows_of
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.block import Block
 from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state
 from polyopt.margin.interior_point.rows import Rows
-from typing import Any
-from typing import NamedTuple
-from typing import TYPE_CHECKING
-import numpy as np
 
 if TYPE_CHECKING:
-    from formulations.language.types import Matrix
     from numpy.typing import NDArray
+
+    from formulations.language.types import Matrix
     from polyopt.large.checkpoint import Saver
     from polyopt.large.face_ascent import FaceAscents
     from polyopt.large.held import Hands
     from polyopt.large.sources import Samples
     from polyopt.margin.interior_point.block import Work
-    from polyopt.margin.interior_point.crew import Change
-    from polyopt.margin.interior_point.crew import Crew
+    from polyopt.margin.interior_point.crew import Change, Crew
 
     Vector = NDArray[np.float64]
 
-__all__ = ["FaceRecipe", "FacesBlock", "FacesRecipe", "GAIN", "Limits", "Rounds", "Sizes", "about_faces", "scaled", "sizes_of"]
+__all__ = [
+    "FaceRecipe",
+    "FacesBlock",
+    "FacesRecipe",
+    "GAIN",
+    "Limits",
+    "Rounds",
+    "Sizes",
+    "about_faces",
+    "scaled",
+    "sizes_of",
+]
 
 GAIN = 1e-7
 """A hinge must fall by more than this for a positive to change its face."""

@@ -19,10 +19,9 @@ from formulations.language.symbols import symbols_of
 from formulations.language.typeset import conditions_of
 from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
+from polyopt.plots.figure import svg
 from polyopt.report import frame
-from polyopt.report.mathml import held, mathml
-from polyopt.report.pictures import svg
-from polyopt.report.programs import program_section
+from polyopt.report.programs import held, mathml, program_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

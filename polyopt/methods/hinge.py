@@ -60,13 +60,13 @@ ENTRIES = (
     ),
     *_hinge(
         "sigma-svm", "Sigma-SVM", "sigma_svm.SigmaSVM",
-        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("sigma_svm",),
+        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("svm",),
         keeps=("formulations.centred_kernel.CentredKernel",),
     ),
     *_hinge(
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
         ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
-        ("rmm", "rmm_bound", "rmm_bounded", "soft_rmm", "bounds"),
+        ("rmm", "bounds"),
         families={
             "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
             "rmm_bounds": "formulations.rmm_bounds", "soft_rmm": "formulations.soft_rmm",

@@ -22,12 +22,11 @@ def _narrower(what: str) -> dict[str, Any]:
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
-    settings: Mapping[str, Any], certificate: str, crosschecks: tuple[str, ...] = (),
-    proving: str = "",
+    settings: Mapping[str, Any], certificate: str, proving: str = "",
 ) -> Method:  # fmt: skip
     """A machine that has its positives inside: `home` is the module of its programs, and the class.
 
-    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit;
+    `programs` are without their module; `fast` is the fast solver, and its unit;
     `certificate` is the certificate's module; `proving` is an integer solver, with a bound on all
     assignments.
     """
@@ -45,7 +44,7 @@ def _polyhedral(
         proving=proving,
         is_bound_stated=bool(proving),
         slopes=f"polyopt.sensitivity.polyhedral.of_{family}",
-        crosschecks=tuple(f"polyopt.crosschecks.{checks}" for checks in ("polyhedral", *crosschecks)),
+        crosschecks=("polyopt.crosschecks.polyhedral",),
         exports={
             "FaceSearch": "polyopt.estimators.face_search",
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
@@ -80,9 +79,7 @@ ENTRIES = (
         besides=("dual",),
         leftovers=("beta",),
         slopes="polyopt.sensitivity.polyhedral.of_cpm",
-        crosschecks=tuple(
-            f"polyopt.crosschecks.{name}" for name in ("cpm", "cpm_assignment", "cpm_hard", "cpm_mixed")
-        ),
+        crosschecks=("polyopt.crosschecks.cpm",),
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
             "certify_cpm_hard": "polyopt.cpm.certificate_hard",
@@ -107,7 +104,6 @@ ENTRIES = (
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
         ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "plume_certificate",
-        ("plume",),
     ),
     Method(
         "logistic",
@@ -121,7 +117,7 @@ ENTRIES = (
         settings={"n_faces": 2, "ridge": 0.1, "l1": 0.0, "n_init": 2},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
         slopes="polyopt.sensitivity.polyhedral.of_logistic_polytopes",
-        crosschecks=("polyopt.crosschecks.logistic_polytopes",),
+        crosschecks=("polyopt.crosschecks.polyhedral",),
         keeps=("formulations.class_faces.Owners",),
         exports={
             "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",

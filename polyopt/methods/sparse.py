@@ -28,7 +28,7 @@ ENTRIES = (
         unit="pivots",
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.expansions.of_one_norm",
-        crosschecks=("polyopt.crosschecks.one_norm",),
+        crosschecks=("polyopt.crosschecks.l0",),
         exports={"certify_one_norm": "polyopt.sparse.one_norm_certificate"},
     ),
     *_sparse(

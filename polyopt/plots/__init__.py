@@ -5,17 +5,12 @@ as ``ax``, and gives those back. A notebook shows the figure; save it with ``fig
 with pyplot: no window opens, and no figure has to be closed. The displays do the same in scikit-learn's way.
 """
 
-from polyopt.plots.boundary import decision_boundaries, decision_boundary
-from polyopt.plots.conditions import conditions
-from polyopt.plots.convergence import convergence
+from polyopt.plots.boundary import decision_boundaries, decision_boundary, whitening
 from polyopt.plots.displays import CertificateDisplay, DualsDisplay, FacesDisplay
-from polyopt.plots.face_weights import face_weights
-from polyopt.plots.gaps import gaps
-from polyopt.plots.multipliers import multipliers
-from polyopt.plots.path import path
-from polyopt.plots.polytope import polytope_plane, polytope_slices
+from polyopt.plots.optimality import conditions, multipliers
+from polyopt.plots.polytope import face_weights, polytope_plane, polytope_slices
 from polyopt.plots.reliability import reliability
-from polyopt.plots.whitening import whitening
+from polyopt.plots.runs import convergence, gaps, path
 
 __all__ = [
     "CertificateDisplay",

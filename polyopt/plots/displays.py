@@ -3,52 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from polyopt.plots.conditions import conditions
-from polyopt.plots.face_weights import face_weights
-from polyopt.plots.multipliers import multipliers
-from polyopt.plots.polytope import polytope_plane, polytope_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike, NDArray
-    from sklearn.base import BaseEstimator
-
-    from polyopt.certificates import Certificate
-    from polyopt.explanations import ModelExplanation
-    from polyopt.plots.sheet import Drawn, Places
-
-__all__ = ["CertificateDisplay", "DualsDisplay", "FacesDisplay"]
+from polyopt.certificates import Certificate
+from polyopt.explanations import ModelExplanation
+from polyopt.plots.figure import Axes, Drawn, Figure, Places
+from polyopt.plots.optimality import conditions, multipliers
+from polyopt.plots.polytope import face_weights, polytope_plane, polytope_slices
 
 
 class _Display(ABC):
-    """Base of the displays.
-
-    figure_: the figure, once it is drawn.
-    ax_: its axes: one, or those of its panels.
-    """
+    """Base of the displays: after `plot`, ``figure_`` is the figure and ``ax_`` its axes, one or an array."""
 
     figure_: Figure
     ax_: Axes | NDArray[Any]
 
     @abstractmethod
-    def _draw(self, ax: Places | None) -> Drawn:
-        """The picture, as the function gives it that draws it."""
+    def _draw(self, ax: Places | None) -> Drawn: ...
 
     def plot(self, ax: Places | None = None) -> Self:
-        """Draw it.
-
-        ax: where to draw; a new figure by default.
-        Returns: with ``figure_`` and ``ax_``.
-        """
+        """Draw on `ax`, by default on a new figure, and return the display."""
         drawn: Any = self._draw(ax)
         if ax is None:
             self.figure_, own = drawn, drawn.axes
@@ -59,7 +40,7 @@ class _Display(ABC):
         return self
 
     def _repr_png_(self) -> Any:
-        """The picture where it is on a figure of its own; another's figure is shown by whose it is."""
+        """Show a figure that the display made; given axes are shown by their own figure."""
         drawn: Any = getattr(self, "figure_", None)
         return drawn._repr_png_() if hasattr(drawn, "_repr_png_") else None
 
@@ -69,12 +50,12 @@ class _Display(ABC):
 
 
 class CertificateDisplay(_Display):
-    """How far an estimator is from optimal, and by which condition.
+    """Distance of an estimator from optimal, by condition.
 
     Parameters
     ----------
     certificate : Certificate
-        What is proven of it.
+        The certificate.
     """
 
     def __init__(self, certificate: Certificate):
@@ -84,21 +65,9 @@ class CertificateDisplay(_Display):
     def from_estimator(
         cls, estimator: BaseEstimator, *, tol: float = 1e-6, ax: Axes | None = None
     ) -> CertificateDisplay:
-        """Certify a fitted estimator, and draw the certificate.
+        """Certify a fitted classifier of polyopt, and draw the certificate.
 
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted classifier of polyopt.
-        tol : float
-            Relative tolerance for the gap and for every residual.
-        ax : Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        CertificateDisplay
-            Drawn.
+        `tol` is relative, for the gap and for every residual.
         """
         return cls(_having(estimator, "certificate").certificate(tol)).plot(ax)
 
@@ -124,26 +93,9 @@ class DualsDisplay(_Display):
     def from_estimator(
         cls, estimator: BaseEstimator, *, pair: str | None = None, ax: Places | None = None
     ) -> DualsDisplay:
-        """Draw the multipliers of a fitted estimator.
+        """Draw the ``duals_`` of a fitted classifier of polyopt.
 
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted classifier of polyopt with ``duals_``.
-        pair : str, optional
-            Of more than two classes, which pair, as the column ``pair`` of ``duals_`` has it.
-        ax : Axes or array of Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        DualsDisplay
-            Drawn.
-
-        Raises
-        ------
-        ValueError
-            Several pairs of classes and none named, a pair that is not there, or no multipliers.
+        Of more than two classes, `pair` names one pair, as the column ``pair`` of ``duals_`` has it.
         """
         model = _having(estimator, "duals_")
         duals = model.duals_
@@ -167,27 +119,22 @@ class FacesDisplay(_Display):
     Parameters
     ----------
     explanation : ModelExplanation, optional
-        What the bars of the weights are drawn from.
+        Source of the bars of weights.
     model : estimator, optional
-        What the slices are drawn of.
+        Source of the slices.
     X, y : ndarray, optional
         The samples in the slices.
     features : sequence of int or str, optional
         The features of the slices; those that weigh most by default.
     at : str or array_like of shape (m,)
-        Where the other features are held, as of :func:`polyopt.plots.polytope_slices`.
+        The point at which other features are held, as of :func:`polyopt.plots.polytope_slices`.
     """
 
     def __init__(
-        self,
-        explanation: ModelExplanation | None = None,
-        *,
-        model: BaseEstimator | None = None,
-        X: ArrayLike | None = None,
-        y: ArrayLike | None = None,
-        features: Sequence[int | str] | None = None,
-        at: str | ArrayLike = "inside",
-    ):
+        self, explanation: ModelExplanation | None = None, *, model: BaseEstimator | None = None,
+        X: ArrayLike | None = None, y: ArrayLike | None = None,
+        features: Sequence[int | str] | None = None, at: str | ArrayLike = "inside",
+    ):  # fmt: skip
         if (explanation is None) == (model is None):
             raise ValueError(
                 "faces are drawn of an explanation, or of a model with X and y: give one of them"
@@ -201,34 +148,11 @@ class FacesDisplay(_Display):
         kind: str = "weights", features: Sequence[int | str] | None = None, at: str | ArrayLike = "inside",
         ax: Places | None = None,
     ) -> FacesDisplay:  # fmt: skip
-        """Draw the faces of a fitted machine.
+        """Draw the faces of a fitted classifier of two classes.
 
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted classifier with faces, of two classes.
-        X : array_like of shape (n, m), optional
-            Samples; for the weights, by default those of the fit.
-        y : array_like of shape (n,), optional
-            Their labels.
-        kind : {"weights", "slices"}
-            Bars of each face's weights; or slices through the polytope, of two features the plane itself.
-        features : sequence of int or str, optional
-            Of slices, which features; those that weigh most by default.
-        at : {"inside", "median", "chebyshev"} or array_like of shape (m,)
-            Of slices, where the other features are held.
-        ax : Axes or array of Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        FacesDisplay
-            Drawn.
-
-        Raises
-        ------
-        ValueError
-            Another kind, slices without samples, features of weights, or more than two classes.
+        `kind` is "weights", bars of each face's weights by X (the samples of the fit by default), or "slices"
+        through the polytope with X and y, with two features the plane itself. Only slices take `features`
+        and `at`.
         """
         if kind not in ("weights", "slices"):
             raise ValueError(f"kind must be 'weights' or 'slices', not {kind!r}")
@@ -251,7 +175,7 @@ class FacesDisplay(_Display):
 
 
 def _having(estimator: Any, name: str) -> Any:
-    """The estimator, which is fitted and has what is drawn."""
+    """Return a fitted estimator that has the attribute to be drawn, or refuse it."""
     if not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must be a classifier of polyopt, not {type(estimator).__name__}")
     check_is_fitted(estimator)

@@ -1,33 +1,41 @@
-"""Pictures of a learnt polytope: pairwise slices of a high-dimensional one, and the plane in full.
+"""Polytopes: slices of a high-dimensional one, the plane in full, and the weights of its faces.
 
-Both draw a :class:`Scene`: the polytope, the samples, and the look of faces and classes, which is the same in
-every panel. A plane shows the inside as a tint and the faces as lines, thick where they bound it.
+Slices and the plane are drawn of a :class:`Scene`: the polytope, the samples, and the look of faces and
+classes, which is the same in every panel. A plane shows the inside as a tint and the faces as lines, thick
+where they bound it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from polyopt.base.text import in_picture
-from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import CLASSES, FACES, INK, MAX_SHAPES, MUTED, styled
-from polyopt.plots.subject import values_of
+from formulations.language.arguments import whole
+from formulations.language.types import Array
+from polyopt.base.text import cut_short, in_picture
+from polyopt.explanations import ModelExplanation
+from polyopt.explanations.model import FaceRole
+from polyopt.plots.figure import (
+    BLUE,
+    CLASSES,
+    FACES,
+    INK,
+    MAX_SHAPES,
+    MUTED,
+    ORANGE,
+    Artist,
+    Axes,
+    Drawn,
+    Panels,
+    Places,
+    machine_of,
+    values_of,
+)
 from polyopt.polytope import Polytope
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array
-    from polyopt.plots.sheet import Places
-
-
-__all__ = ["polytope_plane", "polytope_slices"]
 
 _LINES = ("-", "--", "-.", ":")  # of the faces, once their colours are used up
 _INSIDE_OPACITY = 0.11
@@ -183,25 +191,14 @@ def polytope_slices(
     title : str
         Title of the picture.
     ax : Axes or array of Axes, optional
-        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
-
-    Returns
-    -------
-    Figure or Axes
-        A new figure, which a notebook shows; or what was given as `ax`.
-
-    Raises
-    ------
-    ValueError
-        Data of another width or number of classes, or features or a point that are not there.
+        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
     """
     scene = Scene(model, X, y, feature_names, class_names)
     chosen = scene.pick(features)
     point = scene.point(at)
     wanted = len(chosen) - 1
-    with styled():
-        sheet = Sheet(ax, 2.1 * wanted + 0.9 + (2.2 if wanted == 1 else 0.0), 2.1 * wanted + 0.9)
-        grid = sheet.grid(wanted, wanted, sharex="col", sharey="row")
+    with Panels(ax, 2.1 * wanted + 0.9 + (2.2 if wanted == 1 else 0.0), 2.1 * wanted + 0.9) as panels:
+        grid = panels.grid(wanted, wanted, sharex="col", sharey="row")
         drawn: set[int] = set()
         for row in range(wanted):
             for column in range(wanted):
@@ -215,18 +212,18 @@ def polytope_slices(
                     axes.set_xlabel(scene.names[pair[0]])
                 if column == 0:
                     axes.set_ylabel(scene.names[pair[1]])
-        sheet.figure.align_ylabels(grid[:, 0])
-        sheet.title(title)
+        panels.figure.align_ylabels(grid[:, 0])
+        panels.title(title)
         extras = [_handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
         if scene.polytope.n_features > 2:
             extras.append(_handle("faint: far from the slice", ls=""))
         handles = _face_handles(scene, sorted(drawn)) + extras
         if wanted == 1:
-            sheet.legend(1, handles, beside=True)
+            panels.legend(1, handles, beside=True)
         else:
             legend = grid[0, -1].legend(handles=handles, loc="upper right", borderaxespad=0.0)
-            legend.set_in_layout(sheet.is_new)
-    return sheet.drawn
+            legend.set_in_layout(panels.is_new)
+    return panels.drawn
 
 
 def polytope_plane(
@@ -249,18 +246,8 @@ def polytope_plane(
     ----------
     model, X, y, feature_names, class_names, title
         As in :func:`polytope_slices`, of two features.
-    ax : Axes or array of Axes, optional
-        Where to draw: axes; a new figure by default.
-
-    Returns
-    -------
-    Figure or Axes
-        A new figure, which a notebook shows; or what was given as `ax`.
-
-    Raises
-    ------
-    ValueError
-        Data of another width or number of classes, or a polytope of other than two features.
+    ax : Axes, optional
+        Axes to draw on; a new figure by default. It is returned.
     """
     scene = Scene(model, X, y, feature_names, class_names)
     polytope = scene.polytope
@@ -269,9 +256,8 @@ def polytope_plane(
             f"a picture of the plane needs two features, and the polytope has {polytope.n_features}; "
             "polytope_slices shows pairs of them"
         )
-    with styled():
-        sheet = Sheet(ax, 6.2, 4.4)
-        axes = sheet.axes()
+    with Panels(ax, 6.2, 4.4) as panels:
+        axes = panels.axes()
         low, high = scene.limits((0, 1))
         _draw_regions(axes, scene, low, high)
         drawn = _draw_body(axes, scene, polytope, low, high)
@@ -289,8 +275,8 @@ def polytope_plane(
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
         axes.set(xlabel=scene.names[0], ylabel=scene.names[1])
         handles = _face_handles(scene, sorted(drawn), by_face=True) + extras
-        sheet.legend(1, handles, beside=True)
-    return sheet.drawn
+        panels.legend(1, handles, beside=True)
+    return panels.drawn
 
 
 def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
@@ -427,3 +413,71 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
         axes.plot(*ball.centre, "+", color=INK, ms=8, mew=1.3, zorder=5)
         handles.append(_handle("largest ball inside", color=INK, ls=dashes, lw=1.0))
     return handles
+
+
+def face_weights(
+    explanation: ModelExplanation | BaseEstimator,
+    most: int = 6,
+    columns: int = 2,
+    *,
+    ax: Places | None = None,
+) -> Drawn:
+    """Each face as a bar chart: the weights of its features times their spreads, the largest first.
+
+    A bar to the right pulls towards the outside where the feature is large, one to the left where it is
+    small. Faces that answer for most samples come first, up to 12.
+
+    Parameters
+    ----------
+    explanation : ModelExplanation or estimator
+        What ``explain_model`` gives, or a fitted machine, which is explained by the data of its fit.
+    most : int
+        Features of each face; how much weight the others have stands below the bars.
+    columns : int
+        Faces beside each other.
+    ax : Axes or array of Axes, optional
+        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+    """
+    machine = machine_of(explanation)
+    if hasattr(machine, "explain_model"):
+        explanation = machine.explain_model()
+    if not hasattr(explanation, "faces"):
+        raise TypeError(
+            "explanation must be one of explain_model, or a machine with faces, "
+            f"not {type(explanation).__name__}"
+        )
+    most, columns = whole("most", most), whole("columns", columns)
+    roles = sorted(explanation.faces, key=lambda role: -role.answers)[:12]
+    columns = min(columns, len(roles))
+    rows = -(-len(roles) // columns)
+    deepest = min(most, max((len(role.weights) for role in roles), default=1)) or 1
+    with Panels(ax, 3.6 * columns, (0.2 * deepest + 0.85) * rows) as panels:
+        places = panels.grid(rows, columns).ravel()
+        reach = max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
+        for axes, role in zip(places, roles, strict=False):
+            name = (
+                f"{role.name[0]}.{role.name[1]}" if explanation.subject.kind != "polytope" else role.name[1]
+            )
+            _draw(axes, role, most, reach, f"face {name}")
+        for axes in places[len(roles) :]:
+            axes.set_axis_off()
+    return panels.drawn
+
+
+def _draw(axes: Axes, role: FaceRole, most: int, reach: float, name: str) -> None:
+    shown, hidden = role.weights[:most], role.weights[most:]
+    places = np.arange(len(shown))
+    weights = np.array([weight for _, weight in shown])
+    axes.barh(places, weights, color=[ORANGE if weight > 0 else BLUE for weight in weights], height=0.7)
+    axes.set_yticks(places, [in_picture(cut_short(text, 22)) for text, _ in shown])
+    axes.invert_yaxis()
+    axes.axvline(0.0, color=MUTED, lw=0.8)
+    axes.set_xlim(-1.05 * reach, 1.05 * reach)
+    axes.tick_params(labelsize=7.5, length=0)
+    axes.set_title(f"{name}, answers for {role.answers}", fontsize=9)
+    if hidden:
+        total = sum(abs(weight) for _, weight in role.weights)
+        rest = sum(abs(weight) for _, weight in hidden) / total
+        axes.set_xlabel(
+            f"{len(hidden)} others have {100 * rest:.0f} % of the weight", fontsize=7.5, color=MUTED
+        )

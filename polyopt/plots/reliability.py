@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import CLASSES, GRID, INK, MUTED, styled
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.plots.sheet import Places
-
-__all__ = ["reliability"]
+from formulations.language.types import Array
+from polyopt.plots.figure import CLASSES, GRID, INK, MUTED, Axes, Drawn, Panels, Places
 
 _Z = 1.96  # standard deviations either side of a share: 19 times of 20
 
@@ -46,17 +36,7 @@ def reliability(
     title : str
         What the picture shows; by default nothing.
     ax : Axes or array of Axes, optional
-        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
-
-    Returns
-    -------
-    Figure or Axes
-        A new figure, which a notebook shows; or what was given as `ax`.
-
-    Raises
-    ------
-    ValueError
-        No samples, shapes that do not fit, labels that are none of the classes', or what is no probability.
+        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
     """
     labels, shown = np.asarray(y), np.asarray(probabilities, dtype=float)
     _check(labels, shown, classes, bins)
@@ -67,9 +47,8 @@ def reliability(
     else:
         what, others, best = "the class predicted", "another class", shown.argmax(axis=1)
         is_so, p = (one[np.arange(len(labels)), best] for one in (truth, shown))
-    with styled():
-        sheet = Sheet(ax, 4.6, 5.4)
-        axes, counts = sheet.grid(2, 1, sharex=True, height_ratios=[3, 1])[:, 0]
+    with Panels(ax, 4.6, 5.4) as panels:
+        axes, counts = panels.grid(2, 1, sharex=True, height_ratios=[3, 1])[:, 0]
         axes.plot([0, 1], [0, 1], color=MUTED, lw=0.8, ls=(0, (4, 3)), label="as said")
         _draw_curve(axes, is_so, p, bins)
         parts = ((what, is_so, CLASSES[1][0]), (others, ~is_so, CLASSES[0][0]))
@@ -83,8 +62,8 @@ def reliability(
         counts.set(xlabel=f"probability of {what}", ylabel="samples")
         for one in (axes, counts):
             one.grid(color=GRID)
-        sheet.legend(2)
-    return sheet.drawn
+        panels.legend(2)
+    return panels.drawn
 
 
 def _draw_curve(axes: Axes, is_so: NDArray[np.bool_], p: Array, bins: int) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from polyopt.base.files import write_text
 from polyopt.base.text import escape
+from polyopt.explanations import ModelExplanation, SampleExplanation
 from polyopt.explanations.model import face_sentence, heading_of_model, share_sentence
 from polyopt.explanations.sample import (
     crossing_sentence,
@@ -16,16 +17,9 @@ from polyopt.explanations.sample import (
     way_sentence,
 )
 from polyopt.explanations.words import number, others
-from polyopt.plots.face_weights import face_weights
+from polyopt.plots.figure import svg
+from polyopt.plots.polytope import face_weights
 from polyopt.report.frame import Contents, cells_table, framed
-from polyopt.report.pictures import svg
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from polyopt.explanations import ModelExplanation, SampleExplanation
-
-__all__ = ["write_explanation"]
 
 _PICTURE = (
     "Weights of the features times their spreads: to the right they pull outside where the feature is large, "
@@ -48,16 +42,6 @@ def write_explanation(
         What is explained, in a few words.
     sample : SampleExplanation, optional
         One sample.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written.
     """
     contents, parts = Contents(), []
     if sample is not None:

@@ -1,21 +1,16 @@
-"""The frame of every page: one file, its style and its script inside, no network."""
+"""Parts of every page: its frame, contents and tables; one file, no network."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from importlib import resources
 from string import Template
-from typing import TYPE_CHECKING
 
 import polyopt
 from polyopt.base.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["Contents", "cells_table", "framed", "head_cells", "page", "part", "scrolling", "table_row"]
 
 
 def part(name: str) -> str:
@@ -31,10 +26,7 @@ class Contents:
         self._taken: set[str] = set()
 
     def anchor(self, name: str, label: str, level: int = 2) -> str:
-        """An id that stays the same as long as the name does; the list leads to it.
-
-        level: 2 for a section, 3 for a part of one; others are not listed.
-        """
+        """Return an id that depends on the name alone; the list leads to it, at level 2 or 3."""
         stem = re.sub(r"[^\w.]+", "-", name.lower()).strip("-") or "part"
         known, copy = stem, 1
         while known in self._taken:
@@ -45,10 +37,7 @@ class Contents:
         return known
 
     def heading(self, level: int, name: str, label: str, more: str = "") -> str:
-        """A heading that the list leads to.
-
-        more: what follows them in the heading alone, as HTML.
-        """
+        """Return a heading that the list leads to; `more` HTML follows in the heading alone."""
         return f"<h{level} id='{self.anchor(name, label, level)}'>{label}{more}</h{level}>"
 
     def nav(self) -> str:
@@ -70,10 +59,7 @@ class Contents:
 
 
 def framed(title: str, body: str, *, wide: bool = False) -> str:
-    """A whole page, which may load nothing and run nothing but its own script.
-
-    wide: whether it is printed across.
-    """
+    """Return a whole page, printed across if `wide`, which loads nothing and runs only its own script."""
     across = "@page { size: landscape; }\n" if wide else ""
     footer = f"<footer>polyopt {escape(polyopt.__version__)}</footer>"
     return page(
@@ -83,10 +69,7 @@ def framed(title: str, body: str, *, wide: bool = False) -> str:
 
 
 def page(title: str, body: str, *, style: str, script: str) -> str:
-    """A file that may load nothing and run nothing but `script`.
-
-    style, script: all of its CSS, and of its JavaScript.
-    """
+    """Return a file with all of its CSS and JavaScript, which may load nothing and run only `script`."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return Template(part("frame.html")).substitute(
         title=title, style=style, body=body, script=script, digest=digest
@@ -96,11 +79,7 @@ def page(title: str, body: str, *, style: str, script: str) -> str:
 def cells_table(
     columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, sortable: bool = False
 ) -> str:
-    """A table of plain texts, as :func:`scrolling` makes it.
-
-    columns: heading and class of each.
-    sortable: whether a click on a heading sorts it.
-    """
+    """Return a table of plain texts under columns of (heading, class), as :func:`scrolling` makes it."""
     body = "".join(table_row([escape(cell) for cell in row], columns) for row in rows)
     return scrolling(head_cells(columns), body, sortable=sortable)
 
@@ -117,13 +96,11 @@ def table_row(cells: Sequence[str], columns: Sequence[tuple[str, str]], attribut
 
 
 def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:
-    """A table that scrolls sideways within its own box where the page is too narrow for it.
+    """Return a table, of HTML cells and rows, that scrolls sideways within its own box.
 
-    head, body: the cells of the head, and the rows of the body, as HTML. A row of class ``note`` stays under
-        the row before it; what a cell says again is in an element of class ``again``, and shown once rows
-        move.
-    style: class of the table.
-    sortable: whether a click on a heading sorts it: by words where it is of class ``text``, else by number.
+    If `sortable`, a click on a heading sorts: by words under class ``text``, else by number. A row of class
+    ``note`` stays under the row before it; an element of class ``again`` repeats a cell, and shows once rows
+    move.
     """
     kinds = " ".join(filter(None, (style, "sortable" if sortable else "")))
     kind = f" class='{kinds}'" if kinds else ""

@@ -1,27 +1,79 @@
-"""Programs on a page: one after the other with their mathematics, or all of them as a table."""
+"""Programs and formulas in HTML: sections of a page, the catalogue, and summaries for a notebook."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
 
+from math_core import LatexError, LatexToMathML
+
+from formulations.catalogue import Entry
+from formulations.language.display import Summary, Table
+from formulations.language.program import Program, Row
+from formulations.language.statement import Statement
 from formulations.language.symbols import symbols_of
 from formulations.language.typeset import conditions_of, latex_name, size_of
 from polyopt.base.text import escape
-from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
-from polyopt.report.mathml import mathml, prose
+from polyopt.report.frame import Contents, framed, head_cells, part, scrolling, table_row
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_OPENING = '<math display="block">'
+_WORDS = r"\text{"
+_FOLLOWED = re.compile(r"(<math displaystyle(?:(?!</math>).)*</math>)([.,;:)!?]+)", re.S)
 
-    from formulations.catalogue import Entry
-    from formulations.language.program import Program, Row
-    from formulations.language.statement import Statement
 
-__all__ = [
-    "catalogue_table",
-    "program_section",
-    "programs_page",
-]
+@cache
+def _converter() -> LatexToMathML:
+    return LatexToMathML(fancy_error=False)
+
+
+def mathml(latex: str, *, display: bool = False) -> str:
+    """Convert a formula to a ``<math>`` element; a ValueError names an unknown command or a lone brace."""
+    try:
+        drawn = _converter().convert_with_local_state(latex, displaystyle=True)
+    except LatexError as error:
+        place, _, what = str(error).partition(": ")
+        where = f"at character {int(place) + 1} of the formula {latex}"
+        raise ValueError(f"{what.rstrip('.')}, {where}") from None
+    # The names of HTML are none of XML, in which pictures and formulas are read as well.
+    body = drawn.removeprefix(_OPENING).replace("&ApplyFunction;", "\u2061")
+    block = " display='block'" if display else ""
+    return f"<math{block} displaystyle='true' alttext='{escape(latex, quote=True)}'>{body}"
+
+
+def held(html: str) -> str:
+    """A page whose points and brackets stay in the line of the formula that they follow.
+
+    A browser may break a line on either side of a formula, as it does of a picture.
+    """
+    return _FOLLOWED.sub(r"<span style='white-space:nowrap'>\1\2</span>", html)
+
+
+def prose(latex: str) -> str:
+    r"""Convert a formula with words, such as ``C_i\text{: the price of sample }i``, to a line that breaks.
+
+    Words within braces or scripts stay in their formula.
+    """
+    return "".join(escape(part, quote=False) if is_text else mathml(part) for is_text, part in pieces(latex))
+
+
+def pieces(latex: str) -> Iterator[tuple[bool, str]]:
+    """The words of a formula and the formulas between them, in their order: whether words, and which."""
+    formula, place, depth = "", 0, 0
+    while place < len(latex):
+        if depth == 0 and latex.startswith(_WORDS, place) and not formula.endswith(("_", "^")):
+            end = latex.find("}", place)
+            if formula.strip():
+                yield False, formula
+            yield True, latex[place + len(_WORDS) : end]
+            formula, place = "", end + 1
+            continue
+        step = 2 if latex[place] == "\\" else 1
+        depth += {"{": 1, "}": -1}.get(latex[place], 0)
+        formula, place = formula + latex[place : place + step], place + step
+    if formula.strip():
+        yield False, formula
+
 
 _HEADINGS = ("row", "subject to", "multiplier", "what it means")
 _CATALOGUE_COLUMNS = (
@@ -89,3 +141,48 @@ def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
             first = f" class='first' id='{contents.anchor(family, words)}'"
         body.append(table_row([escape(cell) for cell in cells], _CATALOGUE_COLUMNS, first))
     return scrolling(head_cells(_CATALOGUE_COLUMNS), "".join(body), "prose catalogue", sortable=True)
+
+
+_MAX_ROWS = 400  # rows of a table: more make a notebook slow
+
+
+def html_of(summary: Summary) -> str:
+    """A summary as a part of a page, with its style, in the colours of the page that it comes into.
+
+    Nothing in it runs, and nothing is loaded. Its tables fold.
+    """
+    # Not a <dl>: Jupyter makes the labels of one a fifth of the width, and breaks them letter by letter.
+    facts = "".join(
+        f"<tr><th scope='row'>{escape(name)}</th><td>{escape(value)}</td></tr>"
+        for name, value in summary.facts
+    )
+    parts = [
+        f"<style>{part('shown.css')}</style>",
+        f"<p class='polyopt-title'>{escape(summary.title)}</p>",
+        f"<table class='facts'><tbody>{facts}</tbody></table>" if facts else "",
+        "" if summary.program is None else program_section(summary.program),
+        *map(_folding_table, summary.tables),
+    ]
+    return f"<div class='polyopt'>{''.join(parts)}</div>"
+
+
+def _folding_table(table: Table) -> str:
+    is_text = [not all(_is_number(row[place]) for row in table.rows) for place in range(len(table.columns))]
+    columns = [(name, "text" if text else "") for name, text in zip(table.columns, is_text, strict=True)]
+    head = "".join(head_cells([column]) if column[0] else "<td></td>" for column in columns)
+    body = "".join(table_row([escape(cell) for cell in row], columns) for row in table.rows[:_MAX_ROWS])
+    left = len(table.rows) - _MAX_ROWS
+    more = f"<p class='quiet'>and {left} more</p>" if left > 0 else ""
+    opened = " open" if table.is_open else ""
+    return (
+        f"<details{opened}><summary>{escape(table.title)}</summary>"
+        f"{scrolling(head, body, 'prose')}{more}</details>"
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "0")
+    except ValueError:
+        return cell == "–"
+    return True

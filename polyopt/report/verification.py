@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from formulations.catalogue import Entry
 from polyopt.base.files import write_text
 from polyopt.base.text import escape
-from polyopt.crosschecks.table import summary, tolerance_of
+from polyopt.crosschecks import Outcome
+from polyopt.crosschecks.registry import summary, tolerance_of
 from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.programs import program_section
-from polyopt.verify import TOLERANCE, falls_short
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from formulations.catalogue import Entry
-    from polyopt.crosschecks import Outcome
-    from polyopt.verify import Check
-
-__all__ = ["write_verification"]
+from polyopt.verify import TOLERANCE, Check, falls_short
 
 _COLOURS = {"ok": "green", "FAILS": "red", "gave up": "yellow", "not run": "yellow"}
 _CROSSCHECKS = (
@@ -52,16 +45,6 @@ def write_verification(
         The cross-checks, evaluated.
     path : str or Path
         The file to write, in UTF-8; one that is there is replaced.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written.
     """
     short = falls_short(checks)
     failing = [outcome.check.name for outcome in outcomes if outcome.verdict == "FAILS"]

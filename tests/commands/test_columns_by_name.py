@@ -7,7 +7,7 @@ import pytest
 from helpers.commands import run
 
 from polyopt import SVM, Model, save_model
-from polyopt.cli.columns import by_features
+from polyopt.cli.data import by_features
 from polyopt.datasets import load
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from polyopt.certificates.certificate import relative_gap
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare.programs import find_programs
-from polyopt.compare.table import CLAIMS, duration, number, solver_word
+from polyopt.compare.tables import CLAIMS, duration, number, solver_word
 from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset, built_in, names
 from polyopt.margin.svm import SVM

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from formulations import polyhedral, rmm
 from polyopt.crosschecks import all_checks, crosscheck_table, run
-from polyopt.crosschecks.registry import Crosscheck, NotRun, Outcome, Registry, deviation
+from polyopt.crosschecks.registry import Crosscheck, Outcome, Registry, deviation
 
 CROSSCHECKS = all_checks()
 BY_NAME = {check.name: check for check in CROSSCHECKS}
@@ -28,7 +28,7 @@ def test_every_check_holds(name):
     check = BY_NAME[name]
     try:
         difference, computed, expected = deviation(check.relation, *numbers(name))
-    except NotRun as reason:
+    except ModuleNotFoundError as reason:
         pytest.skip(str(reason))
     assert check.holds(difference), f"{computed!r} {check.relation} {expected!r}: off by {difference:.2e}"
 
@@ -38,7 +38,7 @@ def test_a_number_that_is_off_by_ten_tolerances_is_caught(name):
     check = BY_NAME[name]
     try:
         computed, expected = (np.asarray(values, dtype=float) for values in numbers(name))
-    except NotRun as reason:
+    except ModuleNotFoundError as reason:
         pytest.skip(str(reason))
     scale = np.abs(expected).max() or 1.0
     off = 10.0 * max(check.tolerance, 1e-9) * scale
@@ -59,7 +59,6 @@ def test_the_list_is_whole_and_says_where_each_is_from():
     assert sum(name.startswith("N") for name in BY_NAME) >= 5
     for check in CROSSCHECKS:
         assert re.search(r"\(\d{4}\)|slides|formulations\.", check.source), check.name
-        assert "Source" not in check.identity + check.source
         assert not check.identity.endswith(".")
         assert check.source != check.identity
 
@@ -139,8 +138,8 @@ def test_the_difference_is_measured_at_the_worst_place(relation, computed, expec
 
 def registered(evaluate, relation="=", tolerance=1e-6):
     registry = Registry("toy")
-    registry.add("T99", tolerance, relation)(evaluate)
-    (check,) = registry.checks
+    registry.add("T99", "Author (2001), eq. (1)", tolerance, relation)(evaluate)
+    (check,) = registry
     return check
 
 
@@ -156,7 +155,7 @@ def test_what_a_check_raises_is_a_failure_or_the_reason_why_it_was_not_run():
         raise ArithmeticError("no\nsuch number")
 
     def without(seed):
-        raise NotRun("needs a solver")
+        raise ModuleNotFoundError("needs a solver")
 
     outcome = run(registered(broken))
     assert (outcome.verdict, outcome.note) == ("FAILS", "ArithmeticError: no such number")
@@ -170,9 +169,6 @@ def test_the_docstring_is_what_the_table_prints():
         itself.
 
         It always was.
-
-        Source: Author (2001),
-        eq. (1).
         """
         return float(seed), 3.0
 
@@ -204,7 +200,4 @@ def test_the_table_shows_every_outcome_and_names_what_fails():
 
 
 def test_the_package_lists_the_checks_of_its_files():
-    assert {check.family for check in CROSSCHECKS} == {
-        "svm", "sigma_svm", "rmm", "rmm_bounded", "soft_rmm", "bounds", "one_norm", "cpm",
-        "polyhedral", "l0", "plume", "logistic_polytopes",
-    }  # fmt: skip
+    assert {check.family for check in CROSSCHECKS} == {"svm", "rmm", "bounds", "cpm", "polyhedral", "l0"}

@@ -177,7 +177,7 @@ def test_models_of_more_steps_need_no_skops(saved, line):
 def test_deferred_module_is_imported_when_used():
     """pandas and scipy.stats are whole for whoever imports them after scikit-learn."""
     script = (
-        "import sys; from polyopt.cli.deferred import import_sklearn; import_sklearn();"
+        "import sys; from polyopt.cli.data import import_sklearn; import_sklearn();"
         "import sklearn.utils.fixes as fixes;"
         "print('pandas' in sys.modules, 'scipy.stats.distributions' in sys.modules);"
         "import pandas, scipy.stats; from scipy.stats import norm;"

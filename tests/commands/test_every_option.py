@@ -150,7 +150,7 @@ def little_work(monkeypatch):
 
     monkeypatch.setattr("polyopt.verify.verify", one_check)
     monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: ())
-    monkeypatch.setattr("polyopt.report.page.pictures_of", lambda *what: [])
+    monkeypatch.setattr("polyopt.report.comparison.pictures_of", lambda *what: [])
     monkeypatch.setattr("polyopt.lecture.lectures.chapter_of", lambda lecture: "# A chapter\n\n## A part\n")
     monkeypatch.setattr("polyopt.lab.server.page_files", dict)
     monkeypatch.setattr("polyopt.lab.server.serve", lambda application, listening: None)

@@ -13,7 +13,7 @@ from matplotlib.patches import Circle, Polygon
 
 from polyopt import ConvexPolytopeMachine
 from polyopt.plots import polytope_plane, polytope_slices
-from polyopt.plots.style import CLASSES, FACES
+from polyopt.plots.figure import CLASSES, FACES
 from polyopt.polytope import Polytope
 
 BOX = Polytope(

@@ -13,8 +13,8 @@ from rich.console import Console
 from scipy import stats
 
 from polyopt.compare import Comparison, Row, compare
-from polyopt.compare.repeats import differences_of, interval, summaries_of
-from polyopt.compare.settings import chosen_methods, given_text
+from polyopt.compare.results import differences_of, interval, summaries_of
+from polyopt.compare.run import chosen_methods, given_text
 from polyopt.datasets import Dataset
 from polyopt.methods.registry import find_method, for_kernel
 from polyopt.report import write_report
@@ -136,7 +136,7 @@ def test_the_tables_fit(repeated, width):
 
 
 def test_json_csv_and_the_page_have_rows_and_summaries(repeated, tmp_path, monkeypatch):
-    monkeypatch.setattr("polyopt.report.page.pictures_of", lambda *what: [])
+    monkeypatch.setattr("polyopt.report.comparison.pictures_of", lambda *what: [])
     content = json.loads(json.dumps(repeated.to_dict(), allow_nan=False))
     assert len(content["rows"]) == len(repeated.rows)
     assert [one["method"] for one in content["means"]] == ["svm", "svm", "rmm", "rmm", "cpm", "cpm"]

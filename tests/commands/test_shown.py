@@ -17,7 +17,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt import RelativeMarginMachine, certify_rmm, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.margin.path import PathPoint
-from polyopt.report.shown import html_of
+from polyopt.report.programs import html_of
 from polyopt.sparse.cross_entropy import L0Search
 from polyopt.sparse.pattern_scores import Work
 

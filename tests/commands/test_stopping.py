@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import polyopt.cli as cli
 from formulations.language.clock import current_clock
-from polyopt.cli import app, stopping
+from polyopt.cli import app
+from polyopt.cli import console as stopping
 from polyopt.margin.svm import SVM
 from polyopt.models import load_model
 

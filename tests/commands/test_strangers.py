@@ -14,7 +14,7 @@ from helpers.commands import run, small_table, worked
 from polyopt.cli.data import Form, load_data
 from polyopt.compare.data import prepare, scaler_for
 from polyopt.datasets import Dataset
-from polyopt.report import page
+from polyopt.report import comparison
 
 FAST = ("--method", "svm", "--solver", "fast", "--quiet")
 
@@ -245,7 +245,7 @@ def test_ctrl_c_during_the_pictures_writes_no_page(monkeypatch, tmp_path):
         signal.raise_signal(signal.SIGINT)
         return []
 
-    monkeypatch.setattr(page, "pictures_of", stopped)
+    monkeypatch.setattr(comparison, "pictures_of", stopped)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         done = run("compare", "--data", small_table(tmp_path), "--methods", "svm", "--report", target, "-q")

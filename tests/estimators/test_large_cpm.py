@@ -20,8 +20,8 @@ from polyopt import Claim, large
 from polyopt.certificates.certificate import Residual
 from polyopt.cpm.certificate_by_blocks import certify_faces
 from polyopt.large.checkpoint import machine_of
-from polyopt.large.rounds import FaceRecipe, FacesRecipe
 from polyopt.large.held import Here
+from polyopt.large.rounds import FaceRecipe, FacesRecipe
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state

@@ -20,9 +20,8 @@ from polyopt.base import threads
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.large import local_sgd
 from polyopt.large.held import Here
-from polyopt.large.local_sgd import solve_cpm_rounds
+from polyopt.large.local_sgd import Shards, draw, row_order, solve_cpm_rounds, survey
 from polyopt.large.parts import Recipe
-from polyopt.large.local_sgd import Shards, draw, row_order, survey
 from polyopt.linalg.rows import as_rows
 
 K = 2

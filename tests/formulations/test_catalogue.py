@@ -21,8 +21,7 @@ from formulations.language.notation.latex import GREEK
 from formulations.language.program import Program
 from formulations.language.symbols import symbols_of
 from formulations.language.typeset import conditions_of, latex_name
-from polyopt.report.mathml import mathml, prose
-from polyopt.report.programs import program_section, programs_page
+from polyopt.report.programs import mathml, program_section, programs_page, prose
 
 
 def makers():

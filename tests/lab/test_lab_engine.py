@@ -109,7 +109,7 @@ class Held:
         self.begun.set()
         while not self.free.wait(0.001) and not context.run.is_over:
             pass
-        return {"kind": "picture", "stopped": context.run.is_stopped}, None
+        return {"kind": "picture", "stopped": context.run.is_stopped}
 
 
 @pytest.fixture

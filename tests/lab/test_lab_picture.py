@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from helpers.lab import Client, some_points, values_of
 
-from polyopt.lab.machines import machines
-from polyopt.lab.state import read_state
+from polyopt.lab.state import machines, read_state
 
 POINTS = some_points()
 CONVEX = [

@@ -10,7 +10,7 @@ from helpers.lab import Client
 from typer.testing import CliRunner
 
 from polyopt.cli import app
-from polyopt.lab.tables import MAX_TEXT
+from polyopt.lab.sets import MAX_TEXT
 
 ROWS = [(0.1 * i, (-1) ** i * i, ("yes", "no")[i % 3 == 0]) for i in range(12)]
 GOOD = "kind,a,b\n" + "".join(f"{label},{u:g},{v}\n" for u, v, label in ROWS)
@@ -91,7 +91,7 @@ def test_a_bad_table_gets_a_sentence_that_names_it(client, told, text):
 def test_the_command_begins_with_a_file_its_axes_and_its_classes(tmp_path, monkeypatch):
     path = tmp_path / "mine.csv"
     path.write_text(GOOD)
-    begun, command = [], sys.modules["polyopt.cli.lab"]
+    begun, command = [], sys.modules["polyopt.cli.pages"]
     monkeypatch.setattr(command, "_warm", lambda begin: None)
     monkeypatch.setattr(command, "_serve", lambda listening, begin, browser: begun.append(begin))
 

@@ -13,7 +13,7 @@ import pytest
 from helpers.lab import Client, some_points
 
 from polyopt.check.check import Refused, check
-from polyopt.lab.machines import machines
+from polyopt.lab.state import machines
 
 POINTS = some_points(20, seed=3)
 

@@ -44,7 +44,7 @@ print("{long}{long}")
 def page(tmp_path_factory):
     from polyopt.lecture.figures import Picture
     from polyopt.lecture.slides import slide_page
-    from polyopt.plots.style import new_figure
+    from polyopt.plots.figure import new_figure
 
     figure = new_figure(9.0, 3.0)
     figure.add_subplot().plot([0, 1], [0, 1])

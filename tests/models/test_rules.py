@@ -112,7 +112,7 @@ def test_a_published_test_part_is_counted_apart(saved, monkeypatch):
     path, data, X, _ = saved
     found = load(data)
     split = replace(found, X=X[:200], y=found.y[:200], X_test=X[200:], y_test=found.y[200:])
-    monkeypatch.setattr("polyopt.cli.data.load_data", lambda *_: split)
+    monkeypatch.setattr("polyopt.datasets.load", lambda *_: split)
     said = worked("rules", path, "--terms", 3, "--data", data)
     assert "of the 200 training samples" in said
     assert f"of the {len(X) - 200} test samples" in said

@@ -1,10 +1,15 @@
-"""``polyopt lab``."""
+"""``polyopt lab``, ``lecture`` and ``handbook``: pages that are served, written or opened."""
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from polyopt.base.text import visible
+from polyopt.cli.console import came, progress, say, tell
 
 _INSTALL = "the lab needs what is installed by: pip install 'polyopt[lab]'"
 
@@ -28,10 +33,6 @@ def lab(
     It is served to this machine alone, and to whoever has the link that is printed. Ctrl-C ends it.
     """
     import importlib.util
-    import signal
-
-    from polyopt.cli.console import say
-    from polyopt.cli.stopping import came, tell
 
     if missing := [
         name for name in ("starlette", "uvicorn", "websockets") if importlib.util.find_spec(name) is None
@@ -53,13 +54,11 @@ def lab(
 
 
 def _beginning(points: str | None, target: str | None) -> dict[str, Any]:
-    """The state to begin with, and what its axes and classes are called."""
+    """Return the first state, with the names of its axes and classes."""
     from pathlib import Path
 
-    from polyopt.cli.console import say
     from polyopt.datasets import load, names, open_source
-    from polyopt.lab.sets import beginning, dataset, datasets, points_of, state_of
-    from polyopt.lab.tables import read_own
+    from polyopt.lab.sets import beginning, dataset, datasets, points_of, read_own, state_of
 
     if points is None:
         if target is not None:
@@ -83,7 +82,7 @@ def _beginning(points: str | None, target: str | None) -> dict[str, Any]:
 
 
 def _warm(begin: dict[str, Any]) -> None:
-    """Solve the first state, with each kernel, so that what is imported is there when the page opens."""
+    """Solve the first state with each kernel, so that all is imported when the page opens."""
     from polyopt.lab.engine import Engine
 
     engine = Engine(lambda message: None)
@@ -108,3 +107,82 @@ def _serve(listening: Any, begin: dict[str, Any], browser: bool) -> None:
         # Some browsers hold whoever calls them; the socket listens already, so the page may come early.
         threading.Thread(target=webbrowser.open, args=[link], daemon=True).start()
     serve(lab_app(port, token, begin), listening)
+
+
+def lecture(
+    name: Annotated[
+        str | None, typer.Argument(help="Which lecture; without one, they are listed.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write; by default lecture-NAME.", show_default=False)
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace its files in a folder that is not empty.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Write a lecture: slides, exercises, their solutions, pictures, programs.
+
+    The slides are one page that needs no network: arrows, space and Home turn it,
+    n shows what the speaker says, f fills the screen; it prints a slide a page.
+    Exercises and solutions are notebooks, pictures are SVG, programs are LaTeX.
+    """
+    from polyopt.lecture import LECTURES, check_folder, find_lecture, lecture_files, write_folder
+
+    if name is None:
+        if out is not None or force:
+            raise ValueError("--out and --force are of one lecture: name it")
+        width = max(map(len, LECTURES))
+        for known in LECTURES.values():
+            typer.echo(f"{known.name:<{width}}  {known.title}")
+        return
+    found = find_lecture(name)
+    folder = Path(f"lecture-{found.name}") if out is None else out
+    check_folder(folder, force)
+    with progress("part", quiet, total=4) as part:
+
+        def begin(words: str) -> None:
+            part.done(part.text != "")
+            part.name(words)
+
+        files = lecture_files(found, on_step=begin)
+    write_folder(folder, files, force=force)
+    typer.echo(f"{found.title}: {visible(str(folder))}")
+    for file, text in files.items():
+        typer.echo(f"  {file:<28}{len(text.encode()) / 1000:>7.0f} kB")
+
+
+def handbook(
+    page: Annotated[
+        str | None,
+        typer.Argument(
+            help="A page to begin with, such as optimisation, certificates or tour.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the site into this folder, and do not open it.")
+    ] = None,
+) -> None:
+    """Open the handbook: chapters, programs, reference, commands, results.
+
+    It is built once for each version and kept; it needs no network, has a search, and works from files.
+    """
+    import webbrowser
+
+    from polyopt.handbook.site import MARK, build_site, check_installed, kept_site, page_of, site_folder
+
+    check_installed()
+    page_of(Path(), page)
+    tell("the handbook was not written")
+    if out is not None:
+        with progress("handbook", total=1) as step:
+            build_site(out, tell=step.name)
+        typer.echo(page_of(out, page))
+        return
+    if not (site_folder() / MARK).is_file():
+        say("building the handbook; it is kept for the next time")
+    with progress("handbook", total=1) as step:
+        file = page_of(kept_site(step.name), page)
+    typer.echo(file)
+    if not webbrowser.open(file.as_uri()):
+        say("no browser was found: open this file in one")

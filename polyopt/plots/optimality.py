@@ -1,27 +1,36 @@
-"""The multipliers, by sample and by output: which samples hold the solution, and how hard."""
+"""Optimality in pictures: the multipliers of a machine, and the conditions of a certificate."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
-from polyopt.plots.sheet import Drawn, Sheet
-from polyopt.plots.style import BLUE, FACES, GREEN, INK, MAX_SHAPES, MUTED, ORANGE, PURPLE, ZERO_SHARE, styled
-from polyopt.plots.subject import machine_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-    from sklearn.base import BaseEstimator
-
-    from polyopt.plots.sheet import Places
-
-__all__ = ["multipliers"]
+from polyopt.base.text import cut_short, in_picture
+from polyopt.certificates.certificate import Certificate
+from polyopt.plots.figure import (
+    BLUE,
+    FACES,
+    GREEN,
+    GRID,
+    INK,
+    MAX_SHAPES,
+    MUTED,
+    ORANGE,
+    PURPLE,
+    ZERO_SHARE,
+    Axes,
+    Drawn,
+    Panels,
+    Places,
+    machine_of,
+)
 
 # Letters of rows that say how far a sample is from its margin or its bound. The others (beta, v, r) are what
 # these leave of a price.
@@ -71,19 +80,7 @@ def multipliers(
     title : str
         Title of the picture.
     ax : Axes or array of Axes, optional
-        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
-
-    Returns
-    -------
-    Figure or Axes
-        A new figure, which a notebook shows; or what was given as `ax`.
-
-    Raises
-    ------
-    TypeError
-        Neither a machine nor a frame.
-    ValueError
-        Multipliers that the solver does not have, or several pairs of classes at once.
+        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
     """
     machine = machine_of(duals)
     if hasattr(machine, "duals_"):
@@ -101,9 +98,8 @@ def multipliers(
     small = ZERO_SHARE * float(duals["multiplier"].abs().max())
     families = [family for family in _families(duals) if (family.rows["multiplier"].abs() > small).any()]
     with_outputs = "output" in duals and any(family.at_outputs for family in families)
-    with styled():
-        sheet = Sheet(ax, 5.0, 4.6 if with_outputs else 2.6)
-        axes = sheet.grid(2 if with_outputs else 1, 1)[:, 0]
+    with Panels(ax, 5.0, 4.6 if with_outputs else 2.6) as panels:
+        axes = panels.grid(2 if with_outputs else 1, 1)[:, 0]
         gap, first = max(2, duals["sample"].nunique() // 60), 0
         for family in families:
             held = family.rows[family.rows["multiplier"].abs() > small]
@@ -116,7 +112,7 @@ def multipliers(
         axes[0].set(title=title, xlabel="samples, largest multiplier first", ylabel="multiplier")
         axes[0].set_xticks([])
         if families:
-            sheet.legend(3 if max(len(family.label) for family in families) < 12 else 2)
+            panels.legend(3 if max(len(family.label) for family in families) < 12 else 2)
         else:
             axes[0].text(
                 0.5, 0.5, "every multiplier is 0", transform=axes[0].transAxes,
@@ -126,7 +122,7 @@ def multipliers(
             _mark_outputs(axes[1], duals, families, small, B)
         for panel in axes:
             _from_zero(panel, bool((duals["multiplier"] < -small).any()))
-    return sheet.drawn
+    return panels.drawn
 
 
 def _families(duals: pd.DataFrame) -> Iterator[_Family]:
@@ -189,3 +185,56 @@ def _from_zero(axes: Axes, negative: bool) -> None:
     axes.axhline(0.0, color=MUTED, lw=0.6)
     if not negative:
         axes.set_ylim(0.0, None)
+
+
+_MAX_CONDITIONS = 24  # conditions that are drawn, the worst
+_AXIS_FLOOR = 1e-18  # shown for conditions that hold to the last digit
+
+
+def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> Drawn:
+    """Picture of a certificate: how far each optimality condition is from holding, relative to its size.
+
+    What is within the tolerance is a blue dot left of the line, what is not an orange triangle right of it.
+    What holds exactly stands at the left end. Of more than 24 conditions the worst are drawn.
+
+    Parameters
+    ----------
+    certificate : Certificate or estimator
+        The certificate, or a fitted machine, which is certified.
+    ax : Axes, optional
+        Axes to draw on; a new figure by default. It is returned.
+    """
+    machine = machine_of(certificate)
+    if hasattr(machine, "certificate"):
+        certificate = machine.certificate()
+    if not isinstance(certificate, Certificate):
+        raise TypeError(f"certificate must be one, or a fitted machine, not {type(certificate).__name__}")
+    known = [("gap", certificate.relative_gap)]
+    known += [(residual.label, residual.relative) for residual in certificate.residuals]
+    if len(known) > _MAX_CONDITIONS:
+        kept = sorted(range(1, len(known)), key=lambda i: -np.nan_to_num(known[i][1], nan=np.inf))
+        known = [known[0], *(known[i] for i in sorted(kept[: _MAX_CONDITIONS - 1]))]
+    names = [in_picture(cut_short(name, 34)) for name, _ in known]
+    values, tol = np.array([value for _, value in known]), certificate.tol
+    finite = values[np.isfinite(values)]
+    most = 10 * max(float(finite.max(initial=tol)), tol)
+    places = np.arange(len(known))
+    shown = np.clip(np.nan_to_num(values, nan=most, posinf=most), _AXIS_FLOOR, most)
+    holds = values <= tol
+    with Panels(ax, 5.2, 0.21 * len(known) + 1.3) as panels:
+        axes = panels.axes()
+        axes.hlines(places, _AXIS_FLOOR, shown, color=GRID, lw=1.0, zorder=1)
+        axes.axvline(tol, color=INK, lw=0.9, ls="--", label=f"tolerance, {tol:.0e}")
+        looks = (holds, BLUE, "o", "within it"), (~holds, ORANGE, "^", "beyond it")
+        for chosen, colour, marker, label in looks:
+            if chosen.any():
+                axes.plot(
+                    shown[chosen], places[chosen], marker, color=colour, ms=4.5, label=label, clip_on=False
+                )
+        axes.set(xscale="log", xlim=(_AXIS_FLOOR, 10 * most), xlabel="relative gap, and relative violations")
+        axes.set_yticks(places, names)
+        axes.tick_params(axis="y", length=0, labelsize=8)
+        axes.invert_yaxis()
+        panels.title("\n".join(textwrap.wrap(in_picture(certificate.sentence), 62)[:4]))
+        panels.legend(3)
+    return panels.drawn

@@ -1,36 +1,137 @@
 """`write_report`: a comparison as one HTML page that needs no network.
 
-Each data set has a section: of repeated runs first the means, the differences and every single fit. A last
-section measures every solver against one proven bound.
+Each data set has a section: of repeated runs first the means, the differences and every single fit, then a
+table and pictures of each method. A last section measures every solver against one proven bound.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
 from polyopt.base.files import write_text
-from polyopt.base.text import escape
+from polyopt.base.text import cut_short, escape, in_picture, visible
+from polyopt.compare.comparison import Comparison, Row
+from polyopt.compare.data import Prepared
 from polyopt.compare.programs import find_programs
-from polyopt.compare.repeat_table import points, span
-from polyopt.compare.table import CLAIMS, SIZES, duration, number
-from polyopt.methods.registry import BUILT_IN, METHODS
-from polyopt.plots import gaps
+from polyopt.compare.results import Proof
+from polyopt.compare.tables import CLAIMS, SIZES, duration, number, points, span
+from polyopt.compare.trace import trace
+from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
+from polyopt.plots import convergence, decision_boundary, gaps, multipliers
+from polyopt.plots.figure import CLASSES, INK, Panels, svg
 from polyopt.report.frame import Contents, cells_table, framed, head_cells, part, scrolling, table_row
-from polyopt.report.pictures import Picture, pictures_of, svg
 from polyopt.report.programs import program_section
 
-if TYPE_CHECKING:
-    from polyopt.compare.comparison import Comparison, Row
-    from polyopt.compare.data import Prepared
-    from polyopt.compare.proofs import Proof
+_MAX_POINTS = 1500  # samples of a boundary: each is a shape in the page
 
 
-__all__ = ["write_report"]
+@dataclass(frozen=True)
+class Picture:
+    """An SVG element, what it shows in short, and a caption of whole sentences."""
+
+    image: str
+    label: str
+    caption: str
+
+
+def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
+    """Outputs, boundary in the plane, multipliers and run of one method on one data set of two classes."""
+    method = METHODS[rows[0].method]
+    exact, fast = (next((row for row in rows if pick(row)), None) for pick in (_is_exact, _is_fast))
+    fitted = exact or fast or next((row for row in rows if row.estimator is not None), None)
+    drawn: list[Callable[[], Picture]] = [] if fitted is None else [lambda: _outputs(data, fitted)]
+    is_plane = data.X_train.shape[1] == 2 and not sp.issparse(data.X_train)
+    if fitted is not None and is_plane and data.X_train.shape[0] <= _MAX_POINTS:
+        drawn.append(lambda: _boundary(data, fitted))
+    if exact is not None:
+        drawn.append(lambda: _multipliers_of(exact))
+    if fast is not None and len(trace(fast.estimator)):
+        drawn.append(lambda: _run(data, fast, exact))
+    pictures = []
+    for draw in drawn:
+        try:
+            with answering_for(method):
+                pictures.append(draw())
+        except RuntimeError as error:
+            if method.name in BUILT_IN:
+                raise
+            warnings.warn(f"a picture is left out. {error}", UserWarning, stacklevel=2)
+    return pictures
+
+
+def _is_exact(row: Row) -> bool:
+    return row.solver == "exact" and row.estimator is not None
+
+
+def _is_fast(row: Row) -> bool:
+    return row.solver != "exact" and row.estimator is not None
+
+
+def _outputs(data: Prepared, row: Row) -> Picture:
+    """The outputs of the model of the table on the test samples, by class."""
+    method, f = METHODS[row.method], row.estimator.decision_function(data.X_test)
+    with Panels(None, 5.0, 4.6) as panels:
+        axes = panels.axes()
+        edges = np.histogram_bin_edges(f, 30).tolist()
+        for label, name, (colour, _) in zip(row.estimator.classes_, data.target_names, CLASSES, strict=True):
+            own, shown = f[data.y_test == label], in_picture(_name(str(name)))
+            axes.hist(own, edges, histtype="stepfilled", alpha=0.3, lw=0, color=colour)
+            axes.hist(own, edges, histtype="step", lw=1.4, color=colour, label=shown)
+        axes.axvline(0.0, color=INK, lw=1.2, label="f = 0")
+        axes.set(xlabel="output f of the test sample", ylabel="samples")
+        axes.grid(axis="y")
+        panels.legend(3)
+    caption = (
+        f"Of the model in the table ({row.solver}). Samples of the first class belong left of 0, those of "
+        f"the second right of it; those on the wrong side are the test error, {100 * row.test_error:.1f} %."
+    )
+    return Picture(svg(panels.drawn, f"Outputs of {method.title} on {data.name}"), "Outputs", caption)
+
+
+def _boundary(data: Prepared, row: Row) -> Picture:
+    """The boundary of the model of the table, in the plane of its two features."""
+    names, classes = ("x₁ (scaled)", "x₂ (scaled)"), [_name(str(name)) for name in data.target_names]
+    figure = decision_boundary(
+        row.estimator, data.X_train, data.y_train, axis_names=names, class_names=classes
+    )
+    caption = f"Of the model in the table ({row.solver}), with the training samples."
+    label = f"Decision boundary of {METHODS[row.method].title} on {data.name}"
+    return Picture(svg(figure, label), "Decision boundary", caption)
+
+
+def _name(text: str) -> str:
+    """A class's name as a legend shows it: no formula, never left out, cut where there is no room."""
+    text = visible(text).strip() or "(no name)"
+    return cut_short(text, 28)
+
+
+def _multipliers_of(row: Row) -> Picture:
+    B = float(getattr(row.estimator, "B", np.inf))
+    figure = multipliers(row.estimator.duals_, B=B)
+    caption = (
+        "Of the exact solution on all features. Above, the multipliers by size, zeros left out; below, each "
+        "against its sample's output f."
+    )
+    return Picture(svg(figure, f"Multipliers of {row.method} on {row.data}"), "Multipliers", caption)
+
+
+def _run(data: Prepared, row: Row, exact: Row | None) -> Picture:
+    history = trace(row.estimator)
+    reference = None if exact is None else exact.objective
+    figure = convergence(history, reference=reference, unit=METHODS[row.method].unit)
+    caption = f"The run of the fast solver ({row.solver}) on all features"
+    caption += (
+        ": its objective and bound as it went." if "bound" in history else ": its objective as it went."
+    )
+    return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
+
 
 _COLUMNS = (
     ("method", "text"), ("solver", "text"), ("objective", ""), ("proven bound", ""), ("gap", ""),
@@ -73,16 +174,6 @@ def write_report(
     on_step : callable, optional
         Called with a few words before each set of pictures is drawn, and before the file is written; what it
         raises ends the work, and leaves the file as it was.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written.
     """
     contents = Contents()
     sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]

@@ -1,43 +1,57 @@
-"""The settings of a method as options, shared by ``fit`` and ``duals``."""
+"""Options shared by commands, their completions, and the settings of methods among them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from polyopt.cli.completion import among, complete_method
-from polyopt.methods.registry import BUILT_IN, answering_for
+from polyopt.methods import METHODS, Method
+from polyopt.methods.registry import BUILT_IN, answering_for, families, is_family
 
-if TYPE_CHECKING:
-    from polyopt.methods import Method
 
-__all__ = [
-    "B",
-    "C",
-    "Calibration",
-    "Categorical",
-    "D",
-    "Decimal",
-    "Faces",
-    "Force",
-    "Gamma",
-    "Impute",
-    "Kernel",
-    "Large",
-    "MethodName",
-    "Quiet",
-    "Seed",
-    "Separator",
-    "Set",
-    "Solver",
-    "Target",
-    "TimeLimit",
-    "check_settings",
-    "read_settings",
-]
+def among(*words: str) -> Callable[[str], list[str]]:
+    """Complete one of some words."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def complete_method(incomplete: str) -> list[str]:
+    """Methods, those of other packages among them."""
+    return among(*METHODS)(incomplete)
+
+
+def complete_methods(incomplete: str) -> list[str]:
+    """The last of several methods with commas between."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in complete_method(last)]
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """Names of data sets; the shell adds files where it finds none."""
+    from polyopt.datasets import names
+
+    return among(*names())(incomplete)
+
+
+def complete_family(incomplete: str) -> list[str]:
+    """Families of programs."""
+    return among(*(name.replace("_", "-") for name in families()))(incomplete)
+
+
+def complete_program(incomplete: str) -> list[str]:
+    """Families, methods, and the programs of a family whose name stands before a dot."""
+    family, dot, _ = incomplete.partition(".")
+    if not dot:
+        return list(dict.fromkeys([*complete_family(incomplete), *complete_method(incomplete)]))
+    from polyopt.compare.programs import programs_of
+
+    name = family.replace("-", "_")
+    return among(*programs_of(name))(f"{name}{incomplete[len(family) :]}") if is_family(name) else []
+
 
 _KERNELS = ("linear", "rbf", "poly", "sigmoid")
 
@@ -132,11 +146,9 @@ class Solver(StrEnum):
 
 
 def read_settings(others: list[str] | None = None, **given: Any) -> dict[str, Any]:
-    """The settings that were given, as the parameters of an estimator.
+    """Return the given settings as parameters of an estimator.
 
-    others: settings without an option of their own, each as ``"name=value"``.
-    **given: the others; None for those that were not given.
-    ValueError: A kernel that is not known, or text where a number is wanted.
+    `others` are without an option of their own, each as ``"name=value"``; of the rest None is not given.
     """
     settings = {name: value for name, value in given.items() if value is not None}
     for name, value in map(_parsed, others or ()):
@@ -157,13 +169,7 @@ def read_settings(others: list[str] | None = None, **given: Any) -> dict[str, An
 def check_settings(
     methods: Sequence[Method], settings: Mapping[str, Any], others: list[str] | None = None
 ) -> dict[str, Any]:
-    """The settings, if for each there is a method that has it.
-
-    others: those of them that came by ``--set``.
-    ValueError: one that none of the methods has; the message names those that do, or what the method has.
-    """
-    from polyopt.methods import METHODS
-
+    """Return the settings, those by ``--set`` in `others` among them, or refuse one that no method has."""
     known: dict[str, None] = {}
     for method in methods:
         with answering_for(method):
@@ -188,9 +194,7 @@ def check_settings(
 
 
 def _part_of(methods: Sequence[Method], field: str, part: str, value: object, before: object) -> object:
-    """A setting that has settings of its own, such as how a search is made, with one of them changed."""
-    import dataclasses
-
+    """Return a setting that is a dataclass, such as the options of a search, with one field changed."""
     for method in methods:
         for kind in getattr(method.estimator_class, "_parameter_constraints", {}).get(field, ()):
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -207,8 +211,6 @@ _OWN = {"solver": "--solver", "time_limit": "--time-limit", "random_state": "--s
 
 def _parsed(text: str) -> tuple[str, Any]:
     """Name and value of ``name=value``; the value is a number, True, False or None, or else a word."""
-    import ast
-
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"--set takes NAME=VALUE, not {text!r}")

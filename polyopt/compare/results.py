@@ -1,4 +1,4 @@
-"""Means over splits and seeds with their intervals, and differences of test error between methods.
+"""Results of fits: rows, means with their intervals, differences between methods, and gaps to a proven bound.
 
 The splits of one data set share most of their training samples, so the plain variance of a mean over them is
 too small. Of values on J splits, whose standard deviation is s, the interval is
@@ -13,20 +13,89 @@ counts as the split's value. A spread of zero is no sign of certainty on so few 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from polyopt.certificates.certificate import Claim
-from polyopt.compare.row import as_plain
+from formulations.language.types import Vector
+from polyopt.certificates.certificate import Claim, relative_gap
 from polyopt.methods import METHODS
 
-if TYPE_CHECKING:
-    from polyopt.compare.row import Row
 
-__all__ = ["LEVEL", "Difference", "Summary", "differences_of", "interval", "summaries_of"]
+@dataclass(frozen=True)
+class Row:
+    """One fit.
+
+    Attributes
+    ----------
+    data, method, solver : str
+        What was solved, and by what.
+    program : str
+        The program, as ``polyopt show`` calls it.
+    settings : str
+        The settings that matter, such as ``"C=1, B=8.47"``.
+    objective, bound : float
+        Primal value and proven bound, from the certificate.
+    gap, relative_gap : float
+        Their distance, absolute and relative.
+    residual : float
+        The worst residual of the optimality conditions, relative to its scale.
+    residual_at : str
+        Its condition, row and index; empty where every condition holds exactly.
+    claim : str
+        What the certificate proves: ``optimal``, ``suboptimal_by``, ``stationary``, ``infeasible``,
+        ``none``.
+    complexity : int or None
+        Support vectors, or faces.
+    counts : str
+        Which of the two.
+    test_error : float
+        Share of the test samples that are misclassified.
+    seconds : float
+        Time of the fit, imports apart.
+    status : str
+        How the solver ended, by its own account, or why there is no fit.
+    split, seed : int
+        The seeds of the split and of the solver.
+    estimator : object
+        The fitted estimator; None where there is none, and of all but the first split and seed.
+    """
+
+    data: str
+    method: str
+    solver: str
+    program: str
+    settings: str
+    objective: float
+    bound: float
+    gap: float
+    relative_gap: float
+    residual: float
+    residual_at: str
+    claim: str
+    complexity: int | None
+    counts: str
+    test_error: float
+    seconds: float
+    status: str
+    split: int = 0
+    seed: int = 0
+    estimator: Any = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the estimator; numbers that are not finite as None, for JSON."""
+        return as_plain({f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"})
+
+
+def as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by name, numbers that are not finite as None, for JSON."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in values.items()
+    }
+
 
 LEVEL = 0.95
 """Of every interval."""
@@ -39,17 +108,8 @@ _ROUNDING = 1e-12  # of shares: what rounding leaves of equal ones
 class Summary:
     """All fits of a method by a solver on a data set.
 
-    data, method, solver: of what.
-    fits, splits, failed: fits, splits they are on, and those among them that have no estimator.
-    objective, bound: means.
-    relative_gap, residual: the largest.
-    claim: the weakest of the certificates' claims.
-    complexity: mean number of support vectors or faces; nan where it is not known.
-    counts: which of the two.
-    test_error: mean share of the test samples that are misclassified.
-    test_error_low, test_error_high: its interval: over the splits, or over the seeds where there is one
-        split. nan where there is none.
-    seconds: mean time of a fit.
+    Means, but the largest gap and residual and the weakest claim. The interval of the mean test error is over
+    the splits, or over the seeds of one split; nan if there is none. Failed fits have no estimator.
     """
 
     data: str
@@ -77,16 +137,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """The test error of one method less that of another, split by split.
-
-    data: on which data.
-    method, solver, other, other_solver: the two, and by which solver.
-    splits: splits on which both were fitted.
-    difference: mean of test error of `method` − test error of `other`.
-    low, high: its interval; nan where the splits tell none.
-    verdict: ``"lower"`` or ``"higher"`` where the interval is on one side of zero, else ``"not told apart"``;
-        ``"equal"`` on every split.
-    """
+    """Mean of the test error of `method` less that of `other` over the splits of both, with its interval."""
 
     data: str
     method: str
@@ -100,7 +151,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """Verdict of the interval on `method`, compared with `other`."""
+        """``"lower"`` or ``"higher"`` if the interval is on one side of zero, ``"equal"`` on every split."""
         if self.high < 0.0:
             return "lower"
         if self.low > 0.0:
@@ -114,11 +165,10 @@ class Difference:
 
 
 def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float, float]:
-    """The mean of some values, and its interval.
+    """Return the mean of values, one for each split or seed, and the ends of its interval.
 
-    values: one for each split, or for each seed.
-    ratio: test samples for each training sample of a split; 0 for values that share nothing.
-    Returns mean, low, high: the ends are nan for fewer than two values, or values without spread.
+    `ratio` is of test to training samples of a split, 0 for values that share nothing. The ends are nan for
+    fewer than two values, or values without spread.
     """
     from scipy.stats import t
 
@@ -132,10 +182,7 @@ def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float,
 
 
 def summaries_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Summary]:
-    """One summary for each data set, method and solver, in the order of the rows.
-
-    ratios: test samples for each training sample, by the name of the data set.
-    """
+    """Return a summary for each data set, method and solver; ratios are of test to training samples."""
     return [_summary(own, ratios[data]) for (data, _, _), own in _grouped(rows).items()]
 
 
@@ -195,3 +242,56 @@ def _summary(rows: list[Row], ratio: float) -> Summary:
         max((row.claim for row in rows), key=_CLAIMS.index), mean(sizes), first.counts,
         *error, mean(row.seconds for row in kept),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Objectives and seconds of one method's solvers on one data set, and the proving solver's bound.
+
+    `run` (records, 2) has seconds and relative gap between that solver's own best point and its bound; empty
+    without records of both, and for several classes, of which each pair has a run of its own.
+    """
+
+    data: str
+    method: str
+    bound: float
+    objectives: dict[str, float]
+    seconds: dict[str, float]
+    proving: str
+    run: Vector = field(repr=False, compare=False)
+
+    @property
+    def gaps(self) -> dict[str, float]:
+        """Relative, from each objective to the bound."""
+        return {solver: relative_gap(value, self.bound) for solver, value in self.objectives.items()}
+
+
+def proofs_of(rows: Iterable[Row]) -> list[Proof]:
+    """Return a proof for each data set and method with a bound, from rows of one split and seed."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.data, row.method), []).append(row)
+    proofs = []
+    for (data, method), own in found.items():
+        proving = METHODS[method].proving
+        last = next((row for row in own if proving and row.solver == proving), None)
+        if last is None or not np.isfinite(last.bound):
+            continue
+        ended = [row for row in own if np.isfinite(row.objective)]
+        proofs.append(
+            Proof(
+                data, method, last.bound, {row.solver: row.objective for row in ended},
+                {row.solver: row.seconds for row in ended}, proving, _run_of(last.estimator),
+            )
+        )  # fmt: skip
+    return proofs
+
+
+def _run_of(estimator: Any) -> Vector:
+    """Seconds and gap of each record that has both values."""
+    history = getattr(estimator, "history_", None)
+    if history is None or "pair" in history or not {"seconds", "objective", "bound"} <= set(history):
+        return np.empty((0, 2))
+    kept = history[["seconds", "objective", "bound"]].dropna().to_numpy(dtype=float)
+    gaps = [relative_gap(value, bound) for _, value, bound in kept]
+    return np.column_stack([kept[:, 0], np.array(gaps)]) if len(kept) else np.empty((0, 2))

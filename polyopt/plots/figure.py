@@ -1,0 +1,224 @@
+"""Figures of one look, their panels, the subjects of pictures, and SVG for a page.
+
+Colours are those that colour-blind readers tell apart. The classes also differ in their markers, the families
+of multipliers in theirs, so that no picture depends on colour alone. Figures are made by the object-oriented
+interface and hold no global state.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polyopt.base.files import temporary_folder
+from polyopt.base.text import escape
+
+# Matplotlib's classes: it is imported when something is drawn.
+Artist = Axes = Figure = Any
+Places = Axes | Sequence[Axes] | NDArray[np.object_]
+Drawn = Any  # a Figure, or the given ax
+
+# Okabe & Ito's palette.
+BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
+WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # Tol's, for the faces that Okabe & Ito leave out
+INK, MUTED, GRID = "#1f2328", "#6e7781", "#d8dee4"
+MAX_SHAPES = 2000  # markers drawn as shapes; of more, which make a picture slow to open, pixels are drawn
+ZERO_SHARE = 1e-6  # of the largest multiplier: a smaller one is a solver's zero
+CLASSES = ((BLUE, "o"), (ORANGE, "^"))
+FACES = (GREEN, PURPLE, YELLOW, SKY, MUTED, WINE, INDIGO, OLIVE)
+
+_STYLE = {
+    "font.family": "DejaVu Sans", "font.size": 9, "text.color": INK,
+    "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.titlecolor": INK,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": MUTED, "axes.labelcolor": INK,
+    "axes.axisbelow": True, "axes.facecolor": "none", "axes.unicode_minus": True,
+    "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
+    "grid.color": GRID, "grid.linewidth": 0.6, "legend.frameon": False, "legend.fontsize": 8,
+}  # fmt: skip
+
+
+def _give_matplotlib_a_cache() -> None:
+    """Name a cache to matplotlib if the home is read-only, or every process lists the fonts anew."""
+    named = {"MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} & os.environ.keys()
+    if named or "matplotlib" in sys.modules or os.access(os.path.expanduser("~"), os.W_OK):
+        return
+    if folder := temporary_folder():
+        os.environ["MPLCONFIGDIR"] = str(folder / "matplotlib")
+
+
+_give_matplotlib_a_cache()
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Apply the settings of matplotlib that all figures share."""
+    import matplotlib
+
+    with matplotlib.rc_context(_STYLE):
+        yield
+
+
+def new_figure(width: float = 5.0, height: float = 4.0) -> Figure:
+    """Make an empty figure of this size in inches, which a notebook shows; it is white in a saved picture."""
+    from polyopt.plots.picture import Picture
+
+    return Picture(figsize=(width, height), layout="constrained", facecolor="white", dpi=150)
+
+
+class Panels:
+    """A styled new figure of `width` times `height` inches, or the given axes, which keep their size.
+
+    ``with Panels(ax, 5.0, 4.0) as panels`` draws; `ax` is one for each panel, or one whose place they share.
+    """
+
+    def __init__(self, ax: Places | None, width: float, height: float):
+        self._given, self._size, self._style = ax, (width, height), ExitStack()
+        self.is_new = ax is None
+
+    def __enter__(self) -> Self:
+        from matplotlib.axes import Axes
+
+        self._style.enter_context(styled())
+        self._places: list[Any] = (
+            [] if self.is_new else np.ravel(np.asarray(self._given, dtype=object)).tolist()
+        )
+        if not self.is_new and not (self._places and all(isinstance(one, Axes) for one in self._places)):
+            self._style.close()
+            raise TypeError(f"ax must be axes of matplotlib, as of figure.add_subplot(), not {self._given!r}")
+        self.figure: Any = new_figure(*self._size) if self.is_new else self._places[0].figure
+        self.drawn: Drawn = self.figure if self.is_new else self._given
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._style.close()
+
+    def axes(self) -> Axes:
+        """Return the one panel of a picture."""
+        return self.grid(1, 1)[0, 0]
+
+    def grid(self, rows: int, columns: int, **settings: Any) -> NDArray[Any]:
+        """Return the panels (rows, columns); `settings` are those of ``figure.subplots``."""
+        self._panels: NDArray[Any]
+        if self.is_new:
+            self._panels = self.figure.subplots(rows, columns, squeeze=False, **settings)
+        elif len(self._places) == rows * columns:
+            self._panels = np.array(self._places, dtype=object).reshape(rows, columns)
+        elif len(self._places) == 1:
+            self._panels = _divided(self._places[0], rows, columns, settings)
+        else:
+            wanted = f"{rows * columns} for the panels there are"
+            raise ValueError(f"ax must be one, or {wanted}, not {len(self._places)}")
+        return self._panels
+
+    def legend(self, columns: int, handles: Sequence[Artist] = (), *, beside: bool = False) -> None:
+        """Draw one legend for all panels: outside of them on a new figure, else in the first.
+
+        By default its entries are those of the panels, each label once.
+        """
+        known = {
+            label: handle
+            for axes in (self.figure.axes if self.is_new else self._panels.ravel())
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        if self.is_new and beside:
+            self.figure.legend(handles=handles, loc="outside right upper")
+        elif self.is_new:
+            self.figure.legend(
+                known.values(), known.keys(), loc="outside lower center",
+                ncols=columns, handletextpad=0.4, columnspacing=1.4,
+            )  # fmt: skip
+        elif chosen := list(handles) or list(known.values()):
+            legend = self._panels.flat[0].legend(handles=chosen, fontsize=7, framealpha=0.8)
+            legend.set_in_layout(self._panels.size == 1)
+
+    def title(self, text: str) -> None:
+        """Draw a title over all panels."""
+        if self.is_new:
+            self.figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        elif text:
+            self._places[0].set_title(text)
+
+
+def _divided(ax: Axes, rows: int, columns: int, settings: dict[str, Any]) -> NDArray[Any]:
+    """Return panels in the place of the given axes, which become invisible."""
+    shared = {name: settings.pop(name) for name in ("sharex", "sharey") if name in settings}
+    place = ax.get_subplotspec()
+    if place is None:
+        raise ValueError(
+            "ax must be a subplot, as of figure.add_subplot(), where a picture has several panels"
+        )
+    ax.set_axis_off()
+    panels: NDArray[Any] = place.subgridspec(rows, columns, **settings).subplots(squeeze=False, **shared)
+    return panels
+
+
+def machine_of(subject: Any) -> Any:
+    """Return the machine in a search or at the end of a pipeline; `subject` itself if it is neither."""
+    subject = getattr(subject, "best_estimator_", subject)
+    return subject[-1] if hasattr(subject, "steps") else subject
+
+
+def values_of(X: ArrayLike, names: Sequence[str] | None) -> NDArray[np.float64]:
+    """Convert samples to numbers (n, m), a frame's columns in the order of `names` if it has them all."""
+    columns = getattr(X, "columns", None)
+    if columns is not None and names is not None and set(columns) == set(names):
+        X = X[list(names)]  # type: ignore[call-overload, index]
+    return np.asarray(X, dtype=float)
+
+
+def feature_names(estimator: Any, X: ArrayLike | None = None) -> list[str] | None:
+    """Return the names of the features: those of the fit or, if it had none, the columns of a frame."""
+    names = getattr(estimator, "feature_names_in_", None)
+    names = getattr(X, "columns", None) if names is None else names
+    return None if names is None else [str(name) for name in names]
+
+
+# Colours that the page sets, lighter in the dark.
+_PAGE_COLOURS = {
+    INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper",
+    BLUE: "blue", ORANGE: "orange", GREEN: "teal", PURPLE: "purple",
+    SKY: "sky", YELLOW: "gold", WINE: "wine", INDIGO: "indigo",
+    OLIVE: "olive",
+}  # fmt: skip
+_PHONE_WIDTH = 4.0  # inches; at the width of a phone its letters are as large as those of the page
+_numbers = count(1)
+
+
+def svg(figure: Figure, label: str, *, as_wide: bool = False) -> str:
+    """Convert a figure to an SVG element with ids unique in the page, in the page's colours.
+
+    `label` describes it to readers that do not see it; with `as_wide` it keeps its size, else takes a
+    phone's, for which its letters are large enough.
+    """
+    import matplotlib
+
+    number = next(_numbers)
+    width, height = figure.get_size_inches()
+    if not as_wide:
+        figure.set_size_inches(_PHONE_WIDTH, height * (_PHONE_WIDTH / width) ** 0.5)
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "polyopt"}):
+        figure.savefig(buffer, format="svg", transparent=True)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
+    # A hundredth of a point is finer than any screen.
+    text = re.sub(r'\b(d|x|y)="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), text)
+    text = re.sub(r'\bid="', f'id="p{number}-', text)
+    text = re.sub(r"url\(#", f"url(#p{number}-", text)
+    text = re.sub(r'href="#', f'href="#p{number}-', text)
+    for colour, name in _PAGE_COLOURS.items():
+        text = text.replace(colour, f"var(--{name})")
+    head, _, body = text.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)
+    return f'{head} role="img" aria-label="{escape(label)}">{body}'

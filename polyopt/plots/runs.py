@@ -1,0 +1,218 @@
+"""Runs of solvers: convergence, gaps against time, and paths of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from formulations.language.solution import Solution
+from polyopt.certificates.path_point import Path, Point
+from polyopt.plots.figure import (
+    BLUE,
+    FACES,
+    INK,
+    MUTED,
+    ORANGE,
+    PURPLE,
+    ZERO_SHARE,
+    Axes,
+    Drawn,
+    Panels,
+    Places,
+    machine_of,
+)
+
+
+def convergence(
+    history: pd.DataFrame | Solution | BaseEstimator, *, reference: float | None = None,
+    unit: str | None = None, title: str = "",
+    ax: Places | None = None,
+) -> Drawn:  # fmt: skip
+    """Picture of a run.
+
+    Above, objective and bound by iteration, and the objective of the exact solver; below, the relative
+    gap on a logarithmic scale. Without bounds, the lower picture is left out.
+
+    Parameters
+    ----------
+    history : DataFrame, Solution or estimator
+        A fitted machine of two classes, a solution, or the records of either: ``objective`` and, if they
+        are known, ``bound`` by ``iteration``, ``epoch``, ``step`` or ``round``. If there are several starts,
+        the one that was kept is drawn.
+    reference : float, optional
+        Objective of the exact solution.
+    unit : str, optional
+        Name of an iteration; by default the column's.
+    title : str
+        Title of the picture.
+    ax : Axes or array of Axes, optional
+        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+    """
+    from polyopt.compare.trace import records_of, trace, unit_of
+
+    run = machine_of(history)
+    if not any(hasattr(run, name) for name in ("history_", "history", "columns")):
+        raise TypeError(f"history must be a fitted machine, a Solution or a frame, not {type(run).__name__}")
+    records = records_of(run)
+    if "pair" in records and records["pair"].nunique() > 1:
+        raise ValueError("a picture is of one pair of classes: give history_[history_['pair'] == ...]")
+    unit, history = unit or unit_of(records), trace(records)
+    if not len(history):
+        raise ValueError("this run has no objective by iteration to be drawn: its solver keeps none")
+    steps, objective = history["iteration"].to_numpy(), history["objective"].to_numpy()
+    bound = history["bound"].to_numpy() if "bound" in history else None
+    with Panels(ax, 5.0, 4.6 if bound is not None else 2.8) as panels:
+        axes = panels.grid(1 if bound is None else 2, 1, sharex=True)[:, 0]
+        size = 3 if len(steps) <= 40 else 0  # marks of more steps would touch
+        axes[0].plot(steps, objective, "-o", color=BLUE, ms=size, lw=1.4, label="objective")
+        if bound is not None:
+            axes[0].plot(steps, bound, "-s", color=ORANGE, ms=size, lw=1.4, label="proven bound")
+            scale = np.maximum(np.maximum(np.abs(objective), np.abs(bound)), np.finfo(float).tiny)
+            gap = np.abs(objective - bound) / scale
+            axes[1].plot(steps, gap, "-D", color=PURPLE, ms=size, lw=1.4)
+            axes[1].set(yscale="log", ylabel="relative gap")
+            axes[1].grid(axis="y")
+        if reference is not None:
+            axes[0].axhline(reference, color=INK, lw=0.9, ls="--", label="exact solver")
+        if bound is None and objective.min() > 0 and objective.max() > 5.0 * objective.min():
+            _logarithmic(axes[0])
+        axes[0].set(title=title, ylabel="objective" if bound is None else "objective and bound")
+        axes[0].grid(axis="y")
+        axes[0].legend(loc="best")
+        if steps.min() > 0 and steps.max() > 50 * steps.min():
+            axes[-1].set_xscale("log")
+        axes[-1].set_xlabel(unit)
+    return panels.drawn
+
+
+def _logarithmic(axes: Axes) -> None:
+    """A logarithmic scale with plain numbers at 1, 2 and 5, as it may not span two powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+_MIN_GAP, _MIN_SECONDS = 1e-7, 1e-3  # what is less is drawn there: the scales are logarithmic
+_MARKERS = ("o", "s", "^", "*", "D", "v")
+
+
+def gaps(
+    runs: Mapping[str, ArrayLike],
+    ends: Mapping[str, Mapping[str, tuple[float, float]]],
+    *,
+    title: str = "",
+    ax: Places | None = None,
+) -> Drawn:
+    """Picture of the gap against time, both on logarithmic scales.
+
+    A line for each run, between its own best point and its own bound; a mark for each solver, where it ended,
+    from its objective to the best bound known.
+
+    Parameters
+    ----------
+    runs : mapping of str to array_like of shape (records, 2)
+        Seconds and relative gap, by what was solved.
+    ends : mapping of str to mapping of str to (float, float)
+        Seconds and relative gap of each solver, by what was solved.
+    title : str
+        Title of the picture.
+    ax : Axes, optional
+        Axes to draw on; a new figure by default. It is returned.
+    """
+    names = list(dict.fromkeys([*runs, *ends]))
+    if not names:
+        raise ValueError("a picture of gaps needs a run, and there is none")
+    solvers = list(dict.fromkeys(solver for own in ends.values() for solver in own))
+    with Panels(ax, 5.0, 4.4) as panels:
+        axes = panels.grid(1, 1)[0, 0]
+        for number, name in enumerate(names):
+            colour = FACES[number % len(FACES)]
+            line = np.reshape(np.asarray(runs.get(name, ()), dtype=float), (-1, 2))
+            axes.plot(*_shown(line), color=colour, lw=1.4, label=name)
+            for solver, end in ends.get(name, {}).items():
+                marker = _MARKERS[solvers.index(solver) % len(_MARKERS)]
+                axes.plot(*_shown(np.array([end])), marker=marker, color=colour, ms=6, mfc="none", ls="")
+        for number, solver in enumerate(solvers):
+            axes.plot(
+                [], [], marker=_MARKERS[number % len(_MARKERS)], color=MUTED, mfc="none", ls="", label=solver
+            )
+        axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
+        axes.grid(axis="y")
+        panels.legend(3)
+    return panels.drawn
+
+
+def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds and gaps, held where the scales can show them."""
+    return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)
+
+
+_PATH_MARKERS = ("o", "^", "v", "s", "D", "P")
+
+
+def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Drawn:
+    """Picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
+
+    Above, the value of each machine and the bound that is proven on its optimum; below, how many multipliers
+    of each family of rows are not 0. A machine with an infinite bound stands at the right end.
+
+    Parameters
+    ----------
+    points : Path
+        The path.
+    title : str
+        Title of the picture.
+    ax : Axes or array of Axes, optional
+        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+    """
+    if not points:
+        raise ValueError("a picture of a path needs machines on it, and this one has none")
+    at = np.array([float(getattr(point, points.varied)) for point in points])
+    finite = at[np.isfinite(at)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (1.0, 1.0)
+    logarithmic = low > 0 and high > 20.0 * low
+    end = high * (high / low) ** 0.15 if logarithmic else high + 0.15 * ((high - low) or 1.0)
+    places = np.where(np.isfinite(at), at, end)
+    order = np.argsort(places, kind="stable")
+    with Panels(ax, 5.0, 4.4) as panels:
+        above, below = panels.grid(2, 1, sharex=True)[:, 0]
+        for name, marker, colour, label in (
+            ("primal_value", "o", BLUE, "value"), ("dual_value", ".", ORANGE, "proven bound")
+        ):  # fmt: skip
+            values = np.array([getattr(point.certificate, name) for point in points])
+            above.plot(
+                places[order], values[order], marker=marker, color=colour, ms=7, lw=1.0, label=label,
+                mfc="none" if marker == "o" else colour,
+            )  # fmt: skip
+        families = dict.fromkeys(family for point in points for family in point.solution.duals)
+        for place, family in enumerate(families):
+            counts = np.array([_held(point, family) for point in points])
+            look = {"marker": _PATH_MARKERS[place % len(_PATH_MARKERS)], "color": FACES[place % len(FACES)]}
+            below.plot(places[order], counts[order], ms=4, lw=1.0, label=family, **look)
+        above.set(title=title, ylabel="value and bound")
+        below.set(xlabel=points.varied, ylabel="multipliers not 0")
+        below.set_ylim(bottom=0)
+        if logarithmic:
+            below.set_xscale("log")
+        if not np.isfinite(at).all():
+            above.axvline(end, color=FACES[4], lw=0.6, ls=":")
+            above.annotate("∞", (end, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom")
+        for panel in (above, below):
+            panel.grid(axis="y")
+        panels.legend(3)
+    return panels.drawn
+
+
+def _held(point: Point, family: str) -> int:
+    """Multipliers of a family that are not 0, up to what a solver leaves of zeros."""
+    values = np.abs(point.solution.duals.get(family, np.zeros(0)))
+    largest = max((float(np.abs(own).max(initial=0.0)) for own in point.solution.duals.values()), default=0.0)
+    return int((values > ZERO_SHARE * largest).sum())
