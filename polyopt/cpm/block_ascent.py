@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import polyopt.optim.coordinate_steps as loops
-from polyopt.linalg.face_products import ROW_TYPES, ROWS
-from polyopt.linalg.rows import as_rows
+from polyopt.linalg.rows import ROW_TYPES, ROWS, as_rows
 from polyopt.native.library import kernel
 from polyopt.optim.coordinate_ascent import FaceAscent
 

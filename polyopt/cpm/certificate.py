@@ -29,7 +29,7 @@ from formulations.language.recovery import as_costs, as_data
 from formulations.polytope import answers, check_loss, lift, natural_assignment
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.claims.statement import Evidence
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.claim import state_cpm
 from polyopt.cpm.penalty_term import checked_penalty, sign_residuals
 from polyopt.cpm.point import (

@@ -28,7 +28,7 @@ from formulations.language.recovery import as_costs, as_data
 from formulations.polytope import answers, lift, natural_assignment
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.claims.statement import without_form
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.point import CpmPoint, assignment_residual
 from polyopt.linalg.rounding import Ball, product, transposed_product
 from polyopt.margin.certificate import certify_hinge

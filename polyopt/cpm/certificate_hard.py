@@ -36,7 +36,7 @@ from polyopt.certificates.certificate import (
     residual,
 )
 from polyopt.certificates.claims.statement import without_form
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.point import check_margin
 from polyopt.linalg.rounding import ABOVE, Ball, product, transposed_product
 from polyopt.margin.certificate import find_ray

@@ -18,7 +18,7 @@ from formulations.language.recovery import as_costs, as_data
 from formulations.polytope import answers, lift, natural_assignment
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, without_form
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.certificate_few_features import FEW, bound_of_few
 from polyopt.cpm.claim import state_integers
 from polyopt.cpm.point import CpmPoint, assignment_residual, bound_of

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd
-from polyopt.linalg.face_products import in_lanes
+from polyopt.linalg.rows import in_lanes
 from polyopt.margin.interior_point.crew import total
 
 if TYPE_CHECKING:

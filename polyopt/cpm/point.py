@@ -25,7 +25,7 @@ import numpy as np
 from formulations.language.arguments import one_of
 from formulations.polytope import shares
 from polyopt.certificates.certificate import Residual, residual
-from polyopt.certificates.feasible import within_shared_caps
+from polyopt.certificates.points import within_shared_caps
 from polyopt.cpm.penalty_term import held_by_groups, left_squares, price_of, root
 from polyopt.linalg.rounding import Ball, product, transposed_product
 

@@ -23,7 +23,7 @@ With the step 1/(λ(t+1)), Algorithm 1 is a running sum: W_t = U_t / (t+1), wher
 test W·x̃ ≥ 1 becomes U·x̃ ≥ t.
 
 U has the shape (m+1, L), bias last, with the K faces side by side in the first of L columns
-(:func:`polyopt.linalg.face_products.padded`), so that one walk over a sample serves all faces at once.
+(:func:`polyopt.linalg.rows.padded`), so that one walk over a sample serves all faces at once.
 
 Both algorithms are compiled (``native/cpm_sgd.c``); :class:`CpmSgd` is their state, and :class:`Epochs` the
 loop around them, which says when to measure and when to end. Measuring an objective costs
@@ -49,8 +49,7 @@ from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.polytope import perplexity
 from polyopt.base.progress import show, tell
-from polyopt.linalg.face_products import ROW_TYPES, ROWS, WEIGHT_TYPES, in_lanes, padded, stretches
-from polyopt.linalg.rows import Rows, as_rows
+from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows, as_rows, in_lanes, padded, stretches
 from polyopt.linalg.used_features import present_features
 from polyopt.native.library import Struct, kernel
 
