@@ -32,10 +32,11 @@ from polyopt.linalg.rounding import Ball, product, transposed_product
 if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty
     from formulations.language.types import Vector
-    from formulations.polytope import Loss
     from polyopt.margin.geometry import LinearGeometry
 
-    Margin = Literal["total", "worst"]
+
+Loss = Literal["sum", "max"]
+Margin = Literal["total", "worst"]
 
 __all__ = [
     "CpmPoint",

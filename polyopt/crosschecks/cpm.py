@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from formulations import cpm, cpm_worst, svm
 from polyopt.cpm.alternating import PolytopeProblem
-from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
