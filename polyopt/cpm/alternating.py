@@ -38,8 +38,7 @@ from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import check_loss
-from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.point import Loss, Margin, implied_faces, pulls
+from polyopt.cpm.certificate import Loss, Margin, certify_cpm, implied_faces, pulls
 from polyopt.margin.geometry import LinearGeometry
 from polyopt.optim.alternating import AlternatingProblem
 from polyopt.optim.rounds import run_rounds

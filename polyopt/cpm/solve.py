@@ -21,7 +21,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector, dense, is_sparse
-from polyopt.cpm.point import Loss, Margin
+from polyopt.cpm.certificate import Loss, Margin
 from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.optim.starts import best_of
 

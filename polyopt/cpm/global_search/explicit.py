@@ -26,7 +26,7 @@ from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 if TYPE_CHECKING:
     from formulations.language.types import Matrix, Vector
     from formulations.polytope import Loss
-    from polyopt.cpm.point import Margin
+    from polyopt.cpm.certificate import Margin
 
 __all__ = ["MAX_SAMPLES", "solve_cpm_explicitly"]
 
