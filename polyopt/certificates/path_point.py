@@ -1,20 +1,16 @@
-"""The machines along a path, and how they are shown."""
+"""The machines along a path of one parameter, and their display."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from formulations.language.display import Shown, Summary, Table
-
-if TYPE_CHECKING:
-    from formulations.language.solution import Solution
-    from polyopt.certificates.certificate import Certificate
-
-__all__ = ["Path", "Point", "point_summary"]
+from formulations.language.solution import Solution
+from polyopt.certificates.certificate import Certificate
 
 
 class Point(Protocol):
-    """What a path is made of."""
+    """A machine of a path."""
 
     @property
     def solution(self) -> Solution:
@@ -22,17 +18,17 @@ class Point(Protocol):
 
     @property
     def certificate(self) -> Certificate:
-        """What is proven of it."""
+        """Its certificate."""
 
 
 P = TypeVar("P", bound=Point)
 
 
 class Path(Shown, list[P]):
-    """A list of points, one after the other, that shows itself as a table.
+    """A list of machines that displays as a table.
 
-    name: what the path is, in a few words.
-    varied: the attribute of a point that changes along it.
+    name: the machines, in a few words.
+    varied: the attribute of a point that changes along the path.
     """
 
     def __init__(self, name: str, varied: str):
@@ -58,8 +54,5 @@ class Path(Shown, list[P]):
 
 
 def point_summary(name: str, varied: str, point: Point) -> Summary:
-    """One machine of a path.
-
-    point: the machine.
-    """
+    """Return the summary of one machine: its certificate, with the path's parameter in the title."""
     return point.certificate._summary()._replace(title=f"{name} at {varied} = {getattr(point, varied):.6g}")

@@ -1,19 +1,15 @@
-"""Sums and worst violations over slices of samples, merged in the order of the slices."""
+"""Reduction over samples in slices: sums, worst violations and minima, merged in the order of the slices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyopt.certificates.certificate import Residual
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["SLICE_ROWS", "Tally", "together"]
 
 SLICE_ROWS = 1 << 14
 """Samples of a slice."""
@@ -21,9 +17,18 @@ SLICE_ROWS = 1 << 14
 
 @dataclass
 class Tally:
-    """Sums over n samples, the worst of each violation, and least numbers.
+    """Partial results over n samples.
 
-    `worst` has, by condition and row, the largest violation and the number of its sample.
+    Attributes
+    ----------
+    n : int
+        Number of samples.
+    sums : dict
+        Sums by name: numbers, arrays or balls.
+    worst : dict
+        Largest violation and its sample, by condition and row.
+    least : dict
+        Minima by name.
     """
 
     n: int = 0
@@ -32,12 +37,12 @@ class Tally:
     least: dict[str, float] = field(default_factory=dict)
 
     def note(self, condition: str, row: str, violation: NDArray[Any]) -> None:
-        """Note the largest of violations, one for each sample; the first NaN, where there is one."""
+        """Record the largest of one violation per sample; the first NaN if there is one."""
         at = int(np.argmax(violation))
         self.worst[condition, row] = float(violation[at]), at
 
     def follow(self, other: Tally) -> None:
-        """Add what is found of samples that come after."""
+        """Add the results of the samples that come next."""
         for name, term in other.sums.items():
             self.sums[name] = self.sums[name] + term if name in self.sums else term
         for key, (value, at) in other.worst.items():
@@ -49,7 +54,7 @@ class Tally:
         self.n += other.n
 
     def residual(self, condition: str, row: str, scale: float) -> Residual:
-        """The worst violation, as :func:`polyopt.certificates.certificate.residual` has it."""
+        """Return the worst violation as :func:`polyopt.certificates.certificate.residual` does."""
         value, at = self.worst[condition, row]
         value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
         worst = at if not value <= 0 and self.n > 1 else None
@@ -57,7 +62,7 @@ class Tally:
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
-    """Merge tallies of some samples, of those after them, and so on."""
+    """Merge tallies of consecutive samples."""
     found = Tally()
     for each in tallies:
         found.follow(each)

@@ -1,114 +1,115 @@
-"""The Convex Polytope Machine as a problem of alternating minimisation.
+"""Alternating minimisation: solve the program of a fixed assignment exactly, reassign the positives, repeat.
 
-For a fixed assignment the program of formulations.cpm is solved by one of two engines. The explicit
-program is solved exactly; with loss="sum" its faces are independent, so each is a small program of its
-own, built once, and faces whose samples stay the same, in a run or from one start to another, are not
-solved again. The dual coordinate engine (:mod:`polyopt.cpm.dual`) is for large data, and for
-loss="sum" alone.
+:class:`PolytopeProblem` has the three steps that :mod:`polyopt.optim.rounds` asks for:
 
-With the worst-case margin (:class:`WorstCaseProblem`) only the longest face is paid for, so the faces are
-solved together; a start and a better assignment are found as for the total margin. The objective still never
-rises: a new assignment leaves W, and with it max_k ‖W_k‖², as they are.
+1. ``start``: a random assignment;
+2. ``solve``: the explicit program of formulations.cpm, cpm_worst or cpm_sparse for that assignment;
+3. ``reassign``: each positive goes to the face with its highest score if that lowers its hinge.
+
+With loss="sum", margin="total" and no penalty the faces are independent: each is a small program
+(:func:`solve_explicit_face`), and faces whose samples stay the same, in a run or from one start to another,
+are not solved again. Otherwise the faces share a constraint and are solved together. A new assignment leaves
+W as it is and lowers the hinges, so the objective never rises.
+
+The subclasses replace step 2: :mod:`polyopt.cpm.dual` (coordinate ascent, for large data),
+:mod:`polyopt.cpm.penalised` (Newton steps on the dual of penalised faces) and :mod:`polyopt.cpm.few_features`
+(branch and bound over features).
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm, cpm_worst
-from formulations.language.arguments import as_costs, one_of, positive, tolerance, whole
+from formulations import cpm, cpm_sparse, cpm_worst
+from formulations.face_penalty import FacePenalty
+from formulations.language.arguments import as_costs, whole
+from formulations.language.backends import BACKENDS
 from formulations.language.clock import Clock
 from formulations.language.program import Program
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, Vector
 from formulations.polytope import check_loss
-from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.explicit_face import solve_explicit_face
+from polyopt.cpm.certificate import Loss, Margin, certify_cpm, implied_faces, pulls
+from polyopt.margin.geometry import LinearGeometry
 from polyopt.optim.alternating import AlternatingProblem
+from polyopt.optim.rounds import run_rounds
+from polyopt.optim.starts import continued, number_of_best
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Assignment = NDArray[np.int64]
 
-    from numpy.typing import NDArray
 
-    from formulations.language.types import Matrix, Vector
-    from formulations.polytope import Loss
-    from polyopt.cpm.dual import DualEngine
+@dataclass(frozen=True)
+class Options:
+    """Numbers of alternating minimisation.
 
-    Engine = Literal["program", "dual"]
-    Assignment = NDArray[np.int64]
+    Attributes
+    ----------
+    min_hinge_decrease
+        Decrease of its hinge for which a positive changes its face; above the rounding of exact programs.
+    exact_gap, exact_cone_gap
+        Proven relative gap up to which a quadratic program, or one with second-order cones, which lose a
+        digit, counts as solved.
+    start_steps
+        Subgradient steps from random faces to a start; more changed little on the built-in data.
+    start_output
+        Size of the outputs of the random faces: far below the margin of 1.
+    max_remembered_faces
+        Solved faces that are kept.
+    zero_weight_rel
+        Size, relative to the largest weight, below which a solver's weight may be read as 0.
+    """
 
-__all__ = [
-    "EXACT_GAP_CONES",
-    "MIN_HINGE_DECREASE",
-    "PolytopeProblem",
-    "WorstCaseProblem",
-    "reassigned",
-    "status_by_gap",
-]
-
-MIN_HINGE_DECREASE = 1e-7  # for which a positive changes its face
-# Proven relative gap at which a point counts as exact, and that of a program with cones, which cost a digit.
-_EXACT_GAP, EXACT_GAP_CONES = 1e-8, 1e-7
-_SOLVERS = ("CLARABEL", "HIGHS")  # tried in turn; the second is slower, and exact where it succeeds
-_SUBGRADIENT_STEPS = 300  # from random faces to a start; more changed little on the built-in data
-_ROWS_AT_ONCE = 1 << 12  # scored at random directions
+    min_hinge_decrease: float = 1e-7
+    exact_gap: float = 1e-8
+    exact_cone_gap: float = 1e-7
+    start_steps: int = 300
+    start_output: float = 1e-3
+    max_remembered_faces: int = 1000
+    zero_weight_rel: float = 1e-6
 
 
 class PolytopeProblem(AlternatingProblem):
-    """Steps of alternating minimisation for the Convex Polytope Machine.
+    """Alternating minimisation for the Convex Polytope Machine with exact programs.
 
     X (n, m): samples.
     y (n,): labels: -1 inside, +1 outside.
     C (n,): cost of slack per sample; also the weights in the mean and scale of the random starts.
     n_faces: K, at least 1.
-    loss: whether a negative pays for every face it violates, or for the worst.
-    engine: the explicit program, or dual coordinate ascent to a gap.
-    tol: relative gap of the fixed-assignment program at the end; of the dual engine only.
-    scale: what every entry of X counts times; other than 1 for the dual engine only.
-    ValueError: the engine does not exist, or cannot do what is asked.
+    loss: "sum" if a negative pays for every face it violates, "max" if for the worst.
+    margin: "total" if the squared norms of all faces are penalised, "worst" if the largest.
+    penalty: ℓ1 and group penalty and signs of the weights.
     """
 
-    _own = ("_program", "_solved")
+    _own = ("_program", "_solved", "_lifted")
     _program: Program | None = None
     _solved: dict[bytes, Solution] | None = None
 
     def __init__(
-        self,
-        X: Matrix,
-        y: Vector,
-        C: Vector,
-        n_faces: int,
-        loss: Loss = "sum",
-        *,
-        engine: Engine = "program",
-        tol: float = 1e-3,
-        scale: float = 1.0,
-    ):
-        one_of("engine", engine, ("program", "dual"))
+        self, X: Matrix, y: Vector, C: Vector, n_faces: int, loss: Loss = "sum", margin: Margin = "total", *,
+        penalty: FacePenalty | None = None, options: Options | None = None,
+    ):  # fmt: skip
         check_loss(loss)
-        whole("n_faces", n_faces)
-        C, tol, scale = as_costs(C, len(y)), tolerance(tol), positive("scale", scale)
-        if engine == "dual" and loss != "sum":
-            raise ValueError(f"engine='dual' is for loss='sum', not {loss!r}; engine='program' does both")
-        if engine == "program" and scale != 1.0:
-            raise ValueError(f"scale must be 1 with engine='program', not {scale!r}; scale X beforehand")
-        self.X, self.y, self.C, self.n_faces, self.loss = X, y, C, n_faces, loss
-        self._dual: DualEngine | None = None
-        if engine == "dual":
-            from polyopt.cpm.dual import DualEngine
+        self.X, self.y, self.C, self.n_faces = X, y, as_costs(C, len(y)), whole("n_faces", n_faces)
+        self.loss, self.margin, self.penalty = loss, margin, penalty
+        self.options = options or Options()
 
-            self._dual = DualEngine(X, y, C, n_faces, tol, scale)
-            return
-        self._lifted = cpm.lift(X)
+    @cached_property
+    def _lifted(self) -> Matrix:
+        return cpm.lift(self.X)
+
+    # -- 1. starts -----------------------------------------------------------------------------
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Sources of randomness for `count` starts: the starts draw from one stream, one after the other."""
+        """Return generators for `count` starts, which draw from one stream one after the other."""
         rng, found = np.random.default_rng(seed), []
         for _ in range(count):
             found.append(copy.deepcopy(rng))
@@ -116,31 +117,29 @@ class PolytopeProblem(AlternatingProblem):
         return found
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
-        """A random assignment, loosened where the engine can (:meth:`loosen`)."""
-        return self.loosen(self.draw(rng), time_limit)
+        """Return each positive's best face after some subgradient steps from small random faces.
+
+        The faces grow apart in the steps, which end in far better fixed points than random faces do. The
+        steps are over all samples at once and the random faces are drawn for centred and scaled data, so that
+        neither the order of the samples nor their repetition in place of weight makes a difference.
+        """
+        return self.draw(rng)
 
     def draw(self, rng: np.random.Generator) -> Assignment:
-        """Each positive's best face after some subgradient steps from small random faces.
-
-        The faces grow apart as the steps let each have what it is best at, which ends in far better
-        fixed points than random faces do. The steps are over all samples at once and the random faces
-        drawn for centred and scaled data, so that neither the order of the samples nor their
-        repetition in place of weight makes a difference. The dual engine, whose data may be too large
-        for that, gives each positive the best of random faces; :meth:`loosen` does the rest. One face
-        answers for all.
-        """
+        """Return a random start without improvement."""
         if self.n_faces == 1:
             return np.where(self.y > 0, 0, -1)
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
         directions = self._directions(rng)
         # Of equal length, so that none is shorter than a mean of others, and never the best.
         directions /= np.linalg.norm(directions, axis=0) * scaler.scale_[:, None]
-        if self._dual is not None:
-            return self._best_of_directions(directions)
-        W = 1e-3 * np.vstack([directions, -scaler.mean_ @ directions])  # outputs far below the margin of 1
+        return self._assign_at_start(directions, scaler.mean_)
+
+    def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
+        W = self.options.start_output * np.vstack([directions, -mean @ directions])
         positive, shares = self.y > 0, self.C[:, None] / self.C.sum()
         # Half the objective, over the sum of the costs: (λ/2)‖W‖² + the mean loss, λ = 2/ΣC.
-        for t in range(1, _SUBGRADIENT_STEPS + 1):
+        for t in range(1, self.options.start_steps + 1):
             scores = np.asarray(self._lifted @ W)
             answers = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
             pays = np.where(positive[:, None], answers & (scores < 1.0), -1.0 * (scores > -1.0))
@@ -151,51 +150,32 @@ class PolytopeProblem(AlternatingProblem):
     def _directions(self, rng: np.random.Generator) -> Vector:
         return rng.normal(size=(self.X.shape[1], self.n_faces))
 
-    def loosen(self, assignment: Assignment, time_limit: float | None = None) -> Assignment:
-        """A better assignment to begin from: the dual engine's, else the same."""
-        return assignment if self._dual is None else self._dual.loosen(assignment, time_limit)
+    # -- 2. faces for a fixed assignment -------------------------------------------------------
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
-        """The fixed-assignment optimum: primal ``W`` (K, m+1), duals ``margin`` (n, K).
+        """Return the fixed-assignment optimum: primal ``W`` (K, m+1), duals ``margin`` (n, K).
 
-        The dual engine's answer may fall short of it where a positive is to move anyway.
-
-        RuntimeError: no solver left a point.
+        With margin="worst" the duals have ``norm`` (K,) as well. RuntimeError: no solver left a point.
         """
-        if self._dual is not None:
-            return self._dual.solve(assignment, time_limit)
         Z = cpm.answers(self.y, self.n_faces, assignment)
-        if self.loss == "max":
-            part = self._solve_together(assignment, Z, time_limit)
-            return self._at(part["W"], part.duals["margin"], Z, [part])
+        if (self.loss, self.margin) != ("sum", "total") or self.penalty is not None:
+            return self._solve_together(assignment, Z, time_limit)
         clock = Clock(time_limit)
         parts = [self.solve_face(mask, clock.left) for mask in Z.T]
-        W, alpha = (
-            np.array([part["w"] for part in parts]),
-            np.stack([part.duals["margin"] for part in parts], 1),
+        statuses = [part.status for part in parts if part.status is not Status.SOLVED]
+        W = np.array([part["w"] for part in parts])
+        return Solution(
+            status=statuses[0] if statuses else Status.SOLVED,
+            primal={"W": W},
+            duals={"margin": np.stack([part.duals["margin"] for part in parts], 1)},
+            objective=self.value(W, Z),
+            bound=None,
+            solver=f"alternating, {parts[0].solver}",
+            build_time=parts[0].build_time,
         )
-        return self._at(W, alpha, Z, parts)
-
-    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """Move each positive to its best face where that lowers its hinge strictly.
-
-        The dual engine also moves one that holds its face, but would not hold the other.
-        """
-        if self._dual is not None:
-            return self._dual.reassign(point, assignment)
-        return reassigned(np.asarray(self._lifted @ point["W"].T), self.y, assignment)
-
-    def _best_of_directions(self, directions: Vector) -> Assignment:
-        """The direction (m, K) along which each positive is farthest from the mean of all positives."""
-        at = np.flatnonzero(self.y > 0)
-        best, mean = np.full(len(self.y), -1), np.asarray(self.X[at].mean(axis=0)).ravel()
-        for first in range(0, len(at), _ROWS_AT_ONCE):
-            rows = at[first : first + _ROWS_AT_ONCE]
-            best[rows] = np.asarray(self.X[rows] @ directions - mean @ directions).argmax(axis=1)
-        return best
 
     def solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
-        """The optimum of one face, ``w`` and ``margin``; a mask (n,) of 0 and 1 says for whom it answers."""
+        """Return the optimum ``w``, ``margin`` of the face whose samples are 1 in the mask (n,)."""
         key = np.packbits(mask > 0).tobytes()
         if self._solved is None:
             self._solved = {}
@@ -209,114 +189,148 @@ class PolytopeProblem(AlternatingProblem):
 
         clock = Clock(time_limit)
         solution = solve_explicit_face(self._lifted, self.y, costs, clock.left)
-        if solution is None or gap(solution) > _EXACT_GAP:
+        if solution is not None and gap(solution) <= self.options.exact_gap:
+            solution = replace(solution, status=Status.SOLVED)
+        else:
             if self._program is None:
                 self._program = cpm.face(self.X, self.y, self.C)
-            solution = _solve_well(self._program.set(C=costs), gap, clock.left)
-        else:
-            solution = replace(solution, status=Status.SOLVED)
+            solution = _best_point(self._program.set(C=costs), gap, self.options.exact_gap, clock)
         if solution is None:
             return _nothing({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
         if solution.status is Status.SOLVED:
-            if len(self._solved) >= 1000:  # as many are remembered
+            if len(self._solved) >= self.options.max_remembered_faces:
                 self._solved.clear()
             self._solved[key] = solution
         return solution
 
     def _solve_together(self, assignment: Assignment, Z: Vector, time_limit: float | None) -> Solution:
+        data = (self.X, self.y, self.n_faces, assignment, self.C, self.loss)
         if self._program is None:
-            self._program = cpm.fixed_assignment(self.X, self.y, self.n_faces, assignment, self.C, self.loss)
+            if self.penalty is not None:
+                self._program = cpm_sparse.fixed_assignment(*data, self.margin, penalty=self.penalty)
+            else:
+                formulation = cpm_worst if self.margin == "worst" else cpm
+                self._program = formulation.fixed_assignment(*data)
+        has_cones = self.margin == "worst" or self.penalty is not None
+        exact = self.options.exact_cone_gap if has_cones else self.options.exact_gap
+
+        def read(found: Solution) -> tuple[Vector, Vector]:
+            alpha = found.duals["margin"]
+            if self.penalty is None:
+                return found["W"], alpha
+            alpha = np.clip(alpha, 0.0, self.C[:, None] * Z)
+            return self._with_zeros(found["W"], alpha, Z, self.penalty), alpha
 
         def gap(found: Solution) -> float:
-            W, alpha = found["W"], found.duals["margin"]
+            W, alpha = read(found)
             return certify_cpm(
-                self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss
-            ).relative_gap
+                self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss,
+                margin=self.margin, penalty=self.penalty,
+            ).relative_gap  # fmt: skip
 
-        found = _solve_well(self._program.set(Z=Z), gap, time_limit)
-        W = np.zeros((self.n_faces, self.X.shape[1] + 1))
-        return found or _nothing({"W": W}, np.zeros((len(self.y), self.n_faces)))
-
-    def _at(self, W: Vector, alpha: Vector, Z: Vector, parts: list[Solution]) -> Solution:
-        """The parts put together, the objective evaluated anew from the point."""
-        hinge = slacks(np.asarray(self._lifted @ W.T), self.y[:, None])
-        shared = hinge.max(axis=1) if self.loss == "max" else hinge.sum(axis=1)
-        paid = np.where(self.y > 0, (hinge * Z).sum(axis=1), shared)
-        statuses = [part.status for part in parts if part.status is not Status.SOLVED]
-        return Solution(
-            status=statuses[0] if statuses else Status.SOLVED,
-            primal={"W": W},
-            duals={"margin": alpha},
-            objective=float((W**2).sum() + self.C @ paid),
-            bound=None,
-            solver=f"alternating, {parts[0].solver}",
-            build_time=parts[0].build_time,
-        )
-
-
-class WorstCaseProblem(PolytopeProblem):
-    """Steps of alternating minimisation for the worst-case margin; arguments as in the class it extends."""
-
-    def solve(self, assignment: NDArray[np.int64], time_limit: float | None = None) -> Solution:
-        """The fixed-assignment optimum: primal ``W`` (K, m+1), duals ``margin`` (n, K), ``norm`` (K,).
-
-        RuntimeError: the solver left no point.
-        """
-        if self._program is None:
-            self._program = cpm_worst.fixed_assignment(
-                self.X, self.y, self.n_faces, assignment, self.C, self.loss
-            )
-        Z = cpm.answers(self.y, self.n_faces, assignment)
-        found = self._program.set(Z=Z).solve(time_limit=time_limit)
-        if not found.primal:
-            raise RuntimeError(
-                f"no solver left a point for the faces of the polytope ({found.status}): scale the features "
-                "to unit variance, or lower C"
-            )
-        W, alpha = found["W"], found.duals["margin"]
-        certificate = certify_cpm(
-            self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss, margin="worst"
-        )
+        solvers = (None,) if has_cones else _QP_SOLVERS
+        found = _best_point(self._program.set(Z=Z), gap, exact, Clock(time_limit), solvers)
+        if found is None:
+            return _nothing({"W": np.zeros((self.n_faces, self.X.shape[1] + 1))}, np.zeros(Z.shape))
+        W, alpha = read(found)
         return replace(
             found,
-            status=status_by_gap(found.status, certificate.relative_gap, EXACT_GAP_CONES),
             primal={"W": W},
-            duals={"margin": alpha, "norm": found.duals["norm"]},
-            objective=certificate.primal_value,
+            duals={"margin": alpha, **{name: found.duals[name] for name in ("norm",) if name in found.duals}},
+            objective=self.value(W, Z),
+            bound=None,
             solver=f"alternating, {found.solver}",
         )
 
+    def _with_zeros(self, W: Vector, alpha: Vector, Z: Vector, penalty: FacePenalty) -> Vector:
+        """Return the sparsest reading of a solver's point that costs no more than rounding above the best.
 
-def reassigned(scores: Vector, y: Vector, assignment: Assignment) -> Assignment:
-    """The assignment (n,) after each positive whose hinge is lower there has moved to its best face.
+        The readings are the faces implied by the multipliers, the point with zeros where those have them, the
+        point with zeros for small weights, and the point itself; all satisfy the signs.
+        """
+        v = pulls(LinearGeometry(self._lifted), self.y, alpha)
+        implied, W = implied_faces(v, self.margin, penalty), penalty.allowed(W)
+        large = np.abs(W) > self.options.zero_weight_rel * np.abs(W).max(initial=0.0)
+        large[:, -1] = True
+        used = (implied != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1)
+        readings = [implied, np.where(used, W, 0.0), np.where(large, W, 0.0), W]
+        values = [self.value(reading, Z) for reading in readings]
+        allowed = (1.0 + 0.1 * self.options.exact_cone_gap) * min(values)
+        fine = [reading for reading, value in zip(readings, values, strict=True) if value <= allowed]
+        return min(fine, key=lambda reading: np.count_nonzero(reading[:, :-1]))
 
-    scores (n, K): of the samples on the faces.
-    y (n,): labels: -1 inside, +1 outside.
-    """
+    def value(self, W: Vector, Z: Vector) -> float:
+        """Return the objective at W (K, m+1) for the assignment Z (n, K)."""
+        hinge = Z * slacks(self.scores(W), self.y[:, None])
+        is_shared = (self.y < 0) & (self.loss == "max")
+        paid = np.where(is_shared, hinge.max(axis=1), hinge.sum(axis=1))
+        size = (W**2).sum() if self.margin == "total" else (W**2).sum(axis=1).max()
+        return float(size + self.C @ paid) + (0.0 if self.penalty is None else self.penalty.value(W))
+
+    def scores(self, W: Vector) -> Vector:
+        """Return the scores (n, K) of the samples at faces (K, m+1)."""
+        return np.asarray(self._lifted @ W.T)
+
+    # -- 3. a better assignment ----------------------------------------------------------------
+
+    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
+        """Move each positive to its best face if that lowers its hinge."""
+        decrease = self.options.min_hinge_decrease
+        return reassigned(self.scores(point["W"]), self.y, assignment, decrease)
+
+
+def reassigned(
+    scores: Vector, y: Vector, assignment: Assignment, decrease: float = Options.min_hinge_decrease
+) -> Assignment:
+    """Return the assignment (n,) with each positive at the best of its scores (n, K) if its hinge falls."""
     hinge = slacks(scores, y[:, None])
     own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
-    gains = (y > 0) & (own > hinge.min(axis=1) + MIN_HINGE_DECREASE)
+    gains = (y > 0) & (own > hinge.min(axis=1) + decrease)
     return np.where(gains, scores.argmax(axis=1), assignment)
 
 
+def continue_best(
+    found: Solution, problem: AlternatingProblem, max_iter: int, time_limit: float | None
+) -> Solution:
+    """Continue the best run of many starts with another problem, and return the joint solution.
+
+    found: the end of the starts; max_iter: rounds of the best run, those already made included.
+    """
+    number = number_of_best(found.runs)
+    made = found.runs[number].iterations
+    if made >= max_iter:
+        return replace(found, status=Status.ITERATION_LIMIT)
+    last = run_rounds(problem, found["assignment"], max_iter=max_iter - made, time_limit=time_limit)
+    return replace(
+        last,
+        iterations=found.iterations + last.iterations,
+        solve_time=found.solve_time + last.solve_time,
+        history=(*found.history, *continued(last.history, "round", number, made, found.solve_time)),
+        runs=found.runs,
+    )
+
+
+# -- the explicit programs --------------------------------------------------------------------
+
+_QP_SOLVERS = ("CLARABEL", "HIGHS")  # in this order; HiGHS is slower, and exact if it succeeds
+
+
 def _nothing(faces: dict[str, Vector], alpha: Vector) -> Solution:
-    """Faces of zeros, which are feasible: what there is where the time was over at once."""
+    """Return faces of zeros, which are feasible, if the time is over before any program is solved."""
     return Solution(Status.TIME_LIMIT, faces, {"margin": alpha}, np.inf, None, "none, for lack of time")
 
 
-def _solve_well(
-    program: Program, gap: Callable[[Solution], float], time_limit: float | None
-) -> Solution | None:
-    """The point with the least proven gap: of the first solver that is near enough, or of them all.
+def _best_point(
+    program: Program, gap: Callable[[Solution], float], exact: float, clock: Clock,
+    solvers: tuple[str | None, ...] = _QP_SOLVERS,
+) -> Solution | None:  # fmt: skip
+    """Return the point of the first solver whose proven gap is at most `exact`, else the best of them.
 
-    The status is of the proof, not of the solver: ``SOLVED`` if the gap is small. None where the time
-    was over before any left a point.
-
+    The status follows from the gap. None: the time was over before any solver left a point.
     RuntimeError: no solver left a point.
     """
-    clock = Clock(time_limit)
     best, least = None, np.inf
-    for solver in _SOLVERS:
+    for solver in solvers:
         found = program.solve(solver, time_limit=clock.left)
         if not found.primal:
             if clock.is_over:
@@ -325,25 +339,78 @@ def _solve_well(
         distance = gap(found)
         if best is None or distance < least:
             best, least = found, distance
-        if least <= _EXACT_GAP or clock.is_over:
+        if least <= exact or clock.is_over:
             break
     if best is None:
         raise RuntimeError(
             "no solver left a point for the faces of the polytope: scale the features to unit variance, "
             "lower C, or choose solver='sgd'"
         )
-    if least <= _EXACT_GAP:
+    if least <= exact:
         return replace(best, status=Status.SOLVED)
-    return replace(best, status=Status.TIME_LIMIT if clock.is_over else Status.INACCURATE)
+    if clock.is_over:
+        return replace(best, status=Status.TIME_LIMIT)
+    return replace(best, status=Status.INACCURATE) if best.status is Status.SOLVED else best
 
 
-def status_by_gap(status: Status, gap: float, exact: float) -> Status:
-    """The status of a solver's point by what is proven of it: exact or not, where it is not another one.
+def solve_explicit_face(
+    lifted: Matrix, y: Vector, costs: Vector, time_limit: float | None = None
+) -> Solution | None:
+    """Solve the program of one face by Clarabel, to about 1e-11.
 
-    status: the solver's.
-    gap: the proven relative gap.
-    exact: at which a point counts as exact.
+    This is :func:`formulations.cpm_face.face`, written down for the solver, because cvxpy takes several times
+    as long to compile it as Clarabel to solve it. With A the rows y_i x̃_i of the samples that have a cost,
+
+        min  ‖w‖² + c·ξ    subject to    A w + ξ ≥ 1  [alpha],    ξ ≥ 0  [beta].
+
+    lifted (n, m+1): the rows x̃ = (x, 1).
+    costs (n,): cost of slack per sample, 0 if another face answers; at least one is positive.
+    Returns: primal ``w`` (m+1,), duals ``margin`` (n,); None if Clarabel left no point, as for data whose
+        squares overflow, or if the time was over.
     """
-    if status not in (Status.SOLVED, Status.INACCURATE):
-        return status
-    return Status.SOLVED if gap <= exact else Status.INACCURATE
+    import clarabel  # type: ignore[import-untyped]
+
+    clock, kept = Clock(time_limit), np.flatnonzero(costs > 0.0)
+    count, d = len(kept), lifted.shape[1]
+    rows = lifted[kept]
+    signed = sp.diags_array(y[kept]) @ rows if sp.issparse(rows) else y[kept, None] * rows
+    A, P = _face_matrices(sp.csc_array(signed, dtype=np.float64))
+    c, b = np.concatenate([np.zeros(d), costs[kept]]), np.concatenate([np.full(count, -1.0), np.zeros(count)])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    for name, value in BACKENDS["CLARABEL"].settings.items():
+        if hasattr(settings, name):  # one of them is cvxpy's own
+            setattr(settings, name, value)
+    if clock.is_over:
+        return None
+    settings.time_limit = clock.left if clock.left is not None else np.inf
+    found = clarabel.DefaultSolver(P, c, A, b, [clarabel.NonnegativeConeT(2 * count)], settings).solve()
+    if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations"):
+        return None
+    w, alpha = np.asarray(found.x)[:d], np.zeros(len(y))
+    alpha[kept] = np.asarray(found.z)[:count]
+    if not (np.isfinite(w).all() and np.isfinite(alpha).all()):
+        return None
+    return Solution(
+        status=Status.SOLVED if str(found.status) == "Solved" else Status.INACCURATE,
+        primal={"w": w},
+        duals={"margin": np.clip(alpha, 0.0, costs)},
+        objective=float(found.obj_val),
+        bound=None,
+        solver="clarabel",
+        iterations=int(found.iterations),
+        build_time=max(clock.seconds - float(found.solve_time), 0.0),
+        solve_time=float(found.solve_time),
+    )
+
+
+def _face_matrices(rows: sp.csc_array) -> tuple[sp.csc_array, sp.csc_array]:
+    """Assemble A and P by hand: scipy's blocks take longer than Clarabel."""
+    count, d = rows.shape
+    each = np.arange(count)
+    slacks = np.column_stack([each, count + each]).ravel()
+    values = np.concatenate([-rows.data, np.full(2 * count, -1.0)])
+    starts = np.concatenate([rows.indptr, rows.indptr[-1] + 2 * (each + 1)])
+    A = sp.csc_array((values, np.concatenate([rows.indices, slacks]), starts), shape=(2 * count, d + count))
+    starts = np.minimum(np.arange(d + count + 1), d)
+    return A, sp.csc_array((np.full(d, 2.0), np.arange(d), starts), shape=(d + count, d + count))

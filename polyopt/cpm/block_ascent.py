@@ -6,7 +6,7 @@ With a fixed assignment and loss="sum" the dual of every face is
 
 A coordinate step needs one sample, its multiplier, and W. So whoever has W may raise the dual with the
 samples of one block alone, and hands on W with what that has changed. Blocks that are visited one after
-another do what passes over all samples in memory do (:mod:`polyopt.cpm.face_dual`):
+another do what passes over all samples in memory do (:mod:`polyopt.cpm.dual`):
 
 1. :meth:`BlockAscent.sweep` steps on every pair of a sample and a face, from multipliers of 0.
 2. :meth:`BlockAscent.pairs` scores all samples at W as it stands, and finds the pairs that may move: those
@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import polyopt.optim.coordinate_steps as loops
-from polyopt.linalg.face_products import ROW_TYPES, ROWS
-from polyopt.linalg.rows import as_rows
+from polyopt.linalg.rows import ROW_TYPES, ROWS, as_rows
 from polyopt.native.library import kernel
 from polyopt.optim.coordinate_ascent import FaceAscent
 

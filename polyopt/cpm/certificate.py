@@ -1,82 +1,73 @@
 """Certificates of the Convex Polytope Machine.
 
-For a fixed assignment the machine is a convex program, and its optimum can be bounded; over the
-assignments it is not convex, and nothing here bounds that. A point is called ``stationary`` when it
-is optimal for its assignment and no positive sample would gain by another face: a fixed point of
-alternating minimisation, and no more. One face alone has one assignment, so it can be ``optimal``.
+For a fixed assignment the machine is a convex program, and its optimum can be bounded; over the assignments
+it is not convex, and only a global search bounds that. A point is called ``stationary`` if it is optimal for
+its assignment and no positive would gain by another face: a fixed point of alternating minimisation, and no
+more. One face has one assignment, so it can be ``optimal``.
 
-With loss="sum" the faces are independent hinge programs without intercept on x̃ = (x, 1), each twice
-the SVM of cost C/2: values and violations are doubled here. With loss="max" the faces share each
-negative's slack, and its multipliers must add up to C_i at most; with margin="worst" they share the
-margin budget, and nothing else is different.
+With v_k = Σ_i α_ik y_i x̃_i the dual value for an assignment is
 
-A bound on all assignments that a caller hands in is shown as a solver's word. That of this package's own
-branch and bound (:mod:`polyopt.cpm.global_search.search`) is a proof, each of its bounds lowered by its
-rounding: :func:`certify_cpm_search` takes it, and the certificate says what it rests on.
+    margin="total"   Σ α − ¼ Σ_k ‖v_k‖²
+    margin="worst"   Σ α − ¼ (Σ_k ‖v_k‖)²,   with the shares θ_k = ‖v_k‖ / Σ_l ‖v_l‖,
+
+at any α within its caps; stationary is 2 θ_k W_k = v_k, with θ_k = 1 for the total. With loss="max" a
+negative has one slack for all faces, so its multipliers must sum to at most C_i. With a penalty
+(:mod:`formulations.cpm_sparse`) v_k is replaced by what the penalty leaves of it
+(:mod:`polyopt.cpm.penalty_term`). With loss="sum", margin="total" and no penalty the faces are independent
+hinge programs without intercept on x̃ = (x, 1), each twice the SVM of cost C/2: values and violations are
+doubled here.
+
+Values and bounds are balls (:mod:`polyopt.linalg.rounding`), whose ends are true of real numbers.
+
+A bound on all assignments that a caller passes is shown as a solver's word. That of this package's own branch
+and bound (:mod:`polyopt.cpm.global_search.search`) is a proof, each of its bounds lowered by its rounding:
+:func:`certify_cpm_search` takes it, and the certificate says what it rests on.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from formulations.face_penalty import FacePenalty
 from formulations.families import Families, margin_family
-from formulations.language.arguments import real_number, tolerance, whole
+from formulations.language.arguments import one_of, real_number, tolerance, whole
 from formulations.language.recovery import as_costs, as_data
-from formulations.polytope import answers, check_loss, lift, natural_assignment
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
-from polyopt.certificates.claims.statement import Evidence
-from polyopt.certificates.given import checked_faces
-from polyopt.cpm.claim import state_cpm
-from polyopt.cpm.penalty_term import checked_penalty, sign_residuals
-from polyopt.cpm.point import (
-    CpmPoint,
-    assignment_residual,
-    bound_of,
-    check_coupled,
-    check_margin,
-    implied_faces,
-    pulls,
+from formulations.language.solution import Solution
+from formulations.language.types import Matrix, MatrixLike, Vector
+from formulations.polytope import answers, check_loss, lift, natural_assignment, shares
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.claims.statement import Evidence, Statement
+from polyopt.certificates.points import checked_faces, within_shared_caps
+from polyopt.cpm.claim import priced, state_faces
+from polyopt.cpm.penalty_term import (
+    checked_penalty,
+    held_by_groups,
+    left_squares,
+    price_of,
+    root,
+    sign_residuals,
 )
-from polyopt.linalg.rounding import Ball
+from polyopt.linalg.rounding import Ball, product, transposed_product
 from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.dual_ascent import ascend
 from polyopt.margin.geometry import LinearGeometry
 from polyopt.margin.hinge_program import HingeProgram
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.face_penalty import FacePenalty
-    from formulations.language.solution import Solution
-    from formulations.language.types import MatrixLike, Vector
-    from formulations.polytope import Loss
-    from polyopt.cpm.point import Margin
-
-__all__ = ["certify_cpm", "certify_cpm_held", "certify_cpm_search", "check_faces"]
+Loss = Literal["sum", "max"]
+Margin = Literal["total", "worst"]
 
 _NAME = "the Convex Polytope Machine"
 _MAX_GRADIENT_ENTRIES = 500_000  # of X; above, the bound is sought one multiplier at a time
-_STATED = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
-_SEARCHED = (
-    "The bound is that of this package's own branch and bound over all assignments, by trial moves or by the "
-    "spread of the faces, each of its bounds lowered by the rounding of its evaluation; it is not computed "
-    "anew here."
-)
-_PRICED = (
-    "The bound is one at prices of the positives (duals['price'] of the solution): K times the least cost of "
-    "one face at these prices, bounded over boxes of its coefficients, less what the prices count too often, "
-    "and lowered by its rounding; it is not computed anew here."
-)
-_BY_SCIP = (
-    "The bound on all assignments is the word of SCIP, for the mixed-integer program; 0 alone is proven."
-)
-_HELD = "the Convex Polytope Machine for the assignment that is held"
 _MOVES = "At these faces a sample outside would pay less at another face, so another assignment costs less."
 _STAYS = "No sample outside would pay less at another face, yet another assignment may have a lower optimum."
+OTHER_ASSIGNMENT = "Another assignment may have a lower optimum."
+
+# -- public -----------------------------------------------------------------------------------
 
 
 def certify_cpm(
@@ -111,17 +102,17 @@ def certify_cpm(
         without `alpha` a dual bound is built.
     assignment : array_like of int, shape (n,), optional
         The face of each positive; the entries of negatives are ignored. By default the one whose
-        multiplier holds it or, where none does, the best for W.
+        multiplier is positive or, if none is, the best for W.
     loss : {"sum", "max"}
         Whether a negative pays for every face it violates, or for the worst.
     margin : {"total", "worst"}
-        Whether the squared norms of all faces are paid for, or the largest.
+        Whether the squared norms of all faces are penalised, or the largest.
     global_bound : float, optional
-        A bound on the optimum over all assignments that somebody states; for loss="sum" and margin="total",
-        without a price.
+        A bound on the optimum over all assignments from elsewhere; for loss="sum" and margin="total",
+        without a penalty.
     penalty : FacePenalty, optional
-        The price of the weights, and their signs (:mod:`formulations.cpm_sparse`). Faces with a weight of the
-        wrong sign are valued without it.
+        The penalty on the weights, and their signs (:mod:`formulations.cpm_sparse`). Faces with a weight of
+        the wrong sign are valued without it.
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
@@ -132,7 +123,7 @@ def certify_cpm(
     Certificate
         ``stationary`` if the point is optimal for its assignment and its assignment for it, within
         `tol`; with one face then ``optimal``. Otherwise ``suboptimal_by``, within the fixed
-        assignment. With `global_bound` the point is held to that instead: ``solvers_word`` where it is
+        assignment. With `global_bound` the point is compared with that instead: ``solvers_word`` if it is
         attained, as nothing here proves it.
 
     Raises
@@ -157,15 +148,15 @@ def certify_cpm(
         least = float(value.upper)
         if point.alpha is not None:
             W = implied_faces(pulls(point.geometry, point.y, point.alpha), "total")
-            other = CpmPoint(point.geometry, point.y, point.C, point.Z, W, None, True)
-            least = min(least, float(other.value_of_best_assignment().upper))
+            least = min(least, float(replace(point, W=W, alpha=None).value_of_best_assignment().upper))
     if bound > least:
         raise ValueError(
             f"global_bound must be at most {least:.10g}, which a point at hand attains, not {bound!r}: "
             "a bound on another program (other data, C or n_faces), or a wrong one"
         )
+    note = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
     return conclude(
-        _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[_STATED], stated=bound
+        _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[note], stated=bound
     )
 
 
@@ -173,7 +164,7 @@ def certify_cpm_search(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6, *, loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Certificate:  # fmt: skip
-    """Certify what a search over all assignments found.
+    """Certify the solution of a search over all assignments.
 
     found: what :func:`~polyopt.cpm.global_search.search.solve_cpm_global` returned for these data: its point,
         its multipliers and its bound, which is safe from rounding. With loss="max" or margin="worst" what
@@ -187,32 +178,48 @@ def certify_cpm_search(
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment(loss, margin)
+    bound, stated = Ball(float(found.bound or 0.0)), None
+    note = (
+        "The bound is that of this package's own branch and bound over all assignments, by trial moves or by "
+        "the spread of the faces, each of its bounds lowered by the rounding of its evaluation; it is not "
+        "computed anew here."
+    )
     if (loss, margin) != ("sum", "total"):
-        return conclude(
-            _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[_BY_SCIP],
-            stated=found.bound,
-        )  # fmt: skip
-    note = _PRICED if "price" in found.duals else _SEARCHED
-    bound = float(found.bound or 0.0)
-    return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[note])
+        bound, stated = Ball(0.0), found.bound
+        note = (
+            "The bound on all assignments is the word of SCIP, for the mixed-integer program; 0 alone is "
+            "proven."
+        )
+    elif "price" in found.duals:
+        note = (
+            "The bound is one at prices of the positives (duals['price'] of the solution): K times the least "
+            "cost of one face at these prices, bounded over boxes of its coefficients, less what the prices "
+            "count too often, and lowered by its rounding; it is not computed anew here."
+        )
+    return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[note], stated=stated)
 
 
 def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **given: Any) -> Certificate:
-    """Certify faces for an assignment that somebody holds.
+    """Certify faces for an assignment that is held.
 
     The program of :mod:`formulations.cpm` for this assignment is convex, so its optimum can be attained,
     whether samples would gain by another face or not: a note says whether any would.
 
-    Returns: ``optimal`` for this assignment where its bound is attained, else ``suboptimal_by``.
+    Returns: ``optimal`` for this assignment if its bound is attained, else ``suboptimal_by``.
     """
     whole = certify_cpm(X, y, C, **given)
     moving = [one for one in whole.residuals if one.row == "assignment"]
     if not moving:  # one face has one assignment
         return whole
-    others = [one for one in whole.residuals if one.row != "assignment"]
+    note = (
+        "No sample outside would pay less at another face, yet another assignment may have a lower optimum."
+    )
+    if moving[0].relative > whole.tol:
+        note = "At these faces a sample outside would pay less at another face, so another assignment is "
+        note += "cheaper."
     held = conclude(
-        _HELD, whole.primal_value, whole.dual_value, others, whole.tol,
-        notes=[_MOVES if moving[0].relative > whole.tol else _STAYS],
+        f"{_NAME} for the assignment that is held", whole.primal_value, whole.dual_value,
+        [one for one in whole.residuals if one.row != "assignment"], whole.tol, notes=[note],
     )  # fmt: skip
     return replace(held, rounding=whole.rounding, evidence=whole.evidence)
 
@@ -223,10 +230,10 @@ def _certified(
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
     margin: Margin = "total", tol: float = 1e-6, max_iter: int = 2000, penalty: FacePenalty | None = None,
 ) -> tuple[CpmPoint, Certificate]:  # fmt: skip
-    """The point, and its certificate within the fixed assignment."""
+    """Return the point, and its certificate within the fixed assignment."""
     X, y = as_data(X, y)
     check_loss(loss)
-    check_margin(margin)
+    one_of("margin", margin, ("total", "worst"))
     if W is None and alpha is None:
         raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
     tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
@@ -246,115 +253,276 @@ def _certified(
         if given is not None:
             assignment = np.where(given.max(axis=1) > tol * costs, given.argmax(axis=1), assignment)
     point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, given, implied, penalty)
-    residuals: list[Residual] = []
-    primal_value, used = point.value(loss, margin), given
-    if used is None:
-        if margin == "worst" or (loss == "max" and penalty is not None):
-            used = _multipliers_by_program(point, loss, margin)
-        else:
-            used = _multipliers_by_ascent(point, loss, tol, max_iter)
-        dual_value = bound_of(point, used, loss, margin)
-    elif loss == "sum" and margin == "total" and penalty is None:
-        dual_value, residuals = check_faces(point, used, tol)
-    else:
-        dual_value, residuals = check_coupled(point, used, loss, margin)
+    used = _multipliers(point, loss, margin, tol, max_iter) if given is None else given
+    dual_value, residuals = bound_of(point, used, loss, margin), list[Residual]()
+    if given is not None and (loss, margin, penalty) == ("sum", "total", None):
+        residuals = face_residuals(point, used, tol)
+    elif given is not None:
+        residuals = _coupled_residuals(point, used, loss, margin)
     if penalty is not None:
         residuals += sign_residuals(penalty, asked, W)
-    single = len(W) == 1
-    if not single:
-        residuals.append(assignment_residual(point))
-    certificate = conclude(
-        f"{_NAME}, loss={loss!r}"
-        + (", margin='worst'" if margin == "worst" else "")
-        + ("" if penalty is None else ", with a price on the weights"),
-        primal_value,
-        dual_value,
-        residuals,
-        tol,
-        reached=Claim.OPTIMAL if single else Claim.STATIONARY,
-        scope=_NAME if single else "the fixed-assignment program",
-        notes=[] if single else ["Another assignment may have a lower optimum."],
-    )
-    stated = partial(state_cpm, point, used, loss, margin)
-    return point, replace(certificate, evidence=(Evidence(stated),))
+    name = f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else "")
+    name += "" if penalty is None else ", with a price on the weights"
+    certificate = conclude_for_assignment(
+        point, name, point.value(loss, margin), dual_value, residuals, tol,
+        _NAME if len(W) == 1 else "the fixed-assignment program",
+    )  # fmt: skip
+    return point, replace(certificate, evidence=(Evidence(partial(state_cpm, point, used, loss, margin)),))
 
 
-def check_faces(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[Residual]]:
-    """The bound of all faces, and the conditions of one hinge program per face."""
-    residuals: list[Residual] = []
-    for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
-        v = None if point.implied else w
-        mine = {"margin": alpha[:, k] / 2}
-        certificate = certify_hinge(_face(point, costs), v=v, multipliers=mine, tol=tol)
-        residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
-    return bound_of(point, alpha, "sum", "total"), residuals
+def conclude_for_assignment(
+    point: CpmPoint, name: str, value: Ball, bound: Ball, residuals: list[Residual], tol: float, scope: str,
+    notes: tuple[str, ...] = (), feasible: bool = True,
+) -> Certificate:  # fmt: skip
+    """Conclude about a point and its assignment: ``optimal`` can be reached by one face only."""
+    if len(point.W) == 1:
+        return conclude(
+            name, value, bound, residuals, tol, reached=Claim.OPTIMAL, scope=scope, notes=notes,
+            feasible=feasible,
+        )  # fmt: skip
+    return conclude(
+        name, value, bound, [*residuals, assignment_residual(point)], tol, reached=Claim.STATIONARY,
+        scope=scope, notes=[*notes, OTHER_ASSIGNMENT], feasible=feasible,
+    )  # fmt: skip
 
 
-def _multipliers_by_ascent(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> Vector:
-    """The multipliers that ascent on the dual of each face finds.
+# -- the point and its value ------------------------------------------------------------------
 
-    With loss="max" the faces are made independent: the largest hinge of a negative is at least any
-    weighted mean of its hinges, so its cost may be split between the faces, here between those that
-    it violates most.
+
+@dataclass(frozen=True)
+class CpmPoint:
+    """A point to certify, with its data: W (K, m+1), alpha (n, K) or None, Z (n, K).
+
+    `implied` is True if W was computed from alpha.
     """
-    parts, hinge = point.Z, point.hinge
+
+    geometry: LinearGeometry
+    y: Vector
+    C: Vector
+    Z: Vector
+    W: Vector
+    alpha: Vector | None
+    implied: bool
+    penalty: FacePenalty | None = None
+
+    @cached_property
+    def hinge_ball(self) -> Ball:
+        """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
+        return (1.0 - product(self.geometry.X, self.W.T).signed(self.y[:, None])).positive()
+
+    @property
+    def hinge(self) -> Vector:
+        """[1 − y_i W_k·x̃_i]_+ as computed, shape (n, K)."""
+        return self.hinge_ball.mid
+
+    @property
+    def costs(self) -> Vector:
+        """C_i Z_ik, shape (n, K)."""
+        return self.C[:, None] * self.Z
+
+    def value(self, loss: Loss, margin: Margin = "total") -> Ball:
+        """Return the objective for the assignment."""
+        hinge = self.hinge_ball.signed(self.Z)
+        paid = hinge.sum(axis=1)
+        if loss == "max":
+            shared, worst = self.y < 0, hinge.max(axis=1)
+            paid = Ball(np.where(shared, worst.mid, paid.mid), np.where(shared, worst.rad, paid.rad))
+        return self._size(margin) + paid.dot(self.C)
+
+    def value_of_best_assignment(self, loss: Loss = "sum", margin: Margin = "total") -> Ball:
+        """Return the objective with each positive at the face with its least hinge."""
+        hinge, positive = self.hinge_ball, self.y > 0
+        least, total = -((-hinge).max(axis=1)), hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
+        paid = Ball(np.where(positive, least.mid, total.mid), np.where(positive, least.rad, total.rad))
+        return self._size(margin) + paid.dot(self.C)
+
+    def _size(self, margin: Margin) -> Ball:
+        squares = Ball(self.W).square_sum(axis=1)
+        size = squares.sum() if margin == "total" else squares.max()
+        return size if self.penalty is None else size + price_of(self.penalty, self.W)
+
+
+# -- the bound --------------------------------------------------------------------------------
+
+
+def pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
+    """Return v_k = Σ_i α_ik y_i x̃_i for every face, shape (K, m+1)."""
+    return np.asarray(geometry.X.T @ (alpha * y[:, None])).T
+
+
+def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None) -> Vector:
+    """Return the faces (K, m+1) that belong to v (K, m+1); 0 if a face's share of the worst margin is."""
+    if penalty is not None:
+        v = penalty.shrunk(v) if margin == "total" else penalty.cut(v)
+    if margin == "worst":
+        theta = shares(v)[:, None]
+        v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
+    return 0.5 * v
+
+
+def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball:
+    """Return the dual value at alpha made feasible, or 0, which bounds every value, if that is more."""
+    feasible = np.clip(alpha, 0.0, point.costs)
     if loss == "max":
-        worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
-        parts = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
-    X, costs = point.geometry.X, point.C[:, None] * parts
+        shared = within_shared_caps(feasible, point.C)
+        feasible = np.where((point.y < 0)[:, None], shared, feasible)
+    v = transposed_product(point.geometry.X, feasible * point.y[:, None])
+    if margin == "total":
+        square = v.square_sum() if point.penalty is None else left_squares(point.penalty, v)
+    else:
+        if point.penalty is None:
+            lengths = v.norm(axis=0)
+        else:
+            held = held_by_groups(point.penalty, v.mid.T, point.W)
+            lengths = root(left_squares(point.penalty, v, held))
+        square = lengths.sum() * lengths.sum()
+    found = Ball(feasible).sum() - 0.25 * square
+    return found if found.lower > 0.0 else Ball(0.0)
+
+
+def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_iter: int) -> Vector:
+    """Return good multipliers (n, K) for a point without any.
+
+    With loss="max" alone the faces are made independent: the largest hinge of a negative is at least any
+    weighted mean of its hinges, so its cost may be split between the faces, here between those that it
+    violates most. Other coupled faces need the dual program.
+    """
+    X, y, Z, penalty = point.geometry.X, point.y, point.Z, point.penalty
+    if margin == "worst" or (loss == "max" and penalty is not None):
+        from formulations import cpm_sparse, cpm_worst
+
+        data = (X[:, :-1], y, len(point.W), Z.argmax(axis=1), point.C, loss)
+        if penalty is None:
+            program = cpm_worst.fixed_assignment_dual(*data)
+        else:
+            program = cpm_sparse.fixed_assignment_dual(*data, margin, penalty=penalty)
+        found = program.solve()
+        return found["alpha"] if found.primal else np.zeros_like(Z)
+    costs = point.costs
+    if loss == "max":
+        worst = point.hinge >= point.hinge.max(axis=1, keepdims=True) - 1e-6
+        parts = np.where((y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), Z)
+        costs = point.C[:, None] * parts
     is_large = X.shape[0] * X.shape[1] > _MAX_GRADIENT_ENTRIES
-    if point.penalty is not None:
+    if penalty is not None:
         from polyopt.cpm.penalised_face_dual import ShrunkAscent
 
-        ascent = ShrunkAscent(X[:, :-1], point.y, costs, point.penalty)
+        ascent = ShrunkAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
         ascent.reach(max(tol, 1e-4) if is_large else tol)
         return ascent.alpha
     if is_large:
         from polyopt.optim.coordinate_ascent import climb
 
-        return climb(
-            X[:, :-1],
-            point.y,
-            costs if loss == "max" else point.C,
-            len(point.W),
-            point.Z.argmax(axis=1),
-            float(point.value(loss).mid),
-            tol,
-        )
-    return _climbed_faces(point, costs, tol, max_iter)
+        caps, value = costs if loss == "max" else point.C, float(point.value(loss).mid)
+        return climb(X[:, :-1], y, caps, len(point.W), Z.argmax(axis=1), value, tol)
+    return ascend_faces(point, costs, tol, max_iter)
 
 
-def _climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
-    """Multipliers (n, K) that ascent on the dual of each face finds, for costs (n, K)."""
+def ascend_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
+    """Return multipliers (n, K) by ascent on the dual of each face, for costs (n, K)."""
     X, alpha = point.geometry.X, np.zeros_like(costs)
     # Half of a face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.
     values = 0.5 * (np.einsum("kj,kj->k", point.W, point.W) + (costs * point.hinge).sum(axis=0))
     done: dict[bytes, int] = {}
-    for k in np.argsort(values, kind="stable").tolist():  # of the faces of one program the best is first
+    for k in np.argsort(values, kind="stable").tolist():  # the best of the faces with the same program first
         first = done.setdefault(costs[:, k].tobytes(), k)
         if first == k:
-            w = point.W[k]
-            dual = ascend(_face(point, costs[:, k]), w, np.asarray(X @ w), float(values[k]), tol, max_iter)
+            w, program = point.W[k], _face(point.geometry, point.y, costs[:, k])
+            dual = ascend(program, w, np.asarray(X @ w), float(values[k]), tol, max_iter)
             alpha[:, k] = 2.0 * dual[0]
-        else:  # neither answers for anybody
+        else:
             alpha[:, k] = alpha[:, first]
     return alpha
 
 
-def _multipliers_by_program(point: CpmPoint, loss: Loss, margin: Margin) -> Vector:
-    """The dual program's solution; the coupled faces leave no simpler way."""
-    from formulations import cpm_sparse, cpm_worst
-
-    X, y, Z = point.geometry.X[:, :-1], point.y, point.Z
-    arguments = (X, y, len(point.W), Z.argmax(axis=1), point.C, loss)
-    if point.penalty is None:
-        found = cpm_worst.fixed_assignment_dual(*arguments).solve()
-    else:
-        found = cpm_sparse.fixed_assignment_dual(*arguments, margin, penalty=point.penalty).solve()
-    return found["alpha"] if found.primal else np.zeros_like(Z)
+def _face(geometry: LinearGeometry, y: Vector, costs: Vector) -> HingeProgram:
+    return HingeProgram("a face", geometry, Families(margin_family(y, costs / 2)), intercept=False)
 
 
-def _face(point: CpmPoint, costs: Vector) -> HingeProgram:
-    rows = Families(margin_family(point.y, costs / 2))
-    return HingeProgram("a face", point.geometry, rows, intercept=False)
+# -- the optimality conditions ----------------------------------------------------------------
+
+
+def assignment_residual(point: CpmPoint) -> Residual:
+    """Return by how much a positive's hinge would fall on its best face."""
+    hinge, positive = point.hinge, point.y > 0
+    gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
+    return residual("stationarity", "assignment", gain, 1.0)
+
+
+def face_residuals(
+    point: CpmPoint, alpha: Vector, tol: float, *, own_features: bool = False
+) -> list[Residual]:
+    """Return the conditions of one hinge program per face, in its nonzero features or in all."""
+    found: list[Residual] = []
+    for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
+        geometry, v = point.geometry, None if point.implied else w
+        if own_features:
+            used = np.append(np.flatnonzero(w[:-1]), len(w) - 1)
+            geometry, v = LinearGeometry(geometry.X[:, used]), w[used]
+        mine = {"margin": alpha[:, k] / 2}
+        certificate = certify_hinge(_face(geometry, point.y, costs), v=v, multipliers=mine, tol=tol)
+        found += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
+    return found
+
+
+def _coupled_residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> list[Residual]:
+    """Return the conditions of faces that share slacks, the margin budget or a penalty."""
+    y, shared, penalty = point.y[:, None], (point.y < 0) & (loss == "max"), point.penalty
+    largest = float(np.abs(alpha).max()) or float(point.C.max())
+    xi = np.where(shared[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
+    surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
+    pulled = v = pulls(point.geometry, point.y, alpha)
+    if penalty is not None and margin == "total":
+        v = penalty.shrunk(pulled)
+    elif penalty is not None:
+        held = held_by_groups(penalty, pulled, point.W)
+        v = penalty.cut(pulled - np.column_stack([held, np.zeros(len(pulled))]))
+    theta = np.ones(len(v)) if margin == "total" else shares(v)
+    # The faces share multipliers: a face that needs none is zero up to the rounding of the others.
+    weight = max(
+        float(np.abs(2 * theta[:, None] * point.W).max()),
+        float(np.abs(pulled).max()),
+        1e-8 * max(point.geometry.pull_scale(column * point.y) for column in alpha.T),
+    )
+    found = []
+    for k in range(len(point.W)):
+        found.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
+        if not point.implied:
+            off = np.abs(2 * theta[k] * point.W[k] - v[k])
+            found.append(residual("stationarity", f"w(face {k})", off, weight))
+        found.append(
+            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)
+        )
+    beta = np.where(shared[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
+    found.append(residual("sign", "slack", -beta.min(axis=1), largest))
+    found.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
+    if margin == "worst":
+        squares = (point.W**2).sum(axis=1)
+        found.append(
+            residual("complementarity", "norm", theta * (squares.max() - squares), float(squares.max()))
+        )
+    return found
+
+
+# -- statements in claim files ----------------------------------------------------------------
+
+
+def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
+    """State the point of a Convex Polytope Machine for its assignment; alpha (n, K) are multipliers."""
+    X: Any = point.geometry.X
+    size = priced({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
+    pays = "worst" if loss == "max" else "sum"
+    title = "the Convex Polytope Machine for its assignment"
+    return state_faces(title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, pays=pays)
+
+
+def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any], bound: float) -> Statement:
+    """State a Convex Polytope Machine's point W (K, m+1) among all assignments.
+
+    `tree` has the multipliers of the leaves, as in the file; together they prove `bound`.
+    """
+    size, everywhere = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
+    found = state_faces(_NAME, X, y, W, size, C.tolist(), everywhere, everywhere)
+    row = {**found.program["rows"][0], "at": ["all" if s < 0 else "one" for s in y.tolist()]}
+    return replace(found, program={**found.program, "rows": [row]}, multipliers={}, tree=tree, bound=bound)

@@ -1,48 +1,40 @@
-"""Certificates of the Convex Polytope Machine whose samples are in blocks: its faces' put together.
+"""Certificates of the Convex Polytope Machine for samples in blocks.
 
 With loss="sum" and a fixed assignment the faces are independent programs, each twice a hinge program without
 a free intercept (:mod:`polyopt.cpm.certificate`), and each of these is certified by blocks
-(:mod:`polyopt.margin.certificate_by_blocks`). What is claimed of all is as in memory: ``stationary`` where
-the point is optimal for its assignment and no positive would pay less by another face.
+(:mod:`polyopt.margin.certificate_by_blocks`). The claim for all faces is as in memory: ``stationary`` if the
+point is optimal for its assignment and no positive would pay less by another face.
 
 The program of face k and its dual are
 
     min  ‖w‖² + Σ_i C_ik max(0, 1 − y_i w·x̃_i)      max  Σ_i α_ik − ‖½ Σ_i α_ik y_i x̃_i‖²,   0 ≤ α_ik ≤ C_ik,
 
-C_ik being C_i for samples inside and for those outside that are assigned to k, else 0. Two reductions over
-the blocks do: what the multipliers, cut to their box, pull and gain (:func:`pull`), and what the samples pay
-at the faces, with every condition (:func:`weigh`). Each value knows its rounding; a bound is one whatever the
-multipliers are. :func:`certify_faces` puts the faces together.
+with C_ik = C_i for samples inside and for those outside that are assigned to k, else 0. Two reductions over
+the blocks suffice: the dual value of the multipliers, clipped to their caps (:func:`pull`), and the losses at
+the faces with every optimality condition (:func:`weigh`). Values carry their rounding, so a bound is valid
+for any multipliers. :func:`certify_faces` combines the faces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, Vector, is_sparse
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.tally import SLICE_ROWS, Tally
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, transposed_product
 from polyopt.margin.residuals import stationarity
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Matrix
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["Multipliers", "Weighed", "certify_faces", "faces_of", "halves_of", "pull", "weigh"]
-
 _NAME = "the Convex Polytope Machine"
 
 
 class Weighed(NamedTuple):
-    """A block: samples (n, m), who is outside, costs of slack (n,), and each one's face, -1 inside."""
+    """A block: samples (n, m), mask of those outside, costs of slack (n,), and faces, -1 inside."""
 
     X: Matrix
     outside: NDArray[np.bool_]
@@ -50,13 +42,13 @@ class Weighed(NamedTuple):
     assigned: NDArray[np.integer]
 
     def caps(self, rows: NDArray[np.integer], faces: NDArray[np.integer]) -> Vector:
-        """The largest multiplier of each pair."""
+        """Return the largest multiplier of each pair."""
         is_in = ~self.outside[rows] | (self.assigned[rows] == faces)
         return np.asarray(np.where(is_in, self.costs[rows], 0.0))
 
 
 class Multipliers(NamedTuple):
-    """Those of a block that are not 0: sample and face of each pair, and its multiplier."""
+    """The nonzero multipliers of a block: sample and face of each pair, and its multiplier."""
 
     rows: NDArray[np.integer]
     faces: NDArray[np.integer]
@@ -64,10 +56,9 @@ class Multipliers(NamedTuple):
 
 
 def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
-    """Sum the gain and ½ Σ α_ik y_i x̃_i of multipliers cut to their box, entries of the samples as they are.
+    """Reduce a block to Σ α_ik and ½ Σ α_ik y_i x̃_i of the clipped multipliers, without the scale.
 
-    given: the multipliers; of a pair that is there twice the last counts.
-    n_faces: K.
+    given: the multipliers; if a pair occurs twice, the last counts.
     Returns: ``gain`` (K,) and ``pulled`` (m+1, K), as balls.
     """
     m = block.X.shape[1]
@@ -88,10 +79,9 @@ def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
 
 
 def faces_of(met: Tally, scale: float) -> tuple[Ball, Vector]:
-    """The faces ½ Σ α_ik y_i x̃_i, entries of the samples counting `scale` times: as a ball, and (K, m+1).
+    """Return the faces of :func:`pull` over all blocks: as a ball (m+1, K), and as numbers (K, m+1).
 
-    met: of :func:`pull`, of all blocks together.
-    scale: what every entry counts times.
+    scale: factor of every entry of the samples.
     """
     pulled: Ball = met.sums["pulled"]
     scales = np.full((len(pulled.mid), 1), scale)
@@ -101,12 +91,11 @@ def faces_of(met: Tally, scale: float) -> tuple[Ball, Vector]:
 
 
 def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: float) -> Tally:
-    """Reduce a block to the loss of its samples at faces, and to the violation of every condition.
+    """Reduce a block to the loss of its samples at faces W (K, m+1), and to every violated condition.
 
-    W (K, m+1): the faces, the bias of each last.
-    least: the fall of a hinge from which on a sample outside would rather be on another face.
-    Returns: as of :meth:`polyopt.large.rounds.FacesBlock.weigh`, and what every face is ``paid`` (K,), as a
-        ball.
+    least: decrease of its hinge for which a sample outside would change its face.
+    Returns: the sums of :meth:`polyopt.large.rounds.FacesBlock.weigh`, and the loss ``paid`` (K,) per face, as
+        a ball.
     """
     K, n = len(W), block.X.shape[0]
     V = np.column_stack([scale * W[:, :-1], W[:, -1]])
@@ -146,16 +135,16 @@ def _weighed(block: Weighed, A: Vector, V: Vector, least: float) -> Tally:
     beyond = np.abs(A * np.maximum(lead.mid - 1.0, 0.0))
     unused = np.abs((caps - A) * hinge.mid)
     for k in places.tolist():
-        found.least[_largest(k)] = -float(np.abs(A[:, k]).max())
-        found.note("sign", _row("margin", k), -A[:, k])
-        found.note("sign", _row("slack", k), A[:, k] - caps[:, k])
-        found.note("complementarity", _row("margin", k), beyond[:, k])
-        found.note("complementarity", _row("slack", k), unused[:, k])
+        found.least[f"largest {k}"] = -float(np.abs(A[:, k]).max())
+        found.note("sign", f"margin {k}", -A[:, k])
+        found.note("sign", f"slack {k}", A[:, k] - caps[:, k])
+        found.note("complementarity", f"margin {k}", beyond[:, k])
+        found.note("complementarity", f"slack {k}", unused[:, k])
     return found
 
 
 def _scores(X: Matrix, V: Vector) -> Ball:
-    """Products of x̃ and rows of V, themselves rounded: off by γ of the lengths (Cauchy and Schwarz)."""
+    """Return the products of x̃ and rows of V; the error is at most γ ‖x̃‖ ‖V_k‖ (Cauchy-Schwarz)."""
     mid = np.asarray(X @ V[:, :-1].T) + V[:, -1]
     squares = X.power(2).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     lengths = np.sqrt(1.0 + np.asarray(squares).ravel())
@@ -167,20 +156,8 @@ def _doubles(X: Matrix) -> Matrix:
     return X.astype(np.float64) if is_sparse(X) else np.asarray(X, dtype=np.float64)
 
 
-def _row(name: str, k: int) -> str:
-    return f"{name} {k}"
-
-
-def _largest(k: int) -> str:
-    return f"largest {k}"
-
-
 def halves_of(gained: Tally, met: Tally, W: Vector, scale: float, tol: float) -> list[Certificate]:
-    """The certificates of half of each face's program.
-
-    met: of :func:`weigh`, at W.
-    W (K, m+1): the faces.
-    """
+    """Return the certificates of half of each face's program; `met` is of :func:`weigh` at W."""
     implied, _ = faces_of(gained, scale)
     gain: Ball = gained.sums["gain"]
     paid: Ball = met.sums["paid"]
@@ -189,12 +166,12 @@ def halves_of(gained: Tally, met: Tally, W: Vector, scale: float, tol: float) ->
         pulled = implied[:, k]
         primal = 0.5 * (Ball(w).square_sum() + paid[k])
         dual = 0.5 * (gain[k] - pulled.square_sum())
-        largest = -met.least[_largest(k)]
+        largest = -met.least[f"largest {k}"]
         residuals = [
-            *(_half(met.residual("sign", _row(row, k), largest or 1.0)) for row in ("margin", "slack")),
+            *(_half(met.residual("sign", f"{row} {k}", largest or 1.0)) for row in ("margin", "slack")),
             *stationarity(w, pulled.mid, 0.0, 1.0, float(primal.mid)),
             *(
-                _half(met.residual("complementarity", _row(row, k), largest or 1.0))
+                _half(met.residual("complementarity", f"{row} {k}", largest or 1.0))
                 for row in ("margin", "slack")
             ),
         ]  # fmt: skip
@@ -203,22 +180,20 @@ def halves_of(gained: Tally, met: Tally, W: Vector, scale: float, tol: float) ->
 
 
 def _half(each: Residual) -> Residual:
-    """Of half the multipliers, and of the row without the face's number."""
+    """Return the residual for half the multipliers, without the face's number in its row."""
     return Residual(each.condition, each.row.split()[0], 0.5 * each.value, each.relative, each.worst)
 
 
 def certify_faces(
     halves: Sequence[Certificate], assignment: Residual, tol: float, notes: Sequence[str] = ()
 ) -> Certificate:
-    """The certificate of all faces for their assignment.
+    """Combine the certificates of half of each face's program, ½ ‖w‖² + Σ (C_i/2) ξ_i.
 
-    halves: of half of each face's program, ½ ‖w‖² + Σ (C_i/2) ξ_i.
     assignment: by how much a positive's hinge would fall on another face, at most.
     """
-    # Their values are safe from rounding; what is added here rounds again, and knows it.
     primal = 2.0 * Ball(np.array([half.primal_value for half in halves])).sum()
     dual = 2.0 * Ball(np.array([half.dual_value for half in halves])).sum()
-    dual = dual if dual.lower > 0.0 else Ball(0.0)  # no value is below 0
+    dual = dual if dual.lower > 0.0 else Ball(0.0)  # 0 bounds every value
     residuals = [
         replace(
             each,

@@ -1,8 +1,8 @@
 """Certificates of the Convex Polytope Machine with hard margins, programs (1) to (5), for an assignment.
 
-A face is known by its direction: whatever its length, its margin is ζ_k = min_i y_i W_k·x̃_i / ‖W_k‖ over the
-samples that it answers for, and the face of (3) to (5) has the norm 1/ζ_k. Multipliers are known by their
-direction too. With v_k = Σ_i α_ik y_i x̃_i and a_k = Σ_i α_ik, any α ≥ 0 proves
+A face is given by its direction: for any length its margin is ζ_k = min_i y_i W_k·x̃_i / ‖W_k‖ over the
+samples that it answers for, and the face of (3) to (5) has the norm 1/ζ_k. So are multipliers.
+With v_k = Σ_i α_ik y_i x̃_i and a_k = Σ_i α_ik, any α ≥ 0 proves
 
     ζ_k ≤ ‖v_k‖ / a_k                       a face, so Σ_k ζ_k ≤ Σ_k ‖v_k‖ / a_k and
                                             Σ_k 1/ζ_k² ≥ Σ_k a_k² / ‖v_k‖²
@@ -19,13 +19,15 @@ checked in rational arithmetic, no face separates: (3) to (5) are infeasible.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.families import Families, margin_family
 from formulations.language.arguments import one_of, tolerance
 from formulations.language.recovery import as_data
+from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import answers, lift, natural_assignment, shares
 from polyopt.certificates.certificate import (
     Certificate,
@@ -36,29 +38,20 @@ from polyopt.certificates.certificate import (
     residual,
 )
 from polyopt.certificates.claims.statement import without_form
-from polyopt.certificates.given import checked_faces
-from polyopt.cpm.point import check_margin
+from polyopt.certificates.points import checked_faces
+from polyopt.cpm.certificate import Margin
 from polyopt.linalg.rounding import ABOVE, Ball, product, transposed_product
 from polyopt.margin.certificate import find_ray
 from polyopt.margin.geometry import LinearGeometry
 from polyopt.margin.hinge_program import HingeProgram
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
-    from polyopt.cpm.point import Margin
-
-    Measure = Literal["norms", "margins"]
-
-__all__ = ["certify_cpm_hard"]
+Measure = Literal["norms", "margins"]
 
 _NAME = "the Convex Polytope Machine with hard margins"
 _BY_DIRECTION = (
     "hard margins are certified by the directions of faces and of multipliers, and claims in files are of "
     "faces that have a length"
 )
-_NOT_SEPARATED = "A face does not separate the samples that it answers for."
 
 
 def certify_cpm_hard(
@@ -84,13 +77,13 @@ def certify_cpm_hard(
         Faces, the bias last, of any length: each is scaled to its margin. By default what `alpha` implies.
     alpha : array_like of shape (n, K), optional
         Multipliers, non-negative, of any scale. At least one of `W` and `alpha` is needed; without `alpha`
-        the dual program is solved for them, and only what they prove enters the certificate.
+        the dual program is solved for them.
     assignment : array_like of int, shape (n,), optional
         The face of each positive. By default the best one for `W`, or the one whose multiplier is largest.
     margin : {"total", "worst"}
         Whether all faces count, or the one with the least margin.
     measure : {"norms", "margins"}
-        What is stated: "norms", (4)-(5), Σ ‖W_k‖² or max ‖W_k‖² at margins of 1; "margins", (1) to (3), Σ ζ_k
+        The value: "norms", (4)-(5), Σ ‖W_k‖² or max ‖W_k‖² at margins of 1; "margins", (1) to (3), Σ ζ_k
         or min ζ_k at norms of 1, which is maximised.
     tol : float
         Relative tolerance for the gap and for every residual.
@@ -107,7 +100,7 @@ def certify_cpm_hard(
         Neither `W` nor `alpha`, or anything given that is not finite, real and of its shape.
     """
     X, y = as_data(X, y)
-    check_margin(margin)
+    one_of("margin", margin, ("total", "worst"))
     one_of("measure", measure, ("norms", "margins"))
     tol = tolerance(tol)
     if W is None and alpha is None:
@@ -123,7 +116,7 @@ def certify_cpm_hard(
 
 @dataclass(frozen=True)
 class _Point:
-    """Faces and multipliers with their data, both sides of every bound as balls."""
+    """Faces and multipliers with their data, values and bounds as balls."""
 
     X: Matrix  # lifted
     y: Vector
@@ -138,8 +131,9 @@ class _Point:
     weights: Ball  # a_k, of the same
 
 
-def _point(X: Matrix, y: Vector, W: Vector | None, alpha: Vector | None, assignment: ArrayLike | None,
-           margin: Margin) -> _Point:  # fmt: skip
+def _point(
+    X: Matrix, y: Vector, W: Vector | None, alpha: Vector | None, assignment: ArrayLike | None, margin: Margin
+) -> _Point:
     implied = W is None
     if W is not None:
         K, natural = len(W), natural_assignment(X, y, W)
@@ -164,10 +158,10 @@ def _point(X: Matrix, y: Vector, W: Vector | None, alpha: Vector | None, assignm
 
 
 def _in_unit(vectors: Vector, axis: int | None) -> Vector:
-    """Vectors times powers of 2 that bring their largest entries to about 1, which rounds nothing.
+    """Scale vectors by powers of 2, which round nothing, to largest entries of about 1.
 
-    What is too small to be squared then is left out, as it may be: of a face it is no more than rounding, and
-    fewer multipliers prove less.
+    Entries whose squares would vanish become 0: in a face they are rounding, and fewer multipliers give a
+    weaker bound.
     """
     exponent = np.frexp(np.abs(vectors).max(axis=axis, initial=0.0, keepdims=True))[1]
     found = np.ldexp(vectors, -exponent)
@@ -175,14 +169,14 @@ def _in_unit(vectors: Vector, axis: int | None) -> Vector:
 
 
 def _lengths(columns: Ball) -> Ball:
-    """The norms of the columns, at any scale."""
+    """Return the norms of the columns, at any scale."""
     exponent = np.frexp(columns.size.max(axis=0))[1]
     found = Ball(np.ldexp(columns.mid, -exponent), np.ldexp(columns.rad, -exponent)).norm(axis=0)
     return Ball(np.ldexp(found.mid, exponent), np.ldexp(found.rad, exponent))
 
 
 def _solve_dual(X: Matrix, y: Vector, Z: Vector, margin: Margin) -> Vector:
-    """Multipliers by the dual of (2), which always has an optimum; 0 where no solver left any."""
+    """Return multipliers from the dual of (2), which always has an optimum; 0 if no solver left any."""
     from formulations import cpm_margin
 
     make = cpm_margin.total_dual if margin == "total" else cpm_margin.worst_dual
@@ -201,6 +195,8 @@ def _certificate(point: _Point, given: bool, margin: Margin, measure: Measure, t
     value = _stated(*reached, measure)
     bound = _stated(*most, measure)
     single, separates = len(point.W) == 1, bool((point.least.lower > 0.0).all())
+    notes = ["" if separates else "A face does not separate the samples that it answers for."]
+    notes += [] if single else ["Another assignment may be better."]
     found = conclude(
         f"{_NAME}, {margin} margin",
         value,
@@ -210,7 +206,7 @@ def _certificate(point: _Point, given: bool, margin: Margin, measure: Measure, t
         feasible=separates,
         reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope=_NAME if single else "the fixed-assignment program",
-        notes=["" if separates else _NOT_SEPARATED, "" if single else "Another assignment may be better."],
+        notes=notes,
     )
     if measure == "norms":
         return found
@@ -218,14 +214,14 @@ def _certificate(point: _Point, given: bool, margin: Margin, measure: Measure, t
 
 
 def _margins(point: _Point, margin: Margin) -> tuple[Vector, Vector]:
-    """The faces' margins, or the least of them, as computed and at least."""
+    """Return the faces' margins, or the least of them: as computed, and lower bounds."""
     ends = _ratio(point.least.mid, point.lengths.mid), _ratio(point.least.lower, point.lengths.upper) / ABOVE
     ends = ends[0], np.where(ends[1] > 0.0, ends[1], 0.0)
     return ends if margin == "total" else (ends[0].min(keepdims=True), ends[1].min(keepdims=True))
 
 
 def _most(point: _Point, margin: Margin) -> tuple[Vector, Vector]:
-    """Upper bounds on the margins that the multipliers prove, as computed and at most."""
+    """Return the upper bounds on the margins from the multipliers: as computed, and at most."""
     v, a = point.pull_lengths, point.weights
     if margin == "worst":
         v, a = Ball([v.sum().mid], [v.sum().rad]), Ball([a.sum().mid], [a.sum().rad])
@@ -233,13 +229,13 @@ def _most(point: _Point, margin: Margin) -> tuple[Vector, Vector]:
 
 
 def _ratio(above: Vector, below: Vector) -> Vector:
-    """The quotients; infinite where there is nothing to divide by."""
+    """Return the quotients; infinity if the divisor is not positive."""
     found: Vector = np.divide(above, below, out=np.full(len(above), np.inf), where=below > 0.0)
     return found
 
 
 def _stated(margins: Vector, surely: Vector, measure: Measure) -> Ball:
-    """The minimised value, with a radius that holds the value at `surely`."""
+    """Return the minimised value, with a radius that covers the value at `surely`."""
     with np.errstate(divide="ignore"):
         value, safe = (
             float(np.sum(-each if measure == "margins" else 1.0 / np.square(np.maximum(each, 0.0))))
@@ -251,12 +247,12 @@ def _stated(margins: Vector, surely: Vector, measure: Measure) -> Ball:
 
 
 def _separation(point: _Point) -> Residual:
-    """Distance of a sample on the wrong side of a face that answers for it, in the units of the faces."""
+    """Return the largest distance of a sample on the wrong side of a face that answers for it."""
     return residual("primal", "margin", -_ratio(point.least.mid, point.lengths.mid), 1.0)
 
 
 def _conditions(point: _Point, margin: Margin) -> list[Residual]:
-    """Sign, direction and complementarity of the multipliers, each in units of its own face."""
+    """Return sign, direction and complementarity of the multipliers, each in units of its own face."""
     alpha, v, found = point.alpha, point.pulls, []
     lengths, largest = np.linalg.norm(v, axis=1), float(np.abs(alpha).max()) or 1.0
     theta = np.ones(len(v)) if margin == "total" else shares(v)
@@ -280,7 +276,7 @@ def _conditions(point: _Point, margin: Margin) -> list[Residual]:
 
 
 def _is_ray(point: _Point, k: int) -> bool:
-    """True if the multipliers of face k prove that it separates nothing."""
+    """Test if the multipliers of face k are a ray, so that no face separates its samples."""
     own = point.Z[:, k] > 0
     alpha = np.where(own, np.maximum(point.alpha[:, k], 0.0), 0.0)
     rows = Families(margin_family(point.y, np.where(own, np.inf, 0.0)))

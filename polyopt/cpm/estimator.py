@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight, SamplesLike, Seed
     from polyopt.certificates.certificate import Certificate
-    from polyopt.cpm.point import Margin
+    from polyopt.cpm.certificate import Margin
 
 __all__ = ["ConvexPolytopeMachine"]
 

@@ -6,7 +6,7 @@ with the largest weight is put in and left out. Every node offers a face: what i
 free. A node with s features in, or with no more than s left, is that face alone.
 
 What is proven is kept as a tree, with the point whose multipliers bound each node: whoever has the data can
-check it without the search (:mod:`polyopt.cpm.certificate_few_features`).
+check it without the search (:mod:`polyopt.cpm.certificate_restricted`).
 
 Good faces make a small tree: swaps of single features (:func:`swap_features`), and the cross-entropy method
 over patterns of features (:func:`draw_patterns`).
@@ -23,7 +23,7 @@ import numpy as np
 
 from formulations.language.solution import Status
 from polyopt.base.progress import tell
-from polyopt.cpm.certificate_few_features import SubsetTree
+from polyopt.cpm.certificate_restricted import SubsetTree
 from polyopt.optim.cross_entropy import cross_entropy_minimize
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
 from formulations.polytope import natural_assignment
 from polyopt.cpm.alternating import reassigned
-from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
 from polyopt.cpm.integer_face import IntegerFace, Whole

@@ -22,9 +22,9 @@ from formulations.language.solution import Status
 from formulations.polytope import answers, check_assignment
 from polyopt.base.progress import steps
 from polyopt.certificates.path_point import Path, point_summary
-from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.penalised import PricedProblem
+from polyopt.cpm.dual import DualProblem
+from polyopt.cpm.penalised import PenalisedDualProblem
 from polyopt.cpm.penalised_face_dual import ShrunkAscent
 from polyopt.cpm.penalty_term import checked_penalty
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
@@ -136,7 +136,7 @@ def l1_path(
     if assignment is not None:
         state = check_assignment(labels, K, assignment)
     else:
-        free = PolytopeProblem(X, labels, costs, K, engine="dual", tol=1e-2)
+        free = DualProblem(X, labels, costs, K, tol=1e-2)
         begin = [Stage(free, max_iter)]
         count = whole("n_init", n_init) if K > 1 else 1
         begun = run_from_many_starts(begin, n_init=count, seed=seed, time_limit=clock.left)
@@ -153,7 +153,7 @@ def l1_path(
             if path and clock.is_over:
                 break
             own = _priced(shape, price, grouped)
-            problem = PricedProblem(X, labels, costs, K, own, engine="dual", tol=tol, begin_with=found)
+            problem = PenalisedDualProblem(X, labels, costs, K, own, tol=tol, begin_with=found)
             found = run_rounds(problem, state, max_iter=max_iter, time_limit=clock.left)
             state = found["assignment"]
             certificate = certify_cpm(

@@ -1,13 +1,13 @@
-"""Dual averaging for the Convex Polytope Machine with a price on its weights, for large data.
+"""Dual averaging for the Convex Polytope Machine with a penalty on its weights, for large data.
 
-Xiao's method (2010) for a strongly convex price: with V a mean of the loss's negative gradients as they were
-met, in the units of :mod:`formulations.cpm_sparse`, the iterate is the minimiser W = ½ shrunk V. It has exact
-zeros from the first step on, keeps signs exactly, and needs no step length.
+Xiao's method (2010) for a strongly convex regulariser: with V a mean of the negative gradients of the loss so
+far, in the units of :mod:`formulations.cpm_sparse`, the iterate is the minimiser W = ½ shrunk V. The iterates
+have exact zeros from the first step on, satisfy the sign constraints exactly, and need no step length.
 
-Departures: gradients are those of small batches, later ones counting more, so that the first are forgotten.
-The answer is the best, where they are measured, of the iterate and of ½ shrunk of a mean of V, which has
-exact zeros as well. For some epochs a positive keeps the face that the machine without a price gives it, as
-with zero weights all faces are alike.
+Departures from Xiao: gradients are those of small batches, and later ones have larger weights. The answer is
+the best, where they are measured, of the iterate and of ½ shrunk of a mean of V, which has exact zeros as
+well. During the first epochs a positive keeps the face of the machine without a penalty, because with zero
+weights all faces are alike.
 
 References
 ----------
@@ -18,40 +18,34 @@ Xiao, Dual Averaging Methods for Regularized Stochastic Learning and Online Opti
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import as_costs, tolerance, whole
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, Vector
 from formulations.polytope import perplexity
 from polyopt.cpm.sgd import SCORED_ROWS, Epochs, solve_cpm_sgd
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Integers = NDArray[np.int64]
 
-    from formulations.face_penalty import FacePenalty
-    from formulations.language.types import Matrix, Vector
-
-    Integers = NDArray[np.int64]
-
-__all__ = ["solve_priced_sgd"]
-
-_START_EPOCHS, _HELD_EPOCHS = 10, 3  # of the machine without a price, and those that keep its faces
+_START_EPOCHS = 10  # of the machine without a penalty
+_HELD_EPOCHS = 3  # during which a positive keeps the face of that machine
 
 
 def solve_priced_sgd(
     X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, *, max_iter: int = 100,
     tol: float = 1e-4, time_limit: float | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip
-    """Minimise J(W) and the price of W, over the faces and the assignment.
+    """Minimise J(W) + penalty(W) over the faces and the assignment.
 
     X (n, m): samples, float32 or float64.
-    penalty: the price.
     Returns: ``primal`` has ``W`` (K, m+1), bias last, with exact zeros; there are no multipliers. ``history``
-        has one record per epoch: the objective where it was measured, else nan, and the weights in use. A
-        limit, or Ctrl-C, keeps the best point.
+        has one record per epoch: the objective where it was measured, else nan, and the number of nonzero
+        weights. A limit, or Ctrl-C, keeps the best point.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
@@ -70,25 +64,22 @@ def solve_priced_sgd(
 
 
 class _Run(Epochs):
-    """Epochs over one set of samples, and the best answer among those measured."""
+    """Epochs of dual averaging."""
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, held: Integers, seed: int
     ):
+        super().__init__(np.zeros((n_faces, X.shape[1] + 1)))
         self.X, self.y, self.C, self.penalty, self.held = X, y, C, penalty, held
         self.rng = np.random.default_rng(seed)
-        self.size = int(np.clip(len(y) // 500, 8, 256))
-        self.V = np.zeros((n_faces, X.shape[1] + 1))
-        self.mean, self.weight, self.steps = self.V.copy(), 0.0, 0
-        self.best, self.least = self.V.copy(), np.inf
-        self.measured: list[float] = []
-        self.history: list[dict[str, float]] = []
+        self.batch = int(np.clip(len(y) // 500, 8, 256))
+        self.V, self.mean = self.best.copy(), self.best.copy()
+        self.weight, self.steps = 0.0, 0
 
     def epoch(self, clock: Clock) -> None:
-        """One pass through the samples in random order, or as much of it as time allows."""
         order, is_held = self.rng.permutation(len(self.y)), len(self.history) < _HELD_EPOCHS
-        for first in range(0, len(order), self.size):
-            self._step(np.sort(order[first : first + self.size]), is_held)
+        for first in range(0, len(order), self.batch):
+            self._step(np.sort(order[first : first + self.batch]), is_held)
             if clock.is_over:
                 break
         self.history.append(
@@ -101,7 +92,7 @@ class _Run(Epochs):
         )
 
     def _step(self, rows: Integers, is_held: bool) -> None:
-        """The gradient of a batch into the mean."""
+        """Add the gradient of a batch to V, with the weight t, and V to its mean, with the weight t²."""
         block, y, W = self.X[rows], self.y[rows], 0.5 * self.penalty.shrunk(self.V)
         scores = _scores(block, W)
         faces = self.held[rows] if is_held else scores.argmax(axis=1)
@@ -116,18 +107,17 @@ class _Run(Epochs):
         self.mean += (share / self.weight) * (self.V - self.mean)
 
     def measure(self) -> None:
-        """Measure the iterate and the mean, and keep the best of all."""
         found = [0.5 * self.penalty.shrunk(V) for V in (self.V, self.mean)]
-        values, shares = zip(*map(self._objective, found), strict=True)
+        values, perplexities = zip(*map(self._objective, found), strict=True)
         k = int(np.argmin(values))
         if values[k] < self.least:
             self.best, self.least = found[k], values[k]
         self.measured.append(values[k])
         if self.history:
-            self.history[-1] |= {"objective": values[k], "perplexity": shares[k]}
+            self.history[-1] |= {"objective": values[k], "perplexity": perplexities[k]}
 
     def _objective(self, W: Vector) -> tuple[float, float]:
-        """What W costs, and the perplexity of its assignment."""
+        """Return the objective and the perplexity of the assignment at W."""
         scores, outside = _scores(self.X, W), self.y > 0
         inside = np.maximum(0.0, 1.0 + scores).sum(axis=1)
         paid = np.where(outside, np.maximum(0.0, 1.0 - scores.max(axis=1)), inside)

@@ -2,7 +2,7 @@
 
 Both leave the faces of the Convex Polytope Machine independent of each other, given which face answers for
 which sample. The searches are in :mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`, the
-certificates in :mod:`polyopt.cpm.certificate_few_features` and :mod:`polyopt.cpm.certificate_integer`.
+certificates in :mod:`polyopt.cpm.certificate_restricted` and :mod:`polyopt.cpm.certificate_restricted`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.cpm.certificate_few_features import certify_cpm_subset
-from polyopt.cpm.certificate_integer import certify_cpm_integer
+from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_subset
 from polyopt.cpm.penalised_faces import PricedFaces
 from polyopt.polytope import Polytope
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from formulations.language.solution import Solution
     from formulations.polytope import Loss
     from polyopt.certificates.certificate import Certificate
-    from polyopt.cpm.point import Margin
+    from polyopt.cpm.certificate import Margin
 
 __all__ = ["RestrictedFaces"]
 

@@ -17,7 +17,7 @@ from formulations.language.solution import Solution
 from formulations.language.toy_data import separated_clusters, two_blobs
 from formulations.polytope import face_margins, lift, perplexity
 from polyopt.cpm.alternating import PolytopeProblem
-from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
 from polyopt.cpm.global_search.search import solve_cpm_global

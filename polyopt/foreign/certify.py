@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from formulations.language.types import Matrix, MatrixLike, Vector
     from formulations.polytope import Loss
     from polyopt.certificates.claims.statement import Evidence, Statement
-    from polyopt.cpm.point import Margin
+    from polyopt.cpm.certificate import Margin
     from polyopt.foreign.answer import Intercept
 
 __all__ = ["certify_solution"]

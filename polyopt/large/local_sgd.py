@@ -46,7 +46,7 @@ from formulations.language.arguments import positive, tolerance, whole
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.progress import tell
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.local_steps import Point, Run, begin, mean, visit
 from polyopt.cpm.sgd import losses, precision
 from polyopt.cpm.solve import Settings, solve_cpm

@@ -8,33 +8,23 @@ all samples has the weight 0, and equal features have equal weights.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from formulations.language.types import dense
+from formulations.language.types import Array, Matrix, dense
 from formulations.polyhedral import scores
 
-if TYPE_CHECKING:
-    from formulations.language.types import Array, Matrix
-
-__all__ = ["SampleSpan", "shortest_face", "without_idle_faces"]
-
-_MAX_SPAN_PRODUCTS = 1e10  # multiplications of a singular value decomposition, some seconds
+_MAX_SPAN_PRODUCTS = 1e10  # multiplications of a singular value decomposition: some seconds
 _CLEAR_EIGENVALUE_REL = 1e-10  # of a Gram matrix, relative to its trace; rounding of n products is far less
-_MARGIN_REL = 1e-9  # shortfall of a margin, relative to its size or to 1, that counts as rounding
-_ABOVE_REL = 1e-9  # relative distance of an idle face's bias from 1 and from the scores that it stays above
+_MARGIN_TOL_REL = 1e-9  # relative to a margin or to 1: rounding of a margin, and distance above a score
 
 
 class SampleSpan:
-    """Directions in which the samples differ, beyond which weights only shift all scores alike.
+    """Directions in which the samples X (n, m) differ.
 
-    Where the samples are so many or so wide that an orthonormal basis would take longer than some seconds,
-    only the weights of constant features are removed.
-
-    X (n, m): samples.
+    If an orthonormal basis would take longer than some seconds, only the weights of constant features are
+    removed.
     """
 
     def __init__(self, X: Matrix):
@@ -46,7 +36,7 @@ class SampleSpan:
         self._basis = self._basis_of(X)
 
     def _basis_of(self, X: Matrix) -> Array | None:
-        """An orthonormal basis (p, r) of the p features that vary; None if they are independent."""
+        """Return an orthonormal basis (p, r) in the p features that vary; None if they are independent."""
         n, p = X.shape[0], int(self._varies.sum())
         if not p or n * p * min(n, p) > _MAX_SPAN_PRODUCTS:
             return None
@@ -61,13 +51,10 @@ class SampleSpan:
         return None if rank == p else np.linalg.qr((right[:rank] * unit).T)[0]
 
     def project(self, W: Array, radius: float = np.inf) -> Array:
-        """Faces (K, m+1) with the same scores of the samples, up to rounding, and the shortest normals.
+        """Return the faces W (K, m+1) with the shortest normals and, up to rounding, the same scores.
 
-        If the features are independent, none is constant, W is returned as it is. A face that would leave the
-        box keeps its weights, but for those of features that are 0 in all samples.
-
-        W (K, m+1): faces, the bias last.
-        radius: largest absolute value of an entry.
+        If the features are independent and none is constant, W itself is returned. A face with an entry above
+        `radius` afterwards keeps its weights, except those of features that are 0 in all samples.
         """
         if self._basis is None and self._varies.all():
             return W
@@ -81,7 +68,7 @@ class SampleSpan:
 
 
 def _are_surely_independent(A: Array) -> bool:
-    """True if the columns of A are clearly independent, by a Cholesky factor, which is cheap."""
+    """Test by a Cholesky factor, which is cheap, for clearly independent columns."""
     if len(A) < A.shape[1]:
         return False
     gram = A.T @ A
@@ -94,14 +81,12 @@ def _are_surely_independent(A: Array) -> bool:
 
 
 def shortest_face(X: Matrix, y: Array, w: Array) -> Array:
-    """The shortest face (m+1,) that has as much of a margin of 1 as w on each sample, or w itself.
+    """Return the shortest face with at least the margins of w, up to 1, on each sample, or w itself.
 
     Minimises ‖v‖ subject to y_i v·x̃_i ≥ min(1, y_i w·x̃_i), a least distance problem, by non-negative least
     squares (Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23).
 
-    X (n, m): the samples of the face.
-    y (n,): labels, -1 or +1.
-    w (m+1,): the face, the bias last.
+    X (n, m), y (n,): the samples of the face and their labels; w (m+1,): the face, bias last.
     """
     rows = np.column_stack([dense(X), np.ones(len(y))]) * y[:, None]
     margins, size = np.minimum(1.0, rows @ w), float(np.linalg.norm(w))
@@ -109,17 +94,14 @@ def shortest_face(X: Matrix, y: Array, w: Array) -> Array:
     goal = np.append(np.zeros(len(w)), 1.0)
     residual = system @ nnls(system, goal)[0] - goal
     found = -residual[:-1] * (size / residual[-1])
-    is_feasible = (rows @ found >= margins - _MARGIN_REL * np.maximum(1.0, np.abs(margins))).all()
+    is_feasible = (rows @ found >= margins - _MARGIN_TOL_REL * np.maximum(1.0, np.abs(margins))).all()
     return found if is_feasible and np.linalg.norm(found) < size else w
 
 
 def without_idle_faces(X: Matrix, W: Array) -> Array:
-    """The faces W (K, m+1), in which one that has the least score of no sample becomes a constant.
+    """Return W (K, m+1) with a constant in place of each face that attains no sample's minimum score.
 
-    The constant is at least 1 and above the least score of every sample, so that these stay as they are.
-
-    X (n, m): samples.
-    W (K, m+1): faces, the bias last.
+    The constant is at least 1 and above all minimum scores, so that these stay as they are.
     """
     outputs = scores(X, W)
     idle = ~np.isin(np.arange(len(W)), outputs.argmin(axis=1))
@@ -128,5 +110,5 @@ def without_idle_faces(X: Matrix, W: Array) -> Array:
     highest = float(outputs.min(axis=1).max())
     found = W.copy()
     found[idle] = 0.0
-    found[idle, -1] = max(1.0, highest) * (1.0 + _ABOVE_REL)
+    found[idle, -1] = max(1.0, highest) * (1.0 + _MARGIN_TOL_REL)
     return found

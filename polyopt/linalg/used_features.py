@@ -7,25 +7,19 @@ therefore see the other features alone, and hashed texts in 2^20 columns cost wh
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from formulations.language.types import canonical, is_sparse
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.solution import Solution
-    from formulations.language.types import Matrix
-
-__all__ = ["UsedFeatures", "present_features"]
+from formulations.language.solution import Solution
+from formulations.language.types import Matrix, canonical, is_sparse
 
 _BY_FEATURE = ("W", "support")  # parts of a solution with a column per feature, and one for the bias
 
 
 def present_features(X: Matrix) -> NDArray[np.bool_]:
-    """Mask (m,) of the features that are not 0 in all samples."""
+    """Return the mask (m,) of the features that are not 0 in all samples."""
     if not is_sparse(X):
         return np.asarray(X.any(axis=0))
     found = np.zeros(X.shape[1], dtype=bool)
@@ -34,11 +28,7 @@ def present_features(X: Matrix) -> NDArray[np.bool_]:
 
 
 class UsedFeatures(NamedTuple):
-    """The features in which a sparse sample has an entry.
-
-    columns: these features, ascending.
-    m: number of all features.
-    """
+    """The features in use: their ascending numbers ``columns``, of ``m`` features in all."""
 
     columns: NDArray[np.intp]
     m: int

@@ -11,7 +11,7 @@ from formulations.centred_kernel import CentredKernel
 from formulations.families import hinge_families
 from formulations.language.arguments import as_weights, at_least, real_array, real_number, within
 from formulations.language.recovery import as_data, as_labels
-from polyopt.certificates.given import checked_vector
+from polyopt.certificates.points import checked_vector
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.linalg.kernels.protocol import MAX_WHOLE
 from polyopt.linalg.rounding import Ball

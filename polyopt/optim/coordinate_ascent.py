@@ -20,8 +20,7 @@ import numpy as np
 
 import polyopt.optim.coordinate_steps as loops
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.face_products import in_lanes, stretches
-from polyopt.linalg.rows import as_rows
+from polyopt.linalg.rows import as_rows, in_lanes, stretches
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -10,7 +10,7 @@ the others are climbed face by face, on copies of the few samples that matter, w
 
 The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
 :class:`polyopt.linalg.rows.Rows`, whose entries count `scale` times. Weights of many faces are lanes U (m+1,
-L) (:mod:`polyopt.linalg.face_products`). caps is (n, q): c_ik, with q = 1 if all faces have the same, else q
+L) (:mod:`polyopt.linalg.rows`). caps is (n, q): c_ik, with q = 1 if all faces have the same, else q
 = K.
 """
 
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.linalg.face_products import ROW_TYPES, ROWS, WEIGHT_TYPES
-from polyopt.linalg.rows import Rows
+from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows
 from polyopt.native.library import kernel
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from formulations.language.arguments import positive, tolerance
 from formulations.language.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence
-from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.given import checked_faces, checked_vector
+from polyopt.certificates.points import checked_faces, checked_vector, within_shared_caps
 from polyopt.cpm.penalty_term import left_squares, price_of
 from polyopt.linalg.rounding import UNIT, Ball, product, transposed_product
 from polyopt.linalg.used_features import UsedFeatures

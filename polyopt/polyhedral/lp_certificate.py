@@ -33,8 +33,7 @@ from formulations.polyhedral import belonging, pull, scores
 from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
-from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.given import checked_faces, checked_number, checked_vector
+from polyopt.certificates.points import checked_faces, checked_number, checked_vector, within_shared_caps
 from polyopt.cpm.claim import state_faces
 from polyopt.linalg.rounding import UNIT, Ball, careful_transposed_product, gamma, product
 

@@ -38,7 +38,7 @@ from formulations.language.recovery import as_costs, as_data
 from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
 from polyopt.certificates.claims.statement import Evidence
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.linalg.rounding import UNIT, Ball, product, strongly_convex_bound, transposed_product
 from polyopt.polyhedral.logistic_claim import state_plume
 

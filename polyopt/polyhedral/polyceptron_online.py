@@ -25,8 +25,7 @@ from formulations.language.arguments import at_least, one_of, positive, whole, w
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.progress import show, tell
-from polyopt.linalg.face_products import ROW_TYPES, ROWS, in_lanes, stretches
-from polyopt.linalg.rows import as_rows
+from polyopt.linalg.rows import ROW_TYPES, ROWS, as_rows, in_lanes, stretches
 from polyopt.native.library import Struct, kernel
 
 if TYPE_CHECKING:

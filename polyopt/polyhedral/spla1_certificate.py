@@ -27,7 +27,7 @@ from formulations.polyhedral import belonging, check_positives, hard_loss, pull,
 from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.claim import state_faces
 from polyopt.linalg.rounding import Ball, product, strongly_convex_bound, transposed_product
 

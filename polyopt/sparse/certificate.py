@@ -20,7 +20,7 @@ from formulations.l0_data import L0Data, as_l0_data
 from formulations.language.arguments import real_array, tolerance
 from formulations.language.recovery import slacks
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.given import checked_number, checked_vector
+from polyopt.certificates.points import checked_number, checked_vector
 from polyopt.linalg.rounding import Ball
 from polyopt.sparse import expansion_terms as expansion
 

@@ -16,7 +16,7 @@ from formulations.language.arguments import real_array, tolerance
 from formulations.language.recovery import as_costs, as_data, slacks
 from formulations.language.types import dense
 from polyopt.certificates.certificate import Certificate, Residual, conclude, residual
-from polyopt.certificates.given import checked_number, checked_vector
+from polyopt.certificates.points import checked_number, checked_vector
 from polyopt.linalg.rounding import Ball
 from polyopt.sparse import expansion_terms as expansion
 

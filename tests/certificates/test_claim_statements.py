@@ -14,7 +14,9 @@ from formulations.face_penalty import FacePenalty
 from polyopt.certificates.claims.file import cells_of
 from polyopt.certificates.claims.repair import feasible_multipliers
 from polyopt.check.check import Program, Refused
-from polyopt.cpm.claim import priced, state_choice, state_cpm, state_faces, state_integers
+from polyopt.cpm.certificate import state_choice, state_cpm
+from polyopt.cpm.certificate_restricted import state_integers
+from polyopt.cpm.claim import priced, state_faces
 from polyopt.linalg.kernels.operands import KernelFunction
 from polyopt.margin.claim import state_l0, state_one_norm, state_pattern
 from polyopt.polyhedral.logistic_claim import state_logistic_polytopes, state_plume

@@ -7,7 +7,7 @@ import pytest
 
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.cpm.certificate_few_features import SubsetTree, certify_cpm_subset
+from polyopt.cpm.certificate_restricted import SubsetTree, certify_cpm_subset
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from formulations import pc_slp, polyceptron
 from formulations.language.toy_data import two_blobs
-from polyopt.certificates.feasible import within_shared_caps
+from polyopt.certificates.points import within_shared_caps
 from polyopt.linalg.rounding import UNIT, gamma
 from polyopt.polyhedral.lp_certificate import (
     FaceBox,

@@ -12,7 +12,7 @@ from formulations import cpm, spla1
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import combine
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.margin.certify import certify_svm
 from polyopt.polyhedral.lp_certificate import certify_pc_slp, certify_polyceptron

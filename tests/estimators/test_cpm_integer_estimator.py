@@ -11,7 +11,7 @@ import pytest
 from formulations.language.toy_data import two_blobs
 from polyopt import Claim, ConvexPolytopeMachine, certify_cpm
 from polyopt.cpm import integer
-from polyopt.cpm.certificate_integer import certify_cpm_integer
+from polyopt.cpm.certificate_restricted import certify_cpm_integer
 from polyopt.cpm.solve import Settings, solve_cpm
 
 CPM = ConvexPolytopeMachine

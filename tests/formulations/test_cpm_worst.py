@@ -14,7 +14,7 @@ from formulations import cpm, cpm_worst
 from formulations.language.solution import Status
 from formulations.polytope import shares
 from polyopt.certificates import Claim, certify_program
-from polyopt.cpm.alternating import WorstCaseProblem
+from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_search
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.optim.rounds import run_rounds
@@ -170,7 +170,7 @@ def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, fixed):
     X, y, K, _, C = fixed
     longest = 0
     for seed in range(3):
-        problem = WorstCaseProblem(X, y, C, K, loss)
+        problem = PolytopeProblem(X, y, C, K, loss, "worst")
         rng = np.random.default_rng(seed)
         directions = rng.normal(size=(2, K))  # poor starts, so that there is something to move
         solution = run_rounds(problem, np.where(y > 0, (X @ directions).argmax(axis=1), -1))

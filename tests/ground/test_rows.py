@@ -7,8 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyopt.linalg.face_products import stretches
-from polyopt.linalg.rows import as_rows
+from polyopt.linalg.rows import as_rows, stretches
 
 
 def walk(rows, i):

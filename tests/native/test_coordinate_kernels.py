@@ -8,8 +8,7 @@ from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from formulations.language.types import dense
 from polyopt.cpm.block_ascent import _climb_pairs
-from polyopt.linalg.face_products import in_lanes
-from polyopt.linalg.rows import as_rows
+from polyopt.linalg.rows import as_rows, in_lanes
 from polyopt.optim.coordinate_steps import _copies, add_rows, climb_face, scan, square_lengths, sweep
 
 SCALE = 0.5

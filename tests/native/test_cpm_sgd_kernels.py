@@ -9,8 +9,7 @@ from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from formulations.language.types import dense
 from polyopt.cpm.sgd import AVERAGE, COUNTED, ENTROPY, LOSS, MOVED, CpmSgd, assign, losses
-from polyopt.linalg.face_products import in_lanes
-from polyopt.linalg.rows import as_rows
+from polyopt.linalg.rows import as_rows, in_lanes
 
 # Values, and the share of them that is not zero: rows with columns of their own below one half.
 FORMS = {

@@ -15,9 +15,8 @@ from formulations.language.solution import Solution, Status
 from polyopt.certificates import Claim
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.dual import DualEngine
-from polyopt.cpm.dual_ends import best_dual_end
-from polyopt.cpm.solve import Settings, solve_cpm
+from polyopt.cpm.dual import DualProblem
+from polyopt.cpm.solve import Settings, best_dual_end, solve_cpm
 from polyopt.datasets import load
 from polyopt.optim.alternating import AlternatingProblem
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
@@ -181,7 +180,7 @@ def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
 
 def test_an_interruption_in_the_dual_ascents_ends_with_the_best_point(monkeypatch, data):
     X, y, C = data
-    whole, calls = DualEngine.solve, []
+    whole, calls = DualProblem.solve, []
 
     def third_fails(self, *arguments):
         calls.append(1)
@@ -189,7 +188,7 @@ def test_an_interruption_in_the_dual_ascents_ends_with_the_best_point(monkeypatc
             raise KeyboardInterrupt
         return whole(self, *arguments)
 
-    monkeypatch.setattr(DualEngine, "solve", third_fails)
+    monkeypatch.setattr(DualProblem, "solve", third_fails)
     found = solve_cpm(X, y, C, Settings(3, "exact", n_init=6), 0)
     assert (found.status, len(found.runs), len(calls)) == (Status.INTERRUPTED, 6, 3)
     assert found.objective == pytest.approx(min(run.objective for run in found.runs), rel=1e-9)

@@ -15,7 +15,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from formulations.polytope import natural_assignment
 from polyopt.cpm import few_features as subset
-from polyopt.cpm.certificate_few_features import bound_of_tree
+from polyopt.cpm.certificate_restricted import bound_of_tree
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_feature_tree import SubsetSearch, draw_patterns, swap_features
 from polyopt.cpm.few_features import SubsetProblem, search_subset, solve_cpm_subset

@@ -11,6 +11,7 @@ from helpers.cpm import clusters
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Solution, Status
 from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.dual import DualProblem
 from polyopt.optim.descent import DescentProblem
 from polyopt.optim.rounds import Stage, run_rounds, run_stages
 from polyopt.optim.warm_lp import PersistentLP
@@ -132,10 +133,10 @@ def test_one_budget_of_rounds_goes_through_all_stages(max_iter, made):
     assert found.objective == 10.0 * found["W"][0, 0]
 
 
-@pytest.mark.parametrize("engine", ["program", "dual"])
-def test_the_starts_of_the_polytope_machine_draw_from_one_stream(engine):
+@pytest.mark.parametrize("problem_class", [PolytopeProblem, DualProblem])
+def test_the_starts_of_the_polytope_machine_draw_from_one_stream(problem_class):
     X, y, _ = clusters(40, 3, 0)
-    problem, rng = PolytopeProblem(X, y, np.ones(40), 3, engine=engine), np.random.default_rng(7)
+    problem, rng = problem_class(X, y, np.ones(40), 3), np.random.default_rng(7)
     for generator in problem.generators(7, 4):
         assert (problem.draw(generator) == problem.draw(rng)).all()
 
@@ -148,7 +149,7 @@ def test_the_starts_of_the_polytope_machine_draw_from_one_stream(engine):
         lambda X, y, c: SuccessiveLP(X, y, c, 3, engine="program"),
         lambda X, y, c: PlumeProblem(X, y, c, 3, method="exact"),
         lambda X, y, c: PolytopeProblem(X, y, c, 3),
-        lambda X, y, c: PolytopeProblem(X, y, c, 3, engine="dual"),
+        lambda X, y, c: DualProblem(X, y, c, 3),
     ],
 )
 def test_a_problem_travels_without_what_it_has_built_and_goes_on_alike(make):

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
-import polyopt.cpm.face_dual as solver
 import polyopt.optim.coordinate_ascent as coordinate
 from formulations import cpm
 from formulations.language.solution import Status
 from polyopt.certificates import Claim
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.face_dual import dual_machine, solve_cpm_dual
+from polyopt.cpm.dual import DualProblem, Options, dual_machine, solve_cpm_dual
 from polyopt.datasets import DatasetUnavailable, load
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -148,18 +147,18 @@ def test_a_state_follows_its_assignment(fixed):
     assert machine.primal.sum() == pytest.approx(cpm.fixed_assignment(X, y, K, moved, C).solve().objective)
 
 
-def test_single_precision_is_checked_in_double(monkeypatch, pixels):
+def test_single_precision_is_checked_in_double(pixels):
     X, y, C, K, z, doubles = pixels
     exact = cpm.fixed_assignment(doubles, y, K, z, C).solve().objective
-    monkeypatch.setattr(solver, "_MIN_SINGLE_ENTRIES", 0)
-    found = solve_cpm_dual(X, y, C, K, z, scale=1 / 255, tol=2e-5)
+    small = Options(single_min_entries=0)
+    found = solve_cpm_dual(X, y, C, K, z, scale=1 / 255, tol=2e-5, options=small)
     assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 2e-5 * found.objective
     assert found.bound <= exact * (1 + 1e-9)
     assert found["W"] == pytest.approx(cpm.recover(doubles, y, found["margin"])["W"], abs=1e-12)
     # Scores of 1e7 and more cancel in single precision: it is not used.
-    assert not dual_machine(doubles * 1e7, y, C, K, z).single
-    assert dual_machine(doubles, y, C, K, z).single
+    assert not dual_machine(doubles * 1e7, y, C, K, z, options=small).single
+    assert dual_machine(doubles, y, C, K, z, options=small).single
 
 
 def test_limits_and_interruptions_keep_a_proven_bound(monkeypatch, fixed):
@@ -232,12 +231,8 @@ def test_wrong_input_is_named():
         solve_cpm_dual(X, y, C, K, np.where(z == 0, 7, z))
     with pytest.raises(ValueError, match="C must be positive and finite"):
         solve_cpm_dual(X, y, -C, K, z)
-    with pytest.raises(ValueError, match="engine='dual' is for loss='sum', not 'max'"):
-        PolytopeProblem(X, y, C, K, "max", engine="dual")
-    with pytest.raises(ValueError, match="engine must be 'program' or 'dual', not 'primal'"):
-        PolytopeProblem(X, y, C, K, engine="primal")
-    with pytest.raises(ValueError, match=r"scale must be 1 with engine='program', not 0\.5"):
-        PolytopeProblem(X, y, C, K, scale=0.5)
+    with pytest.raises(ValueError, match="scale must be positive"):
+        DualProblem(X, y, C, K, scale=0.0)
 
 
 # -- alternating minimisation --------------------------------------------------------------
@@ -247,7 +242,7 @@ def test_wrong_input_is_named():
 @pytest.mark.parametrize("loosened", [False, True])
 def test_the_objective_never_rises_and_ends_at_a_certified_fixed_point(tol, loosened, fixed):
     X, y, C, K, _ = fixed
-    problem, longest, rng = PolytopeProblem(X, y, C, K, engine="dual", tol=tol), 0, np.random.default_rng(0)
+    problem, longest, rng = DualProblem(X, y, C, K, tol=tol), 0, np.random.default_rng(0)
     for _ in range(6):
         begin = np.where(y > 0, rng.integers(0, K, len(y)), -1)
         if loosened:
@@ -272,7 +267,7 @@ def test_the_objective_never_rises_and_ends_at_a_certified_fixed_point(tol, loos
 
 def test_the_engines_agree_on_a_fixed_assignment(fixed):
     X, y, C, K, z = fixed
-    dual = PolytopeProblem(X, y, C, K, engine="dual", tol=1e-9).solve(z)
+    dual = DualProblem(X, y, C, K, tol=1e-9).solve(z)
     program = PolytopeProblem(X, y, C, K).solve(z)
     assert dual.objective == pytest.approx(program.objective, rel=1e-8)
     assert dual["W"] == pytest.approx(program["W"], abs=1e-3)
@@ -282,7 +277,7 @@ def test_loosened_starts_end_lower(fixed):
     ends = {True: [], False: []}
     for seed in range(4):
         X, y, C, K, _ = problem_of(seed, n=150, K=4)
-        problem = PolytopeProblem(X, y, C, K, engine="dual")
+        problem = DualProblem(X, y, C, K)
         for number in range(5):
             start = problem.draw(np.random.default_rng(number))
             for loosened, found in ends.items():
@@ -292,11 +287,11 @@ def test_loosened_starts_end_lower(fixed):
 
 def test_a_run_does_not_depend_on_the_one_before(fixed):
     X, y, C, K, _ = fixed
-    shared = PolytopeProblem(X, y, C, K, engine="dual")
+    shared = DualProblem(X, y, C, K)
     for seed in (0, 1, 0):
         begin = shared.draw(np.random.default_rng(seed))
         again = run_rounds(shared, begin)
-        fresh = run_rounds(PolytopeProblem(X, y, C, K, engine="dual"), begin)
+        fresh = run_rounds(DualProblem(X, y, C, K), begin)
         assert (again["W"] == fresh["W"]).all()
         assert [r["objective"] for r in again.history] == [r["objective"] for r in fresh.history]
 
@@ -304,9 +299,7 @@ def test_a_run_does_not_depend_on_the_one_before(fixed):
 def test_every_run_is_kept_and_jobs_make_no_difference(fixed):
     X, y, C, K, _ = fixed
     one, two = (
-        run_from_many_starts(
-            [Stage(PolytopeProblem(X, y, C, K, engine="dual"))], n_init=4, seed=1, n_jobs=n_jobs
-        )
+        run_from_many_starts([Stage(DualProblem(X, y, C, K))], n_init=4, seed=1, n_jobs=n_jobs)
         for n_jobs in (None, 2)
     )
     assert [run.objective for run in one.runs] == [run.objective for run in two.runs]
@@ -322,7 +315,7 @@ def test_every_run_is_kept_and_jobs_make_no_difference(fixed):
 
 def test_a_time_limit_within_the_alternation_keeps_a_valid_point(fixed):
     X, y, C, K, _ = fixed
-    problem = PolytopeProblem(X, y, C, K, engine="dual", tol=1e-12)
+    problem = DualProblem(X, y, C, K, tol=1e-12)
     solution = run_rounds(problem, problem.draw(np.random.default_rng(0)), time_limit=0.0)
     assert solution.status is Status.TIME_LIMIT
     exact = cpm.fixed_assignment(X, y, K, solution["assignment"], C).solve().objective
@@ -360,7 +353,7 @@ def test_handwritten_digits_in_seconds():
     except DatasetUnavailable:
         pytest.skip("mnist is not here")
     X, y = data.X[:6000], np.where(data.y[:6000] == 2, 1.0, -1.0)
-    problem = PolytopeProblem(X, y, np.full(len(y), 0.3), 20, engine="dual", scale=1 / 255)
+    problem = DualProblem(X, y, np.full(len(y), 0.3), 20, scale=1 / 255)
     solution = run_rounds(problem, problem.start(np.random.default_rng(0)))
     values = [record["objective"] for record in solution.history]
     assert (np.diff(values) <= 0).all()

@@ -10,7 +10,7 @@ from formulations import cpm
 from formulations.language.clock import Clock, running
 from formulations.language.toy_data import two_blobs
 from polyopt import certify_cpm
-from polyopt.cpm.explicit_face import solve_explicit_face
+from polyopt.cpm.alternating import solve_explicit_face
 
 
 @pytest.mark.parametrize("kind", ["blobs", "equal points", "on a line", "far away", "csr"])

@@ -11,7 +11,7 @@ from helpers.cpm_parts import hyperplane_error, least_share, most_added, settle,
 
 from formulations import cpm
 from formulations.language.clock import Clock
-from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.global_search import face as module
 from polyopt.cpm.global_search.face import Samples, dual_error, dual_value, hyperplane, price, settle_in_time
 

@@ -10,7 +10,7 @@ import pytest
 from formulations import cpm
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.cpm.certificate_integer import certify_cpm_integer
+from polyopt.cpm.certificate_restricted import certify_cpm_integer
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.integer_face import IntegerFace
 
@@ -116,7 +116,7 @@ def test_a_certificate_counts_what_the_rounding_of_each_weight_can_change(monkey
     p, scale, theta = np.array([[3, -2], [0, 5]]), np.array([0.2, 0.1]), np.array([0.5, -1.0])
     given = {"integers": p, "scales": scale, "thresholds": theta, "largest": 5, "alpha": np.zeros((9, 2))}
     exact = certify_cpm_integer(X, y, C, **given)
-    monkeypatch.setattr("polyopt.cpm.certificate_integer.UNIT", 1e-6)
+    monkeypatch.setattr("polyopt.cpm.certificate_restricted.UNIT", 1e-6)
     found = certify_cpm_integer(X, y, C, **given)
     W = scale[:, None] * np.column_stack([p, -theta])
     s = np.column_stack([X, np.ones(9)]) @ W.T

@@ -16,8 +16,7 @@ from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, sp
 from formulations.families import hinge_families
 from formulations.language.clock import Clock
 from polyopt import compare
-from polyopt.cpm.alternating import PolytopeProblem
-from polyopt.cpm.face_dual import solve_cpm_dual
+from polyopt.cpm.dual import DualProblem, solve_cpm_dual
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.estimators.parameters import check_parameters
@@ -136,7 +135,7 @@ LOOPS = [
     (polyopt.rmm_path, (X, y), f"{LIMITS} C=positive certificate_tol=tolerance"),
     (solve_l0, (DATA,), "time_limit=seconds"),
     (polyopt.CrossEntropySettings, (), "max_iter=count patience=count n_init=count n_samples=count"),
-    (PolytopeProblem, (X, y), "C=positive n_faces=count tol=tolerance scale=positive"),
+    (DualProblem, (X, y), "C=positive n_faces=count tol=tolerance scale=positive"),
     (SuccessiveLP, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
     (ExactPolyceptron, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
     (LogisticCells, (X, y), "c=positive n_faces=count ridge=positive tol=tolerance inner=count"),

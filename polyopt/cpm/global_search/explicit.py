@@ -20,13 +20,13 @@ from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.solving import require_scip
 from formulations.polytope import natural_assignment
-from polyopt.cpm.alternating import PolytopeProblem, WorstCaseProblem
+from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
 if TYPE_CHECKING:
     from formulations.language.types import Matrix, Vector
     from formulations.polytope import Loss
-    from polyopt.cpm.point import Margin
+    from polyopt.cpm.certificate import Margin
 
 __all__ = ["MAX_SAMPLES", "solve_cpm_explicitly"]
 
@@ -68,11 +68,7 @@ def solve_cpm_explicitly(
         )
     require_scip()
     clock = Clock(time_limit)
-    problem: PolytopeProblem
-    if margin == "worst":
-        problem = WorstCaseProblem(X, y, C, n_faces, loss)
-    else:
-        problem = PolytopeProblem(X, y, C, n_faces, loss)
+    problem = PolytopeProblem(X, y, C, n_faces, loss, margin)
     best = run_from_many_starts(
         [Stage(problem)], n_init=20, time_limit=clock.part(0.2).left, seed=seed, n_jobs=1
     )

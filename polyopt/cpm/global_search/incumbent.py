@@ -10,7 +10,7 @@ import numpy as np
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.polytope import objective
-from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.global_search.columns import better_by_columns
 from polyopt.cpm.global_search.face import price, settle_in_time
 from polyopt.cpm.global_search.prices import MAX_FEATURES
@@ -179,14 +179,14 @@ def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) 
     return face
 
 
-def _problem(data: Samples, n_faces: int) -> PolytopeProblem:
+def _problem(data: Samples, n_faces: int) -> DualProblem:
     """Dual ascents on the rows y_i x̃_i.
 
     To a gap of 1e-2 they end higher, as positives then stay for gains of less than that.
     """
     y = np.where(np.arange(len(data.C)) < data.inside, -1.0, 1.0)
     X = np.ascontiguousarray((y[:, None] * data.A)[:, :-1])
-    return PolytopeProblem(X, y, data.C, n_faces, engine="dual", tol=1e-4)
+    return DualProblem(X, y, data.C, n_faces, tol=1e-4)
 
 
 def _keep_end(data: Samples, best: Best, found: Solution) -> None:

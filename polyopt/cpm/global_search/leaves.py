@@ -25,7 +25,7 @@ import numpy as np
 from formulations.language.types import dense
 from formulations.polytope import lift
 from polyopt.certificates.claims.statement import Evidence, numeral, without_form
-from polyopt.cpm.claim import state_choice
+from polyopt.cpm.certificate import state_choice
 from polyopt.cpm.global_search.bound import moves_for, try_move
 from polyopt.cpm.global_search.face import UNIT, Samples, caps_of, climb, dual_error, dual_value, hyperplane
 from polyopt.cpm.global_search.tree import MOST_SAMPLES
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from formulations.language.types import MatrixLike, Vector
     from formulations.polytope import Loss
     from polyopt.certificates.claims.statement import Statement
-    from polyopt.cpm.point import Margin
+    from polyopt.cpm.certificate import Margin
 
     Assignment = NDArray[np.int64]
 

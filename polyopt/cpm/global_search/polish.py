@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.cpm.explicit_face import solve_explicit_face
+from polyopt.cpm.alternating import solve_explicit_face
 from polyopt.cpm.global_search.face import (
     UNIT,
     Samples,

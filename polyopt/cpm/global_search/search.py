@@ -36,7 +36,7 @@ from formulations.language.solution import Solution, Status
 from formulations.language.types import dense
 from formulations.polytope import lift, natural_assignment, objective
 from polyopt.base.progress import tell
-from polyopt.certificates.given import checked_faces
+from polyopt.certificates.points import checked_faces
 from polyopt.cpm.global_search.bound import Moves, add_up, moves_for, try_move
 from polyopt.cpm.global_search.face import Samples, caps_of, climb
 from polyopt.cpm.global_search.incumbent import begin, take
