@@ -13,7 +13,7 @@ from formulations.language.arguments import as_weights, at_least, real_array, re
 from formulations.language.recovery import as_data, as_labels
 from polyopt.certificates.given import checked_vector
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
-from polyopt.linalg.kernels.protocol import MAX_WHOLE
+from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry

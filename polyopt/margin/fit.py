@@ -16,7 +16,7 @@ from formulations.language.clock import is_out_of_time
 from formulations.language.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.linalg.kernels import MatrixGram, SampleGram, require_psd
-from polyopt.linalg.kernels.protocol import MAX_WHOLE
+from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry, middle

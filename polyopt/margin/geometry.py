@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from formulations.language.types import as_csr, canonical, is_sparse
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import MatrixGram, SampleGram, as_gram, chunks, middle_of, spread_samples
-from polyopt.linalg.kernels.protocol import CHUNK
+from polyopt.linalg.kernels.panels import CHUNK
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, transposed_product
 
 if TYPE_CHECKING:

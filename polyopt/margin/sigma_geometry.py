@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.linalg.kernels.protocol import MAX_WHOLE
+from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.linalg.rounding import ABOVE, Ball, transposed_product
 from polyopt.margin.geometry import BLOCK, KernelGeometry, LinearGeometry, largest_eigenvalue
 
