@@ -42,8 +42,7 @@ from polyopt.cpm.point import (
     pulls,
 )
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.certificate import certify_hinge
-from polyopt.margin.dual_ascent import ascend
+from polyopt.margin.certificate import ascend, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
 from polyopt.margin.hinge_program import HingeProgram
 

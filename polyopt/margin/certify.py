@@ -16,9 +16,8 @@ from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import certify_hinge
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry, SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.margin.hinge_program import HingeProgram
-from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

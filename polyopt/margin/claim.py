@@ -10,8 +10,7 @@ import numpy as np
 
 from polyopt.certificates.claims.statement import Statement, cap_of, numeral, numerals
 from polyopt.linalg.kernels import SampleGram
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry
-from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry, SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:
     from formulations.families import Family
@@ -57,7 +56,7 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
 def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
     """State that no point keeps a program's rows: the multipliers (q, n), by family, are exactly a ray."""
     nothing = np.zeros((len(ray), program.rows.n))
-    found = state_hinge(program, program.geometry.represent(nothing[0]), 0.0, nothing)
+    found = state_hinge(program, program.geometry.primal_from_dual(nothing[0]), 0.0, nothing)
     multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
     return replace(found, multipliers=multipliers, kind="infeasible")
 

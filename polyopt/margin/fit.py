@@ -225,7 +225,7 @@ class HingeFit(SupportClassifier):
         rounding = _OUTPUT_ROUNDING * size * float(self._costs.sum())
         dear = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
         if self.kernel == "linear" or not self._is_pairwise or dear or not size < 1e7:
-            return geometry().represent(coef), None
+            return geometry().primal_from_dual(coef), None
         return coef, float(self.solution_["b"])
 
     def _take_back(self, gap: float) -> None:
@@ -265,7 +265,7 @@ class HingeFit(SupportClassifier):
         beta = self.families_.beta(self.families_.stacked(self.multipliers_))
         if b is None:
             space = geometry()
-            v = space.represent(beta) if v is None else v
+            v = space.primal_from_dual(beta) if v is None else v
             # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
             b = self._program(space).best_intercept(v)
             outputs = space.outputs(v) + b

@@ -147,7 +147,7 @@ def rmm_path(
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
         v = solution.primal.get("w", None)
         if v is None:
-            v = geometry.represent(solution["coef"])
+            v = geometry.primal_from_dual(solution["coef"])
         certificate = certify_hinge(
             HingeProgram(title, geometry, rows),
             v=v,
