@@ -53,8 +53,7 @@ from polyopt.cpm.penalty_term import (
     sign_residuals,
 )
 from polyopt.linalg.rounding import Ball, product, transposed_product
-from polyopt.margin.certificate import certify_hinge
-from polyopt.margin.dual_ascent import ascend
+from polyopt.margin.certificate import ascend, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
 from polyopt.margin.hinge_program import HingeProgram
 

@@ -1,28 +1,24 @@
-"""Products of sparse samples with sparse samples, ``left right'``, dense.
+"""Dense products ``left right'`` of sparse samples.
 
-A group of the samples at the right is laid out densely, side by side for every column that they use; then
-every sample at the left adds up its share of a whole group at once, from registers and cache.
+A group of samples of the right matrix is laid out densely, side by side for every column that the group uses;
+each sample of the left matrix then computes its products with a whole group at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from polyopt.native.library import kernel
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from scipy.sparse import csr_array
+_GROUP = 64  # samples of the right matrix multiplied at once
+_MAX_CALL_WORK = 1e9  # multiplications of one call in C: less than 0.2 s between two checks for Ctrl-C
 
-__all__ = ["SparseRight", "multiply_turned", "roundings"]
-
-_GROUP = 64  # samples at the right that are multiplied at once
-_WORK = 1e9  # multiplications in one call of compiled code: less than 0.2 s, after which Ctrl-C is heard
-
-# out[i, j] = sum_k left_ik right_jk, or out[j, i] if turned is 1; j counts the samples at the right from
-# first up to last. places and group, as SparseRight.room makes them, are zero before and after.
+# out[i, j] = sum_k left_ik right_jk, or out[j, i] if turned is 1; j counts the right samples from first to
+# last - 1. places and group (see SparseRight.room) are zero before and after.
 multiply_sparse = kernel(
     "multiply_sparse",
     "starts: I (p); columns: I (e); values: T (e); right_starts: I (q); right_columns: I (f); "
@@ -33,21 +29,18 @@ multiply_sparse = kernel(
 
 
 class SparseRight:
-    """The samples at the right, ready for products.
-
-    samples (n, m): the samples.
-    """
+    """The right matrix of products, CSR of shape (n, m)."""
 
     def __init__(self, samples: csr_array):
         self.shape, self._samples = samples.shape, samples
         ends = samples.indptr[np.append(np.arange(0, self.shape[0], _GROUP), self.shape[0])]
-        # A group need not begin at a multiple of its size, so that it may have parts of two of these.
+        # A group need not begin at a multiple of its size, so it may span two of these.
         filled = int(np.diff(ends).max(initial=0))
         self._used = min(self.shape[1], 2 * filled)
         self.longest = int(np.diff(samples.indptr).max(initial=0))
 
     def room(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Room for :meth:`multiply`, for one thread at a time."""
+        """Work arrays of :meth:`multiply` for one thread."""
         places = np.zeros(self.shape[1], dtype=np.int32)
         return places, np.zeros((self._used + 1, _GROUP), dtype=self._samples.dtype)
 
@@ -63,7 +56,7 @@ class SparseRight:
     ) -> NDArray[Any]:
         """Products of the samples `left` (CSR, same type) with those from `first` to `last`, into `out`.
 
-        `out` has a row for each sample at the left, or for each one at the right where it is turned.
+        A row of `out` belongs to a sample of the left matrix; if `turned`, to one of the right matrix.
         """
         right, (places, group) = self._samples, room
         shape = (left.shape[0], last - first)
@@ -79,14 +72,9 @@ class SparseRight:
 
 
 def multiply_turned(left: csr_array, right: csr_array, out: NDArray[Any]) -> None:
-    """``right left'`` into `out`, for few samples at the right and many at the left (CSR, same type)."""
+    """``right left'`` into `out`, for few samples in `right` and many in `left` (CSR, same type)."""
     some = SparseRight(right)
-    room, size = some.room(), max(1, int(_WORK / (_GROUP * (left.nnz + 1)))) * _GROUP
+    room, size = some.room(), max(1, int(_MAX_CALL_WORK / (_GROUP * (left.nnz + 1)))) * _GROUP
     for start in range(0, right.shape[0], size):
         end = min(start + size, right.shape[0])
         some.multiply(left, start, end, out[start:end], room, turned=True)
-
-
-def roundings(longest: int) -> int:
-    """Roundings that a term of a product goes through; no row of one side has more entries than `longest`."""
-    return longest + 1

@@ -1,33 +1,25 @@
-"""The bound on the error of a fitted machine of the hinge family, for any kernel."""
+"""The generalisation bound of a fitted machine of the hinge family, for any kernel."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from formulations.landmarks import Landmarks
-from formulations.margin_bounds import linear_bound, margin_bound
+from formulations.margin_bounds import MarginBound, linear_bound, margin_bound
+from polyopt.base.types import SamplesLike
 from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, stream
-
-if TYPE_CHECKING:
-    from formulations.margin_bounds import MarginBound
-    from polyopt.base.types import SamplesLike
-    from polyopt.margin.fit import HingeFit
-
-__all__ = ["bound_of"]
+from polyopt.margin.fit import HingeFit
 
 
 def bound_of(
     machine: HingeFit, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
 ) -> MarginBound:
-    """The theorem of :mod:`formulations.margin_bounds` for a fitted binary machine.
-
-    machine: the machine.
-    """
+    """Apply the theorem of :mod:`formulations.margin_bounds` to a fitted binary machine."""
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
-    labelled = machine._sample_weights > 0.0  # the theorem is of these; others may carry the machine
+    labelled = machine._sample_weights > 0.0  # the theorem counts these; the expansion may use others
     X, y = machine._X, machine._y[labelled]
     if machine.kernel == "linear":
         w, b = machine.coef_[0], float(machine.intercept_[0])

@@ -1,40 +1,36 @@
-"""Front doors: a certificate for each classifier of the hinge family, from its data and its vectors."""
+"""Certificates of the classifiers of the hinge family from their data and vectors, whoever computed these.
+
+Each function states the families of rows of its machine, and :func:`certify_families` does the rest.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations import unlabelled_bounds as further
 from formulations.centred_kernel import CentredKernel
-from formulations.families import hinge_families
+from formulations.families import Families, hinge_families
 from formulations.language.arguments import as_weights, at_least, real_array, real_number, within
 from formulations.language.recovery import as_data, as_labels
+from formulations.language.types import Matrix, MatrixLike
+from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.points import checked_vector
-from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
-from polyopt.linalg.kernels.protocol import MAX_WHOLE
+from polyopt.linalg.kernels import Gram, Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import certify_hinge
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.geometry import (
+    Geometry,
+    KernelGeometry,
+    LinearGeometry,
+    SigmaKernelGeometry,
+    SigmaLinearGeometry,
+)
 from polyopt.margin.hinge_program import HingeProgram
-from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.families import Families
-    from formulations.language.types import Matrix, MatrixLike
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.linalg.kernels import Gram
-    from polyopt.margin.geometry import Geometry
-
-__all__ = [
-    "certify_families", "certify_rmm", "certify_rmm_bounded", "certify_sigma_svm", "certify_soft_rmm",
-    "certify_svm",
-]  # fmt: skip
 
 
 class Given(TypedDict, total=False):
@@ -88,17 +84,9 @@ def certify_svm(
     """
     X, y = as_data(X, y)
     return certify_families(
-        X,
-        hinge_families(y, C, hard=True),
-        name="the SVM",
-        w=w,
-        b=b,
-        multipliers=_named(alpha),
-        kernel=kernel,
-        precomputed=precomputed,
-        tol=tol,
-        max_iter=max_iter,
-    )
+        X, hinge_families(y, C, hard=True), name="the SVM", w=w, b=b, multipliers=_named(alpha),
+        kernel=kernel, precomputed=precomputed, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
 
 
 def certify_sigma_svm(
@@ -135,12 +123,13 @@ def certify_sigma_svm(
         raise ValueError("weights must be positive; drop the samples whose weight is zero")
     geometry: Geometry
     if kernel is None and not precomputed:
-        geometry = SigmaLinearGeometry(X, D, s)
+        geometry, size = SigmaLinearGeometry(X, D, s), X.shape[1]
     else:
-        gram, short = _checked_gram(X, kernel, precomputed)
-        geometry = SigmaKernelGeometry(gram, D, s, CentredKernel(_whole(gram), s).factors, short)
+        gram, psd_defect = _checked_gram(X, kernel, precomputed)
+        factors = CentredKernel(_whole(gram), s).factors
+        geometry, size = SigmaKernelGeometry(gram, D, s, factors, psd_defect), len(y)
     program = HingeProgram("the Sigma-SVM", geometry, hinge_families(y, C, hard=True))
-    v = checked_vector("w", w, (X.shape[1] if isinstance(geometry, SigmaLinearGeometry) else len(y),))
+    v = checked_vector("w", w, (size,))
     return certify_hinge(program, v=v, b=b, multipliers=_named(alpha), tol=tol, max_iter=max_iter)
 
 
@@ -185,18 +174,12 @@ def certify_soft_rmm(
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
-        The training data; a Gram matrix with ``precomputed=True``.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C, D : float or array_like of shape (n,)
-        Cost per unit of slack on the margins and on the bounds; D may be infinite.
-    B : float
-        Bound on the outputs, at least 0.
+    X, y, C, B, tol
+        As in :func:`certify_rmm`.
+    D : float or array_like of shape (n,)
+        Cost per unit of slack on the bounds; it may be infinite.
     multipliers : mapping of str to array_like of shape (n,), optional
         Of the rows ``margin``, ``bound_above`` and ``bound_below``.
-    tol : float
-        Relative tolerance.
     **given
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
     """
@@ -226,25 +209,19 @@ def certify_rmm_bounded(
     Parameters
     ----------
     X : array_like or CSR of shape (n, m), or Gram matrix of shape (n + k, n + k)
-        The training data; or, with ``precomputed=True`` and no U, the Gram matrix of these and, after them,
-        the further samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+        The training data; or, with ``precomputed=True`` and no U, the Gram matrix of these followed by the
+        further samples.
+    y, C, B, tol
+        As in :func:`certify_rmm`.
     U : array_like or CSR of shape (k, m), or None
         The further samples.
-    C : float or array_like of shape (n,)
-        Cost per unit of slack on the margins.
-    B : float
-        Bound on the outputs, at least 0.
     training : bool
         Whether the bounds hold at the training data, too.
     D : float or array_like of shape (n + k,) or (k,), optional
         Cost per unit beyond B, for the samples at which the bounds hold; by default they must hold.
     multipliers : mapping of str to array_like, optional
         Of the row ``margin``, shape (n,), and of ``bound_above`` and ``bound_below``, shape (n + k,), or (k,)
-        where the bounds hold at the further samples alone.
-    tol : float
-        Relative tolerance.
+        if the bounds hold at the further samples only.
     **given
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`; coefficients of
         a kernel machine are (n + k,).
@@ -256,14 +233,14 @@ def certify_rmm_bounded(
     """
     Z, y = _all_samples(X, y, U, bool(given.get("precomputed", False)))
     n, count = len(y), Z.shape[0]
-    held = count if training else count - n
-    price: NDArray[np.float64] | float = np.inf
+    bounded = count if training else count - n
+    cost: NDArray[np.float64] | float = np.inf
     if D is not None:
-        price = np.full(count, np.inf)
-        price[count - held :] = D if np.ndim(D) == 0 else real_array("D", D, (held,))
-    rows = further.families(y, count - n, C, B, training=training, D=price)
+        cost = np.full(count, np.inf)
+        cost[count - bounded :] = D if np.ndim(D) == 0 else real_array("D", D, (bounded,))
+    rows = further.families(y, count - n, C, B, training=training, D=cost)
     if multipliers is not None:
-        shapes = {"margin": (n,), "bound_above": (held,), "bound_below": (held,)}
+        shapes = {"margin": (n,), "bound_above": (bounded,), "bound_below": (bounded,)}
         named = {name: real_array(name, mu, shapes.get(name)) for name, mu in multipliers.items()}
         multipliers = further.spread(named, n, count)
     name = "the Relative Margin Machine with bounds at further samples"
@@ -285,17 +262,16 @@ def certify_families(
 ) -> Certificate:
     """Certify a point of ``min ½‖w‖² +`` the cost of the slacks of some families of rows.
 
-    Arguments are as in :func:`polyopt.margin.certify.certify_svm`, but for `name`, the name of the machine in
-    the certificate, and the multipliers: by the names of the families, (n,) in input order, zeros for a
-    family that is not given. At least one of `w` and `multipliers` is needed; without the latter a dual bound
-    is built.
+    Arguments as in :func:`certify_svm`, except for `name`, the machine's name in the certificate, and the
+    multipliers (n,) by the names of the families, zeros for those not given. At least one of `w` and
+    `multipliers` is needed; without the latter a dual bound is built.
     """
     geometry: LinearGeometry | KernelGeometry
     if kernel is None and not precomputed:
         geometry, size = LinearGeometry(X, centred=True), X.shape[1]
     else:
-        gram, short = _checked_gram(X, kernel, precomputed)
-        geometry, size = KernelGeometry(gram, short), gram.n
+        gram, psd_defect = _checked_gram(X, kernel, precomputed)
+        geometry, size = KernelGeometry(gram, psd_defect), gram.n
     v = checked_vector("w", w, (size,))
     given = None if b is None else Ball(real_number("b", b))
     if b is not None and v is not None:
@@ -305,11 +281,7 @@ def certify_families(
 
 
 def _checked_gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
-    """Return the Gram matrix of a kernel machine, and `short`: no eigenvalue is below -short.
-
-    Raise ValueError for a kernel beside a Gram matrix, or a matrix that
-    :func:`polyopt.linalg.kernels.require_psd` refuses.
-    """
+    """Return the Gram matrix and the magnitude of its most negative eigenvalue; refuse an indefinite one."""
     if kernel is not None and precomputed:
         raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
     gram: Gram = MatrixGram(X) if kernel is None else SampleGram(X, kernel)
@@ -319,7 +291,7 @@ def _checked_gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tu
 def _all_samples(
     X: MatrixLike, y: ArrayLike, U: MatrixLike | None, precomputed: bool
 ) -> tuple[Matrix, NDArray[np.float64]]:
-    """All samples, or their Gram matrix, and the labels of the first of them."""
+    """Return all samples, or their Gram matrix, and the labels of the first ones."""
     if U is not None and not precomputed:
         return further.stacked(X, y, U)
     if U is not None or not precomputed:
@@ -332,7 +304,7 @@ def _all_samples(
 
 
 def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any] | None:
-    """Multipliers by the names of their families; None where those of the margins are not given."""
+    """Return multipliers by the names of their families; None if those of the margins are not given."""
     given = {name: values for name, values in others.items() if values is not None}
     if alpha is None and given:
         raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
@@ -340,7 +312,7 @@ def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any
 
 
 def _whole(gram: Gram) -> NDArray[Any]:
-    """The whole Gram matrix, where there is room for it."""
+    """Return the whole Gram matrix; refuse one that is too large."""
     if gram.n > MAX_WHOLE:
         raise ValueError(
             f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "

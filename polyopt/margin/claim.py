@@ -1,34 +1,28 @@
-"""Statements of machines of families of rows, linear or with a kernel, and of the one-norm machine."""
+"""Statements for claim files: hinge programs, linear or of a kernel, the one-norm SVM and the L0 machine."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from formulations.families import Family
+from formulations.language.types import Matrix, Vector
 from polyopt.certificates.claims.statement import Statement, cap_of, numeral, numerals
-from polyopt.linalg.kernels import SampleGram
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry
-from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
-
-if TYPE_CHECKING:
-    from formulations.families import Family
-    from formulations.language.types import Matrix, Vector
-    from polyopt.linalg.kernels import Kernel
-    from polyopt.margin.hinge_program import HingeProgram
-
-__all__ = ["state_hinge", "state_l0", "state_one_norm", "state_pattern", "state_ray"]
+from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry, SigmaKernelGeometry, SigmaLinearGeometry
+from polyopt.margin.hinge_program import HingeProgram
 
 _KERNELS = ("linear", "poly", "rbf")
 
 
 def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statement:
-    """State a hinge program's point: w (m,), or expansion coefficients (n,), as v.
+    """State a point of a hinge program: w (m,) or expansion coefficients (n,) as v, and multipliers Z (q, n).
 
-    b is the intercept for samples as the geometry scores them, Z (q, n) are multipliers by family. Raise
-    ValueError for a Gram matrix without samples, or a kernel whose values no whole numbers enclose.
+    b is the intercept for samples as the geometry scores them. Raise ValueError for a Gram matrix without
+    samples, or a kernel whose values cannot be enclosed by integers.
     """
     geometry, rows = program.geometry, program.rows
     y = next(iter(rows)).side
@@ -55,15 +49,15 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
 
 
 def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
-    """State that no point keeps a program's rows: the multipliers (q, n), by family, are exactly a ray."""
+    """State that a program is infeasible: the multipliers (q, n) are exactly a ray of its dual."""
     nothing = np.zeros((len(ray), program.rows.n))
-    found = state_hinge(program, program.geometry.represent(nothing[0]), 0.0, nothing)
+    found = state_hinge(program, program.geometry.primal_from_dual(nothing[0]), 0.0, nothing)
     multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
     return replace(found, multipliers=multipliers, kind="infeasible")
 
 
 def _sigma(D: float, weights: Vector) -> dict[str, Any]:
-    """The regulariser of the Sigma-SVM, as in the file."""
+    """The Sigma-SVM's regulariser in the format of the file."""
     if D >= 1.0:
         raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
     plain = {"kind": "square", "factor": numeral((1 - Fraction(D)) / 2)}
@@ -78,7 +72,7 @@ def _inner(v: Vector, centre: Vector) -> Fraction:
 
 
 def _row(family: Family, y: Vector) -> dict[str, Any]:
-    """A family's rows, as in the file."""
+    """A family of rows in the format of the file."""
     side = "label" if np.array_equal(family.side, y) else int(family.side[0])
     if side != "label" and not (family.side == side).all():
         raise ValueError(f"the rows {family.name} are on sides that are neither the labels nor all the same")
@@ -102,9 +96,9 @@ def _kernel(kernel: Kernel, kind: str) -> dict[str, Any]:
 def state_one_norm(
     X: Matrix, y: Vector, costs: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
 ) -> Statement:
-    """State a point of the one-norm machine: coefficients alpha (n,), intercept b, multipliers u (n,).
+    """State a point of the one-norm SVM: coefficients alpha (n,), intercept b, multipliers u (n,).
 
-    The costs (n,) of slack are caps of the coefficients, too.
+    The costs (n,) of slack are also the upper bounds of the coefficients.
     """
     told = {
         "features": _kernel(kernel, "expansion"),
@@ -120,10 +114,10 @@ def state_l0(
     X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float,
     tree: dict[str, Any], bound: float,
 ) -> Statement:  # fmt: skip
-    """State a point (alpha (n,), b) of the L0 machine among all patterns.
+    """State a point (alpha (n,), b) of the L0 machine over all patterns.
 
-    C is the price of loss and the cap of the coefficients, `weights` (n,) what each sample counts in the
-    loss. `tree` has the multipliers of the leaves, as in the file; all of them prove `bound`.
+    C is the cost of the loss and the upper bound of the coefficients, `weights` (n,) weigh the samples in the
+    loss. `tree` has the multipliers of the leaves, which together prove `bound`.
     """
     told = _l0(C, weights, kernel, {"high": numeral(C), "count": 1})
     title = "the L0 support vector machine"
@@ -133,7 +127,7 @@ def state_l0(
 def state_pattern(
     X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
 ) -> Statement:
-    """State a point of the L0 machine that may use only its own centres: a linear program.
+    """State a point of the L0 machine restricted to its own centres, which is a linear program.
 
     u (n,) are multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
     """

@@ -1,52 +1,44 @@
-"""The fit of a machine of families of rows: the choice of a solver, and the model read off its answer."""
+"""Fitting a machine of families of rows: choose a solver, solve, and read the model from the solution."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.families import Families, margin_family
 from formulations.language.clock import is_out_of_time
 from formulations.language.solution import Solution, Status
-from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.kernels import MatrixGram, SampleGram, require_psd
-from polyopt.linalg.kernels.protocol import MAX_WHOLE
+from polyopt.certificates.certificate import Certificate, relative_gap
+from polyopt.linalg.kernels import Gram, MatrixGram, SampleGram, require_psd
+from polyopt.linalg.kernels.panels import MAX_WHOLE
+from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry, middle
+from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry, middle
 from polyopt.margin.hinge_program import HingeProgram
 from polyopt.margin.support import SupportClassifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from formulations.language.program import Program
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.linalg.kernels import Gram
-    from polyopt.linalg.rounding import Ball
-    from polyopt.margin.geometry import Geometry
 
-__all__ = ["HingeFit"]
 
-# Number of samples up to which ``solver="auto"`` solves to 1e-8 whatever `tol` is: it takes no longer.
-_MAX_AUTO_SAMPLES = 2_000
-# Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
-_MAX_AUTO_FEATURES = 2_000
+_MAX_AUTO_SAMPLES = 2_000  # samples up to which ``solver="auto"`` solves to 1e-8: it takes no longer
+_MAX_AUTO_FEATURES = 2_000  # features up to which ``solver="auto"`` solves a tall linear machine in them
 _OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multiply
-# Relative gaps: of an optimal end, whatever `tol` is; of an inaccurate one; of an optimal one at most.
+# Largest relative gaps: always solved; inaccurate, not stalled; solved with a large `tol`.
 _OPTIMAL_GAP, _INACCURATE_GAP, _MAX_GAP = 1e-5, 1e-3, 0.1
 
 
 class HingeFit(SupportClassifier):
-    """Base of :class:`polyopt.margin.classifier.HingeClassifier`, which has the parameters and answers."""
+    """Base of :class:`polyopt.margin.classifier.HingeClassifier`, which has the parameters."""
 
     C: float
     solver: str
@@ -57,7 +49,7 @@ class HingeFit(SupportClassifier):
     warm_start: bool
     verbose: bool | int
 
-    # -- what a subclass supplies ------------------------------------------------------------
+    # -- supplied by a subclass --------------------------------------------------------------
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _title: str
@@ -73,36 +65,35 @@ class HingeFit(SupportClassifier):
     _share: float | None = None
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
-        """The families of rows of the machine."""
+        """Families of rows of the machine."""
         return Families(margin_family(y, self.C * weights))
 
     @abstractmethod
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
-        """The primal program in linear features, with variables w and b and rows named as the families."""
+        """Primal program in linear features, with variables w and b and rows named as the families."""
 
     @abstractmethod
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        """The dual program for the Gram matrix of :meth:`_machine_gram`, with the families' letters."""
+        """Dual program for the Gram matrix of :meth:`_machine_gram`, with the families' letters."""
 
     def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
-        """The Gram matrix the solver sees."""
+        """Gram matrix for the solver."""
         if self.kernel == "precomputed":
             return MatrixGram(X)
-        # b is free, so samples may be taken from any point; amid them inner products keep their digits.
+        # b is free, so linear features may be centred, and inner products keep their digits.
         return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
 
     def _feature_space(self) -> Any:
-        """The geometry of the program, for certificates: that of the true kernel, whatever the solver saw."""
+        """Geometry of the program for certificates, of the kernel as given."""
         if self.kernel == "linear":
             return LinearGeometry(self._X, centred=True)
         return KernelGeometry(self._given_gram(), self._short)
 
     def _given_gram(self) -> Gram:
-        """The Gram matrix of the training samples, by the kernel as it is given."""
+        """Gram matrix of the training samples, by the kernel as given."""
         return MatrixGram(self._X) if self.kernel == "precomputed" else SampleGram(self._X, self._kernel)
 
-    # Whether an entry of the machine's Gram matrix depends on its two samples alone.
-    _is_pairwise = True
+    _is_pairwise = True  # an entry of the machine's Gram matrix depends on its two samples only
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -132,44 +123,46 @@ class HingeFit(SupportClassifier):
         if is_out_of_time() and self.kernel != "linear":
             self._fit_nothing()
             return
-        geometry = cache(self._feature_space)  # made where it is first wanted, and once
+        geometry = cache(self._feature_space)  # built at the first use
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
             v, b = self._fit_features(X)
         else:
             v, b = self._fit_gram(start, geometry)
         self._read_off(v, b, geometry)
         certificate = None
-        # Whether the rounding of an output, times all costs together, matters beside the objective.
-        dear = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(self.solution_.objective)
-        if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
+        # True if the rounding of the outputs, times the costs, is not small against the objective.
+        is_rounded = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(
+            self.solution_.objective
+        )
+        if self.solver_ == "exact" or is_rounded or (self.solver_ == "decomposition" and b is None):
             certificate = self._certify(geometry(), tol=1e-6)
             self._take_back(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
-            # The vector was made of the multipliers: its value is compared with the solver's bound.
+            # The vector is implied by the multipliers: compare its value with the solver's bound.
             certificate = self._certify(geometry(), tol=1e-6)
             bound = max(certificate.dual_value, self.solution_.bound)
             self._take_back(relative_gap(certificate.primal_value, bound))
-        # For a kernel machine of many samples a certificate would cost too much here.
-        is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
-        self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
+        # A certificate of a kernel machine of many samples would cost too much here.
+        is_costly = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
+        self._warn_if_short(None if is_costly else lambda: certificate or self._certify(geometry(), 1e-6))
 
     def _fit_nothing(self) -> None:
-        """In a run that is over, before anything was made of the kernel: no support vectors."""
-        nothing = np.zeros(len(self._y))
-        self._v, self._b = nothing, self.families_.best_intercept(nothing)
-        self.outputs_ = nothing + self._b
+        """Set a model without support vectors: the time is over before the kernel is computed."""
+        zeros = np.zeros(len(self._y))
+        self._v, self._b = zeros, self.families_.best_intercept(zeros)
+        self.outputs_ = zeros + self._b
         self.solution_ = Solution(
             status=Status.TIME_LIMIT,
-            primal={"coef": nothing, "b": np.array(self._b), "f": self.outputs_},
+            primal={"coef": zeros, "b": np.array(self._b), "f": self.outputs_},
             duals={},
             objective=self.families_.cost(self.outputs_),
             bound=0.0,
             solver="none: there was no time",
         )
         self._short = 0.0
-        self._keep({family.name: nothing for family in self.families_})
+        self._keep({family.name: zeros for family in self.families_})
         self.intercept_ = np.array([self._b])
-        self._set_support(np.empty(0, dtype=np.intp), nothing[:0], self._sample_weights > 0.0)
+        self._set_support(np.empty(0, dtype=np.intp), zeros[:0], self._sample_weights > 0.0)
         self._warn_if_short(None)
 
     def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
@@ -177,14 +170,14 @@ class HingeFit(SupportClassifier):
         if self.solver_ == "interior-point":
             from polyopt.margin.interior_point import solve_interior_point
 
-            # An iteration on a million entries costs next to nothing.
+            # An iteration on a million entries is cheap.
             tol = 1e-11 if X.size <= 1_000_000 else min(self.tol, 1e-8)
             self.solution_ = solve_interior_point(
                 X, self.families_, D=self._share, weights=self._sample_weights,
                 tol=tol, **self._limits(),
             )  # fmt: skip
         else:
-            # With D > 0 the regulariser has a scale of its own, and stays as it is.
+            # With D > 0 the regulariser has a scale of its own and is not rescaled.
             unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
             rows = self.families_.repriced(1.0 / unit)
             program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
@@ -217,19 +210,18 @@ class HingeFit(SupportClassifier):
         tol = min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= _MAX_AUTO_SAMPLES else self.tol
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._keep(self.solution_.duals)
-        # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
-        coef = self.solution_["coef"]
-        # The solver's own outputs and intercept are taken, unless more digits cancel than it accounts for, or
+        coef = self.solution_["coef"]  # within the bounds, unlike those that the multipliers imply
+        # The solver's own outputs and intercept are used, unless more digits cancel than it accounts for, or
         # than single precision has.
         size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         rounding = _OUTPUT_ROUNDING * size * float(self._costs.sum())
-        dear = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
-        if self.kernel == "linear" or not self._is_pairwise or dear or not size < 1e7:
-            return geometry().represent(coef), None
+        is_rounded = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
+        if self.kernel == "linear" or not self._is_pairwise or is_rounded or not size < 1e7:
+            return geometry().primal_from_dual(coef), None
         return coef, float(self.solution_["b"])
 
     def _take_back(self, gap: float) -> None:
-        """Take back the status optimal where a certificate's gap shows that the kernel was too inexact."""
+        """Lower the status SOLVED if a certificate's gap shows that the solution is not optimal."""
         stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
         if self.solution_.status is Status.SOLVED and not gap <= min(stated, _MAX_GAP):
             status = Status.INACCURATE if gap <= _INACCURATE_GAP else Status.STALLED
@@ -242,15 +234,15 @@ class HingeFit(SupportClassifier):
         return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
 
     def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
-        """Set the multipliers, from those of each family."""
+        """Set the multipliers of each family."""
         self.multipliers_ = self.families_.named(self.families_.stacked(vectors))
         self.n_iter_ = max(self.solution_.iterations, 1)
 
     def _solve(self, program: Program, unit: float) -> Solution:
-        """Solve the program for features scaled by √unit and costs divided by unit.
+        """Solve the program for features times √unit and costs divided by unit.
 
-        That is the same program with the objective in units of `unit`: costs far below 1 would
-        otherwise drown in the solver's absolute tolerances.
+        It is the same program with its objective in units of `unit`; the absolute tolerances of a solver
+        would be too large for costs far below 1.
         """
         solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
         if not solution.primal:
@@ -261,12 +253,12 @@ class HingeFit(SupportClassifier):
         return replace(solution, objective=unit * solution.objective)
 
     def _read_off(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
-        """Set the model from the solution: its vector, its intercept, its outputs, its support."""
+        """Set the model's vector, intercept, outputs and support from the solution."""
         beta = self.families_.beta(self.families_.stacked(self.multipliers_))
         if b is None:
             space = geometry()
-            v = space.represent(beta) if v is None else v
-            # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
+            v = space.primal_from_dual(beta) if v is None else v
+            # If an interval of intercepts is optimal, its midpoint is the answer of every solver.
             b = self._program(space).best_intercept(v)
             outputs = space.outputs(v) + b
             self.outputs_ = outputs.mid
@@ -298,7 +290,7 @@ class HingeFit(SupportClassifier):
             )
 
     def _is_tall(self, X: Any) -> bool:
-        """Return True if the machine is linear and no larger in its features than in its samples."""
+        """Return True if the machine is linear with at most as many features as samples."""
         return self.kernel == "linear" and X.shape[1] <= X.shape[0]
 
     def _pick_solver(self, X: Any) -> str:
@@ -329,7 +321,7 @@ class HingeFit(SupportClassifier):
         return certify_hinge(
             self._program(geometry),
             v=self._v,
-            b=geometry.moved(self._v, float(self.intercept_[0])),  # the model as it stands, rounded
+            b=geometry.moved(self._v, float(self.intercept_[0])),  # of the model, rounded
             multipliers=self.multipliers_,
             tol=tol,
         )

@@ -1,40 +1,35 @@
-"""The Relative Margin Machine along decreasing bounds, from the support vector machine downwards.
+"""The Relative Margin Machine along decreasing bounds, starting from the SVM.
 
-The paper searches B below θ, the largest absolute output of the SVM with the same C: at B = θ the
-machine is the SVM. The dual's feasible set does not depend on B, so each solution is where the next
-one starts, and the kernel rows that one has computed serve the next.
+The paper searches B below θ, the largest absolute output of the SVM with the same C: at B = θ the machine is
+the SVM. The feasible set of the dual does not depend on B, so each solution is a warm start for the next, and
+cached kernel rows are reused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.families import Families, hinge_families
 from formulations.language.arguments import at_least, tolerance
 from formulations.language.clock import Clock
 from formulations.language.display import Shown, Summary
 from formulations.language.recovery import as_costs, as_data
-from formulations.language.solution import Status
+from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, MatrixLike
 from polyopt.base.progress import steps
+from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.path_point import Path, point_summary
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.margin.certificate import certify_hinge
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry
+from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry
 from polyopt.margin.hinge_program import HingeProgram
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+Progress = Callable[[dict[str, float]], None]
 
-    from formulations.language.solution import Solution
-    from formulations.language.types import Matrix, MatrixLike
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.margin.geometry import Geometry
-
-    Progress = Callable[[dict[str, float]], None]
 
 __all__ = ["PathPoint", "rmm_path"]
 
@@ -49,12 +44,12 @@ class PathPoint(Shown):
     Attributes
     ----------
     B : float
-        Its bound; infinite for the support vector machine that the path starts from.
+        Its bound; infinite for the SVM that the path starts from.
     solution : Solution
         ``primal`` has ``w`` (linear features) or ``coef`` (a kernel), and ``b``; ``duals`` as in the
         rows of ``formulations.rmm.qp``; and what the solver did, ``iterations`` and ``history``.
     certificate : Certificate
-        How far from optimal it is, proven.
+        Its certificate.
     """
 
     B: float
@@ -105,7 +100,7 @@ def rmm_path(
     cache_size : float
         Megabytes for kernel rows.
     time_limit : float, optional
-        Seconds for the whole path; machines that find no time left, or come after Ctrl-C, are not in it.
+        Seconds for the whole path; machines not begun by then, or after Ctrl-C, are not in the path.
     progress : callable, optional
         Called with each record of each history.
 
@@ -147,7 +142,7 @@ def rmm_path(
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
         v = solution.primal.get("w", None)
         if v is None:
-            v = geometry.represent(solution["coef"])
+            v = geometry.primal_from_dual(solution["coef"])
         certificate = certify_hinge(
             HingeProgram(title, geometry, rows),
             v=v,
@@ -171,7 +166,7 @@ def rmm_path(
 def _solver(
     X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
 ) -> Callable[..., Solution]:
-    """The solver for families of rows: the interior point, or a decomposition that keeps its point."""
+    """Return a solver for families of rows: the interior point, or a decomposition with warm starts."""
     if not precomputed and kernel.name == "linear" and X.shape[1] <= min(2_000, X.shape[0]):
         from polyopt.margin.interior_point import solve_interior_point
 
@@ -187,7 +182,7 @@ def _solver(
 
 
 def _usual(svm: Solution, geometry: Geometry) -> list[float]:
-    """The paper's bounds, from the SVM's largest output."""
+    """Return the paper's bounds, from the SVM's largest output."""
     if "f" in svm.primal:
         theta = float(np.abs(svm["f"]).max())
     else:

@@ -12,7 +12,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import shared
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.classifier import HingeClassifier
-from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
+from polyopt.margin.geometry import SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,8 @@ from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.margin import certificate as ascent
 from polyopt.margin import certify as classifiers
-from polyopt.margin import dual_ascent as ascent
 from polyopt.margin import geometry
 from polyopt.margin.certify import certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.margin.geometry import KernelGeometry
@@ -107,13 +107,13 @@ def test_every_operation_of_the_geometry(kernel, budget, store, rng):
     scale = 1e-12 * float((np.abs(K) @ np.abs(v)).max())
     geometry.prepare(v, 2.0 * v)
     for asked in (v, other, v + other, v):
-        for product in (geometry.scores, geometry.gradient, geometry.pull):
+        for product in (geometry.scores, geometry.gradient, geometry.adjoint):
             assert product(asked) == pytest.approx(K @ asked, abs=3 * scale)
         assert geometry.energy(asked).mid == pytest.approx(asked @ K @ asked, rel=1e-11)
-        assert geometry.pull_scale(asked) == pytest.approx((np.abs(K) @ np.abs(asked)).max(), rel=1e-12)
+        assert geometry.adjoint_scale(asked) == pytest.approx((np.abs(K) @ np.abs(asked)).max(), rel=1e-12)
     samples = np.array([7, 3, 3, 599])
     assert geometry.columns(samples) == pytest.approx(K[:, samples], rel=1e-12, abs=scale)
-    assert geometry.unit == pytest.approx(np.sqrt(K.diagonal().max()), rel=1e-12)
+    assert geometry.gradient_scale == pytest.approx(np.sqrt(K.diagonal().max()), rel=1e-12)
     if kernel.name != "sigmoid":
         assert geometry.curvature() == pytest.approx(np.linalg.eigvalsh(K)[-1], rel=0.1)
 

@@ -17,7 +17,7 @@ from polyopt.check.check import Program, Refused
 from polyopt.cpm.certificate import state_choice, state_cpm
 from polyopt.cpm.certificate_restricted import state_integers
 from polyopt.cpm.claim import priced, state_faces
-from polyopt.linalg.kernels.operands import KernelFunction
+from polyopt.linalg.kernels.gram import Kernel
 from polyopt.margin.claim import state_l0, state_one_norm, state_pattern
 from polyopt.polyhedral.logistic_claim import state_logistic_polytopes, state_plume
 
@@ -209,7 +209,7 @@ def test_logistic_polytopes_for_their_assignment(data, owners):
 
 def test_expansions_in_kernels(data):
     rng, X, y, _, C = data
-    kernel = KernelFunction("poly", 0.5, 2, 1.0)
+    kernel = Kernel("poly", 0.5, 2, 1.0)
     G = (0.5 * X @ X.T + 1.0) ** 2
     alpha, b, u = rng.uniform(0.0, 0.2, N), 0.3, rng.uniform(0.0, 0.2, N) * C
     alpha[2:4] = 0.0

@@ -11,8 +11,14 @@ import scipy.sparse as sp
 from formulations.centred_kernel import CentredKernel
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
-from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry, inverse
+from polyopt.margin.geometry import (
+    KernelGeometry,
+    LinearGeometry,
+    SigmaKernelGeometry,
+    SigmaLinearGeometry,
+    inverse,
+    largest_eigenvalue,
+)
 
 N, M = 14, 3
 FORMS = ["plain", "plain, sparse", "plain, centred", "kernel", "sigma", "sigma, sparse", "sigma, kernel"]
@@ -66,13 +72,13 @@ def test_every_operation_is_the_one_written_out(form, D, rng):
     np.testing.assert_allclose(geometry.outputs(v).mid, rows @ w, atol=1e-10)
     assert geometry.energy(v).mid == pytest.approx(w @ A @ w, rel=1e-9)
     # Σ β_i w'x_i is what the pull says of w.
-    assert geometry.pull(beta) @ v == pytest.approx(beta @ rows @ w, rel=1e-9)
+    assert geometry.adjoint(beta) @ v == pytest.approx(beta @ rows @ w, rel=1e-9)
     # The w that belongs to β has the gradient that β pulls with, and the price is its energy.
-    found = geometry.represent(beta)
-    np.testing.assert_allclose(geometry.gradient(found), geometry.pull(beta), atol=1e-8)
+    found = geometry.primal_from_dual(beta)
+    np.testing.assert_allclose(geometry.gradient(found), geometry.adjoint(beta), atol=1e-8)
     pulled = rows.T @ beta
     assert geometry.energy(found).mid == pytest.approx(pulled @ np.linalg.solve(A, pulled), rel=1e-8)
-    assert geometry.price(beta).mid == pytest.approx(pulled @ np.linalg.solve(A, pulled), rel=1e-8)
+    assert geometry.dual_norm_sq(beta).mid == pytest.approx(pulled @ np.linalg.solve(A, pulled), rel=1e-8)
     # Scores of represented multipliers have this largest eigenvalue.
     largest = np.linalg.eigvalsh(rows @ np.linalg.solve(A, rows.T))[-1]
     assert geometry.curvature() == pytest.approx(largest, rel=0.1)
@@ -85,9 +91,9 @@ def test_a_pull_is_measured_by_the_terms_that_it_adds_up(form, D, rng):
     geometry, rows, _ = made(form, D)
     beta = np.where(np.arange(N) % 3 == 0, 0.0, rng.normal(size=N))
     beta[1] -= beta.sum()
-    scale = geometry.pull_scale(beta)
-    assert scale >= np.abs(geometry.pull(beta)).max() * (1 - 1e-12)
-    assert geometry.pull_scale(-2.0 * beta) == pytest.approx(2.0 * scale)
+    scale = geometry.adjoint_scale(beta)
+    assert scale >= np.abs(geometry.adjoint(beta)).max() * (1 - 1e-12)
+    assert geometry.adjoint_scale(-2.0 * beta) == pytest.approx(2.0 * scale)
     terms = np.abs(samples()[0] @ samples()[0].T) if form == "kernel" else np.abs(rows).T
     if form.startswith("plain") or form == "kernel":
         assert scale == pytest.approx((terms @ np.abs(beta)).max())
@@ -154,7 +160,7 @@ def test_factors_that_are_off_make_a_price_dear_and_never_cheap(D, size, rng):
         beta -= beta.mean()
         exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)
         dear, good = (
-            SigmaKernelGeometry(MatrixGram(K), D, weights, f).price(beta).upper
+            SigmaKernelGeometry(MatrixGram(K), D, weights, f).dual_norm_sq(beta).upper
             for f in (off, (values, vectors))
         )
         assert min(dear, good) >= exact * (1 - 1e-12)
@@ -174,8 +180,8 @@ def test_wrong_directions_only_raise_a_price(form, D, size, rng):
         beta = rng.normal(size=N)
         beta -= beta.mean()
         exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)
-        assert geometry.price(beta).upper >= exact * (1 - 1e-12)
-        assert made(form, D)[0].price(beta).upper <= exact * (1 + 1e-6)
+        assert geometry.dual_norm_sq(beta).upper >= exact * (1 - 1e-12)
+        assert made(form, D)[0].dual_norm_sq(beta).upper <= exact * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
@@ -188,8 +194,8 @@ def test_samples_of_more_than_a_block_are_all_counted(form):
         rows = X - geometry.centre
         assert centred == bool(geometry.centre.any()) or form is sp.csr_array
         np.testing.assert_allclose(geometry.scores(np.array([1.0, -2.0])), rows @ [1.0, -2.0], atol=1e-12)
-        assert geometry.pull(beta) == pytest.approx(rows.T @ beta)
-        assert geometry.pull_scale(beta) == pytest.approx((np.abs(rows).T @ np.abs(beta)).max())
+        assert geometry.adjoint(beta) == pytest.approx(rows.T @ beta)
+        assert geometry.adjoint_scale(beta) == pytest.approx((np.abs(rows).T @ np.abs(beta)).max())
         np.testing.assert_allclose(geometry.sizes(), np.linalg.norm(rows, axis=1))
         assert (geometry.sizes() >= np.linalg.norm(rows, axis=1)).all()
 
@@ -221,12 +227,12 @@ def test_an_indefinite_matrix_stands_for_those_near_it(form, D, rng):
         beta = rng.normal(size=N)
         beta -= beta.mean()
         if form == "kernel":
-            assert geometry.price(beta).upper >= beta @ near @ beta
+            assert geometry.dual_norm_sq(beta).upper >= beta @ near @ beta
         elif D < 1.0:
             # The price is the largest of 2 β'f(u) − energy(u): no u gives more.
-            price = geometry.price(beta).upper
+            price = geometry.dual_norm_sq(beta).upper
             best = np.linalg.solve((1 - D) * np.eye(N) + D * (P.T * share) @ P @ near, P.T @ beta)
-            for u in (geometry.represent(beta), v, best):
+            for u in (geometry.primal_from_dual(beta), v, best):
                 out = P @ near @ u
                 assert 2 * beta @ out - ((1 - D) * u @ near @ u + D * share @ (out * out)) <= price
     # And they are no wider by far.

@@ -10,12 +10,11 @@ from formulations.families import Families, Family, hinge_families
 from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram
 from polyopt.linalg.rounding import Ball
-from polyopt.margin import dual_ascent as ascent
+from polyopt.margin import certificate as ascent
 from polyopt.margin.certificate import certify_hinge, find_ray
 from polyopt.margin.certify import certify_families, certify_soft_rmm, certify_svm
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
-from polyopt.margin.infeasibility_ray import to_feasible, value_between
+from polyopt.margin.hinge_program import HingeProgram, to_feasible, value_between
 
 Y = np.array([1.0, -1.0])
 
@@ -49,13 +48,13 @@ def test_what_the_balance_takes_costs_what_it_earned():
     """Multipliers 2 and 1 at a kink of 4 are worth as much as 1 and 1: eight, not twelve."""
     rows = Families(Family("margin", "alpha", Y, 4.0, np.full(2, 9.0), ("slack", "beta")))
     machine = program([[0.0], [0.0]], rows)
-    assert machine.dual_value(np.array([[2.0, 1.0]])) == pytest.approx(8.0, rel=1e-6)
-    assert machine.dual_value(np.array([[2.0, 1.0]])) <= 8.0
+    assert machine.bound(np.array([[2.0, 1.0]])).lower == pytest.approx(8.0, rel=1e-6)
+    assert machine.bound(np.array([[2.0, 1.0]])).lower <= 8.0
     costly = Families(
         Family("bound", "lam", Y, -4.0, np.full(2, 9.0), ("slack", "beta")), *hinge_families(Y, 9.0)
     )
     both = np.array([[0.0, 0.0], [2.0, 1.0]])
-    assert program([[0.0], [0.0]], costly).dual_value(both) == pytest.approx(2.0, rel=1e-6)
+    assert program([[0.0], [0.0]], costly).bound(both).lower == pytest.approx(2.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("off", [1e-6, 1e-3, 0.05])
@@ -104,7 +103,7 @@ def test_residuals_are_relative_to_what_they_are_made_of():
 
 def test_slacks_of_a_nearby_matrix_have_a_radius():
     """Outputs off by 0.1 |v| in all: what rows with slack cost, times that, and rows without it nothing."""
-    near = SimpleNamespace(short=0.1, energy=lambda v: Ball(0.0))
+    near = SimpleNamespace(psd_defect=0.1, energy=lambda v: Ball(0.0))
     machine = HingeProgram("a machine", near, hinge_families(np.ones(3), np.array([7.0, 3.0, 4.0])))
     value = machine.value(np.array([2.0]), Ball(np.array([2.0, 0.0, 0.5])))
     assert (value.mid, value.rad) == pytest.approx((5.0, 0.1 * 2.0 * 5.0), rel=1e-6)
@@ -133,10 +132,11 @@ def test_a_nearby_matrix_shrinks_a_point_further():
     """An output of 4 that may be off by 0.1 |v|, to be brought within 2."""
     v = np.array([2.0])
     near = SimpleNamespace(
-        n=1, note="", short=0.1, prepare=lambda *_: None, outputs=lambda v: Ball(2.0 * v),
-        energy=lambda v: Ball(2.0 * v @ v), scores=lambda v: 2.0 * v, represent=lambda beta: beta,
-        gradient=lambda v: 2.0 * v, pull=lambda beta: 2.0 * beta, pull_scale=lambda beta: 1.0, unit=1.0,
-        price=lambda beta: Ball(2.0 * beta @ beta), sizes=lambda: np.array([2.0]),
+        n=1, note="", psd_defect=0.1, prepare=lambda *_: None, outputs=lambda v: Ball(2.0 * v),
+        energy=lambda v: Ball(2.0 * v @ v), scores=lambda v: 2.0 * v, primal_from_dual=lambda beta: beta,
+        gradient=lambda v: 2.0 * v, adjoint=lambda beta: 2.0 * beta, adjoint_scale=lambda beta: 1.0,
+        gradient_scale=1.0,
+        dual_norm_sq=lambda beta: Ball(2.0 * beta @ beta), sizes=lambda: np.array([2.0]),
     )  # fmt: skip
     machine = HingeProgram("a machine", near, hinge_families(np.ones(1), 1.0, 2.0), intercept=False)
     found = certify_hinge(machine, v=v, multipliers={"margin": np.zeros(1)})

@@ -13,11 +13,11 @@ from polyopt.linalg.kernels import (
     MatrixGram,
     SampleGram,
     as_gram,
-    protocol,
+    panels,
     require_psd,
     spread_samples,
 )
-from polyopt.linalg.kernels.semidefinite import _from_factor
+from polyopt.linalg.kernels.gram import _from_factor
 
 
 def with_eigenvalues(values, rng):
@@ -44,7 +44,7 @@ def test_a_negative_eigenvalue_is_named(scale, rng):
 
 def test_of_many_samples_some_are_tested(monkeypatch):
     assert len(np.unique(spread_samples(2500))) == 2000
-    monkeypatch.setattr(protocol, "MAX_SPREAD_SAMPLES", 200)
+    monkeypatch.setattr(panels, "MAX_SPREAD_SAMPLES", 200)
     n = 250
     some = spread_samples(n)
     assert len(np.unique(some)) == 200
@@ -75,7 +75,7 @@ def test_samples_are_tested_like_matrices(rng):
 
 @pytest.mark.parametrize("n", [20, 210])
 def test_asymmetry_is_refused_wherever_it_is(n, monkeypatch):
-    monkeypatch.setattr(protocol, "MAX_SPREAD_SAMPLES", 200)
+    monkeypatch.setattr(panels, "MAX_SPREAD_SAMPLES", 200)
     for i, j in ((0, n - 1), (n // 2, n // 2 + 1)):
         K = np.eye(n)
         K[i, j] = 1e-3

@@ -8,7 +8,7 @@ import pytest
 
 from polyopt import SigmaSVM
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.sigma_geometry import SigmaLinearGeometry, SigmaMetric, inverse, kept, sizes_in_metric
+from polyopt.margin.geometry import SigmaLinearGeometry, SigmaMetric, inverse, kept, norms_in_metric
 
 
 def drawn(D, n=50, centre=None, size=1.0):
@@ -28,7 +28,7 @@ def test_the_price_is_the_square_in_the_inverse_metric(D):
         v = space.solve(u) * (1.0 + off)
         energy = v @ space.A @ v
         rho = u - space.A @ v
-        found = space.price(v, Ball(energy), Ball(u - spread @ v), bound)
+        found = space.dual_norm_sq(v, Ball(energy), Ball(u - spread @ v), bound)
         assert found.mid == pytest.approx(energy + 2.0 * rho @ v, rel=1e-9)
         choices = [bound] + ([rho @ rho / (1.0 - D)] if D < 1.0 else [])
         if off:
@@ -51,10 +51,10 @@ def test_an_inverse_holds_those_of_both_ends_and_little_more(mid, share):
 def test_sizes_are_bounded_by_norm_and_by_weight():
     """A sample is as long as the lesser of what its norm and its weight allow."""
     own, weights = np.array([2.0, 2.0, 0.5]), np.array([1.0, 4.0, 1.0])
-    assert sizes_in_metric(own, 0.75, weights, 12.0) == pytest.approx([4.0, 2.0, 1.0])
-    assert sizes_in_metric(own, 0.0, weights, 12.0) == pytest.approx(own)
-    assert sizes_in_metric(own, 1.0, weights, 12.0) == pytest.approx(np.sqrt([12.0, 3.0, 12.0]))
-    assert (sizes_in_metric(own, 0.0, weights, 12.0) > own).all()
+    assert norms_in_metric(own, 0.75, weights, 12.0) == pytest.approx([4.0, 2.0, 1.0])
+    assert norms_in_metric(own, 0.0, weights, 12.0) == pytest.approx(own)
+    assert norms_in_metric(own, 1.0, weights, 12.0) == pytest.approx(np.sqrt([12.0, 3.0, 12.0]))
+    assert (norms_in_metric(own, 0.0, weights, 12.0) > own).all()
     assert kept(0.25).mid == 0.75
 
 
@@ -71,7 +71,7 @@ def test_the_price_at_d_one_is_finite_by_the_spread():
         v = np.linalg.pinv(A, rcond=1e-10) @ pulled
         rest = beta - D * s * (centred @ v) / s.sum()
         left = s.sum() * (rest**2 / s).sum() if D == 1.0 else 0.0
-        found = SigmaLinearGeometry(X, D, s).price(beta)
+        found = SigmaLinearGeometry(X, D, s).dual_norm_sq(beta)
         assert found.upper == pytest.approx(pulled @ v + left, rel=1e-6)
 
 

@@ -13,8 +13,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
 from polyopt import SVM
-from polyopt.linalg.bounded_scores import Bounded
-from polyopt.linalg.expansion_tiles import Part
+from polyopt.linalg.kernel_scores import Bounded, Part
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin.kernel_classifier import variance
 from polyopt.methods import METHODS
@@ -133,11 +132,11 @@ def test_distances_by_differences():
     """Exponents by differences are those of dense samples, and take the columns in use alone."""
     narrow, wide = grams(Kernel("rbf", gamma=0.2))
     points, every = np.arange(20), np.arange(SAMPLES)
-    found = wide.differences(WIDE_NEW, points, every)
+    found = wide.differences_from(every)(WIDE_NEW, points)
     dense = SampleGram(NARROW.toarray(), Kernel("rbf", gamma=0.2))
-    expected = dense.differences(NARROW_NEW.toarray(), points, every)
+    expected = dense.differences_from(every)(NARROW_NEW.toarray(), points)
     np.testing.assert_allclose(found, expected, rtol=1e-13)
-    assert np.array_equal(found, narrow.differences(NARROW_NEW, points, every))
+    assert np.array_equal(found, narrow.differences_from(every)(NARROW_NEW, points))
 
 
 @pytest.mark.parametrize("weights", [np.ones(SAMPLES), np.arange(1.0, SAMPLES + 1)], ids=["ones", "many"])

@@ -17,7 +17,7 @@ from polyopt import SVM, OneNormSVM
 from polyopt.base import threads
 from polyopt.linalg.kernel_scores import Part, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.linalg.kernels.protocol import chunks
+from polyopt.linalg.kernels.panels import chunks
 from polyopt.margin.kernel_classifier import _TRIAL_POINTS
 
 KERNELS = [

@@ -75,7 +75,7 @@ def test_entries_given_twice_and_out_of_order_are_summed():
 
 
 def test_long_products_are_cut_into_calls(monkeypatch):
-    monkeypatch.setattr("polyopt.linalg.sparse_products._WORK", 1.0)
+    monkeypatch.setattr("polyopt.linalg.sparse_products._MAX_CALL_WORK", 1.0)
     A, B = whole_numbers(3, 50, 0.5), whole_numbers(200, 50, 0.5, 1)
     out = np.empty((200, 3))
     multiply_turned(sp.csr_array(A.astype(float)), sp.csr_array(B.astype(float)), out)

@@ -87,7 +87,6 @@ def public_callables():
         "polyopt.margin.interior_point",
         "formulations.cpm_global",
         "polyopt.margin.path",
-        "polyopt.linalg.kernels",
         "polyopt.methods.method",
         "polyopt.methods.registry",
         "polyopt.polytope",

@@ -1,40 +1,78 @@
-"""Columns of a Gram matrix, served by rows, and products of the matrix with a vector.
-
-A product comes from blocks that are computed, used and forgotten.
-"""
+"""A Gram matrix by blocks: its protocol, columns served by rows, and products with a vector."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
 
+from formulations.language.types import Matrix
 from polyopt.base.threads import run_blocks
-from polyopt.linalg.kernels.protocol import CHUNK, DENSE_ROWS, TILE, chunks, strips
 from polyopt.linalg.sparse_products import multiply_turned
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+Vector: TypeAlias = "NDArray[np.float64]"
+Samples: TypeAlias = "NDArray[np.intp]"
 
-    from formulations.language.types import Matrix
-    from polyopt.linalg.kernels.operands import KernelOperands
-    from polyopt.linalg.kernels.protocol import Gram, Panel, Samples, Vector
+DENSE_ROWS = 64  # rows of a sparse block multiplied at once: their dense copy stays in cache
+TILE = 256  # rows of a tile, and its columns in double precision: half a megabyte
+CHUNK = 2048  # rows of a block of a product
+MAX_WHOLE = 20_000  # rows of the largest square matrix held in memory: 3.2 GB
+MAX_SPREAD_SAMPLES = 2000  # samples that represent all, if the whole matrix would cost too much
+BLOCK, _MIN_ROWS = 1_000_000, 128  # numbers in a block, and its rows at least
 
-__all__ = ["FunctionPanel", "SamplePanel", "outputs_at", "square", "stream", "weighted"]
 
-# Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
+class Panel(Protocol):
+    """Some columns of a Gram matrix, served by rows."""
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """``K[samples, columns]``, into `out` if given."""
+
+
+class Gram(Protocol):
+    """A symmetric matrix of inner products, by blocks."""
+
+    n: int
+    width: int  # multiplications that an entry costs
+
+    def diagonal(self) -> Vector:
+        """``K_ii`` for every sample, shape (n,)."""
+
+    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
+        """Return ``K[:, columns]`` (all columns if None) in this precision, served by rows."""
+
+    def is_single(self) -> bool:
+        """Return True if single precision is worth trying on these data."""
+
+    def entry_error(self) -> tuple[float, Vector]:
+        """Error e, sizes s (n,): ``|K_ij - its true value| <= e s_i s_j``, ``|K_ij| <= s_i s_j``; float64."""
+
+
+def chunks(samples: Samples, size: int = CHUNK) -> Iterator[Samples]:
+    """Yield the samples in chunks of one size."""
+    for start in range(0, len(samples), size):
+        yield samples[start : start + size]
+
+
+def strips(samples: Samples, columns: int) -> Iterator[Samples]:
+    """Yield the samples in chunks so short that a block of so many columns stays small."""
+    return chunks(samples, min(CHUNK, max(_MIN_ROWS, BLOCK // max(columns, 1))))
+
+
+def spread_samples(n: int) -> Samples:
+    """Return all of n samples, or 2,000 evenly spaced ones."""
+    return np.linspace(0, n - 1, min(n, MAX_SPREAD_SAMPLES)).astype(np.intp)
+
+
+# Numbers that the processor's cache holds; fewest columns of a block; fewest blocks, if columns allow.
 _CACHE_NUMBERS, _MIN_STRIP, _MIN_STRIPS = 200_000, 256, 8
 
 
 class FunctionPanel:
-    """A :class:`Panel` of what a function of the samples gives.
-
-    values: gives the rows of some samples.
-    dtype: precision of the values.
-    """
+    """A :class:`Panel` whose rows a function of the samples computes."""
 
     def __init__(self, values: Callable[[Samples], NDArray[Any]], dtype: np.dtype[Any]):
         self._values, self._dtype = values, dtype
@@ -48,21 +86,14 @@ class FunctionPanel:
 
 
 class SamplePanel:
-    """A :class:`Panel` of samples under a named kernel: products by BLAS, made kernel values in place.
+    """A :class:`Panel` of samples under a named kernel: products by BLAS, and the kernel in place.
 
-    Parameters
-    ----------
-    gram : KernelOperands
-        The samples, and the kernel.
-    columns : ndarray of int
-        The samples whose columns are served, ascending.
-    dtype : dtype
-        Precision of the values.
+    gram: a SampleGram.
+    columns: ascending samples.
     """
 
-    def __init__(self, gram: KernelOperands, columns: Samples, dtype: np.dtype[Any]):
-        self._gram, self._dtype = gram, dtype
-        self._columns = columns
+    def __init__(self, gram: Any, columns: Samples, dtype: np.dtype[Any]):
+        self._gram, self._columns, self._dtype = gram, columns, dtype
         self._right = gram.operand(columns, dtype, left=False)
 
     def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -99,10 +130,10 @@ class SamplePanel:
         return not sp.issparse(self._right)
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
-        """``(left, right, degree)``: ``left @ right.T`` is the argument of the kernel between the samples.
+        """``(left, right, degree)``: the kernel's argument is ``left @ right.T``.
 
-        The kernel is the argument to that power, or its exponential where the power is 0. None where it is
-        neither, for sparse samples, and in single precision.
+        The kernel is its power of this degree, or for degree 0 its exponential. None for another kernel,
+        sparse samples, or single precision.
         """
         kernel = self._gram.kernel
         if not self.is_dense or self._dtype != np.float64 or kernel.name == "sigmoid":
@@ -111,7 +142,7 @@ class SamplePanel:
         return self._left(self._columns), self._right, degree
 
     def weighted(self, samples: Samples, weights: Vector, tick: Callable[[], None] | None) -> Vector:
-        """``K[samples, columns] weights``, by tiles that do not leave the processor's cache."""
+        """``K[samples, columns] weights``, by tiles that stay in the processor's cache."""
         right, finish, size = self._right, self._gram.kernel.finish, self._dtype.itemsize
         found, factors = np.empty(len(samples)), weights.astype(self._dtype)
 
@@ -138,18 +169,19 @@ class SamplePanel:
 
     @cached_property
     def _exponents(self) -> Callable[[Matrix, Samples], Vector]:
-        """Exponents of the RBF kernel by differences from the columns' samples."""
-        return self._gram.differences_from(self._columns)
+        """RBF exponents of points by differences from the columns' samples."""
+        found: Callable[[Matrix, Samples], Vector] = self._gram.differences_from(self._columns)
+        return found
 
     def _far_among(self, samples: Samples) -> Samples:
-        """Places of the samples so far out that single precision would lose their exponents."""
+        """Places of the samples whose exponents single precision would lose."""
         far = self._gram.far_out
         if self._dtype != np.float32 or not len(far):
             return far[:0]
         return np.flatnonzero(np.isin(samples, far))
 
     def _left(self, samples: Samples) -> Any:
-        """The left operand; from the right one, where the samples are among its own."""
+        """Left operand of the samples, copied from the right one if all of them are columns."""
         place = np.searchsorted(self._columns, samples).clip(max=len(self._columns) - 1)
         kernel = self._gram.kernel
         known = not sp.issparse(self._right) and (self._columns[place] == samples).all()
@@ -167,19 +199,7 @@ def stream(
     dtype: DTypeLike = np.float64,
     tick: Callable[[], None] | None = None,
 ) -> Vector:
-    """``K coefficients`` from blocks, only the columns that count being computed.
-
-    Parameters
-    ----------
-    gram : Gram
-        The matrix.
-    coefficients : ndarray of shape (n,)
-        The vector.
-    dtype : dtype
-        Precision of the kernel values.
-    tick : callable, optional
-        As in :func:`weighted`.
-    """
+    """``K coefficients`` by blocks, from the columns of the support; `tick` as in :func:`weighted`."""
     support = np.flatnonzero(coefficients)
     if not len(support):
         return np.zeros(gram.n)
@@ -189,19 +209,7 @@ def stream(
 def weighted(
     panel: Panel, samples: Samples, weights: Vector, tick: Callable[[], None] | None = None
 ) -> Vector:
-    """``K[samples, columns] weights`` by blocks, shape (samples,).
-
-    Parameters
-    ----------
-    panel : Panel
-        A server of these columns.
-    samples : ndarray of int
-        The rows.
-    weights : ndarray of shape (columns,)
-        The weights.
-    tick : callable, optional
-        Called before every block; what it raises ends the work.
-    """
+    """``K[samples, columns] weights`` by blocks; `tick` is called before each block, and may raise."""
     if isinstance(panel, SamplePanel) and panel.is_dense:
         return panel.weighted(samples, weights, tick)
     found = np.empty(len(samples))
@@ -213,17 +221,7 @@ def weighted(
 
 
 def outputs_at(gram: Gram, samples: Samples, coefficients: Vector) -> Vector:
-    """``K[samples] coefficients`` for a few samples, in double precision, shape (samples,).
-
-    Parameters
-    ----------
-    gram : Gram
-        The matrix.
-    samples : ndarray of int
-        The samples.
-    coefficients : ndarray of shape (n,)
-        The vector.
-    """
+    """``K[samples] coefficients`` for a few samples, in double precision."""
     support = np.flatnonzero(coefficients)
 
     def of_some(part: Samples) -> Vector:
@@ -234,7 +232,7 @@ def outputs_at(gram: Gram, samples: Samples, coefficients: Vector) -> Vector:
 
 
 def square(gram: Gram, samples: Samples) -> Vector:
-    """``K[samples, samples]``, each entry computed once and mirrored; arguments as in :func:`outputs_at`."""
+    """``K[samples, samples]``, each entry computed once and mirrored."""
     K = np.empty((len(samples), len(samples)))
     for start in range(0, len(samples), CHUNK // 2):
         end = start + CHUNK // 2

@@ -274,22 +274,11 @@ class Block:
         return self.rows.gain(self.multipliers()), self.samples.pull(self.kept[:, None])[:, 0]
 
     def prove(self, step: str, *arguments: Any) -> Tally:
-        """Answer a step of a certificate for the multipliers kept; see ``certificates.hinge_blocks``.
-
-        step: A method of :class:`~polyopt.margin.certificate_by_blocks.Slices`.
-        *arguments: what it takes, the multipliers left out.
-        """
+        """Answer a step of a certificate, a method of ``Slices``, for the multipliers kept."""
         samples = self.samples
-        slices = Slices(samples.X, self.rows, samples.shift, self._counts, intercept=self.intercept)
-        if step == "point":
-            v, b, metric = arguments
-            return slices.point(v, b, self.multipliers(), metric)
-        if step == "values":
-            v, b, scales, shrink, metric, mean = arguments
-            return slices.values(v, b, scales, self.multipliers(), shrink, metric, mean)
-        if step == "price":
-            v, mean, shrink, metric = arguments
-            return slices.price(v, mean, self.multipliers(), shrink, metric)
+        slices = Slices(
+            samples.X, self.rows, self.multipliers(), samples.shift, self._counts, intercept=self.intercept
+        )
         found: Tally = getattr(slices, step)(*arguments)
         return found
 
