@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from polyopt.sensitivity import centre_prices as centre_prices
     from polyopt.sensitivity import sensitivities as sensitivities
     from polyopt.sparse.certificate import certify_l0 as certify_l0
+    from polyopt.sparse.certificate import certify_one_norm as certify_one_norm
     from polyopt.sparse.estimator import CrossEntropySVM as CrossEntropySVM
-    from polyopt.sparse.one_norm_certificate import certify_one_norm as certify_one_norm
     from polyopt.sparse.one_norm_estimator import OneNormSVM as OneNormSVM
     from polyopt.sparse.settings import CrossEntropySettings as CrossEntropySettings
 

@@ -18,8 +18,7 @@ from polyopt.margin.certify import certify_svm
 from polyopt.polyhedral.lp_certificate import certify_pc_slp, certify_polyceptron
 from polyopt.polyhedral.plume_certificate import certify_plume
 from polyopt.polyhedral.spla1_certificate import certify_spla1
-from polyopt.sparse.certificate import certify_l0
-from polyopt.sparse.one_norm_certificate import certify_one_norm
+from polyopt.sparse.certificate import certify_l0, certify_one_norm
 
 N, K = 30, 3
 
