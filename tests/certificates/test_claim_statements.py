@@ -17,7 +17,7 @@ from polyopt.check.check import Program, Refused
 from polyopt.cpm.claim import priced, state_choice, state_cpm, state_faces, state_integers
 from polyopt.linalg.kernels.operands import KernelFunction
 from polyopt.margin.claim import state_l0, state_one_norm, state_pattern
-from polyopt.polyhedral.logistic_claim import state_logistic_polytopes, state_plume
+from polyopt.polyhedral.logistic_certificate import state_logistic_polytopes, state_plume
 
 N, M, K = 7, 2, 3
 

@@ -22,8 +22,8 @@ from polyopt import PLUME
 from polyopt.certificates import Claim, certify_program
 from polyopt.optim.rounds import run_rounds
 from polyopt.polyhedral import plume_m_step as solver
+from polyopt.polyhedral.logistic_certificate import certify_plume
 from polyopt.polyhedral.plume import PlumeProblem, solve_plume
-from polyopt.polyhedral.plume_certificate import certify_plume
 from polyopt.polyhedral.plume_m_step import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
