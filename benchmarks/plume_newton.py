@@ -14,7 +14,7 @@ import pandas as pd
 
 from benchmarks.helpers.timing import race
 from formulations import mixture, plume
-from polyopt.polyhedral.plume_m_step import maximise
+from polyopt.polyhedral.plume import minimise
 
 SIZES = ((1000, 20, 4),)  # samples, features, faces
 GAMMA, RIDGE = 2.0, 1e-3
@@ -37,7 +37,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
             answers["cvxpy, Clarabel"] = found["W"]
 
         def climb(method, X=X, y=y, c=c, R=R, W=W, model=model, answers=answers):
-            answers[method] = maximise(X, y, c, R, W, method=method, tol=TOL, max_iter=5000, **model)["W"]
+            answers[method] = minimise(X, y, c, R, W, method=method, tol=TOL, max_iter=5000, **model)["W"]
 
         calls = {"cvxpy, Clarabel": explicit}
         calls |= {method: partial(climb, method) for method in ("newton", "bfgs")}

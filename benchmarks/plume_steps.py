@@ -32,8 +32,8 @@ from formulations.language.solution import Solution, Status
 from polyopt.base.files import replacing
 from polyopt.certificates import Claim
 from polyopt.methods.tuning import narrower_class
+from polyopt.polyhedral.logistic_certificate import certify_plume
 from polyopt.polyhedral.plume import PlumeProblem, solve_plume
-from polyopt.polyhedral.plume_certificate import certify_plume
 
 FOLDER = Path(__file__).parent / "results"
 GAMMA, RIDGE, STARTS, STEPS, TOL = 1.0, 0.1, 3, 2000, 1e-6

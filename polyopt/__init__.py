@@ -58,20 +58,20 @@ if TYPE_CHECKING:
     from polyopt.models import load_model as load_model
     from polyopt.models import save_model as save_model
     from polyopt.optim.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
+    from polyopt.polyhedral.logistic_certificate import certify_plume as certify_plume
+    from polyopt.polyhedral.logistic_certificate import certify_spla1 as certify_spla1
     from polyopt.polyhedral.lp_certificate import certify_pc_slp as certify_pc_slp
     from polyopt.polyhedral.lp_certificate import certify_polyceptron as certify_polyceptron
     from polyopt.polyhedral.pc_slp_estimator import PCSLP as PCSLP
-    from polyopt.polyhedral.plume_certificate import certify_plume as certify_plume
     from polyopt.polyhedral.plume_estimator import PLUME as PLUME
     from polyopt.polyhedral.polyceptron_estimator import Polyceptron as Polyceptron
-    from polyopt.polyhedral.spla1_certificate import certify_spla1 as certify_spla1
     from polyopt.polyhedral.spla1_estimator import SPLA1 as SPLA1
     from polyopt.sensitivity import binding as binding
     from polyopt.sensitivity import centre_prices as centre_prices
     from polyopt.sensitivity import sensitivities as sensitivities
     from polyopt.sparse.certificate import certify_l0 as certify_l0
+    from polyopt.sparse.certificate import certify_one_norm as certify_one_norm
     from polyopt.sparse.estimator import CrossEntropySVM as CrossEntropySVM
-    from polyopt.sparse.one_norm_certificate import certify_one_norm as certify_one_norm
     from polyopt.sparse.one_norm_estimator import OneNormSVM as OneNormSVM
     from polyopt.sparse.settings import CrossEntropySettings as CrossEntropySettings
 

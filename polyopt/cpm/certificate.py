@@ -482,7 +482,7 @@ def _coupled_residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margi
     weight = max(
         float(np.abs(2 * theta[:, None] * point.W).max()),
         float(np.abs(pulled).max()),
-        1e-8 * max(point.geometry.pull_scale(column * point.y) for column in alpha.T),
+        1e-8 * max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T),
     )
     found = []
     for k in range(len(point.W)):

@@ -19,7 +19,7 @@ from polyopt.crosschecks.samples import blobs, clusters, generator
 from polyopt.linalg.rows import as_rows
 from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
 from polyopt.polyhedral.logistic_solver import FaceLoss, descend
-from polyopt.polyhedral.plume_m_step import maximise
+from polyopt.polyhedral.plume import minimise
 from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch
 from polyopt.polyhedral.spla1 import LogisticCells
 
@@ -252,7 +252,7 @@ def maximisation(seed: int) -> Pair:
     X, y, W, gamma = _mixture(seed)
     R, ones = mixture.responsibilities(X, y, W, gamma), np.ones(len(y))
     fast = [
-        maximise(X, y, ones, R, W, gamma=gamma, ridge=_RIDGE, method=method, max_iter=2000).objective
+        minimise(X, y, ones, R, W, gamma=gamma, ridge=_RIDGE, method=method, max_iter=2000).objective
         for method in ("newton", "bfgs")
     ]
     return fast, plume.m_step(X, y, R, gamma, 1.0, _RIDGE).solve().objective
@@ -263,7 +263,7 @@ def _em(X: Vector, y: Vector, W: Vector, gamma: float, steps: int) -> tuple[Vect
     ones, values = np.ones(len(y)), [mixture.loss(X, y, W, gamma, 1.0, _RIDGE)]
     for _ in range(steps):
         R = mixture.responsibilities(X, y, W, gamma)
-        W = maximise(X, y, ones, R, W, gamma=gamma, ridge=_RIDGE, max_iter=1)["W"]
+        W = minimise(X, y, ones, R, W, gamma=gamma, ridge=_RIDGE, max_iter=1)["W"]
         values.append(mixture.loss(X, y, W, gamma, 1.0, _RIDGE))
     return np.array(values), W
 
@@ -288,7 +288,7 @@ def one_plume_face(seed: int) -> Pair:
     """PLUME, K = 1 = ridge logistic regression, which EM's M-step solves at once."""
     X, y, W, gamma = _mixture(seed, n_faces=1)
     ones = np.ones(len(y))
-    found = maximise(X, y, ones, np.ones((len(y), 1)), W, gamma=gamma, ridge=_RIDGE)
+    found = minimise(X, y, ones, np.ones((len(y), 1)), W, gamma=gamma, ridge=_RIDGE)
     regression = spla1.cell(X, y, 1.0, _RIDGE).solve().objective
     return mixture.loss(X, y, found["W"], gamma, 1.0, _RIDGE), regression
 

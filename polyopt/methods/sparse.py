@@ -29,7 +29,7 @@ ENTRIES = (
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.expansions.of_one_norm",
         crosschecks=("polyopt.crosschecks.l0",),
-        exports={"certify_one_norm": "polyopt.sparse.one_norm_certificate"},
+        exports={"certify_one_norm": "polyopt.sparse.certificate"},
     ),
     *_sparse(
         "ce-svm",

@@ -1,42 +1,35 @@
 """Descent by linear programs, one assignment of the negatives after the other.
 
-What the exact Polyceptron (:mod:`polyopt.polyhedral.polyceptron_exact`) and PC-SLP
-(:mod:`polyopt.polyhedral.pc_slp`) share: how negatives go to faces, what becomes of faces without any, and
-when the faces change.
+The exact Polyceptron (:mod:`polyopt.polyhedral.polyceptron_exact`) and PC-SLP
+(:mod:`polyopt.polyhedral.pc_slp`) share the assignment of negatives to faces, the treatment of faces without
+any, and the condition under which the faces change.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from formulations.language.arguments import as_costs, one_of, positive, whole
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, Vector
 from formulations.polyhedral import belonging, scores
 from formulations.polytope import lift
 from polyopt.linalg.rounding import product
 from polyopt.linalg.span import SampleSpan, shortest_face, without_idle_faces
 from polyopt.optim.descent import DescentProblem, random_faces
 from polyopt.optim.starts import TIE
+from polyopt.optim.warm_lp import PersistentLP
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from formulations.language.program import Program
-    from formulations.language.types import Matrix, Vector
-    from polyopt.optim.warm_lp import PersistentLP
-
-    Assignment = NDArray[np.int64]
-    Engine = Literal["highs", "program"]
-
-__all__ = ["FacesByPrograms", "box_columns", "largest_entries", "worse"]
+Assignment = NDArray[np.int64]
+Engine = Literal["highs", "program"]
 
 _SAFE_MARGIN = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
@@ -67,17 +60,15 @@ class FacesByPrograms(DescentProblem):
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
 
-    X, y, c, n_faces: as in :func:`~polyopt.optim.descent.random_faces`; the weights are costs, and
-        positive.
+    X, y, c, n_faces: as in :func:`~polyopt.optim.descent.random_faces`; the weights are positive costs.
     radius: R, the largest absolute value of an entry of W, or inf.
     engine: the duals, kept in HiGHS, or the explicit programs.
-    ValueError: the engine or the radius is not of those allowed.
     """
 
     _own: ClassVar[tuple[str, ...]] = ("_last", "_models", "_program")
     _last: Solution | None = None
     _models: Sequence[PersistentLP] = ()
-    _program: Program | None = None
+    _program: Any = None  # the explicit program, built at its first use
 
     def __init__(
         self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
@@ -97,15 +88,11 @@ class FacesByPrograms(DescentProblem):
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
 
     def record(self, W: Vector) -> dict[str, float]:
-        """The number of faces that some negative is at."""
+        """Count the faces that some negative is at."""
         return {"occupied": float(len(np.unique(scores(self.X, W).argmin(axis=1)[self.y < 0])))}
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
-        """The next faces, with the multipliers of the programs that found them.
-
-        W (K, m+1): the faces to step from.
-        time_limit: seconds.
-        """
+        """Return the next faces, with the multipliers of the programs that found them."""
         clock, before = Clock(time_limit), self.value(W)
         # The same object: this step goes on where the last one ended.
         last = self._last if self._last is not None and W is self._last["W"] else None
@@ -130,11 +117,11 @@ class FacesByPrograms(DescentProblem):
         return self._last
 
     def _assign(self, W: Vector) -> Assignment:
-        """The face with the least score for each negative; -1 at positives."""
+        """Return the face with the least score for each negative; -1 at positives."""
         return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
 
     def _offers(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
-        """Assignments that give an unused face some negatives of the others."""
+        """Yield assignments that give an unused face some negatives of the others."""
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         if unused.size == 0 or unused.size == self.n_faces:
             return
@@ -146,13 +133,13 @@ class FacesByPrograms(DescentProblem):
         cost = (paid * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
         cost[unused] = -np.inf
         dearest = assignment == cost.argmax()
-        # To a flat face all are alike: it is offered those that pay most.
+        # All samples are alike to a flat face: it is offered those that pay most.
         order = s[:, face] if W[face, :-1].any() else -paid[:, cost.argmax()]
         near = order <= np.median(order[dearest])
         yield np.where(dearest & near, face, assignment)
 
     def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
-        """The program's answer for an assignment; the faces W themselves where it is no better."""
+        """Solve the program for an assignment; return the faces W themselves if it is no better."""
         status, faces, duals, iterations = self._solve(W, assignment, clock)
         faces = self._finish(W, self._least_norm(faces, assignment), assignment)
         value = self.value(faces)
@@ -162,13 +149,13 @@ class FacesByPrograms(DescentProblem):
         return Solution(status, {"W": faces}, duals, value, None, name, iterations)
 
     def best_faces(self, W: Vector, clock: Clock) -> Vector:
-        """The optimal faces (K, m+1) of the assignment at W, without what the program leaves free."""
+        """Return the optimal faces (K, m+1) of the assignment at W, the shortest of several."""
         assignment = self._assign(W)
         _, faces, _, _ = self._solve(W, assignment, clock)
         return np.clip(self._least_norm(faces, assignment), -self.radius, self.radius)
 
     def settled(self, found: Solution) -> Solution:
-        """The answer with a constant in place of each face without negatives, whose direction is arbitrary.
+        """Put a constant in place of each face without negatives, whose direction is arbitrary.
 
         The faces are kept if a constant would leave the box or raise the objective.
         """
@@ -178,7 +165,7 @@ class FacesByPrograms(DescentProblem):
         return replace(found, primal={**found.primal, "W": faces})
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
-        """Faces without what the program leaves free: shortest if they touch the box, and projected."""
+        """Return the shortest of the optimal faces: with their margins if they touch the box, projected."""
         touching = np.abs(faces).max(axis=1) >= (1.0 - 1e-9) * self.radius
         if touching.any():
             faces = faces.copy()
@@ -190,7 +177,7 @@ class FacesByPrograms(DescentProblem):
         return self.within_span(faces)
 
     def within_span(self, W: Vector) -> Vector:
-        """Faces with the same scores of the samples and the shortest normals, in the box."""
+        """Return faces in the box with the same scores of the samples and the shortest normals."""
         found = self._span.project(W, self.radius)
         if self.value(W) == 0.0 < self.value(found):  # no sample pays, and none shall by rounding
             found = np.clip(found * (1.0 + 1e-9), -self.radius, self.radius)
@@ -200,13 +187,13 @@ class FacesByPrograms(DescentProblem):
     def _solve(
         self, W: Vector, assignment: Assignment, clock: Clock
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
-        """Status, faces, multipliers and iterations of the program for an assignment.
+        """Return status, faces, multipliers and iterations of the program for an assignment.
 
-        A program without an answer leaves its faces as in W, with the status STALLED.
+        A program without a point leaves its faces as in W, with the status STALLED.
         """
 
     def _finish(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
-        """Faces that are no worse for the assignment: unused ones, and what rounding left of zero."""
+        """Move unused faces until the positives are inside; stretch faces whose margins rounding missed."""
         members = belonging(self.y, assignment, self.n_faces, "all") > 0
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         moved = W[unused]
@@ -221,16 +208,15 @@ class FacesByPrograms(DescentProblem):
         return faces * np.where(fits, factor, 1.0)[:, None]
 
     def _surely(self, W: Vector) -> Vector:
-        """Margins y_i W_k·x̃_i (n, K) less twice their rounding, so that one of 1 can be certified."""
+        """Return the margins y_i W_k·x̃_i (n, K) less twice their rounding: 1 can then be certified."""
         found = product(lift(self.X), W.T)
         return self.y[:, None] * found.mid - 2.0 * found.rad
 
 
 def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
-    """Costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for an infinite R.
+    """Return costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for R = inf.
 
-    units (number of rows,): what each row of balance is multiplied with.
-    radius: R.
+    Each row of the balance is multiplied by its unit.
     """
     rows = len(units)
     if np.isinf(radius):
@@ -240,7 +226,7 @@ def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
 
 
 def worse(*ends: Status) -> Status:
-    """What to say of several solves: a limit before a failure, a failure before success."""
+    """Return the status of several solves: a limit before a failure, a failure before success."""
     for limit in _LIMITS:
         if limit in ends:
             return limit
@@ -248,10 +234,7 @@ def worse(*ends: Status) -> Status:
 
 
 def largest_entries(X: Matrix) -> Vector:
-    """The largest absolute value of each feature as a power of 2, so that nothing is rounded; 1 for none.
-
-    X (n, m): samples.
-    """
+    """Return the largest absolute value of each feature, rounded up to a power of 2; 1 for zeros."""
     size = abs(X).max(axis=0)
     size = size.toarray().ravel() if sp.issparse(size) else np.asarray(size)
     return np.exp2(np.ceil(np.log2(np.where(size > 0, size, 1.0))))

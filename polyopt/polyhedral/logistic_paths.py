@@ -9,24 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.class_faces import Owners, shortfall
 from formulations.language.clock import Clock, is_out_of_time
+from formulations.language.types import Matrix
 from formulations.polyhedral import scores
 from polyopt.polyhedral.logistic_polytopes import random_start
 from polyopt.polyhedral.logistic_solver import FaceLoss, Units, descend, eliminate, numbers_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Array = NDArray[np.float64]
 
-    from formulations.language.types import Matrix
-
-    Array = NDArray[np.float64]
-
-__all__ = ["Candidate", "Paths", "Split"]
 
 _SHARP = (0.3,)  # softness of the maxima along a path
 # Iterations of a path's first point, at either softness, and of the next ones.

@@ -7,9 +7,10 @@ again.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations import class_faces as faces
 from formulations.language.clock import Clock, interrupted
@@ -19,17 +20,10 @@ from polyopt.linalg.used_features import present_features
 from polyopt.optim.alternating import AlternatingProblem
 from polyopt.optim.rounds import Stage, run_stages
 from polyopt.optim.starts import best_of, continued, generators_of, number_of_best
-from polyopt.polyhedral.logistic_solver import descend, eliminate, numbers_of, polish
+from polyopt.polyhedral.logistic_solver import FaceLoss, descend, eliminate, numbers_of, polish
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.polyhedral.logistic_solver import FaceLoss
-
-    Array = NDArray[np.float64]
-    Assignment = NDArray[np.int64]
-
-__all__ = ["random_start", "solve_logistic_polytopes"]
+Array = NDArray[np.float64]
+Assignment = NDArray[np.int64]
 
 
 def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:

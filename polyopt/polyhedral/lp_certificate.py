@@ -19,16 +19,18 @@ caps as real numbers: what they lack in balance is paid for in full, with what r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import positive, tolerance
 from formulations.language.recovery import as_costs, as_data
-from formulations.language.types import dense
+from formulations.language.types import Matrix, MatrixLike, Vector, dense
 from formulations.polyhedral import belonging, pull, scores
 from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
@@ -37,55 +39,21 @@ from polyopt.certificates.points import checked_faces, checked_number, checked_v
 from polyopt.cpm.claim import state_faces
 from polyopt.linalg.rounding import UNIT, Ball, careful_transposed_product, gamma, product
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
-
-    Assignment = NDArray[np.int64]
-
-__all__ = [
-    "MAX_PROGRAM_ENTRIES",
-    "OTHERS",
-    "STATED",
-    "TRIVIAL",
-    "ZERO",
-    "FaceBox",
-    "balanced",
-    "bound_of",
-    "certify_pc_slp",
-    "certify_polyceptron",
-    "conditions",
-    "gains_elsewhere",
-    "hinges_of",
-    "is_at_box",
-]
-
-OTHERS = "Another assignment may have a lower optimum."
-ZERO = "The value is 0, which bounds every assignment."
-STATED = "The bound on all assignments is an integer solver's word; 0 alone is proven."
-TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
-MAX_PROGRAM_ENTRIES = 2_000_000
-"""Entries of X, times faces, up to which a program is solved for a bound."""
+MAX_PROGRAM_ENTRIES = 2_000_000  # entries of X, times faces, up to which a program is solved for a bound
+_OTHERS = "Another assignment may have a lower optimum."
+_ZERO = "The value is 0, which bounds every assignment."
+_STATED = "The bound on all assignments is an integer solver's word; 0 alone is proven."
+_LARGE = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
 _BOX_HOLDS = "The box holds a face: raise radius or scale the features."
 _BROKEN = "The faces break their box; the value is of the faces clipped to it."
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_polyceptron(
-    X: MatrixLike,
-    y: ArrayLike,
-    W: ArrayLike,
-    *,
-    C: ArrayLike = 1.0,
-    u: ArrayLike | None = None,
-    assignment: ArrayLike | None = None,
-    radius: float = 1e4,
-    global_bound: float | None = None,
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, *, C: ArrayLike = 1.0, u: ArrayLike | None = None,
+    assignment: ArrayLike | None = None, radius: float = 1e4, global_bound: float | None = None,
     tol: float = 1e-6,
-) -> Certificate:
+) -> Certificate:  # fmt: skip
     """Certify faces of the exact Polyceptron (:mod:`formulations.polyceptron`).
 
     Parameters
@@ -130,41 +98,33 @@ def certify_polyceptron(
     box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K = len(box.W)
     given = checked_vector("u", u, (len(y), K))
-    s = scores(X, box.W)
-    hinges = hinges_of(X, y, box.W)
-    hinge = hinges.mid
-    chosen = _assignment(y, s, assignment, given, tol * costs)
+    hinges = _hinges(X, y, box.W)
+    chosen = _assignment(X, y, box.W, assignment, given, tol * costs)
     caps = costs[:, None] * belonging(y, chosen, K, "all")
-
     value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
     large = given is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
-    M = given
-    if M is None:
-        asks = _any(value) and not large
-        M = _solved(X, y, costs, caps, box.radius) if asks else np.zeros_like(caps)
+    M = np.zeros_like(caps) if given is None else given
+    if given is None and _any(value) and not large:
+        from formulations.polyceptron import cell_dual
+
+        program = cell_dual(X, y, costs, radius=box.radius)
+        for k, cap in enumerate(caps.T):
+            M[:, k] = program.set(C=cap).solve().primal.get("u", 0.0)
     bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
-    residuals = gains_elsewhere(y, hinge, chosen)
+    residuals = _gain_elsewhere(y, hinges.mid, chosen)
     if given is not None:
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
-        residuals += conditions(X, y, M, caps - M, hinge, box, scale)
-    notes, name = [TRIVIAL] if large else [], "the exact Polyceptron"
-    made = partial(state_faces, name, X, y, box.W, _size(box), costs.tolist(), caps, M)
-    found = _certificate(name, value, bound, residuals, box, tol, notes, made)
+        residuals += conditions(X, y, M, caps - M, hinges.mid, box, scale)
+    name = "the exact Polyceptron"
+    stated = partial(state_faces, name, X, y, box.W, box.stated_size, costs.tolist(), caps, M)
+    found = _certificate(name, value, bound, residuals, box, tol, large, stated)
     if global_bound is None or (found.scope == name and found.claim is Claim.OPTIMAL):
         return found
-    stated = checked_number("global_bound", global_bound)
+    solver_bound = checked_number("global_bound", global_bound)
     return conclude(
-        name, value, Ball(0.0), box.residuals(), tol, feasible=not box.broken, notes=[STATED], stated=stated
-    )
-
-
-def _solved(X: Matrix, y: Vector, costs: Vector, caps: Vector, radius: float) -> Vector:
-    """The multipliers (n, K) of the faces' dual programs, 0 where a solver finds none."""
-    from formulations.polyceptron import cell_dual
-
-    program = cell_dual(X, y, costs, radius=radius)
-    found = [program.set(C=cap).solve() for cap in caps.T]
-    return np.stack([f["u"] if f.primal else np.zeros(len(y)) for f in found], axis=1)
+        name, value, Ball(0.0), box.residuals(), tol,
+        feasible=not box.broken, notes=[_STATED], stated=solver_bound,
+    )  # fmt: skip
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -198,78 +158,59 @@ def certify_pc_slp(
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
     box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
-    K, n, positive = len(box.W), len(y), y > 0
-    if not (costs[positive].any() and costs[~positive].any()):
+    K, n, inside = len(box.W), len(y), y > 0
+    if not (costs[inside].any() and costs[~inside].any()):
         raise ValueError("y must hold both classes, each with a positive cost: the error is a mean over each")
     if (u is None) != (q is None):
         raise ValueError("u and q must be given together, or neither")
     weights = _class_shares(y, costs)
-    shares = np.maximum(weights.lower, 0.0)  # what multipliers may add up to
-    s = scores(X, box.W)
-    hinges = hinges_of(X, y, box.W)
-    hinge = hinges.mid
-    chosen = _assignment(y, s, assignment, None, shares)
-    own = np.where(positive[:, None], 1.0, belonging(y, chosen, K))
-
-    def at_faces(inside: Vector, outside: Vector) -> Vector:
-        return np.where(positive[:, None], inside, outside[:, None] * own)
-
-    def solve() -> Vector:
-        from formulations.pc_slp import step_dual
-
-        found = step_dual(X, y, K, chosen, costs, box.radius).solve()
-        inside, outside = np.zeros((n, K)), np.zeros(n)
-        if found.primal:
-            inside[positive], outside[~positive] = found["u"], found["q"]
-        return at_faces(inside, outside)
-
+    shares = np.maximum(weights.lower, 0.0)  # upper limits of a sample's sum of multipliers
+    hinges = _hinges(X, y, box.W)
+    chosen = _assignment(X, y, box.W, assignment, None, shares)
+    own = np.where(inside[:, None], 1.0, belonging(y, chosen, K))
     # A sample pays once: a positive for its worst face, a negative for its own.
     misses = hinges.signed(own).max(axis=1)
-    paid, value = misses.mid, misses.dot(weights) if _any(misses.signed(costs > 0)) else Ball(0.0)
+    value = misses.dot(weights) if _any(misses.signed(costs > 0)) else Ball(0.0)
     large = u is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
-    inside, outside = checked_vector("u", u, (n, K)), checked_vector("q", q, (n,))
-    if inside is not None and outside is not None:
-        M = at_faces(inside, outside)
-    else:
-        M = solve() if _any(value) and not large else np.zeros((n, K))
+    of_inside, of_outside = checked_vector("u", u, (n, K)), checked_vector("q", q, (n,))
+    if of_inside is None or of_outside is None:
+        of_inside, of_outside = np.zeros((n, K)), np.zeros(n)
+        if _any(value) and not large:
+            from formulations.pc_slp import step_dual
+
+            found = step_dual(X, y, K, chosen, costs, box.radius).solve()
+            if found.primal:
+                of_inside[inside], of_outside[~inside] = found["u"], found["q"]
+    M = np.where(inside[:, None], of_inside, of_outside[:, None] * own)
 
     def clip(M: Vector) -> Vector:
         return within_shared_caps(np.maximum(M, 0.0), shares)
 
     bound = bound_of(X, y, M, (M > 0) & (M.sum(axis=1) < shares)[:, None], clip, box)
-    residuals = gains_elsewhere(y, hinge, chosen)
+    residuals = _gain_elsewhere(y, hinges.mid, chosen)
     if u is not None:
         unused = (weights.mid - M.sum(axis=1))[:, None]
         scale = max(float(value.mid), float(bound.mid)) or 2.0
-        residuals += conditions(X, y, M, unused, paid[:, None], box, scale)
-    made = partial(_state_pc_slp, X, y, costs, box, own, M)
-    return _certificate("PC-SLP", value, bound, residuals, box, tol, [TRIVIAL] if large else [], made)
+        residuals += conditions(X, y, M, unused, misses.mid[:, None], box, scale)
+
+    def stated() -> Statement:
+        """State that a positive pays its worst face, at the exact share of its cost in its class."""
+        exact = [Fraction(cost) for cost in costs.tolist()]
+        labels = y.tolist()
+        total = {s: sum(c for c, label in zip(exact, labels, strict=True) if label == s) for s in (-1.0, 1.0)}
+        parts = [c / total[label] for c, label in zip(exact, labels, strict=True)]
+        return state_faces("PC-SLP", X, y, box.W, box.stated_size, parts, own, M, pays="worst")
+
+    return _certificate("PC-SLP", value, bound, residuals, box, tol, large, stated)
 
 
-def _size(box: FaceBox) -> dict[str, Any]:
-    """The box as in a file."""
-    return {"kind": "square", "factor": 0, "low": numeral(-box.radius), "high": numeral(box.radius)}
-
-
-def _state_pc_slp(X: Matrix, y: Vector, costs: Vector, box: FaceBox, own: Vector, M: Vector) -> Statement:
-    """The statement: a positive pays its worst face, at the exact share of its cost in its class."""
-    exact = [Fraction(cost) for cost in costs.tolist()]
-    total = {s: sum(c for c, label in zip(exact, y.tolist(), strict=True) if label == s) for s in (-1.0, 1.0)}
-    shares = [c / total[label] for c, label in zip(exact, y.tolist(), strict=True)]
-    return state_faces("PC-SLP", X, y, box.W, _size(box), shares, own, M, pays="worst")
-
-
-def hinges_of(X: Matrix, y: Vector, W: Vector) -> Ball:
-    """[1 − y_i W_k·x̃_i]_+, shape (n, K).
-
-    X, y: samples (n, m) and labels (n,).
-    W (K, m+1): faces.
-    """
+def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
+    """Return [1 − y_i W_k·x̃_i]_+, (n, K)."""
     return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
 
 def _class_shares(y: Vector, costs: Vector) -> Ball:
-    """The costs over those of their class, shape (n,), as real numbers."""
+    """Return the costs over those of their class (n,), as real numbers."""
     inside = y > 0
     unit = float(costs.max())  # sums of the largest numbers must not overflow
     shrunk = costs / unit
@@ -279,26 +220,22 @@ def _class_shares(y: Vector, costs: Vector) -> Ball:
 
 
 def _any(misses: Ball) -> bool:
-    """True if any of these numbers, none of them below 0, may be above 0."""
+    """Return True if any of these numbers, none of them below 0, may be above 0."""
     return bool(misses.mid.any() or misses.rad.any())
 
 
 def _assignment(
-    y: Vector, s: Vector, assignment: ArrayLike | None, u: Vector | None, least: Vector
-) -> Assignment:
-    """The assignment given, or the face whose multiplier holds a negative, or that of the least score."""
-    if assignment is None:
-        best = s.argmin(axis=1)
-        return np.asarray(best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best))
-    return check_assignment(-y, s.shape[1], assignment, "negative")
+    X: Matrix, y: Vector, W: Vector, assignment: ArrayLike | None, u: Vector | None, least: Vector
+) -> NDArray[np.int64]:
+    """Return the assignment given, or each negative's face with a multiplier over `least`, or its best."""
+    if assignment is not None:
+        return check_assignment(-y, len(W), assignment, "negative")
+    best = scores(X, W).argmin(axis=1)
+    return np.asarray(best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best))
 
 
-def gains_elsewhere(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
-    """By how much a negative's hinge would fall at its best face; nothing to choose with one face.
-
-    hinge (n, K): the hinges.
-    chosen (n,): the face of each negative.
-    """
+def _gain_elsewhere(y: Vector, hinge: Vector, chosen: NDArray[np.int64]) -> list[Residual]:
+    """Return the decrease of a negative's hinge (n, K) at its best face; nothing for a single face."""
     if hinge.shape[1] == 1:
         return []
     own = np.take_along_axis(hinge, np.maximum(chosen, 0)[:, None], axis=1)[:, 0]
@@ -307,46 +244,38 @@ def gains_elsewhere(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residu
 
 
 def _certificate(
-    name: str,
-    value: Ball,
-    bound: Ball,
-    residuals: list[Residual],
-    box: FaceBox,
-    tol: float,
-    notes: list[str],
-    made: Callable[[], Statement],
-) -> Certificate:
-    """The certificate of these values; a value of 0 is optimal, whatever the multipliers are.
-
-    `made` makes the statement for a file.
-    """
+    name: str, value: Ball, bound: Ball, residuals: list[Residual], box: FaceBox, tol: float, large: bool,
+    stated: Callable[[], Statement],
+) -> Certificate:  # fmt: skip
+    """Conclude; a value of 0 is optimal whatever the multipliers are."""
     single, zero = len(box.W) == 1, not _any(value) and not box.broken
+    notes = ["" if single else _OTHERS, *box.notes, _LARGE if large else ""]
     certificate = conclude(
-        name,
-        value,
-        Ball(0.0) if zero else bound,
-        [*box.residuals(), *([] if zero else residuals)],
-        tol,
+        name, value, Ball(0.0) if zero else bound, [*box.residuals(), *([] if zero else residuals)], tol,
         feasible=not box.broken,
         reached=Claim.OPTIMAL if single or zero else Claim.STATIONARY,
         scope=name if single or zero else "the fixed-assignment program",
-        notes=[ZERO] if zero else ["" if single else OTHERS, *box.notes, *notes],
-    )
-    return replace(certificate, evidence=(Evidence(made),))
+        notes=[_ZERO] if zero else notes,
+    )  # fmt: skip
+    return replace(certificate, evidence=(Evidence(stated),))
 
 
 @dataclass(frozen=True)
 class FaceBox:
-    """Faces W (K, m+1), clipped to the box that a bound is for, and how they stand to the one asked for."""
+    """Faces W (K, m+1), clipped to the box of a finite radius that a bound is for.
+
+    `beyond` is the violation of the box by each entry given, None for an infinite radius; `broken` is True if
+    one is more than the tolerance.
+    """
 
     W: Vector
-    radius: float  # finite
-    beyond: Vector | None  # by how much the faces given break the box; None without one
+    radius: float
+    beyond: Vector | None
     broken: bool
 
     @classmethod
     def around(cls, W: Vector, radius: float, tol: float) -> FaceBox:
-        """A box of a radius that may be infinite; broken if a face is beyond it by more than tol."""
+        """Clip W to a box, which for an infinite radius is ten times the largest entry."""
         radius = positive("radius", radius, infinite=True)
         if np.isinf(radius):
             wider = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))
@@ -355,15 +284,20 @@ class FaceBox:
         return cls(np.clip(W, -radius, radius), float(radius), beyond, bool(beyond.max() > tol * radius))
 
     def residuals(self) -> list[Residual]:
-        """The violation of the box by each face."""
+        """Return the violation of the box by each face."""
         if self.beyond is None:
             return []
         return [residual("primal", "box", self.beyond.max(axis=1), self.radius)]
 
     @property
     def side(self) -> Vector:
-        """1 where an entry is at R, -1 where it is at -R, else 0."""
+        """Signs: 1 if an entry is at R, -1 if it is at -R, else 0."""
         return np.where(is_at_box(self.W, self.radius), np.sign(self.W), 0.0)
+
+    @property
+    def stated_size(self) -> dict[str, Any]:
+        """The box as in a claim file."""
+        return {"kind": "square", "factor": 0, "low": numeral(-self.radius), "high": numeral(self.radius)}
 
     @property
     def notes(self) -> list[str]:
@@ -376,20 +310,17 @@ class FaceBox:
 
 
 def is_at_box(W: Vector, radius: float) -> NDArray[np.bool_]:
-    """Mask of the entries of faces that are at R or at -R, but for rounding."""
+    """Mark the entries of faces that are at R or at -R, but for rounding."""
     return np.abs(W) >= radius * (1.0 - 1e-9)
 
 
 def bound_of(
     X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: Callable[[Vector], Vector], box: FaceBox
 ) -> Ball:
-    """The best dual value at the multipliers made feasible: as they are, balanced, or 0.
+    """Return the best dual value at multipliers M (n, K) made feasible: as they are, balanced, or 0.
 
-    X, y: samples (n, m) and labels (n,).
-    M (n, K): multipliers.
-    free (n, K): which of them have room to move.
+    free (n, K): True where a multiplier has room to move.
     clip: makes multipliers keep within their caps.
-    box: faces and their box.
     """
     best, feasible, lifted = Ball(0.0), clip(M), lift(X)
     for candidate in (feasible, clip(balanced(X, y, feasible, free, box))):
@@ -401,10 +332,9 @@ def bound_of(
 
 
 def balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
-    """The multipliers nearest to M, balanced in every entry that is not at the box, if the free ones allow.
+    """Move the free multipliers as little as balances every entry of W that is not at the box.
 
     A solver leaves an imbalance within its tolerance, which costs R per unit: much, with large features.
-    Arguments as of :func:`bound_of`.
     """
     off, M = pull(X, y[:, None] * M), M.copy()
     for k, rows in enumerate(box.side == 0):
@@ -421,17 +351,14 @@ def balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: Face
 def conditions(
     X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float
 ) -> list[Residual]:
-    """Signs of the multipliers, balance beyond what the box explains, and complementarity.
+    """Return signs, imbalance beyond the box's multipliers, and complementarity, relative to `scale`.
 
-    X, y, M, box: as of :func:`bound_of`.
-    unused (n, K) or (n, 1): what the caps leave.
-    xi (of that shape): the slacks.
-    scale: what complementarity is measured in.
+    unused, xi (n, K) or (n, 1): the caps less the multipliers, and the slacks.
     """
     largest = float(np.abs(M).max()) or float(unused.max())
     surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
     off, side = pull(X, y[:, None] * M), box.side
-    # At R a face may be held by off > 0, at -R by off < 0; between them by nothing.
+    # At R an imbalance off > 0 is the box's multiplier, at -R off < 0; between them none is.
     unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
     cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them
     found = [

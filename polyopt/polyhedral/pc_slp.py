@@ -6,31 +6,30 @@ faces opens and closes columns of it, and the dual simplex method goes on from t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.language.clock import Clock
+from formulations.language.solution import Status
+from formulations.language.types import Matrix
 from formulations.polyhedral import class_shares, separation_error
 from formulations.polytope import lift
 from polyopt.optim.warm_lp import PersistentLP
-from polyopt.polyhedral.faces_by_programs import FacesByPrograms, box_columns, worse
-
-if TYPE_CHECKING:
-    from formulations.language.clock import Clock
-    from formulations.language.solution import Status
-    from formulations.language.types import Matrix
-    from polyopt.polyhedral.faces_by_programs import Assignment, Engine, Vector
-
-__all__ = ["SuccessiveLP"]
+from polyopt.polyhedral.faces_by_programs import (
+    Assignment,
+    Engine,
+    FacesByPrograms,
+    Vector,
+    box_columns,
+    worse,
+)
 
 
 class SuccessiveLP(FacesByPrograms):
     """PC-SLP: the least mean miss of both classes, by a linear program for each choice of faces.
 
     The objective is :func:`formulations.polyhedral.separation_error`; the multipliers of a step are
-    ``inside``, of shape (n, K), 0 at negatives, and ``outside``, of shape (n,), 0 at positives. Arguments
-    as in :class:`polyopt.polyhedral.faces_by_programs.FacesByPrograms`; both classes are needed.
+    ``inside``, of shape (n, K), 0 at negatives, and ``outside``, of shape (n,), 0 at positives.
     """
 
     def __init__(
@@ -43,22 +42,22 @@ class SuccessiveLP(FacesByPrograms):
         self._unit = self._shares.max()  # HiGHS's tolerances are absolute
 
     def value(self, W: Vector) -> float:
-        """The separation error."""
+        """Return the separation error."""
         return separation_error(self.X, self.y, W, self.c)
 
     def _solve(
         self, W: Vector, assignment: Assignment, clock: Clock
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
-        solve = self._solve_kept if self.engine == "highs" else self._solve_program
+        solve = self._solve_dual if self.engine == "highs" else self._solve_program
         status, faces, u, q, iterations = solve(assignment, clock)
-        inside, outside = np.zeros((len(self.y), self.n_faces)), np.zeros(len(self.y))
+        duals = {"inside": np.zeros((len(self.y), self.n_faces)), "outside": np.zeros(len(self.y))}
         if not np.isfinite(faces).all():
-            return worse(status), W, {"inside": inside, "outside": outside}, iterations
-        inside[self.y > 0], outside[self.y < 0] = u, q
-        return worse(status), faces, {"inside": inside, "outside": outside}, iterations
+            return worse(status), W, duals, iterations
+        duals["inside"][self.y > 0], duals["outside"][self.y < 0] = u, q
+        return worse(status), faces, duals, iterations
 
     def _build(self) -> PersistentLP:
-        """Columns u and q, face by face, s⁺ and s⁻; rows of balance, face by face, and Σ_k u_ik ≤ a_i."""
+        """Build columns u, q (face by face), s⁺ and s⁻; rows of balance (face by face) and Σ_k u_ik ≤ a_i."""
         lifted, each, inside = lift(self.X) * self._units, sp.eye_array(self.n_faces), self.y > 0
         shares = self._shares[inside] / self._unit
         pushes, pulls = sp.csc_array(lifted[inside].T), sp.csc_array(-lifted[~inside].T)
@@ -68,15 +67,15 @@ class SuccessiveLP(FacesByPrograms):
         rest = sp.csc_array((len(shares), balance.shape[1] - totals.shape[1]))
         zeros = np.zeros(balance.shape[0])
         return PersistentLP(
-            cost=np.concatenate([np.full(self.n_faces * len(self.y), -1.0), price]),
-            A=sp.vstack([balance, sp.hstack([totals, rest])]),
-            row_lower=np.concatenate([zeros, np.full(len(shares), -np.inf)]),
-            row_upper=np.concatenate([zeros, shares]),
-            lower=0.0,
-            upper=np.inf,
+            np.concatenate([np.full(self.n_faces * len(self.y), -1.0), price]),
+            sp.vstack([balance, sp.hstack([totals, rest])]),
+            np.concatenate([zeros, np.full(len(shares), -np.inf)]),
+            np.concatenate([zeros, shares]),
+            0.0,
+            np.inf,
         )
 
-    def _solve_kept(self, assignment: Assignment, clock: Clock) -> tuple[Status, Vector, Vector, Vector, int]:
+    def _solve_dual(self, assignment: Assignment, clock: Clock) -> tuple[Status, Vector, Vector, Vector, int]:
         if not self._models:
             self._models = [self._build()]
         (model,), K, inside = self._models, self.n_faces, self.y > 0
@@ -100,7 +99,6 @@ class SuccessiveLP(FacesByPrograms):
         if self._program is None:
             self._program = step(self.X, self.y, self.n_faces, assignment, self.c, self.radius)
         found = self._program.set(P=choice(self.y, self.n_faces, assignment)).solve(time_limit=clock.left)
-        if not found.primal:
-            nothing = np.full(1, np.nan)
-            return found.status, nothing, nothing, nothing, found.iterations
-        return found.status, found["W"], found.duals["inside"], found.duals["outside"], found.iterations
+        nothing = np.full(1, np.nan)
+        W, duals = found.primal.get("W", nothing), found.duals
+        return found.status, W, duals.get("inside", nothing), duals.get("outside", nothing), found.iterations

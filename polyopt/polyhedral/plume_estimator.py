@@ -15,7 +15,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.linalg.span import SampleSpan
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier, Probabilities
-from polyopt.polyhedral.plume_certificate import certify_plume
+from polyopt.polyhedral.logistic_certificate import certify_plume
 
 if TYPE_CHECKING:
     from formulations.language.solution import Solution

@@ -1,28 +1,21 @@
 """The exact Polyceptron as a problem of descent: a linear program for each face, again and again.
 
-The programs are those of :mod:`formulations.polyceptron`. What is solved is their duals, which have no more
-rows than a sample has features, and in which a new assignment changes nothing but the upper bounds of
-columns: each face's program stays in HiGHS and goes on from its last basis.
+The programs are those of :mod:`formulations.polyceptron`. Their duals are solved, which have no more rows
+than a sample has features, and in which a new assignment changes only the upper bounds of columns: each
+face's program stays in HiGHS and goes on from its last basis.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.polyhedral import belonging, margin_error
 from formulations.polytope import lift
 from polyopt.optim.warm_lp import PersistentLP
-from polyopt.polyhedral.faces_by_programs import FacesByPrograms, box_columns, worse
-
-if TYPE_CHECKING:
-    from formulations.language.clock import Clock
-    from polyopt.polyhedral.faces_by_programs import Assignment, Vector
-
-__all__ = ["ExactPolyceptron"]
+from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, Vector, box_columns, worse
 
 
 class ExactPolyceptron(FacesByPrograms):
@@ -33,7 +26,7 @@ class ExactPolyceptron(FacesByPrograms):
     """
 
     def value(self, W: Vector) -> float:
-        """The margin error."""
+        """Return the margin error."""
         return margin_error(self.X, self.y, W, self.c)
 
     def _solve(
@@ -41,9 +34,7 @@ class ExactPolyceptron(FacesByPrograms):
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
         members = belonging(self.y, assignment, self.n_faces, "all")
         faces, u, status, iterations = W.copy(), np.zeros_like(members), Status.SOLVED, 0
-        if self.engine == "highs" and not self._models:
-            self._models = self._build()
-        solve = self._solve_kept if self.engine == "highs" else self._solve_program
+        solve = self._solve_dual if self.engine == "highs" else self._solve_program
         for k in range(self.n_faces):
             ended, w, multipliers, count = solve(k, self.c * members[:, k], clock)
             iterations += count
@@ -53,33 +44,33 @@ class ExactPolyceptron(FacesByPrograms):
         return status, faces, {"margin": u}, iterations
 
     def _build(self) -> list[PersistentLP]:
-        """The dual of each face's program: u, then s⁺ and s⁻; the rows are the balance.
+        """Build the dual of each face's program: u, then s⁺ and s⁻; the rows are the balance.
 
-        One for each face, since the faces' bases differ more than a face's from step to step.
+        Each face has its own model, since bases differ more from face to face than from step to step.
         """
         pull = sp.csc_array((lift(self.X) * self.y[:, None]).T) * self._units[:, None]
         price, box = box_columns(self._units, self.radius)
         A = sp.csc_array(sp.hstack([pull, box]))
         cost = np.concatenate([-np.ones(len(self.y)), price])
-        lower, upper = np.zeros(A.shape[1]), np.full(A.shape[1], np.inf)
-        self._behind = np.full(box.shape[1], np.inf)
-        return [PersistentLP(cost, A, 0.0, 0.0, lower, upper) for _ in range(self.n_faces)]
+        return [PersistentLP(cost, A, 0.0, 0.0, 0.0, np.inf) for _ in range(self.n_faces)]
 
-    def _solve_kept(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
+    def _solve_dual(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
+        if not self._models:
+            self._models = self._build()
         model, n, unit = self._models[k], len(self.y), self.c.max()
-        upper = np.concatenate([costs / unit, self._behind])
+        upper = np.full(model.shape[1], np.inf)
+        upper[:n] = costs / unit
         found = model.solve(upper=upper, time_limit=clock.left)
         u, w = np.clip(found.x[:n], 0.0, upper[:n]) * unit, found.duals * self._units
         return found.status, w, u, found.iterations
 
     def _solve_program(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
-        """By the program of one face, which C makes that of another."""
+        """Solve the program of one face, which the parameter C makes that of face k."""
         if self._program is None:
             from formulations.polyceptron import cell
 
             self._program = cell(self.X, self.y, self.c, radius=self.radius)
         found = self._program.set(C=costs).solve(time_limit=clock.left)
         nothing = np.full(self.X.shape[1] + 1, np.nan)
-        if not found.primal:
-            return found.status, nothing, nothing, found.iterations
-        return found.status, found["w"], found.duals["margin"], found.iterations
+        w, u = (found["w"], found.duals["margin"]) if found.primal else (nothing, nothing)
+        return found.status, w, u, found.iterations

@@ -13,7 +13,7 @@ from formulations.polyhedral import belonging, scores
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import shared
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier, Probabilities
-from polyopt.polyhedral.spla1_certificate import certify_spla1
+from polyopt.polyhedral.logistic_certificate import certify_spla1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,64 +1,64 @@
-"""Certificate of the L0 support vector machine, and the bounds that multipliers prove on its scores.
+"""Certificates of the L0 machine and of the one-norm SVM, and the bounds that multipliers prove.
 
-For fixed multipliers u of the margin rows, 0 ≤ u ≤ w and Σ y_i u_i = 0, with r_j = t_j (K'Yu)_j,
+For f(x_i) = Σ_j K_ij t_j α_j + b every bound is built from multipliers u of the margin constraints,
+0 ≤ u ≤ w and Σ y_i u_i = 0, and from the rates r_j = t_j (K'Yu)_j. With q_j = C [r_j]_+, the most that a
+coefficient can save,
 
-    L(σ) ≥ Σ u − Σ_j σ_j q_j           for every pattern σ: a cut, tight where u is optimal,
-    S(σ) ≥ C Σ u − Σ_j [C q_j − 1]_+   for every pattern σ, since each centre used costs 1,
+    L(σ) ≥ Σ u − Σ_j σ_j q_j           for every pattern σ: a cut, tight if u is optimal,
+    S(σ) ≥ C Σ u − Σ_j [C q_j − 1]_+   for every pattern σ, since each centre used costs 1.
 
-where q_j = C [r_j]_+ is the most that a coefficient can save. The multipliers of the relaxation, divided by
-C, make the most of the second. Any numbers do for u: they are clipped to their caps and balanced first.
+The multipliers of the relaxation, divided by C, make the most of the second. The one-norm SVM is
+
+    min  Σ α_j + Σ C_i ξ_i   s.t.  y_i (Σ_j K_ij y_j α_j + b) ≥ 1 − ξ_i [u],  ξ ≥ 0,  0 ≤ α ≤ C
+    max  Σ u_i − Σ C_j [y_j (K'Yu)_j − 1]_+   s.t.  0 ≤ u ≤ C,  Σ y_i u_i = 0.
+
+Any numbers do for u: they are clipped to their caps and balanced first. No floating-point numbers need add
+up to zero exactly, so the multipliers meant are real numbers near the computed ones that do: those of the
+heavier class times the true quotient of the two classes' sums (:func:`balanced`). Their distance from the
+computed numbers is their radius, and everything after carries it (Neumaier & Shcherbina, Safe bounds in
+linear and mixed-integer linear programming, 2004).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.families import best_intercept
-from formulations.l0_data import L0Data, as_l0_data
+from formulations.l0_data import L0Data, as_l0_data, column_sizes
 from formulations.language.arguments import real_array, tolerance
-from formulations.language.recovery import slacks
+from formulations.language.recovery import as_costs, as_data, slacks
+from formulations.language.types import Vector, dense
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.points import checked_number, checked_vector
-from polyopt.linalg.rounding import Ball
-from polyopt.sparse import expansion_terms as expansion
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Vector
-
-__all__ = ["certify_l0", "certify_l0_data", "cut_of", "score_bound"]
+from polyopt.linalg.rounding import Ball, gamma, product
 
 _BROKEN = "The point breaks its box; the value is of the point clipped to it."
-_REPAIRED = "The value is of the point clipped to its box, without coefficients under 1e-9 of the cap."
+_CLIPPED = "The value is of the point clipped to its box"
 _OTHERS = "Another pattern may have a lower score."
 _LEAVES = "The bound is the least of the branch-and-bound leaves', each evaluated from the data."
+UNDERFLOW = 2.0**-1000  # more than all the underflows of an inner product lose
 
 
 def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
-    """The cut that multipliers prove: L(σ) ≥ constant − slopes·σ for every pattern σ.
+    """Return the constant Σ u and the slopes q (p,), not negative, of the cut L(σ) ≥ constant − q·σ.
 
-    u (n,): multipliers of the margin rows, of any pattern's program; repaired where they are not feasible.
-    Returns constant: σ u.
-    Returns slopes (p,): the q_j above, never negative. The cut holds with the constant's lower end and the
-        upper ends of the slopes.
+    u (n,): multipliers of any pattern's program; repaired if they are not feasible. The cut holds with the
+    constant's lower end and the upper ends of the slopes.
     """
-    feasible = expansion.balanced(u, data.y, data.weights)
-    rates = expansion.rates(data.rates(feasible.mid), *data.column_sizes, feasible)
-    return feasible.sum(), (data.C * rates).positive()
+    feasible = balanced(u, data.y, data.weights)
+    found = rates(data.rates(feasible.mid), *data.column_sizes, feasible)
+    return feasible.sum(), (data.C * found).positive()
 
 
 def score_bound(data: L0Data, u: Vector) -> float:
-    """A bound from below on the score of every pattern; arguments as in :func:`cut_of`.
-
-    At the multipliers of the relaxation divided by C it is the value of the relaxation, less its rounding.
-    """
-    return float(_score_bound(data, u).lower)
+    """Bound the score of every pattern from below by multipliers u, as :func:`cut_of` takes them."""
+    return float(_score_ball(data, u).lower)
 
 
-def _score_bound(data: L0Data, u: Vector) -> Ball:
+def _score_ball(data: L0Data, u: Vector) -> Ball:
     constant, slopes = cut_of(data, u)
     return data.C * constant - (data.C * slopes - 1.0).positive().sum()
 
@@ -117,9 +117,8 @@ def certify_l0_data(
 ) -> Certificate:  # fmt: skip
     """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
 
-    searched: the bound on every score that :func:`polyopt.sparse.tree.search.solve_l0_tree` proved. No
-        caller's number: each leaf of it was evaluated as the bounds here are.
-    stated: A bound that an integer solver states.
+    searched: the bound on every score that the tree search proved: each leaf was evaluated from the data.
+    stated: a bound that an integer solver states.
     """
     tol = tolerance(tol)
     given = real_array("alpha", alpha, data.centres.shape)
@@ -130,68 +129,206 @@ def certify_l0_data(
     pattern = data.support(at)
     at = np.where(pattern, at, 0.0)
     b = best_intercept(data.outputs(at, 0.0), data.y, data.weights) if b is None else b
-    f = expansion.outputs(data.K, data.centres * at, b, data.entry_error)
+    f = outputs(data.K, data.centres * at, b, data.entry_error)
     centres = float(pattern.sum())
-    loss = expansion.loss(f, data.y, data.weights)
-    value = centres + data.C * loss if loss.mid or loss.rad else Ball(centres)  # the latter exactly
-    residuals = [
-        residual("primal", "sign", -given, data.C),
-        residual("primal", "cap", given - data.C, data.C),
-    ]
-    feasible = all(r.relative <= tol for r in residuals)
-    notes = [_BROKEN] if not feasible else [_REPAIRED] if (at != given).any() else []
+    hinge_loss = loss(f, data.y, data.weights)
+    value = centres + data.C * hinge_loss if hinge_loss.mid or hinge_loss.rad else Ball(centres)
+    residuals, feasible = _box_residuals(given, data.C, data.C, tol)
+    notes = [_BROKEN] if not feasible else []
+    if feasible and (at != given).any():
+        notes = [f"{_CLIPPED}, without coefficients under 1e-9 of the cap."]
 
-    constant, slopes = cut_of(data, _solve_dual(data, pattern) if of_pattern is None else of_pattern)
+    if of_pattern is None:
+        from formulations.l0 import pattern_dual
+
+        dual = pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres)
+        constant, slopes = cut_of(data, _solved(dual, len(data.y)))
+    else:
+        constant, slopes = cut_of(data, of_pattern)
     least = centres + data.C * (constant - slopes[pattern].sum()).positive()
-    if float(least.lower) < centres:  # no loss is less than none
+    if float(least.lower) < centres:  # a loss is not negative
         least = Ball(centres)
     size = float(value.mid)
     residuals.append(residual("stationarity", "pattern", value.mid - least.mid, size))
     if of_pattern is not None:
-        residuals += _conditions(data, at, f.mid, of_pattern, pattern, size / data.C)
+        gains = np.where(pattern, data.rates(of_pattern), 0.0)
+        unit = float(data.weights.max())
+        residuals += _dual_residuals(data.y, data.weights, of_pattern, unit)
+        residuals += _complementarity(
+            data.y, data.weights, data.C, at, f.mid, of_pattern, gains, size / data.C
+        )
 
-    best = Ball(0.0)  # no score is below 0
+    best = Ball(0.0)  # a score is not negative
     if of_relaxation is not None:
-        relaxed = _score_bound(data, of_relaxation / data.C)
+        relaxed = _score_ball(data, of_relaxation / data.C)
         best = relaxed if relaxed.lower >= best.lower else best
     if searched is not None and Ball(searched).lower > best.lower:
         best = Ball(searched)
         notes.append(_LEAVES)
     every = of_relaxation is not None or searched is not None or stated is not None
     return conclude(
-        "the L0 support vector machine",
-        value,
-        best if every else least,
-        residuals,
-        tol,
-        feasible=feasible,
-        reached=Claim.OPTIMAL if every else Claim.STATIONARY,
-        scope="the program" if every else "its pattern",
-        notes=notes if every else [*notes, _OTHERS],
+        "the L0 support vector machine", value, best if every else least, residuals, tol,
+        feasible=feasible, reached=Claim.OPTIMAL if every else Claim.STATIONARY,
+        scope="the program" if every else "its pattern", notes=notes if every else [*notes, _OTHERS],
         stated=stated,
-    )
+    )  # fmt: skip
 
 
-def _solve_dual(data: L0Data, pattern: NDArray[np.bool_]) -> Vector:
-    from formulations import l0
+def certify_one_norm(
+    K: ArrayLike, y: ArrayLike, C: ArrayLike, *, alpha: ArrayLike, b: float | None = None,
+    u: ArrayLike | None = None, tol: float = 1e-6, entry_error: float | Vector = 0.0,
+) -> Certificate:  # fmt: skip
+    """Certify a point of the one-norm SVM.
 
-    found = l0.pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres).solve()
-    return np.asarray(found.primal.get("u", np.zeros(len(data.y))))
+    Parameters
+    ----------
+    K, y
+        As in :func:`formulations.one_norm.primal`.
+    C : float or array_like of shape (n,)
+        Cost of slack, and cap on alpha.
+    alpha : array_like of shape (n,)
+        Expansion coefficients.
+    b : float, optional
+        Intercept; by default the best one for alpha.
+    u : array_like of shape (n,), optional
+        Multipliers of the margin rows. By default the dual program is solved for them; only their
+        dual value, evaluated here, enters the certificate.
+    tol : float
+        Relative tolerance, between 0 and 1.
+    entry_error : float or ndarray of shape (n, n)
+        How far the entries of K may be from those of the kernel that is meant; the certificate is then about
+        every matrix within it. By default K itself is meant.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, numbers that are not finite, costs that are negative or all zero.
+    """
+    given, y = as_data(K, y)
+    K = dense(given)
+    if K.shape[1] != len(y):
+        raise ValueError(f"K must be square, not of shape {K.shape}")
+    costs, tol = as_costs(C, len(y)), tolerance(tol)
+    alpha = real_array("alpha", alpha, y.shape)
+    b, u = checked_number("b", b), checked_vector("u", u, y.shape)
+    if not (np.isfinite(entry_error).all() and np.min(entry_error) >= 0.0):
+        raise ValueError(f"entry_error must be finite and not negative, not {entry_error!r}")
+    inside = np.clip(alpha, 0.0, costs)
+    b = best_intercept(K @ (y * inside), y, costs) if b is None else b
+    f = outputs(K, y * inside, b, entry_error)
+    primal = loss(f, y, costs)
+    if inside.any():
+        primal = Ball(inside).sum() + primal
+    residuals, feasible = _box_residuals(alpha, costs, float(np.abs(alpha).max()) or float(costs.max()), tol)
+    notes = [_BROKEN] if not feasible else [f"{_CLIPPED}."] if (inside != alpha).any() else []
+
+    if u is None:
+        from formulations.one_norm import dual as dual_program
+
+        multipliers = _solved(dual_program(K, y, costs), len(y))
+    else:
+        multipliers = u
+    feasible_u = balanced(multipliers, y, costs)
+    computed = y * (K.T @ (y * feasible_u.mid))
+    gains = rates(computed, *column_sizes(K, entry_error), feasible_u)
+    dual = feasible_u.sum() - (gains - 1.0).positive().dot(costs)
+    if float(dual.lower) < 0.0:  # u = 0 proves 0
+        dual = Ball(0.0)
+    if u is not None:
+        scale = max(abs(float(primal.mid)), abs(float(dual.mid))) or float(costs.sum())
+        residuals += _dual_residuals(y, costs, u, float(np.abs(u).max()) or float(costs.max()))
+        reduced = y * (K.T @ (y * u)) - 1.0
+        residuals += _complementarity(y, costs, costs, inside, f.mid, u, reduced, scale)
+    return conclude("one_norm.primal", primal, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
-def _conditions(
-    data: L0Data, alpha: Vector, f: Vector, u: Vector, pattern: NDArray[np.bool_], scale: float
-) -> list[Residual]:
-    """Signs of the multipliers, their balance, and the products whose sum is the gap within the pattern."""
-    largest, size = float(data.weights.max()), float(np.abs(u).sum())
-    xi, off = slacks(f, data.y), abs(float(data.y @ u))
-    r = np.where(pattern, data.rates(u), 0.0)
+def _solved(dual: Any, n: int) -> Vector:
+    """Solve a dual program for u (n,); zeros if no solver leaves a point."""
+    return np.asarray(dual.solve().primal.get("u", np.zeros(n)))
+
+
+def _box_residuals(
+    alpha: Vector, caps: Vector | float, unit: float, tol: float
+) -> tuple[list[Residual], bool]:
+    """Return the residuals of 0 ≤ alpha ≤ caps, and True if all are within the tolerance."""
+    found = [residual("primal", "sign", -alpha, unit), residual("primal", "cap", alpha - caps, unit)]
+    return found, all(each.relative <= tol for each in found)
+
+
+def _dual_residuals(y: Vector, costs: Vector, u: Vector, unit: float) -> list[Residual]:
+    """Return the residuals of 0 ≤ u ≤ costs, and of the balance Σ y_i u_i = 0."""
+    off, size = abs(float(y @ u)), float(np.abs(u).sum())
     return [
-        residual("sign", "margin", -u, largest),
-        residual("sign", "slack", u - data.weights, largest),
+        residual("sign", "margin", -u, unit),
+        residual("sign", "slack", u - costs, unit),
         Residual("stationarity", "b", off, off / size if size > 0 else off),
-        residual("complementarity", "margin", np.abs(u * (data.y * f - 1.0 + xi)), scale),
-        residual("complementarity", "slack", np.abs((data.weights - u) * xi), scale),
-        residual("complementarity", "sign", np.abs(alpha * np.maximum(-r, 0.0)), scale),
-        residual("complementarity", "cap", np.abs((data.C - alpha) * np.maximum(r, 0.0)), scale),
     ]
+
+
+def _complementarity(
+    y: Vector, costs: Vector, caps: Vector | float, alpha: Vector, f: Vector, u: Vector, reduced: Vector,
+    scale: float,
+) -> list[Residual]:  # fmt: skip
+    """Return the products whose sum is the gap; `reduced` (p,) is minus the reduced costs of alpha."""
+    xi = slacks(f, y)
+    products = {
+        "margin": u * (y * f - 1.0 + xi),
+        "slack": (costs - u) * xi,
+        "sign": alpha * np.maximum(-reduced, 0.0),
+        "cap": (caps - alpha) * np.maximum(reduced, 0.0),
+    }
+    return [residual("complementarity", name, np.abs(each), scale) for name, each in products.items()]
+
+
+def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
+    """Return a ball of multipliers (n,) near `u` with 0 ≤ u ≤ caps and Σ y_i u_i = 0, exactly.
+
+    They are clipped to their caps, and those of the heavier class shrunk; the ball's numbers are not
+    negative.
+    """
+    clipped = np.clip(u, 0.0, caps)
+    positive = y > 0
+    plus, minus = float(clipped[positive].sum()), float(clipped[~positive].sum())
+    light = min(plus, minus)
+    # Each sum is off by gamma(n) of itself at most, so each quotient by twice that.
+    off = 4.0 * gamma(len(u) + 2)
+    factors = []
+    for own in (minus, plus):
+        share = light / own if own > 0.0 else 0.0
+        surely_lighter = own <= (1.0 - off) * max(plus, minus)  # its quotient is 1 exactly
+        factors.append((share, 0.0 if surely_lighter else off * share))
+    mid, rad = (np.where(positive, factors[1][k], factors[0][k]) for k in (0, 1))
+    return Ball(clipped) * Ball(mid, rad)
+
+
+def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
+    """Return the rates Σ_i A_ij u_i, `computed` (p,) from ``u.mid`` in any order, with their radius.
+
+    sizes, errors (p,): of the columns of A, as of :func:`formulations.l0_data.column_sizes`.
+    """
+    n = len(u.mid)
+    total, carried = float(np.abs(u.mid).sum()), float(u.rad.sum())
+    rad = sizes * (gamma(n + 4) * total + carried) + errors * (total + carried)
+    return Ball(computed, rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
+
+
+def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:
+    """Return the outputs K c + b (n,) for coefficients c (p,), of every K within `entry_error` (n, p)."""
+    used = np.flatnonzero(coefficients)
+    if not used.size:
+        return Ball(np.full(len(K), b))  # exactly
+    found = product(K[:, used], coefficients[used])
+    sizes = np.abs(coefficients)
+    error = np.asarray(entry_error, dtype=float)
+    off: Any = error * sizes.sum() if error.ndim == 0 else np.broadcast_to(error, K.shape) @ sizes
+    if np.any(off):
+        found = Ball(found.mid, found.rad + off * (1.0 + gamma(4 * len(sizes) + 32)))
+    return found + b
+
+
+def loss(f: Ball, y: Vector, costs: Vector) -> Ball:
+    """Return the hinge loss Σ_i c_i [1 − y_i f_i]_+ of outputs f (n,)."""
+    margins = Ball(y * f.mid, f.rad)
+    # A sample exactly beyond the margin costs nothing, so that an optimum of 0 can be proven.
+    paid = ~((margins.rad == 0.0) & (margins.mid >= 1.0))
+    return (1.0 - margins[paid]).positive().dot(costs[paid]) if paid.any() else Ball(0.0)

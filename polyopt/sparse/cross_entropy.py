@@ -18,44 +18,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.l0_data import L0Data
 from formulations.language.clock import Clock, interrupted
 from formulations.language.display import Shown, Summary, Table
 from formulations.language.solution import Solution, Status
-from polyopt.optim.cross_entropy.method import cross_entropy_minimize
+from formulations.language.types import Vector
+from polyopt.optim.cross_entropy.method import CrossEntropyResult, cross_entropy_minimize
 from polyopt.optim.cross_entropy.patterns import with_ties
 from polyopt.optim.cross_entropy.run import meets
 from polyopt.optim.starts import TIE
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.pattern_scores import LOOK_EVERY, PatternScorer, Work
+from polyopt.sparse.pattern_lp import OPTIONS, CutPool, Options, PatternLP, PatternSolution
+from polyopt.sparse.pattern_scores import PatternScorer, Work
 from polyopt.sparse.point import finished
 from polyopt.sparse.settings import CrossEntropySettings
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Bits = NDArray[np.bool_]
+Progress = Callable[[dict[str, float]], None]
 
-    from formulations.l0_data import L0Data
-    from formulations.language.types import Vector
-    from polyopt.optim.cross_entropy.method import CrossEntropyResult
-    from polyopt.sparse.pattern_lp import CutPool, PatternSolution
-
-    Bits = NDArray[np.bool_]
-
-__all__ = ["L0Search", "descend_by_flips", "round_relaxation", "solve_l0"]
-
-# Bounds of the probabilities that the relaxation gives: no centre is left out, and none is always drawn.
-_MIN_P, _MAX_P = 0.05, 0.95
 _LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the score is not proven"
 
 
 @dataclass(frozen=True, repr=False)
 class L0Search(Shown):
-    """How a pattern was found.
+    """The record of a search for a pattern.
 
     relaxed: the bound that the relaxation proves of every score.
     rounded: the score of the relaxation's own support: the one-norm machine with the price 1/C, pruned; nan
@@ -63,7 +55,7 @@ class L0Search(Shown):
     runs: each run of the cross-entropy method; none where branch and bound proved its point before.
     scores: the score that each run came to in the end, after its flips.
     moves: flips and swaps made, in all runs.
-    is_local_optimum: whether it is proven that no flip and no swap of centres lowers the score of the answer.
+    is_local_optimum: True if it is proven that no flip and no swap of centres lowers the score of the answer.
     work: programs solved, cut off, spared, and gone wrong.
     """
 
@@ -77,10 +69,7 @@ class L0Search(Shown):
 
     @classmethod
     def none(cls, data: L0Data, u: Vector) -> L0Search:
-        """No search: the branch and bound proved its point before one was asked for.
-
-        u (n,): the relaxation's multipliers.
-        """
+        """Record that branch and bound proved its point without a search; u (n,) are the relaxation's."""
         relaxed = max(score_bound(data, u / data.C), 0.0)
         return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())
 
@@ -104,31 +93,25 @@ class L0Search(Shown):
 
 
 def solve_l0(
-    data: L0Data,
-    settings: CrossEntropySettings | None = None,
-    *,
-    time_limit: float | None = None,
-    seed: int = 0,
-    n_jobs: int | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-) -> tuple[Solution, L0Search]:
+    data: L0Data, settings: CrossEntropySettings | None = None, *, time_limit: float | None = None,
+    seed: int = 0, n_jobs: int | None = None, progress: Progress | None = None, options: Options = OPTIONS,
+) -> tuple[Solution, L0Search]:  # fmt: skip
     """Search for the pattern of least score by the cross-entropy method.
 
-    settings: how to search; ``svm_screen`` is the caller's, who leaves columns out of `data`.
-    time_limit: seconds, for everything together.
-    seed: of the patterns drawn.
-    n_jobs: programs solved at once, in threads; the answer does not depend on it.
-    Returns solution: ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,); the multipliers ``margin`` of the
-        pattern's program and ``relaxation`` of the relaxation's margins, both (n,); the relaxation's
-        ``bound``.
+    The solution has ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,), the multipliers ``margin`` of the
+    pattern's program and ``relaxation`` of the relaxation's margins, both (n,), and the relaxation's
+    ``bound``. The caller leaves columns out of `data` for ``svm_screen``. The programs of a batch are solved
+    in `n_jobs` threads, on which the answer does not depend.
     """
     how = settings or CrossEntropySettings()
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
     screening = how.screening and how.rank == "drawn"
-    scorer = PatternScorer(data, screening=screening, n_jobs=n_jobs, clock=clock)
-    search = _Search(scorer, relaxation, clock, progress)
-    p0 = np.clip(relaxation["sigma"], _MIN_P, _MAX_P) if how.prior == "relaxation" else how.prior
+    scorer = PatternScorer(data, screening=screening, n_jobs=n_jobs, clock=clock, options=options)
+    search = _Search(scorer, relaxation, clock, progress, options)
+    p0 = (
+        np.clip(relaxation["sigma"], options.min_p, options.max_p) if how.prior == "relaxation" else how.prior
+    )
     status = Status.CONVERGED
     try:
         for run in range(how.n_init):
@@ -141,47 +124,42 @@ def solve_l0(
         status = interrupted()
     solution = _solution(data, search.pattern, relaxation, status, f"cross-entropy ({search})", clock)
     iterations = sum(found.iterations for found in search.found)
-    return replace(solution, iterations=iterations, history=tuple(search.history)), search.told()
+    return replace(solution, iterations=iterations, history=tuple(search.history)), search.record()
 
 
 def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
-    """The support of the relaxation's coefficients, with the coefficients that are best for it.
+    """Fit the best coefficients for the support of the relaxation's, by two linear programs.
 
-    It is the one-norm machine with the price 1/C as a heuristic for the L0 machine: two linear programs.
-
-    Arguments as in :func:`polyopt.sparse.one_norm.solve_relaxation`; the solution as of :func:`solve_l0`.
+    It is the one-norm machine with the price 1/C as a heuristic for the L0 machine; the solution is as of
+    :func:`solve_l0`.
     """
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
     status = Status.CONVERGED if relaxation.status is Status.SOLVED else relaxation.status
     support = data.support(relaxation["alpha"])
-    return _solution(
-        data, support, relaxation, status, f"the relaxation, rounded ({relaxation.solver})", clock
-    )
+    solver = f"the relaxation, rounded ({relaxation.solver})"
+    return _solution(data, support, relaxation, status, solver, clock)
 
 
 class _Search:
     """The runs so far, and the best pattern of all."""
 
     def __init__(
-        self,
-        scorer: PatternScorer,
-        relaxation: Solution,
-        clock: Clock,
-        progress: Callable[[dict[str, float]], None] | None,
-    ):
+        self, scorer: PatternScorer, relaxation: Solution, clock: Clock, progress: Progress | None,
+        options: Options,
+    ):  # fmt: skip
         self._scorer, self._relaxation, self._clock, self._progress = scorer, relaxation, clock, progress
-        self._bound = float(relaxation.bound or 0.0)
+        self._options, self._bound = options, float(relaxation.bound or 0.0)
         self.found: list[CrossEntropyResult] = []
         self.history: list[dict[str, float]] = []
         self._scores: list[float] = []
         self._moves, self._is_local_optimum = 0, False
-        # The relaxation's point itself is there from the start, so that there always is an answer.
+        # The relaxation's own support is there from the start, so that there always is an answer.
         self._rounded = scorer.data.support(relaxation["alpha"])
         self.pattern, self._score = self._rounded, np.inf
 
     def run(self, flips: bool, **settings: Any) -> Status:
-        """One run of the cross-entropy method, and its flips; how it ended."""
+        """Run the cross-entropy method once, then flips; return the status."""
         scorer, clock = self._scorer, self._clock
         # Flips are worth half of the time.
         limit = clock.left if clock.left is None or not flips else 0.5 * clock.left
@@ -189,8 +167,7 @@ class _Search:
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
         found = cross_entropy_minimize(
             scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
-            time_limit=limit, progress=self._tell,
-            lower_bound=self._bound, **settings,
+            time_limit=limit, progress=self._tell, lower_bound=self._bound, **settings,
         )  # fmt: skip
         self.found.append(found)
         pattern, score = self._rounded, np.inf
@@ -199,9 +176,8 @@ class _Search:
             self._keep(pattern, score, meets(score, self._bound))
         stopped = found.status is Status.INTERRUPTED or clock.is_over
         if flips and not (stopped or meets(self._score, self._bound)):
-            end = descend_by_flips(
-                PatternLP(scorer.data), scorer.pool, pattern, clock=clock, work=scorer.work
-            )
+            model = PatternLP(scorer.data, self._options)
+            end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += end.moves
             self._keep(end.pattern, end.score, end.is_local_optimum)
             score = min(score, end.score)
@@ -218,11 +194,10 @@ class _Search:
         """True if the best score meets the relaxation's bound."""
         return meets(self._score, self._bound)
 
-    def told(self) -> L0Search:
-        """The record of the search."""
+    def record(self) -> L0Search:
         rounded = self._scorer.improve(self._rounded, np.inf)
         return L0Search(
-            relaxed=float(self._relaxation.bound or 0.0),
+            relaxed=self._bound,
             rounded=np.nan if rounded is None else rounded[1],
             runs=tuple(self.found),
             scores=tuple(self._scores),
@@ -246,7 +221,7 @@ class _Search:
                 "restart": float(len(self.found)),
                 "iteration": float(len(self.history) + 1),
                 "objective": record["best"],
-                "bound": float(self._relaxation.bound or 0.0),
+                "bound": self._bound,
                 "seconds": self._clock.seconds,
             }
         )
@@ -257,29 +232,30 @@ class _Search:
 def _solution(
     data: L0Data, pattern: Bits, relaxation: Solution, status: Status, solver: str, clock: Clock
 ) -> Solution:
-    """The point of a pattern's program, pruned, with all multipliers."""
-    at_the_cap = np.where(pattern, data.C, 0.0)  # any point will do that has this support
+    """Solve the pattern's program, and prune its point."""
+    at_the_cap = np.where(pattern, data.C, 0.0)  # any point with this support
+    bound = float(relaxation.bound or 0.0)
     found = finished(
-        data, (at_the_cap, 0.0), float(relaxation.bound or 0.0), status, tol=TIE, left=clock.left,
+        data, (at_the_cap, 0.0), bound, status, tol=TIE, left=clock.left,
         solver=solver, iterations=relaxation.iterations, build_time=relaxation.build_time,
         solve_time=clock.seconds - relaxation.build_time,
     )  # fmt: skip
     return replace(
         found,
-        status=Status.SOLVED if meets(found.objective, float(relaxation.bound or 0.0)) else status,
+        status=Status.SOLVED if meets(found.objective, bound) else status,
         duals={**found.duals, "relaxation": relaxation["margin"]},
     )
 
 
 @dataclass(frozen=True)
 class Flipped:
-    """Where a descent ended.
+    """The end of a descent.
 
     pattern (p,): the pattern: the support of its coefficients.
     solution: its program's; or that of a larger pattern, where its own came to nothing better.
     moves: flips and swaps made.
-    is_local_optimum: whether no flip and no swap lowers the score by more than 1e-9 of it, as far as the
-        programs' own optima go; else the time was up, or a neighbour's program has no answer.
+    is_local_optimum: True if no flip and no swap lowers the score by more than 1e-9 of it, as far as the
+        programs' own optima go; False if the time was up, or a neighbour's program has no answer.
     """
 
     pattern: Bits
@@ -291,14 +267,12 @@ class Flipped:
 
 
 def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work) -> Flipped:
-    """Flip and swap centres until nothing is gained.
+    """Flip and swap centres, from a pattern (p,), until nothing is gained.
 
-    Where it ends depends on the pattern alone, not on the cuts known nor on what the model has solved: those
-    rule out what is no better, and each pattern moved to is solved from nothing.
-
-    pool: cuts known, to which it adds.
-    pattern (p,): where to begin.
-    clock: when time is up, the best pattern so far is the answer; so it is after Ctrl-C, once there is one.
+    The end depends on the pattern alone, not on the cuts known nor on the programs solved before: cuts rule
+        out
+    patterns that are no better, and each pattern moved to is solved from nothing. `pool` gains cuts. When
+    time is up, and after Ctrl-C once there is a score, the best pattern so far is the answer.
     """
     descent = _Descent(model, pool, clock, work)
     here = descent.settle(pattern, 0)
@@ -316,24 +290,24 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
 
 
 class _Descent:
-    """A descent: its programs' model, the cuts, and the patterns that were no better."""
+    """The models, the cuts, and the patterns refused because they were no better."""
 
     def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
-        self.apart = PatternLP(model.data)
+        self.apart = PatternLP(model.data, model.options)
         self.refused: set[bytes] = set()
 
     def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
-        """The support, and its own program: only that one's multipliers tell of the support's neighbours.
+        """Move to the support of the coefficients, whose own program tells of its neighbours.
 
-        Not worse than the solution given, which need not be the one that another basis leads to.
+        The result is not worse than `best`, which need not be the optimum that another basis leads to.
         """
         data = self.data
         while True:
             own = self._learn(self.apart.prepare(pattern, time_limit=self.clock.left))
             if best is not None and not self._score(own) <= with_ties(self._score(best)):
                 break
-            if not np.isfinite(own.value):  # of what HiGHS failed in, nothing can be said
+            if not np.isfinite(own.value):  # HiGHS failed
                 return Flipped(pattern, own, np.inf, moves, is_local_optimum=False)
             best, size = own, pattern.sum()
             pattern = data.support(own.alpha)
@@ -342,10 +316,10 @@ class _Descent:
         return Flipped(data.support(best.alpha), best, self._score(best), moves, is_local_optimum=False)
 
     def step(self, here: Flipped) -> Flipped:
-        """The first better neighbour; without one, or without time to find it, where it was."""
+        """Move to the first better neighbour; stay if there is none, or no time to find it."""
         aim = here.score - TIE * abs(here.score)
         is_proven = True
-        for flips in _worthwhile(here.pattern, self.data.C, here.solution, aim):
+        for flips in self._flips(here, aim):
             if self.clock.is_over:
                 return here
             for neighbour in self._promising(here.pattern, flips, aim):
@@ -356,7 +330,7 @@ class _Descent:
         return replace(here, is_local_optimum=is_proven)
 
     def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
-        """The neighbours that these flips lead to, except those that a cut rules out."""
+        """Return the neighbours that these flips lead to, except those that a cut rules out."""
         neighbours = np.repeat(pattern[None], len(flips), axis=0)
         for neighbour, pair in zip(neighbours, flips, strict=True):
             neighbour[pair[pair >= 0]] ^= True
@@ -364,7 +338,7 @@ class _Descent:
         return neighbours[bounds < aim]
 
     def _try(self, neighbour: Bits, moves: int, aim: float) -> tuple[Flipped | None, bool]:
-        """Where a neighbour leads if it is better; if it is not, whether that is proven."""
+        """Return the end of the way from a neighbour if it is better; if not, True if that is proven."""
         key = np.packbits(neighbour).tobytes()
         if key in self.refused:
             return None, True
@@ -387,19 +361,19 @@ class _Descent:
     def _score(self, found: PatternSolution) -> float:
         return self.data.score(found.alpha, found.b) if np.isfinite(found.value) else np.inf
 
+    def _flips(self, here: Flipped, aim: float) -> list[NDArray[np.intp]]:
+        """Return flips that the pattern's own cut does not rule out, the most promising first, in batches.
 
-def _worthwhile(at: Bits, C: float, found: PatternSolution, aim: float) -> list[NDArray[np.intp]]:
-    """Flips that the pattern's own cut does not rule out, the most promising first, some at a time.
-
-    Each is a pair (i, j): i goes off, j comes on; -1 stands for none.
-    """
-    constant, slopes = found.cut
-    here = at.sum() + C * (constant - float(slopes[at].sum()))
-    on, off = np.flatnonzero(at), np.flatnonzero(~at)
-    loses, gains = C * slopes[on] - 1.0, C * slopes[off] - 1.0
-    swaps, offs, ons = loses[:, None] - gains[None, :], loses[:, None], -gains[None, :]
-    after = here + np.block([[swaps, offs], [ons, np.full((1, 1), np.inf)]])
-    i, j = np.nonzero(after < aim)
-    order = np.argsort(after[i, j], kind="stable")
-    pairs = np.column_stack([np.append(on, -1)[i], np.append(off, -1)[j]])[order]
-    return [pairs[start : start + LOOK_EVERY] for start in range(0, len(pairs), LOOK_EVERY)]
+        Each is a pair (i, j): i goes off, j comes on; -1 stands for none.
+        """
+        C, at, (constant, slopes) = self.data.C, here.pattern, here.solution.cut
+        score = at.sum() + C * (constant - float(slopes[at].sum()))
+        on, off = np.flatnonzero(at), np.flatnonzero(~at)
+        loses, gains = C * slopes[on] - 1.0, C * slopes[off] - 1.0
+        swaps, offs, ons = loses[:, None] - gains[None, :], loses[:, None], -gains[None, :]
+        after = score + np.block([[swaps, offs], [ons, np.full((1, 1), np.inf)]])
+        i, j = np.nonzero(after < aim)
+        order = np.argsort(after[i, j], kind="stable")
+        pairs = np.column_stack([np.append(on, -1)[i], np.append(off, -1)[j]])[order]
+        look = self.model.options.patterns_per_look
+        return [pairs[start : start + look] for start in range(0, len(pairs), look)]

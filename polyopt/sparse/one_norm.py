@@ -2,29 +2,47 @@
 
 min  π Σ_j α_j + Σ_i c_i ξ_i   s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1 [u],  ξ ≥ 0,  0 ≤ α_j ≤ d_j
 
-With price π = 1 and caps d = c it is :func:`formulations.one_norm.primal`; with π = 1/C, d = C and c = C w
-it is :func:`formulations.l0.relaxation`, whose value bounds the score of every pattern.
+With π = 1 and caps d = c it is :func:`formulations.one_norm.primal`; with π = 1/C, d = C and c = C w it is
+:func:`formulations.l0.relaxation`, whose value bounds the score of every pattern; with π = 0 and d = C σ it
+is the program of a pattern σ (:mod:`polyopt.sparse.pattern_lp`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 
 from formulations.families import best_intercept
+from formulations.l0_data import L0Data
 from formulations.language.clock import Clock
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution
+from formulations.language.types import Vector
 from polyopt.optim.warm_lp import PersistentLP, margin_rows
 from polyopt.sparse.certificate import score_bound
 
-if TYPE_CHECKING:
-    from formulations.l0_data import L0Data
-    from formulations.language.types import Vector
+LP = TypeVar("LP", bound=PersistentLP)
 
-__all__ = ["solve_one_norm", "solve_relaxation"]
+
+def expansion_lp(
+    K: Vector, y: Vector, centres: Vector, caps: Vector, prices: Vector, costs: Vector,
+    kind: type[LP] = PersistentLP,
+) -> LP:  # fmt: skip
+    """Pass the program to HiGHS, with the columns α/d between 0 and 1, then b, then ξ.
+
+    K (n, p), y (n,), centres t (p,), caps d (p,), prices π d (p,) of the columns α/d, costs c (n,).
+    """
+    n, p = K.shape
+    return kind(
+        np.concatenate([prices, [0.0], costs]),
+        margin_rows(y[:, None] * K * (centres * caps), y),
+        1.0,
+        np.inf,
+        np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
+        np.concatenate([np.ones(p), np.full(n + 1, np.inf)]),
+    )
 
 
 def solve_one_norm(
@@ -33,43 +51,31 @@ def solve_one_norm(
 ) -> Solution:  # fmt: skip
     """Solve a one-norm machine.
 
-    K, y: any matrix (n, p) and labels (n,), as in :func:`formulations.l0.pattern`.
-    costs (n,): c, what a unit of slack costs.
-    caps (p,): d, the largest coefficients; positive.
-    price: π, what a unit of a coefficient costs; positive.
-    centres (p,): t, labels -1 and +1 of the centres; by default they are the samples.
-    Returns: ``alpha`` (p,), ``b``, ``xi`` (n,) and the multipliers ``margin`` (n,) and ``cap`` (p,). Where
-        HiGHS leaves no point it is α = 0, with a status that says so.
+    K (n, p) may be any matrix; by default the centres (p,) are the samples, with their labels y (n,).
+    Return ``alpha`` (p,), ``b``, ``xi`` (n,) and the multipliers ``margin`` (n,) and ``cap`` (p,); α = 0 if
+    HiGHS leaves no point.
     """
-    clock = Clock(time_limit)
-    n, p = K.shape
+    clock, p = Clock(time_limit), K.shape[1]
     labels = y if centres is None else centres
     # In units of the caps and of the smaller of the two prices, HiGHS's absolute tolerances are relative.
     unit = min(float(costs.max()), price * float(caps.max()))
-    program = PersistentLP(
-        np.concatenate([price * caps, [0.0], costs]) / unit,
-        margin_rows(y[:, None] * K * (labels * caps), y),
-        1.0,
-        np.inf,
-        np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
-        np.concatenate([np.ones(p), np.full(n + 1, np.inf)]),
-    )
+    program = expansion_lp(K, y, labels, caps, price * caps / unit, costs / unit)
     built = clock.seconds
     found = program.solve(time_limit=clock.left)
     there = not np.isnan(found.x).any()
     alpha = caps * np.clip(found.x[:p], 0.0, 1.0) if there else np.zeros(p)
-    u = np.clip(-unit * found.duals, 0.0, costs) if there else np.zeros(n)
+    u = np.clip(-unit * found.duals, 0.0, costs) if there else np.zeros(len(y))
     g = K @ (labels * alpha)
     b = best_intercept(g, y, costs)
     xi = slacks(g + b, y)
     return Solution(
-        status=found.status,
-        primal={"alpha": alpha, "b": np.array(b), "xi": xi},
-        duals={"margin": u, "cap": np.maximum(labels * (K.T @ (y * u)) - price, 0.0)},
-        objective=float(price * alpha.sum() + costs @ xi),
-        bound=None,
-        solver="HiGHS, dual simplex",
-        iterations=found.iterations,
+        found.status,
+        {"alpha": alpha, "b": np.array(b), "xi": xi},
+        {"margin": u, "cap": np.maximum(labels * (K.T @ (y * u)) - price, 0.0)},
+        float(price * alpha.sum() + costs @ xi),
+        None,
+        "HiGHS, dual simplex",
+        found.iterations,
         build_time=built,
         solve_time=clock.seconds - built,
     )
@@ -78,8 +84,8 @@ def solve_one_norm(
 def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
     """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0`.
 
-    Returns: as of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers prove, and
-        the best ``sigma`` (p,) from 0 to 1, α/C.
+    The solution is that of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers
+    prove, and the best ``sigma`` (p,) from 0 to 1, α/C.
     """
     caps = np.full(len(data.centres), data.C)
     found = solve_one_norm(

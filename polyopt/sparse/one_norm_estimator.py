@@ -13,8 +13,8 @@ from formulations.families import best_intercept
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.estimators.declaration import estimator
 from polyopt.margin.claim import state_one_norm
+from polyopt.sparse.certificate import certify_one_norm
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
-from polyopt.sparse.one_norm_certificate import certify_one_norm
 
 if TYPE_CHECKING:
     from formulations.language.clock import Clock

@@ -1,4 +1,4 @@
-"""The linear programs of the L0 machine, one pattern after the other, and the bounds that they leave behind.
+"""The linear programs of the L0 machine, one pattern after the other, and the cuts that they leave behind.
 
 L(σ) = min Σ w_i ξ_i  s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1,  ξ ≥ 0,  0 ≤ α_j ≤ C σ_j   (eq. (2) of
 :mod:`formulations.l0`). This primal form is the one kept in HiGHS: σ is the upper bound of the columns α,
@@ -12,50 +12,61 @@ Every solved pattern leaves a cut, which bounds L at all patterns; :class:`CutPo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import best_intercept
-from formulations.l0_data import as_patterns
+from formulations.l0_data import L0Data, as_patterns
 from formulations.language.solution import Status
-from polyopt.optim.warm_lp import PersistentLP, margin_rows
+from formulations.language.types import Vector
+from polyopt.optim.warm_lp import LinearSolution, PersistentLP
 from polyopt.sparse.certificate import cut_of
+from polyopt.sparse.one_norm import expansion_lp
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.l0_data import L0Data
-    from formulations.language.types import Vector
-    from polyopt.optim.warm_lp import LinearSolution
-
-
-__all__ = ["UNPROVEN", "CutPool", "PatternLP", "PatternSolution"]
-
-
-# An optimum whose own multipliers leave more than this share of the total weight unproven is solved again.
-UNPROVEN = 1e-7
-_MAX_CUTS = 256  # cuts that a pool keeps; each takes 8 p bytes
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of pattern programs and of the search over them.
+
+    max_unproven_share: share of the total weight that an optimum's own multipliers may leave unproven; beyond
+        it the program is solved again from nothing.
+    max_cuts: cuts in the pool, 8 p bytes each.
+    patterns_per_look: patterns or flips between two looks at the cuts; not the number of workers, on which
+        the work shall not depend.
+    max_supports: supports remembered of patterns that may yet be elite, so that memory is bounded.
+    min_p, max_p: bounds of the probabilities from the relaxation: every centre may be drawn or left out.
+    """
+
+    max_unproven_share: float = 1e-7
+    max_cuts: int = 256
+    patterns_per_look: int = 16
+    max_supports: int = 100_000
+    min_p: float = 0.05
+    max_p: float = 0.95
+
+
+OPTIONS = Options()
 
 
 @dataclass(frozen=True)
 class PatternSolution:
     """The solution of a pattern's program.
 
-    status: SOLVED; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
-        above the cutoff given; or FAILED.
-    value: the loss at alpha and b, evaluated from the data: L(σ), or more where a limit was reached; inf
-        where the program was cut off or HiGHS failed.
-    bound: what u proves, evaluated from the data: L(σ) or less, above the cutoff where one cut the program
-        off; 0 where HiGHS failed.
-    alpha (p,): coefficients, 0 where σ is 0; nan where the program was cut off or HiGHS failed.
-    b: the best intercept for alpha, in the middle where there are several; nan where alpha is.
-    u (n,): multipliers of the margin rows; zeros where HiGHS failed.
-    cut (p,): the constant and the slopes of L(σ') ≥ constant − slopes·σ', valid for every σ', whatever the
+    status: SOLVED; INACCURATE if the bound stays short of the value; a limit; CUT_OFF if the bound is above
+        the cutoff; or FAILED.
+    value: the loss at alpha and b, evaluated from the data: L(σ), or more at a limit; inf without a point.
+    bound: the value that u proves, evaluated from the data: L(σ) or less; 0 if HiGHS failed.
+    alpha (p,): coefficients, 0 where σ is 0; nan if the program was cut off or HiGHS failed.
+    b: the best intercept for alpha, the middle of several; nan as alpha.
+    u (n,): multipliers of the margin constraints; zeros if HiGHS failed.
+    cut: the constant and the slopes (p,) of L(σ') ≥ constant − slopes·σ', valid for every σ' whatever the
         status.
-    warm: whether the answer comes from a basis of another pattern.
-    restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
+    warm: True if the answer comes from a basis of another pattern.
+    restarted: True if HiGHS failed from that basis and the program was solved once more from nothing.
     """
 
     status: Status
@@ -71,32 +82,25 @@ class PatternSolution:
 
 
 class PatternLP:
-    """The program of a pattern, kept in HiGHS, of which a new pattern changes column bounds only.
+    """The program of a pattern, kept in HiGHS: a new pattern changes column bounds only.
 
-    data: the problem, kept as an attribute of that name.
-
-    Notes
-    -----
-    Each solve goes on from the last one's basis. Where an optimum is not unique, which one is found then
-    depends on what was solved before. After :meth:`prepare` each begins from the basis of the batch's mean,
-    and the answers depend, to the last bit, on the batch alone: not on the order within it, nor on what was
-    solved before, nor on which worker solves what.
+    Each solve goes on from the last one's basis; which of several optima is found then depends on the solves
+    before. After :meth:`prepare` each begins from the basis of the batch's mean, and the answers depend, to
+    the last bit, on the batch alone: not on the order within it, nor on which worker solves what.
     """
 
-    def __init__(self, data: L0Data):
-        self.data = data
+    def __init__(self, data: L0Data, options: Options = OPTIONS):
+        self.data, self.options = data, options
         self._lp: _AnchoredLP | None = None
         self._columns = np.arange(len(self.data.centres))
 
     def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
-        """Get ready for a batch of patterns: keep the columns that it uses, begin each solve from its mean.
+        """Keep the columns that a batch of patterns (s, p) uses, and begin each solve from its mean.
 
-        The mean is nearer to each than they are to each other: going from neighbour to neighbour takes more
-        pivots, even in the best of orders, and makes each answer depend on the others.
-
-        Sigma (m, p): the patterns, all of them even where a worker solves only some.
-        time_limit: seconds, for the program of the mean.
-        Returns: of the mean pattern, whose entries are between 0 and 1. Its cut is near all of the batch.
+        The mean is nearer to each pattern than they are to each other: going from neighbour to neighbour
+            takes
+        more pivots, even in the best of orders. Return the solution of the mean, whose cut is near all of
+        them.
         """
         patterns = np.atleast_2d(as_patterns(Sigma, len(self.data.centres)))
         mean = patterns.mean(axis=0) if len(patterns) else np.zeros(patterns.shape[1])
@@ -108,16 +112,12 @@ class PatternLP:
     def solve(
         self, sigma: ArrayLike, *, time_limit: float | None = None, cutoff: float | None = None
     ) -> PatternSolution:
-        """Solve the program of one pattern.
+        """Solve the program of one pattern (p,); one outside the columns prepared ends what that arranged.
 
-        sigma (p,): the pattern, 1 where a centre may be used. One outside the columns of the last
-            :meth:`prepare` ends what that arranged.
         cutoff: stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C for patterns whose score S(σ) may
-            be γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. Where
-            it stops and the bound, evaluated from the data, is not above the cutoff, the program is solved
-            once more without: CUT_OFF is a proof, and any other answer is the one without a cutoff.
-        Returns: whatever HiGHS does, its status says it; nothing is raised.
-        ValueError: sigma is not a pattern, or cutoff is nan.
+            be γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. If it
+            stops and the bound, evaluated from the data, is not above the cutoff, the program is solved once
+            more without: CUT_OFF is a proof, and any other answer is the one without a cutoff.
         """
         pattern = as_patterns(sigma, len(self.data.centres))
         if pattern.ndim != 1:
@@ -135,18 +135,11 @@ class PatternLP:
         return found
 
     def _build(self, columns: NDArray[np.intp]) -> _AnchoredLP:
-        """The model of the given columns of K: α / C of these, b, ξ."""
-        data, n, p = self.data, len(self.data.y), len(columns)
         # In units of C: HiGHS's tolerance on a column's price is then one on what its cap saves in all.
-        signed = data.y[:, None] * data.K[:, columns] * (data.C * data.centres[columns])
-        self._columns = columns
-        self._lp = _AnchoredLP(
-            np.concatenate([np.zeros(p + 1), data.weights]),
-            margin_rows(signed, data.y),
-            1.0,
-            np.inf,
-            np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
-            np.concatenate([np.zeros(p), np.full(n + 1, np.inf)]),
+        data, self._columns = self.data, columns
+        nothing, caps = np.zeros(len(columns)), np.full(len(columns), data.C)
+        self._lp = expansion_lp(
+            data.K[:, columns], data.y, data.centres[columns], caps, nothing, data.weights, _AnchoredLP
         )
         return self._lp
 
@@ -154,39 +147,32 @@ class PatternLP:
         return np.concatenate([sigma[self._columns], np.full(len(self.data.y) + 1, np.inf)])
 
     def _read(self, sigma: Vector, found: LinearSolution, restarted: bool = False) -> PatternSolution:
-        """The point and its bound, evaluated from the data."""
+        """Evaluate the point and its bound from the data."""
         data, restarted = self.data, restarted or found.restarted
+        alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
         if np.isnan(found.duals).any():
-            nothing = np.full(len(sigma), np.nan), np.nan, np.zeros(len(data.y)), (0.0, np.zeros(len(sigma)))
-            return PatternSolution(Status.FAILED, np.inf, 0.0, *nothing, 0, warm=False, restarted=restarted)
+            cut = 0.0, np.zeros(len(sigma))
+            return PatternSolution(
+                Status.FAILED, value, 0.0, alpha, b, np.zeros(len(data.y)), cut, 0, False, restarted
+            )
         status, u = found.status, -found.duals
         constant, slopes = cut_of(data, u)
-        proves = constant - slopes.dot(sigma)
-        bound = max(float(proves.lower), 0.0)
-        if status is Status.CUT_OFF:
-            alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
-        else:
+        proven = constant - slopes.dot(sigma)
+        if status is not Status.CUT_OFF:
             alpha = np.zeros(len(sigma))
             alpha[self._columns] = data.C * found.x[: len(self._columns)]
             alpha = np.clip(alpha, 0.0, data.C * sigma)
             b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
             value = data.loss(alpha, b)
         if status not in (*_LIMITS, Status.CUT_OFF):
-            # Rounding apart, which another solve would not make smaller.
-            proven = value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum())
-            status = Status.SOLVED if proven else Status.INACCURATE
+            # Without the rounding, which another solve would not make smaller.
+            unproven = (value - max(float(proven.mid), 0.0)) / float(data.weights.sum())
+            is_proven = unproven <= self.options.max_unproven_share
+            status = Status.SOLVED if is_proven else Status.INACCURATE
         return PatternSolution(
-            status,
-            value,
-            bound,
-            alpha,
-            b,
-            u,
-            (float(constant.lower), slopes.upper),
-            found.iterations,
-            warm=found.warm and not restarted,
-            restarted=restarted,
-        )
+            status, value, max(float(proven.lower), 0.0), alpha, b, u,
+            (float(constant.lower), slopes.upper), found.iterations, found.warm and not restarted, restarted,
+        )  # fmt: skip
 
 
 class _AnchoredLP(PersistentLP):
@@ -202,10 +188,10 @@ class _AnchoredLP(PersistentLP):
     def solve_from_anchor(
         self, upper: Vector, time_limit: float | None, cutoff: float | None = None
     ) -> LinearSolution:
-        """Solve with new upper bounds from the kept basis, or from the last one where none is kept."""
+        """Solve with new upper bounds from the kept basis, or from the last one if none is kept."""
         if self._anchor is not None:
             with self._lock:
-                # What HiGHS keeps besides a basis goes as well: the answer shall depend on the basis alone.
+                # HiGHS keeps more than a basis: cleared, the answer depends on the basis alone.
                 self._highs.clearSolver()
                 self._highs.setBasis(self._anchor)
                 self._has_basis = True
@@ -213,30 +199,24 @@ class _AnchoredLP(PersistentLP):
 
 
 class CutPool:
-    """Bounds on L(σ) for patterns that are not solved yet.
+    """Cuts L(σ) ≥ constant − slopes·σ, the largest of which bounds L(σ) at a pattern that is not solved yet.
 
-    Every cut L(σ) ≥ constant − slopes·σ is valid for every σ (:func:`polyopt.sparse.certificate.cut_of`), so
-    the largest counts. When the pool is full, a new cut takes the place of the one that was last the largest,
-    or was last added, longest ago.
-
-    constants (number of cuts,): the constants.
-    slopes (number of cuts, p): the slopes, never negative.
+    In a full pool, a new cut takes the place of the one that was last the largest, or was last added, longest
+    ago.
     """
 
-    def __init__(self, data: L0Data):
+    def __init__(self, data: L0Data, options: Options = OPTIONS):
         self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
+        self._max_cuts = options.max_cuts
         self._last_of_use, self._now = np.empty(0, dtype=np.int64), 0
 
     def add(self, constant: float, slopes: Vector) -> None:
-        """Add a cut.
-
-        slopes (p,): the slopes; ``pool.add(*solution.cut)`` adds what a :class:`PatternSolution` proves.
-        """
+        """Add a cut, such as the ``cut`` of a :class:`PatternSolution`."""
         self._now += 1
         same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
         if same.size and (self.slopes[same] == slopes).all(axis=1).any():
             return
-        if len(self.constants) < _MAX_CUTS:
+        if len(self.constants) < self._max_cuts:
             self.constants = np.append(self.constants, constant)
             self.slopes = np.vstack([self.slopes, slopes])
             self._last_of_use = np.append(self._last_of_use, self._now)
@@ -245,11 +225,7 @@ class CutPool:
         self.constants[at], self.slopes[at], self._last_of_use[at] = constant, slopes, self._now
 
     def bounds(self, Sigma: ArrayLike) -> Vector:
-        """Bounds from below on L(σ) of each pattern, at least 0.
-
-        Sigma (m, p): the patterns.
-        Returns (m,).
-        """
+        """Bound L(σ) of each pattern (s, p) from below, by at least 0."""
         patterns = np.atleast_2d(as_patterns(Sigma, self.slopes.shape[1]))
         if not len(self.constants):
             return np.zeros(len(patterns))

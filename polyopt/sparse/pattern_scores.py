@@ -7,32 +7,21 @@ not solved at all, and the others no further than to such a proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
 
+from formulations.l0_data import L0Data
+from formulations.language.clock import Clock
 from formulations.language.solution import Status
+from formulations.language.types import Vector
 from polyopt.optim.cross_entropy.patterns import kth_least, with_ties
-from polyopt.sparse.pattern_lp import CutPool, PatternLP
+from polyopt.sparse.pattern_lp import OPTIONS, CutPool, Options, PatternLP, PatternSolution
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.l0_data import L0Data
-    from formulations.language.clock import Clock
-    from formulations.language.types import Vector
-    from polyopt.sparse.pattern_lp import PatternSolution
-
-    Bits = NDArray[np.bool_]
-
-__all__ = ["LOOK_EVERY", "PatternScorer", "Work"]
-
-# Patterns or flips between two looks at the cuts. Not the number of workers: the work shall not depend on it.
-LOOK_EVERY = 16
-_MAX_SUPPORTS = 100_000  # remembered, of what may yet be among the elite: memory is bounded
+Bits = NDArray[np.bool_]
+Rows = NDArray[np.intp]
 
 
 @dataclass
@@ -40,11 +29,11 @@ class Work:
     """The cost of scoring.
 
     programs: linear programs begun, those of the batches' means among them.
-    cut_off: those of them that ended at a proof that the pattern is not elite.
+    cut_off: programs that ended at a proof that the pattern is not elite.
     screened: patterns that needed no program, since known cuts prove that they are not elite.
     restarted: programs that HiGHS failed in at first, and that were solved anew from nothing.
-    timed_out, failed: programs that the time limit stopped, and those that HiGHS left without an answer; both
-        scored as infinite.
+    timed_out, failed: programs that the time limit stopped, and programs that HiGHS left without an answer;
+        both scored as infinite.
     """
 
     programs: int = 0
@@ -63,7 +52,6 @@ class Work:
         self.failed += found.status is Status.FAILED
 
     def __str__(self) -> str:
-        """In words, without what did not happen."""
         return ", ".join(
             f"{number} {name.replace('_', ' ')}" for name, number in asdict(self).items() if number
         )
@@ -72,50 +60,44 @@ class Work:
 class PatternScorer:
     """Scores batches of patterns, for ``cross_entropy_minimize(batch=True, rank="drawn")``.
 
-    screening: whether proofs may spare programs. The scores that count are the same.
+    screening: True if proofs may spare programs. The scores that count are the same.
     n_jobs: threads, each with a model of its own, as joblib counts. The scores do not depend on it.
     clock: when time is up, the patterns left have no score.
     """
 
-    def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
-        self.data, self.work, self.pool = data, Work(), CutPool(data)
-        self._screening, self._clock = screening, clock
-        self._models = [PatternLP(data) for _ in range(min(effective_n_jobs(n_jobs), LOOK_EVERY))]
-        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved, the oldest first
+    def __init__(
+        self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock, options: Options = OPTIONS
+    ):
+        self.data, self.work, self.pool = data, Work(), CutPool(data, options)
+        self._screening, self._clock, self._options = screening, clock, options
+        threads = min(effective_n_jobs(n_jobs), options.patterns_per_look)
+        self._models = [PatternLP(data, options) for _ in range(threads)]
+        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of the patterns solved, the oldest first
         # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
-        # where a program has several optima, screening must not change which of them is found.
-        self._batch_of: dict[bytes, int] = {}  # of what has been screened
+        # which of several optima is found must not depend on screening.
+        self._batch_of: dict[bytes, int] = {}  # of the patterns screened
         self._batches: list[Bits] = []
 
     def begin(self, clock: Clock) -> None:
-        """A new run: every pattern is new again, whether it has been solved before or ruled out."""
+        """Begin a run: every pattern is new again."""
         self._clock = clock
         self._batch_of.clear()
         self._batches.clear()
 
     def __call__(self, patterns: Bits, threshold: float, wanted: int) -> Vector:
-        """S of each pattern; infinite where it is proven to be too high, nan where there is none.
+        """Score each pattern (s, p): infinite if proven to be too high, nan without an answer.
 
-        patterns (s, p): patterns.
-        threshold: scores over it need not be known.
-        wanted: nor those over the wanted-th least.
+        Scores over the threshold, or over the `wanted`-th least, need not be known.
         """
         values = np.full(len(patterns), np.inf)
-
-        def ceiling() -> float:
-            """The largest score that is of interest, as far as is known now."""
-            known = values[np.isfinite(values)]
-            if not self._screening:
-                return np.inf
-            return min(threshold, with_ties(kth_least(known, wanted)) if len(known) >= wanted else np.inf)
-
         keys = [_key(pattern) for pattern in patterns]
         new = [row for row, key in enumerate(keys) if key not in self._batch_of]
         if new:
             self._batches.append(patterns[new])
         batches = np.array([self._batch_of.get(key, len(self._batches) - 1) for key in keys])
         for batch in np.unique(batches):
-            self._score(self._batches[batch], patterns, np.flatnonzero(batches == batch), values, ceiling)
+            rows = np.flatnonzero(batches == batch)
+            self._score(self._batches[batch], patterns, rows, values, threshold, wanted)
         for key, batch, value in zip(keys, batches.tolist(), values, strict=True):
             self._batch_of[key] = batch
             if value < np.inf:
@@ -123,7 +105,7 @@ class PatternScorer:
         return values
 
     def improve(self, pattern: Bits, value: float) -> tuple[Bits, float] | None:
-        """The support of the pattern's coefficients, and its score: the same loss with fewer centres."""
+        """Return the support of the pattern's coefficients and its score: as good, with fewer centres."""
         known = self._supports.get(_key(pattern))
         if known is None:
             return None
@@ -131,29 +113,33 @@ class PatternScorer:
         return support.astype(bool), known[1]
 
     def _score(
-        self,
-        batch: Bits,
-        patterns: Bits,
-        rows: NDArray[np.intp],
-        values: Vector,
-        ceiling: Callable[[], float],
+        self, batch: Bits, patterns: Bits, rows: Rows, values: Vector, threshold: float, wanted: int
     ) -> None:
-        """Enter the values of these rows of the patterns, which were first drawn in that batch."""
+        """Enter the values of some rows of the patterns, which were first drawn in `batch`."""
+
+        def ceiling() -> float:
+            """Return the largest score of interest, as far as is known now."""
+            known = values[np.isfinite(values)]
+            if not self._screening:
+                return np.inf
+            return min(threshold, with_ties(kth_least(known, wanted)) if len(known) >= wanted else np.inf)
+
         rows = self._promising(patterns, rows, ceiling())
         if len(rows) and not self._clock.is_over:
             self._prepare(batch)
             rows = self._promising(patterns, rows, ceiling())
+        look = self._options.patterns_per_look
         while len(rows):
             if self._clock.is_over:
                 values[rows] = np.nan
                 return
-            chunk, rows = rows[:LOOK_EVERY], rows[LOOK_EVERY:]
+            chunk, rows = rows[:look], rows[look:]
             for row, found in zip(chunk, self._solve(patterns[chunk], ceiling()), strict=True):
                 values[row] = self._learn(patterns[row], found)
             rows = self._promising(patterns, rows, ceiling())
 
-    def _promising(self, patterns: Bits, rows: NDArray[np.intp], ceiling: float) -> NDArray[np.intp]:
-        """The rows that no cut rules out, the most promising first."""
+    def _promising(self, patterns: Bits, rows: Rows, ceiling: float) -> Rows:
+        """Return the rows that no cut rules out, the most promising first."""
         if ceiling == np.inf or not len(rows):
             return rows
         chosen = patterns[rows]
@@ -172,24 +158,24 @@ class PatternScorer:
         self.pool.add(*made[0].cut)
 
     def _solve(self, patterns: Bits, ceiling: float) -> list[PatternSolution]:
-        """The patterns' programs, in their order, dealt out to the models."""
-        hands = len(self._models)
+        """Solve the patterns' programs, dealt out to the models; the solutions are in the patterns' order."""
+        threads = len(self._models)
 
-        def play(hand: int) -> list[PatternSolution]:
+        def play(thread: int) -> list[PatternSolution]:
             return [
-                self._models[hand].solve(
+                self._models[thread].solve(
                     pattern,
                     time_limit=self._clock.left,
                     cutoff=None if ceiling == np.inf else (ceiling - pattern.sum()) / self.data.C,
                 )
-                for pattern in patterns[hand::hands]
+                for pattern in patterns[thread::threads]
             ]
 
-        played = Parallel(n_jobs=hands, require="sharedmem")(delayed(play)(hand) for hand in range(hands))
-        return [played[place % hands][place // hands] for place in range(len(patterns))]
+        played = Parallel(n_jobs=threads, require="sharedmem")(delayed(play)(k) for k in range(threads))
+        return [played[place % threads][place // threads] for place in range(len(patterns))]
 
     def _learn(self, pattern: Bits, found: PatternSolution) -> float:
-        """Keep what the program tells; its score."""
+        """Keep the program's cut and support, and return its score."""
         self.work.count(found)
         self.pool.add(*found.cut)
         if found.status is Status.CUT_OFF:
@@ -198,7 +184,7 @@ class PatternScorer:
             return np.nan
         support = np.packbits(self.data.support(found.alpha)).tobytes()
         self._supports[_key(pattern)] = support, self.data.score(found.alpha, found.b)
-        if len(self._supports) > _MAX_SUPPORTS:
+        if len(self._supports) > self._options.max_supports:
             del self._supports[next(iter(self._supports))]
         return self.data.pattern_score(pattern, found.value)
 

@@ -19,7 +19,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Certificate, Claim, certify_program
 from polyopt.certificates.certificate import Residual, combine, conclude
 from polyopt.margin.certify import certify_rmm, certify_sigma_svm, certify_svm
-from polyopt.sparse.one_norm_certificate import certify_one_norm
+from polyopt.sparse.certificate import certify_one_norm
 
 C, B, D = 1.0, 1.5, 0.7
 

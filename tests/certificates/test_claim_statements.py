@@ -19,7 +19,7 @@ from polyopt.cpm.certificate_restricted import state_integers
 from polyopt.cpm.claim import priced, state_faces
 from polyopt.linalg.kernels.gram import Kernel
 from polyopt.margin.claim import state_l0, state_one_norm, state_pattern
-from polyopt.polyhedral.logistic_claim import state_logistic_polytopes, state_plume
+from polyopt.polyhedral.logistic_certificate import state_logistic_polytopes, state_plume
 
 N, M, K = 7, 2, 3
 

@@ -9,7 +9,7 @@ import pytest
 
 from formulations.l0_data import column_sizes
 from polyopt.linalg.rounding import Ball, gamma
-from polyopt.sparse.expansion_terms import loss, outputs, rates
+from polyopt.sparse.certificate import loss, outputs, rates
 
 
 def exact(values):

@@ -15,11 +15,9 @@ from polyopt.certificates.certificate import combine
 from polyopt.certificates.points import checked_faces
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.margin.certify import certify_svm
+from polyopt.polyhedral.logistic_certificate import certify_plume, certify_spla1
 from polyopt.polyhedral.lp_certificate import certify_pc_slp, certify_polyceptron
-from polyopt.polyhedral.plume_certificate import certify_plume
-from polyopt.polyhedral.spla1_certificate import certify_spla1
-from polyopt.sparse.certificate import certify_l0
-from polyopt.sparse.one_norm_certificate import certify_one_norm
+from polyopt.sparse.certificate import certify_l0, certify_one_norm
 
 N, K = 30, 3
 

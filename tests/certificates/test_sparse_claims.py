@@ -12,9 +12,8 @@ import pytest
 
 from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
-from polyopt.sparse import expansion_terms as expansion
-from polyopt.sparse.certificate import certify_l0, certify_l0_data, cut_of, score_bound
-from polyopt.sparse.one_norm_certificate import certify_one_norm
+from polyopt.sparse import certificate as expansion
+from polyopt.sparse.certificate import certify_l0, certify_l0_data, certify_one_norm, cut_of, score_bound
 from polyopt.sparse.pattern_lp import PatternLP
 from polyopt.sparse.tree.node import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
 from polyopt.sparse.tree.search import solve_l0_tree

@@ -21,10 +21,8 @@ from formulations.polytope import lift
 from polyopt import PLUME
 from polyopt.certificates import Claim, certify_program
 from polyopt.optim.rounds import run_rounds
-from polyopt.polyhedral import plume_m_step as solver
-from polyopt.polyhedral.plume import PlumeProblem, solve_plume
-from polyopt.polyhedral.plume_certificate import certify_plume
-from polyopt.polyhedral.plume_m_step import MOST_FOR_NEWTON, maximise, polish
+from polyopt.polyhedral.logistic_certificate import certify_plume
+from polyopt.polyhedral.plume import OPTIONS, PlumeProblem, _Run, minimise, solve_plume
 
 GAMMAS = [0.5, 2.0, 5.0]
 METHODS = ["newton", "bfgs", "gradient"]
@@ -231,7 +229,7 @@ def test_every_way_to_the_m_step_ends_at_one_point(gamma):
     assert dual.objective == pytest.approx(exact.objective, rel=1e-9)
     for method in ALL_METHODS:
         # The gradient is at the limits of double precision before the others are.
-        found = maximise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=5000, tol=1e-9)
+        found = minimise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=5000, tol=1e-9)
         loose = 1e3 if method == "gradient" else 1.0
         assert found.objective == pytest.approx(exact.objective, rel=1e-8)
         assert found["W"] == pytest.approx(exact["W"], abs=1e-5 * loose)
@@ -239,7 +237,7 @@ def test_every_way_to_the_m_step_ends_at_one_point(gamma):
         assert found.bound == pytest.approx(found.objective, rel=1e-9)
         assert found.objective == mixture.expected(X, y, found["W"], R, gamma, c, RIDGE)
     # The gradient alone needs thousands.
-    newton = maximise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method="newton", max_iter=30)
+    newton = minimise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method="newton", max_iter=30)
     assert newton.status is Status.SOLVED
     recovered = plume.recover(X, y, R, dual["p"], dual["u"], gamma, c, RIDGE)["W"]
     assert recovered == pytest.approx(newton["W"], abs=1e-3)
@@ -294,13 +292,15 @@ def test_wrong_input_of_the_programs_is_named(change, message):
 def test_the_likelihood_itself_never_rises_and_ends_flat(method):
     for gamma in (0.5, 5.0):
         X, y, c, W = square()
-        found = polish(X, y, c, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=3000, tol=1e-8)
+        found = minimise(X, y, c, None, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=3000, tol=1e-8)
         assert found.objective < mixture.loss(X, y, W, gamma, c, RIDGE)
         assert found.objective == mixture.loss(X, y, found["W"], gamma, c, RIDGE)
         assert found.bound is None
         certificate = certify_plume(X, y, found["W"], gamma=gamma, ridge=RIDGE, C=c)
         assert certificate.claim is Claim.STATIONARY
-        again = polish(X, y, c, found["W"], gamma=gamma, ridge=RIDGE, method=method, max_iter=100, tol=1e-15)
+        again = minimise(
+            X, y, c, None, found["W"], gamma=gamma, ridge=RIDGE, method=method, max_iter=100, tol=1e-15
+        )
         assert again.objective <= found.objective
 
 
@@ -309,7 +309,9 @@ def test_units_do_not_change_where_the_polish_leads():
     y[::5] *= -1.0  # so that there is an optimum without a ridge, which has units of its own
     units = np.array([2.0**12, 2.0**-9])
     ends = [
-        polish(X * by, y, c, W / np.append(by, 1.0), gamma=1.0, ridge=0.0, method="bfgs-newton", tol=1e-8)
+        minimise(
+            X * by, y, c, None, W / np.append(by, 1.0), gamma=1.0, ridge=0.0, method="bfgs-newton", tol=1e-8
+        )
         for by in (np.ones(2), units)
     ]
     assert [end.status for end in ends] == [Status.SOLVED, Status.SOLVED]
@@ -323,11 +325,11 @@ def test_a_limit_keeps_the_best_point():
     start = mixture.expected(X, y, W, R, 2.0, c, RIDGE)
     for method in ALL_METHODS:
         model = {"gamma": 2.0, "ridge": RIDGE, "method": method}
-        one = maximise(X, y, c, R, W, max_iter=1, **model)
+        one = minimise(X, y, c, R, W, max_iter=1, **model)
         assert one.status is Status.ITERATION_LIMIT
         assert one.iterations == len(one.history) == 1
         assert one.objective < start
-        none = maximise(X, y, c, R, W, time_limit=0.0, **model)
+        none = minimise(X, y, c, R, W, time_limit=0.0, **model)
         assert none.status is Status.TIME_LIMIT
         assert none.objective <= start
 
@@ -351,20 +353,20 @@ def test_an_interrupted_solver_keeps_its_point(method, monkeypatch):
     R = mixture.responsibilities(X, y, W, 2.0)
     start = mixture.expected(X, y, W, R, 2.0, c, RIDGE)
     interrupted(monkeypatch, after=3 if method == "newton" else 8)
-    found = maximise(X, y, c, R, W, gamma=2.0, ridge=RIDGE, method=method, max_iter=500)
+    found = minimise(X, y, c, R, W, gamma=2.0, ridge=RIDGE, method=method, max_iter=500)
     assert found.status is Status.INTERRUPTED
     assert found.objective < start
     assert found.objective == mixture.expected(X, y, found["W"], R, 2.0, c, RIDGE)
 
 
 def test_newton_says_when_the_faces_are_too_many():
-    X, y, c = np.zeros((2, MOST_FOR_NEWTON)), np.array([1.0, -1.0]), np.ones(2)
-    R, W = np.ones((2, 1)), np.zeros((1, MOST_FOR_NEWTON + 1))
+    X, y, c = np.zeros((2, OPTIONS.max_newton_entries)), np.array([1.0, -1.0]), np.ones(2)
+    R, W = np.ones((2, 1)), np.zeros((1, OPTIONS.max_newton_entries + 1))
     with pytest.raises(ValueError, match=r"at most 5000 entries, not 5001.*method='bfgs'"):
-        maximise(X, y, c, R, W, gamma=1.0, ridge=1.0)
+        minimise(X, y, c, R, W, gamma=1.0, ridge=1.0)
     with pytest.raises(ValueError, match="'newton', 'bfgs', 'gradient' or 'bfgs-newton', not 'adam'"):
-        maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="adam")
-    assert maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="bfgs").status is Status.SOLVED
+        minimise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="adam")
+    assert minimise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="bfgs").status is Status.SOLVED
 
 
 def test_separable_data_without_a_ridge_have_no_optimum():
@@ -373,7 +375,7 @@ def test_separable_data_without_a_ridge_have_no_optimum():
     # Along a common shift the objective falls for ever towards n ln K.
     values = [mixture.expected(X, y, np.tile([t, 0.0], (2, 1)), R, 1.0) for t in (1.0, 10.0, 100.0)]
     assert values[0] > values[1] > values[2] == pytest.approx(4 * np.log(2), abs=1e-12)
-    found = maximise(X, y, c, R, np.array([[1.0, 0.0], [0.9, 0.1]]), gamma=1.0, ridge=0.0, max_iter=50)
+    found = minimise(X, y, c, R, np.array([[1.0, 0.0], [0.9, 0.1]]), gamma=1.0, ridge=0.0, max_iter=50)
     assert found.bound is None
     assert found.objective == pytest.approx(4 * np.log(2), abs=1e-3)
     # The likelihood falls towards 0, and is let alone once hardly any is left.
@@ -556,7 +558,7 @@ def test_without_polish_and_annealing_it_is_the_papers_em(method, inner):
     values = [mixture.loss(X, y, W, 2.0, c, RIDGE)]
     while len(values) < 2 or values[-1] < values[-2] * (1 - tol):
         R = mixture.responsibilities(X, y, W, 2.0)
-        W = maximise(X, y, c, R, W, method=method, max_iter=inner, **model)["W"]
+        W = minimise(X, y, c, R, W, method=method, max_iter=inner, **model)["W"]
         values.append(mixture.loss(X, y, W, 2.0, c, RIDGE))
     assert found.status is Status.CONVERGED
     assert found.solver == f"em ({method})"
@@ -627,8 +629,8 @@ def test_the_bound_is_that_of_the_m_step(rng):
     for gamma in GAMMAS:
         W = 0.5 * rng.normal(size=(3, 3))
         R = mixture.responsibilities(X, y, W, gamma)
-        start = maximise(X, y, c, R, W, gamma=gamma, ridge=1.0, max_iter=1)["W"]
-        optimum = maximise(X, y, c, R, W, gamma=gamma, ridge=1.0).objective - c @ entr(R).sum(axis=1)
+        start = minimise(X, y, c, R, W, gamma=gamma, ridge=1.0, max_iter=1)["W"]
+        optimum = minimise(X, y, c, R, W, gamma=gamma, ridge=1.0).objective - c @ entr(R).sum(axis=1)
         certificate = certify_plume(X, y, start, gamma=gamma, ridge=1.0, C=c, responsibilities=R)
         assert certificate.dual_value <= optimum <= certificate.primal_value
         assert certificate.dual_value > 0.5 * optimum
@@ -647,7 +649,7 @@ def test_responsibilities_of_another_point_are_not_stationary(stationary):
     own = mixture.responsibilities(X, y, W, 2.0)
     assert certify_plume(X, y, W, **model, responsibilities=own).claim is Claim.STATIONARY
     R = mixture.responsibilities(X, y, 0.5 * W, 2.0)
-    V = maximise(X, y, model["C"], R, W, gamma=2.0, ridge=RIDGE, tol=1e-10)["W"]
+    V = minimise(X, y, model["C"], R, W, gamma=2.0, ridge=RIDGE, tol=1e-10)["W"]
     certificate = certify_plume(X, y, V, **model, responsibilities=R)
     assert certificate.relative_gap < 1e-6
     assert certificate.claim is Claim.SUBOPTIMAL_BY
@@ -696,7 +698,7 @@ class Bowl:
 @pytest.mark.parametrize("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
 def test_a_step_is_halved_until_it_brings_enough(times):
     """Along −gradient of ½w² a step of λ brings λ − λ²/2 of w²: under 2 − 2e-4 it is enough, and not over."""
-    run = solver._Run(Bowl(), np.array([[3.0]]), 10, 1e-9, None)
+    run = _Run(Bowl(), np.array([[3.0]]), 10, 1e-9, None, 1e-14)
     assert run.descend(-run.gradient, times)
     step = times
     while step - step**2 / 2 < 1e-4 * step:

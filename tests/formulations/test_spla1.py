@@ -17,8 +17,8 @@ from polyopt.datasets import make_polytope
 from polyopt.optim.descent import random_faces
 from polyopt.optim.logistic_newton import solve_logistic
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.polyhedral.logistic_certificate import certify_spla1
 from polyopt.polyhedral.spla1 import LogisticCells
-from polyopt.polyhedral.spla1_certificate import certify_spla1
 
 RIDGE = 0.05
 

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
 from polyopt.linalg.rounding import ABOVE, UNIT
-from polyopt.sparse.expansion_terms import UNDERFLOW
+from polyopt.sparse.certificate import UNDERFLOW
 from polyopt.sparse.tree import basis as bases
 from polyopt.sparse.tree import branch
 from polyopt.sparse.tree import open_nodes as nodes

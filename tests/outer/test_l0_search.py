@@ -19,10 +19,9 @@ from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.datasets import load
 from polyopt.optim.cross_entropy.patterns import with_ties
-from polyopt.sparse.certificate import certify_l0, cut_of, score_bound
+from polyopt.sparse.certificate import certify_l0, certify_one_norm, cut_of, score_bound
 from polyopt.sparse.cross_entropy import descend_by_flips, round_relaxation, solve_l0
 from polyopt.sparse.one_norm import solve_one_norm, solve_relaxation
-from polyopt.sparse.one_norm_certificate import certify_one_norm
 from polyopt.sparse.pattern_lp import CutPool, PatternLP
 from polyopt.sparse.pattern_scores import PatternScorer, Work
 from polyopt.sparse.settings import CrossEntropySettings

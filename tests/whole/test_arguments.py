@@ -25,9 +25,8 @@ from polyopt.margin.interior_point.driver import solve_interior_point
 from polyopt.optim.logistic_newton import solve_logistic
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import best_of
-from polyopt.polyhedral import plume_m_step as plume_solver
 from polyopt.polyhedral.pc_slp import SuccessiveLP
-from polyopt.polyhedral.plume import PlumeProblem, solve_plume
+from polyopt.polyhedral.plume import PlumeProblem, minimise, solve_plume
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
 from polyopt.polyhedral.polyceptron_online import solve_batch, solve_online
 from polyopt.polyhedral.spla1 import LogisticCells
@@ -121,7 +120,7 @@ SOLVERS = [
     (solve_l0_milp, (DATA,), LIMITS),
     (solve_l0_tree, (DATA,), LIMITS),
     (solve_logistic, (X, y, ones, w), f"{LIMITS} max_iter=count ridge=positive"),
-    (plume_solver.polish, (X, y, ones, W), f"{LIMITS} max_iter=count {MODEL}"),
+    (minimise, (X, y, ones, None, W), f"{LIMITS} max_iter=count {MODEL}"),
     (solve_batch, (X, y, ones, W), f"{VISITS} threshold=not-negative"),
     (solve_online, (X, y, ones, W), VISITS),
     (Clock, (), "limit=seconds"),

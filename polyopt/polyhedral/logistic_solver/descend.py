@@ -11,31 +11,23 @@ scale together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
 
+from formulations.language.clock import Clock
 from formulations.language.types import is_sparse
 from polyopt.optim.logistic_newton import ARMIJO
 from polyopt.polyhedral.logistic_solver.quasi_newton import quasi_newton
-from polyopt.polyhedral.logistic_solver.smooth import Units
+from polyopt.polyhedral.logistic_solver.smooth import FaceLoss, Units
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Array = NDArray[np.float64]
+Progress = Callable[[float, float], None]
 
-    from numpy.typing import NDArray
-    from scipy.optimize import OptimizeResult
-
-    from formulations.language.clock import Clock
-    from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
-
-    Array = NDArray[np.float64]
-    Progress = Callable[[float, float], None]
-
-__all__ = ["descend", "proximal"]
 
 _MEMORY = 5  # objectives, of which the largest may be reached again
 _RANGE = 1e-10, 1e10  # of L, next to the weight of the samples

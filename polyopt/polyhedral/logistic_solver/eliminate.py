@@ -9,24 +9,16 @@ the program of the weights that are left (:mod:`formulations.logistic_polytopes`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from formulations.language.types import is_sparse
+from formulations.language.clock import Clock
+from formulations.language.types import Array, is_sparse
 from polyopt.polyhedral.logistic_solver.descend import descend
-from polyopt.polyhedral.logistic_solver.smooth import shares_of
+from polyopt.polyhedral.logistic_solver.smooth import FaceLoss, shares_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Chosen = NDArray[np.bool_]
 
-    from formulations.language.clock import Clock
-    from formulations.language.types import Array
-    from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
-
-    Chosen = NDArray[np.bool_]
-
-__all__ = ["eliminate", "numbers_of", "sizes_down_to"]
 
 _SOFTNESS = 0.3
 _KEPT_SHARE = 0.85  # share of the numbers that a step keeps

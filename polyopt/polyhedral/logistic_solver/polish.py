@@ -10,26 +10,19 @@ sample takes its best face, which lowers the objective, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import entr
 
+from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import is_sparse
 from polyopt.optim.logistic_newton import ARMIJO
 from polyopt.polyhedral.logistic_solver.priced_model import Places, least_of_model, step_within
-from polyopt.polyhedral.logistic_solver.smooth import bound, shares_of
+from polyopt.polyhedral.logistic_solver.smooth import FaceLoss, bound, shares_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Array = NDArray[np.float64]
 
-    from formulations.language.clock import Clock
-    from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
-
-    Array = NDArray[np.float64]
-
-__all__ = ["polish"]
 
 _MAX_ENTRIES = 2500  # entries of W that differ from 0 up to which the curvature is a dense matrix
 _FIRST_SOFTNESS, _MIN_RATIO, _LAST_SOFTNESS = 0.1, 0.2, 1e-10

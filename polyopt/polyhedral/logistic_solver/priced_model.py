@@ -15,22 +15,17 @@ Newton's steps stay in their orthant (:func:`step_within`), as a price has kinks
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.face_penalty import FacePenalty
+from formulations.language.types import Array, Vector
 from polyopt.native.library import kernel
 from polyopt.optim.logistic_newton import solve_scaled
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Numbers = NDArray[np.int64]
 
-    from formulations.face_penalty import FacePenalty
-    from formulations.language.types import Array, Vector
-
-    Numbers = NDArray[np.int64]
-
-__all__ = ["Places", "least_of_model", "step_within"]
 
 _MAX_LEGS = 60  # of a step, each up to an entry that comes to 0
 _SWEEPS, _ROUNDS = 3, 60  # sweeps between two steps of Newton's, and such rounds at most

@@ -11,23 +11,17 @@ The loop is in ``native/logistic.c``, exponential and logarithm in ``native/elem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.clock import Clock
 from polyopt.native.library import kernel
+from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Array = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    from formulations.language.clock import Clock
-    from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
-
-    Array = NDArray[np.float64]
-
-__all__ = ["quasi_newton"]
 
 _MEMORY = 10  # pairs of steps and slopes that are kept
 _TILE = 256  # samples at once, as in native/tiles.h

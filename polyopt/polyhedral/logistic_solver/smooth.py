@@ -9,27 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import entr
 from sklearn.preprocessing import StandardScaler
 
 from formulations.class_faces import Owners, natural_assignment
 from formulations.face_penalty import FacePenalty
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, is_sparse
 from formulations.polyhedral import pull, scores
 from polyopt.native.library import kernel
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Array = NDArray[np.float64]
+Assignment = NDArray[np.int64]
 
-    from formulations.language.types import Matrix
-
-    Array = NDArray[np.float64]
-    Assignment = NDArray[np.int64]
-
-__all__ = ["FaceLoss", "Units", "bound", "shares_of"]
 
 # The loss of scores S; fills its slope R and pulls, as `pulled` says.
 _score_loss = kernel(

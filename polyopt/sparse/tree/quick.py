@@ -10,7 +10,7 @@ from formulations.families import best_intercept
 from formulations.l0_data import as_patterns
 from formulations.language.solution import Status
 from polyopt.sparse.certificate import cut_of
-from polyopt.sparse.pattern_lp import UNPROVEN, PatternLP, PatternSolution
+from polyopt.sparse.pattern_lp import OPTIONS, PatternLP, PatternSolution
 from polyopt.sparse.tree import basis as bases
 from polyopt.sparse.tree import branch
 from polyopt.sparse.tree import open_nodes as nodes
@@ -58,7 +58,7 @@ class QuickPattern:
             u = np.minimum(u / data.C, data.weights)
             constant, slopes = cut_of(data, u)
             proves, value = constant - slopes.dot(pattern), data.loss(alpha, b)
-            if value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum()):
+            if value - max(float(proves.mid), 0.0) <= OPTIONS.max_unproven_share * float(data.weights.sum()):
                 return PatternSolution(
                     Status.SOLVED, value, max(float(proves.lower), 0.0), alpha, b, u,
                     (float(constant.lower), slopes.upper), int(best.counts[nodes.STEPS]),
