@@ -29,7 +29,7 @@ from formulations.language.solution import Solution, Status
 from formulations.polytope import check_loss
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.explicit_face import solve_explicit_face
-from polyopt.optim.alternating import AlternatingProblem
+from polyopt.optim.rounds import AlternatingProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

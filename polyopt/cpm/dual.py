@@ -24,7 +24,7 @@ from formulations.language.solution import Solution, Status
 from polyopt.base.parallel import Shipped
 from polyopt.cpm.face_dual import Progress, dual_machine
 from polyopt.linalg.rows import as_rows
-from polyopt.optim.alternating import MIN_REL_DECREASE
+from polyopt.optim.rounds import MIN_REL_DECREASE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

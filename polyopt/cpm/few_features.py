@@ -20,8 +20,7 @@ from formulations.language.solution import Solution, Status
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_feature_tree import SubsetSearch, draw_patterns, swap_features
-from polyopt.optim.alternating import AlternatingProblem
-from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.rounds import AlternatingProblem, Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import continued, number_of_best
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.penalised_face_dual import ShrunkAscent
 from polyopt.cpm.point import implied_faces, pulls
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.optim.alternating import MIN_REL_DECREASE, AlternatingProblem
-from polyopt.optim.rounds import run_rounds
+from polyopt.optim.rounds import MIN_REL_DECREASE, AlternatingProblem, run_rounds
 from polyopt.optim.starts import continued, number_of_best
 
 if TYPE_CHECKING:

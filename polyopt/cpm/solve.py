@@ -78,8 +78,7 @@ def solve_cpm_from(
     assignment (n,): the face of each positive, -1 at negatives.
     hold: whether the assignment stays.
     """
-    from polyopt.optim.alternating import HeldProblem
-    from polyopt.optim.rounds import run_rounds
+    from polyopt.optim.rounds import HeldProblem, run_rounds
 
     problem = _problem(X, y, C, settings)
     rounds = 1 if hold else settings.max_iter

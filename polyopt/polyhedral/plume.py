@@ -27,8 +27,7 @@ from formulations.language.solution import Solution, Status
 from formulations.polytope import perplexity
 from polyopt.base.progress import show, tell
 from polyopt.base.threads import blas_held
-from polyopt.optim.descent import DescentProblem, random_faces
-from polyopt.optim.rounds import Stage, run_from_many_starts
+from polyopt.optim.rounds import DescentProblem, Stage, random_faces, run_from_many_starts
 from polyopt.optim.starts import TIE
 from polyopt.polyhedral import plume_m_step as solver
 
@@ -52,7 +51,7 @@ _MIN_GAMMA, _GAMMA_RATIO, _STEPS_PER_GAMMA = 0.25, 2.0, 5
 class PlumeProblem(DescentProblem):
     """Steps of expectation and maximisation for PLUME.
 
-    X, y, c, n_faces: as in :func:`~polyopt.optim.descent.random_faces`; the weights are positive, and
+    X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive, and
         count in the clusters of the starts as well.
     gamma: sharpness of the gate, at least 0.
     ridge: ρ, on the biases as well; positive for method="exact".

@@ -19,8 +19,7 @@ from polyopt.cpm.dual import DualEngine
 from polyopt.cpm.dual_ends import best_dual_end
 from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.datasets import load
-from polyopt.optim.alternating import AlternatingProblem
-from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.rounds import AlternatingProblem, Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import best_of
 
 
