@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import polyopt.optim.coordinate_steps as loops
 from polyopt.linalg.face_products import ROW_TYPES, ROWS
 from polyopt.linalg.rows import as_rows
 from polyopt.native.library import kernel
+from polyopt.optim import coordinate_ascent as loops
 from polyopt.optim.coordinate_ascent import FaceAscent
 
 if TYPE_CHECKING:
