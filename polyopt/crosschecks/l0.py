@@ -11,7 +11,7 @@ from formulations import l0
 from formulations.l0_data import as_l0_data
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, generator, rbf
-from polyopt.optim.cross_entropy.method import cross_entropy_minimize
+from polyopt.optim.cross_entropy import cross_entropy_minimize
 from polyopt.sparse.pattern_lp import PatternLP
 
 if TYPE_CHECKING:

@@ -25,9 +25,7 @@ import numpy as np
 from formulations.language.clock import Clock, interrupted
 from formulations.language.display import Shown, Summary, Table
 from formulations.language.solution import Solution, Status
-from polyopt.optim.cross_entropy.method import cross_entropy_minimize
-from polyopt.optim.cross_entropy.patterns import with_ties
-from polyopt.optim.cross_entropy.run import meets
+from polyopt.optim.cross_entropy import cross_entropy_minimize, meets, with_ties
 from polyopt.optim.starts import TIE
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
     from formulations.l0_data import L0Data
     from formulations.language.types import Vector
-    from polyopt.optim.cross_entropy.method import CrossEntropyResult
+    from polyopt.optim.cross_entropy import CrossEntropyResult
     from polyopt.sparse.pattern_lp import CutPool, PatternSolution
 
     Bits = NDArray[np.bool_]

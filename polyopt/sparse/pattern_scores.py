@@ -15,7 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from formulations.language.solution import Status
-from polyopt.optim.cross_entropy.patterns import kth_least, with_ties
+from polyopt.optim.cross_entropy import kth_least, with_ties
 from polyopt.sparse.pattern_lp import CutPool, PatternLP
 
 if TYPE_CHECKING:
