@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from polyopt.models import Model as Model
     from polyopt.models import load_model as load_model
     from polyopt.models import save_model as save_model
-    from polyopt.optim.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
+    from polyopt.optim.cross_entropy import cross_entropy_minimize as cross_entropy_minimize
     from polyopt.polyhedral.logistic_certificate import certify_plume as certify_plume
     from polyopt.polyhedral.logistic_certificate import certify_spla1 as certify_spla1
     from polyopt.polyhedral.lp_certificate import certify_pc_slp as certify_pc_slp

@@ -40,8 +40,7 @@ from formulations.language.types import Matrix, Vector
 from formulations.polytope import check_loss
 from polyopt.cpm.certificate import Loss, Margin, certify_cpm, implied_faces, pulls
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.optim.alternating import AlternatingProblem
-from polyopt.optim.rounds import run_rounds
+from polyopt.optim.rounds import AlternatingProblem, run_rounds
 from polyopt.optim.starts import continued, number_of_best
 
 Assignment = NDArray[np.int64]

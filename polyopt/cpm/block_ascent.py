@@ -27,6 +27,7 @@ import numpy as np
 import polyopt.optim.coordinate_steps as loops
 from polyopt.linalg.rows import ROW_TYPES, ROWS, as_rows
 from polyopt.native.library import kernel
+from polyopt.optim import coordinate_ascent as loops
 from polyopt.optim.coordinate_ascent import FaceAscent
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ from formulations.language.types import Matrix, Vector
 from formulations.polytope import check_assignment
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.linalg.rows import Rows, as_rows
-from polyopt.optim.alternating import MIN_REL_DECREASE
 from polyopt.optim.coordinate_ascent import FaceAscent
+from polyopt.optim.rounds import MIN_REL_DECREASE
 
 Assignment = NDArray[np.int64]
 

@@ -22,8 +22,7 @@ from formulations.polytope import answers
 from polyopt.cpm.alternating import PolytopeProblem, continue_best, reassigned
 from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.penalised_face_dual import ShrunkAscent
-from polyopt.optim.alternating import MIN_REL_DECREASE
-from polyopt.optim.rounds import run_rounds
+from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 
 Assignment = NDArray[np.int64]
 

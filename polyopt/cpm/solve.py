@@ -78,8 +78,7 @@ def solve_cpm_from(
     X: Matrix, y: Vector, C: Vector, settings: Settings, assignment: NDArray[np.int64], *, hold: bool
 ) -> Solution:  # fmt: skip
     """Alternate from one assignment (n,), -1 at negatives, or solve for it alone (`hold`)."""
-    from polyopt.optim.alternating import HeldProblem
-    from polyopt.optim.rounds import run_rounds
+    from polyopt.optim.rounds import HeldProblem, run_rounds
 
     problem = _problem(X, y, C, settings)
     rounds = 1 if hold else settings.max_iter

@@ -12,7 +12,7 @@ from formulations.l0_data import as_l0_data
 from formulations.language.solution import Solution
 from polyopt.crosschecks.registry import L0, Pair, Registry, Vector
 from polyopt.crosschecks.samples import blobs, generator, rbf
-from polyopt.optim.cross_entropy.method import cross_entropy_minimize
+from polyopt.optim.cross_entropy import cross_entropy_minimize
 from polyopt.sparse.pattern_lp import PatternLP
 
 CHECKS = Registry("l0")

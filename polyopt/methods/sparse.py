@@ -46,7 +46,7 @@ ENTRIES = (
         slopes="polyopt.sensitivity.expansions.of_l0",
         crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
-            "polyopt.optim.cross_entropy.method.CrossEntropyResult",
+            "polyopt.optim.cross_entropy.CrossEntropyResult",
             "polyopt.sparse.pattern_scores.Work",
             "polyopt.sparse.cross_entropy.L0Search",
             "polyopt.sparse.settings.CrossEntropySettings",

@@ -57,7 +57,7 @@ _MOVED = {
     "polyopt.estimators.spla1": "polyopt.polyhedral.spla1_estimator",
     "polyopt.estimators.svm": "polyopt.margin.svm",
     "polyopt.kernels.operands": "polyopt.linalg.kernels.gram",
-    "polyopt.outer.cross_entropy.method": "polyopt.optim.cross_entropy.method",
+    "polyopt.outer.cross_entropy.method": "polyopt.optim.cross_entropy",
     "polyopt.outer.l0.scores": "polyopt.sparse.pattern_scores",
     "polyopt.outer.l0.search": "polyopt.sparse.cross_entropy",
     "polyopt.outer.l0.settings": "polyopt.sparse.settings",

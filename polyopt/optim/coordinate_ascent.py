@@ -1,72 +1,190 @@
-"""Dual bounds for large data: coordinate ascent on the duals of all faces of a polytope at once.
+"""Coordinate ascent on the duals of all faces of a polytope at once, for large data.
 
 With a fixed assignment and the loss "sum", the faces are independent hinge programs that share their
-samples (:mod:`polyopt.optim.coordinate_steps` states them). Where products with all the data
-are expensive, changing one multiplier at a time converges much faster than gradient steps do (Hsieh et al.,
-2008).
+samples, without intercept on x̃ = (x, 1):
 
-Most pairs of a sample and a face are at rest: far beyond the margin, with the multiplier 0. A scan over all
-samples finds the other pairs, and the primal values at no extra cost. Between two scans each face makes
-coordinate steps over its own active pairs only. A face whose gap is closed is left alone. Faces without
-positives have the same program, which is solved once. :func:`climb` gives the multipliers for the bound of a
-polytope's certificate.
+    max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik     for every face k
+
+Where products with all the data are expensive, changing one multiplier at a time converges much faster than
+gradient steps do (Hsieh et al., 2008). One pass over a sample gives its scores on all faces, and as the faces
+do not depend on each other, the steps on all of them at once are exact coordinate steps (a *sweep*).
+
+Most pairs of a sample and a face are at rest: far beyond the margin, with the multiplier 0. A *scan* of all
+samples finds the other pairs, and the primal values at no extra cost. Between two scans each face *climbs*:
+coordinate steps over copies of its own active samples, which fit the cache. A face whose gap is closed is
+left alone. Faces without positives have the same program, which is solved once. :func:`climb` returns the
+multipliers for the bound of a polytope's certificate.
+
+The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
+:class:`polyopt.linalg.rows.Rows`, whose entries count `scale` times. Weights of many faces are lanes U (m+1,
+L) (:mod:`polyopt.linalg.rows`). caps is (n, q): c_ik, with q = 1 if all faces have the same caps,
+else q = K.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-import polyopt.optim.coordinate_steps as loops
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.rows import as_rows, in_lanes, stretches
+from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows, as_rows, in_lanes, stretches
+from polyopt.native.library import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.language.types import Matrix, Vector
-    from polyopt.linalg.rows import Rows
 
-    Integers = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
-__all__ = ["FaceAscent", "climb"]
 
-_SCAN_ROWS = 1 << 12  # samples scanned between two looks at what was found
-_SCAN_FACES = 64  # faces scanned at once, at most
-_MARGIN_BAND = 0.1  # distance beyond the margin up to which pairs are climbed as well
-_FIRST_ACCURACY, _ACCURACY_FACTOR, _MIN_ACCURACY = 1e-2, 0.3, 1e-14  # of a climb, and from climb to climb
-_FACES_TO_SWEEP = 8  # per active sample: for more, walking samples is cheaper than walking faces
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the ascent.
+
+    scan_rows, scan_faces: samples and faces of one call of the scan; they bound the memory for its pairs.
+    margin_band: distance beyond the margin up to which samples are active, in units of the margin.
+    first_accuracy, accuracy_factor, min_accuracy: largest slope that the first climb of a face leaves, its
+        factor from climb to climb, and its least value.
+    faces_to_sweep: active faces per active sample from which a sweep over samples costs less than climbs.
+    entries_per_call: matrix entries that one call of the climb visits, some 0.1 s; the clock and Ctrl-C are
+        seen between calls.
+    """
+
+    scan_rows: int = 1 << 12
+    scan_faces: int = 64
+    margin_band: float = 0.1
+    first_accuracy: float = 1e-2
+    accuracy_factor: float = 0.3
+    min_accuracy: float = 1e-14
+    faces_to_sweep: int = 8
+    entries_per_call: int = 1 << 26
+
+
+DEFAULT = Options()
+
+# Scores of samples `first` to `last` - 1 on faces[k], which is in column k of U.
+#   scores (positives, K): those of positive i go to scores[slots[i], faces[k]].
+#   inside (K,): c_ik times the hinges of the negatives are added.
+#   pairs (2, r): negatives, and faces on which their scores are above `reach`. out (L,): work space.
+# Returns the number of pairs.
+scan = kernel(
+    "ascent_scan",
+    ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, q); "
+    "slots: i8 (n); reach: f8; scores!: f8 (positives, K); inside!: f8 (K); pairs!: i4 (two, r); out!: W (L)",
+    returns="i8",
+    **ROW_TYPES,
+    **WEIGHT_TYPES,
+)
+
+# The exact step on every multiplier of the samples in `order`, one after another; a positive has one, on the
+# face that answers for it.
+#   U (m+1, L), alpha (n, K): updated. work (2, L): work space, zeros at first.
+sweep = kernel(
+    "ascent_sweep",
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n, q); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
+    "U!: W (w, L); alpha!: f8 (n, K); work!: W (two, L)",
+    **ROW_TYPES,
+    **WEIGHT_TYPES,
+)
+
+_square_lengths = kernel(
+    "square_lengths", "values: V (e); starts: i8 (s); scale: f8; squares!: f8 (n)", V=ROW_TYPES["V"]
+)
+_add_rows = kernel("add_rows", ROWS + "scale: f8; chosen: i8 (r); amounts: f8 (r); w!: f8 (m)", **ROW_TYPES)
+_copy_rows = kernel(
+    "copy_rows", ROWS + "chosen: i8 (r); places: i8 (q); entries!: V (f); own!: N (g)", **ROW_TYPES
+)
+# Passes over all samples, as climb_face. The next call goes on from order (n,), counts (3,): samples at work,
+# state of the random numbers, passes made, and slope (1,): the largest one of the pass before.
+# Returns 1 if the climb has ended.
+_climb_face = kernel(
+    "climb_face",
+    ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); alpha!: f8 (n); w!: f8 (m); accuracy: f8; "
+    "passes: i8; order!: i8 (n); counts!: i8 (three); slope!: f8 (one)",
+    returns="i8",
+    **ROW_TYPES,
+)
+
+
+def square_lengths(rows: Rows, scale: float) -> Vector:
+    """‖x̃‖² of every sample, at least 1."""
+    squares = np.empty(len(rows.starts) - 1)
+    _square_lengths(rows.values, rows.starts, scale, squares)
+    return squares
+
+
+def add_rows(rows: Rows, scale: float, chosen: Integers, amounts: Vector, w: Vector) -> None:
+    """Add ``amounts[j]`` times x̃ of sample ``chosen[j]`` to w (m+1,), for every j."""
+    _add_rows(rows.values, rows.columns, rows.starts, rows.shared, scale, chosen, amounts, w)
+
+
+def climb_face(
+    rows: Rows, scale: float, y: Vector, caps: Vector, squares: Vector, chosen: Integers, alpha: Vector,
+    w: Vector, accuracy: float, passes: int, seed: int, entries_per_call: int = DEFAULT.entries_per_call,
+) -> int:  # fmt: skip
+    """Climb one face w over its `chosen` samples, in place, until no slope is above `accuracy`.
+
+    y, caps, squares, alpha are those of the chosen samples. Multipliers at a bound beyond the largest slope
+    of the pass before are left out, and are checked again before the climb ends. The seed fixes the order of
+    the samples. Returns the number of passes.
+    """
+    own, slope = _copies(rows, chosen), np.array([np.inf])
+    order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
+    per_call, made = max(1, entries_per_call // (len(own.values) + 1)), 0
+    while made < passes:
+        has_ended = _climb_face(
+            own.values, own.columns, own.starts, own.shared, scale, y, caps, squares, alpha, w, accuracy,
+            min(per_call, passes - made), order, counts, slope,
+        )  # fmt: skip
+        made = int(counts[2])
+        if has_ended:
+            break
+    return made
+
+
+def _copies(rows: Rows, chosen: Integers) -> Rows:
+    """The chosen rows alone."""
+    if rows.shared:
+        entries = rows.values.reshape(len(rows.starts) - 1, rows.width)[chosen].ravel()
+        starts = np.arange(len(chosen) + 1, dtype=np.int64) * rows.width
+        return Rows(entries, rows.columns, starts, 1, rows.width)
+    starts = np.zeros(len(chosen) + 1, dtype=np.int64)
+    np.cumsum(rows.starts[chosen + 1] - rows.starts[chosen], out=starts[1:])
+    entries = np.empty(starts[-1], dtype=rows.values.dtype)
+    columns = np.empty(starts[-1], dtype=rows.columns.dtype)
+    _copy_rows(rows.values, rows.columns, rows.starts, 0, chosen, starts, entries, columns)
+    return Rows(entries, columns, starts, 0, rows.width)
 
 
 class FaceAscent:
-    """The duals of K faces, their multipliers, and how far from optimal they are.
+    """The duals of K faces: their multipliers, always feasible, and their primal and dual values.
 
-    rows: samples, n of them with m features.
-    caps (n, K): c_ik, the largest value of each multiplier; at positives, of the face that answers. It may be
-        a broadcast (n,), and its columns are then known to be alike.
-    assignment (n,): the face that answers for each positive; entries of negatives are ignored.
-    single: whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
-    seed: of the order of the steps.
+    caps (n, K) are c_ik; a broadcast (n,) has equal columns. assignment (n,) has the face of each positive;
+    entries of negatives are ignored. `single` makes scans and sweeps in single precision; climbs, multipliers
+    and W are double. The seed fixes the order of the steps.
 
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
-    alpha (n, K): the multipliers, feasible at any time.
-    assignment (n,): as it stands.
-    scores (positives, K): scores of the positives as of the last scan.
-    passes: work done so far, in visits of every sample.
-    active: pairs that the last climbs went over.
+    alpha (n, K): the multipliers.
+    scores (positives, K): scores of the positives at the last scan.
+    passes: work done so far, in passes over all samples.
+    active: number of pairs in the last climbs.
     """
 
     def __init__(
         self, rows: Rows, y: Vector, caps: Vector, assignment: Integers, *, scale: float = 1.0,
-        single: bool = False, seed: int = 0,
+        single: bool = False, seed: int = 0, options: Options = DEFAULT,
     ):  # fmt: skip
         n, K = caps.shape
+        self._options = options
         self._rows, self._samples = rows, (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single = scale, single
         self._y, self._caps, self._alike = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
         self._given_caps = np.ascontiguousarray(caps[:, :1] if self._alike else caps)
-        self._squares = loops.square_lengths(rows, scale)
+        self._squares = square_lengths(rows, scale)
         self._marks = np.zeros(n, dtype=bool)
         self._rng = np.random.default_rng(seed)
         self._positives = np.flatnonzero(y > 0)
@@ -78,17 +196,15 @@ class FaceAscent:
         self.scores = np.zeros((len(self._positives), K))
         self._inside, self._earned = np.zeros(K), np.zeros(K)
         self._scanned, self._settled = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
-        self._accuracy = np.full(K, _FIRST_ACCURACY)
+        self._accuracy = np.full(K, self._options.first_accuracy)
         self._solved = -1
-        # The samples, in their order, whose pair with the face may move; all that hold it are among them.
+        # Active samples of each face, ascending; those with a positive multiplier are always among them.
         self._pools: list[Integers] = [np.empty(0, dtype=np.int64)] * K
         self._gather()
 
-    # -- values --------------------------------------------------------------------------------
-
     @property
     def primal(self) -> Vector:
-        """Primal value (K,) of every face, where it was scanned."""
+        """Primal value (K,) of every face at the last scan."""
         return self.values_at(np.einsum("kj,kj->k", self.W, self.W) + self._inside, self.scores)
 
     @property
@@ -97,7 +213,7 @@ class FaceAscent:
         return np.asarray(self._earned - np.einsum("kj,kj->k", self.W, self.W))
 
     def values_at(self, others: Vector, scores: Vector) -> Vector:
-        """`others` (K,) and what each face pays for its positives at the scores (positives, K)."""
+        """`others` (K,) plus the loss of each face on its positives at the scores (positives, K)."""
         at = self._positives
         faces = self.assignment[at]
         hinges = np.maximum(0.0, 1.0 - scores[np.arange(len(at)), faces])
@@ -105,25 +221,23 @@ class FaceAscent:
 
     @property
     def inside(self) -> Vector:
-        """Loss of every face on the negatives (K,), as of the last scan."""
+        """Loss of every face on the negatives (K,) at the last scan."""
         return self._inside
 
     def own_pull(self) -> Vector:
-        """½ α_i ‖x̃_i‖² of every positive: what its own multiplier adds to its score."""
+        """½ α_i ‖x̃_i‖² of every positive: the part of its score that is due to its own multiplier."""
         at = self._positives
         return np.asarray(0.5 * self.alpha[at, self.assignment[at]] * self._squares[at])
 
-    # -- steps ---------------------------------------------------------------------------------
-
     def sweep(self, rows: Integers | None = None, times: int = 1) -> None:
-        """Walk the samples (all by default) in random order, stepping on all faces of each at once."""
+        """Step on all faces of each sample (all by default), in random order."""
         rows = np.arange(len(self._y)) if rows is None else rows
         U = self._lanes(np.arange(len(self.W)))
         work = np.zeros((2, U.shape[1]), dtype=U.dtype)
         for _ in range(times):
             order = self._rng.permutation(rows)
             for first, last in stretches(len(order), self._rows, U.shape[1]):
-                loops.sweep(
+                sweep(
                     *self._samples, self._scale, self._y, self._given_caps, self._squares, order[first:last],
                     self.assignment, U, self.alpha, work,
                 )  # fmt: skip
@@ -134,12 +248,12 @@ class FaceAscent:
         self._scanned[:] = self._settled[:] = False
 
     def scan(self) -> None:
-        """Score the faces that have changed since they were scanned, and find what may move."""
+        """Compute the scores of the faces that have changed since their scan, and find the active pairs."""
         faces = np.flatnonzero(~self._scanned)
         faces = faces[~np.isin(faces, self._spared)]
         found: list[NDArray[Any]] = []
-        for first in range(0, len(faces), _SCAN_FACES):
-            found += self._scan(faces[first : first + _SCAN_FACES])
+        for first in range(0, len(faces), self._options.scan_faces):
+            found += self._scan(faces[first : first + self._options.scan_faces])
         self.passes += len(faces) / max(len(self.W), 1)
         if found:
             rows, owners = np.concatenate(found, axis=1)
@@ -155,10 +269,8 @@ class FaceAscent:
     def climb(self, tol: float, accuracy: float | None = None, passes: int = 20) -> None:
         """Climb the faces whose gap is above `tol` times their share of the objective.
 
-        tol: relative gap that will do.
-        accuracy: largest slope that a climb may leave behind. By default each face's own, which a face lowers
-            from climb to climb for as long as its gap is too large.
-        passes: passes over a face's pairs at most.
+        `accuracy` is the largest slope that a climb may leave. By default each face has its own, which falls
+        from climb to climb as long as its gap is too large.
         """
         values = self.primal  # of the last scan: where a face has changed since, it is open anyway
         gaps = values - self.dual
@@ -167,18 +279,20 @@ class FaceAscent:
         faces = np.flatnonzero(open_).tolist()
         pools = [self._with_own(k) for k in faces]
         self.active = sum(map(len, pools))
-        if self.active > _FACES_TO_SWEEP * len(self._y) // 4 and len(self.W) > 1:
+        if self.active > self._options.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
             rows = np.unique(np.concatenate(pools))
-            if self.active > _FACES_TO_SWEEP * len(rows):
+            if self.active > self._options.faces_to_sweep * len(rows):
                 self.sweep(rows, 5)
                 return
         for k, pool in zip(faces, pools, strict=True):
             self._climb(k, pool, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
-                self._accuracy[k] = max(_ACCURACY_FACTOR * self._accuracy[k], _MIN_ACCURACY)
+                self._accuracy[k] = max(
+                    self._options.accuracy_factor * self._accuracy[k], self._options.min_accuracy
+                )
 
     def reassign(self, assignment: Integers) -> None:
-        """Let other faces answer for some positives; their multipliers on the old ones become 0."""
+        """Move positives to the faces of a new assignment; their multipliers on the old faces become 0."""
         at = self._positives
         moved = at[assignment[at] != self.assignment[at]]
         old = self.assignment[moved]
@@ -186,18 +300,18 @@ class FaceAscent:
             rows = moved[old == k]
             rows = rows[self.alpha[rows, k] > 0.0]
             if len(rows):
-                loops.add_rows(self._rows, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
+                add_rows(self._rows, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
                 self._earned[k] -= self.alpha[rows, k].sum()
                 self.alpha[rows, k] = 0.0
                 self._scanned[k] = False
         touched = np.union1d(old, assignment[moved])
         self._settled[touched] = False
-        self._accuracy[touched] = np.maximum(self._accuracy[touched], _FIRST_ACCURACY)
+        self._accuracy[touched] = np.maximum(self._accuracy[touched], self._options.first_accuracy)
         self.assignment = np.where(self._y > 0, assignment, 0).astype(np.int64)
         self._gather()
 
     def begin_from(self, alpha: ArrayLike) -> None:
-        """Take these multipliers (n, K), made feasible, for the present ones."""
+        """Start from the given multipliers (n, K), made feasible."""
         given = np.clip(np.asarray(alpha, dtype=float), 0.0, self._caps)
         if given.shape != self.alpha.shape or not np.isfinite(given).all():
             raise ValueError(f"alpha must be finite, of shape {self.alpha.shape}; its shape is {given.shape}")
@@ -210,12 +324,12 @@ class FaceAscent:
         self.check()
 
     def check(self) -> float:
-        """The relative gap, everything computed anew from the multipliers in double precision."""
+        """Recompute everything from the multipliers in double precision, and return the relative gap."""
         self.single, single = False, self.single
         self.W[:] = 0.0
         for k, pool in enumerate(self._pools):
             alpha = self.alpha[pool, k]
-            loops.add_rows(self._rows, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
+            add_rows(self._rows, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
             self._earned[k] = alpha.sum()
         self._scanned[:] = False
         self.scan()
@@ -224,13 +338,11 @@ class FaceAscent:
 
     @property
     def gap(self) -> float:
-        """The relative gap, as of the last scan."""
+        """The relative gap at the last scan."""
         return relative_gap(float(self.primal.sum()), float(self.dual.sum()))
 
-    # -- parts ---------------------------------------------------------------------------------
-
     def _gather(self) -> None:
-        """The positives of every face; of the faces without, which are all alike, the one solved for all."""
+        """List the positives of every face, and choose the face that is solved for all faces without."""
         faces = self.assignment[self._positives]
         order = np.argsort(faces, kind="stable")
         ends = np.bincount(faces, minlength=len(self.W)).cumsum()
@@ -243,7 +355,7 @@ class FaceAscent:
         self._spared = empty[empty != self._solved]
 
     def _refill(self) -> None:
-        """Pools of the pairs with multipliers, and of no others."""
+        """Reset the pools to the pairs with positive multipliers."""
         rows, owners = np.nonzero(self.alpha)
         order = np.argsort(owners, kind="stable")
         ends = np.bincount(owners, minlength=len(self.W)).cumsum()
@@ -253,31 +365,36 @@ class FaceAscent:
         return in_lanes(self.W[faces], np.float32 if self.single else np.float64)
 
     def _scan(self, faces: Integers) -> list[NDArray[Any]]:
-        """Scan all samples on some faces, and return the pairs (2, any number) that may move."""
+        """Scan all samples on some faces, and return the active pairs of negatives, each (2, any number)."""
         U, n, found = self._lanes(faces), len(self._y), []
-        pairs, out = np.empty((2, min(_SCAN_ROWS, n) * len(faces)), dtype=np.int32), np.empty_like(U[0])
+        pairs, out = (
+            np.empty((2, min(self._options.scan_rows, n) * len(faces)), dtype=np.int32),
+            np.empty_like(U[0]),
+        )
         self._inside[faces] = 0.0
-        for first, last in stretches(n, self._rows, U.shape[1], _SCAN_ROWS):
-            used = loops.scan(
+        for first, last in stretches(n, self._rows, U.shape[1], self._options.scan_rows):
+            used = scan(
                 *self._samples, self._scale, U, faces, first, last, self._y, self._given_caps, self._slots,
-                -1.0 - _MARGIN_BAND, self.scores, self._inside, pairs, out,
+                -1.0 - self._options.margin_band, self.scores, self._inside, pairs, out,
             )  # fmt: skip
             found.append(pairs[:, :used].copy())
         return found
 
     def _join(self, k: int, rows: NDArray[Any]) -> None:
-        """The pool of a face: what holds it, and what a scan has found near or beyond the margin."""
+        """Set the pool of a face: its positive multipliers, and samples that a scan found active."""
         pool = self._pools[k]
         self._pools[k] = self._union(pool[self.alpha[pool, k] > 0.0], rows)
 
     def _with_own(self, k: int) -> Integers:
-        """The face's pool, with those of its own positives that are not at rest as of the last scan."""
+        """The face's pool, with its own positives that were active at the last scan."""
         pool, own = self._pools[k], self._own[k]
-        near = (self.alpha[own, k] > 0.0) | (self.scores[self._slots[own], k] < 1.0 + _MARGIN_BAND)
+        near = (self.alpha[own, k] > 0.0) | (
+            self.scores[self._slots[own], k] < 1.0 + self._options.margin_band
+        )
         return self._union(pool[self._y[pool] < 0.0], own[near])
 
     def _union(self, some: NDArray[Any], others: NDArray[Any]) -> Integers:
-        """The samples of two lists, in their order."""
+        """The ascending union of two lists of samples."""
         self._marks[some] = self._marks[others] = True
         found = np.flatnonzero(self._marks)
         self._marks[found] = False
@@ -285,9 +402,9 @@ class FaceAscent:
 
     def _climb(self, k: int, pool: Integers, accuracy: float, passes: int) -> None:
         alpha = self.alpha[pool, k]
-        made = loops.climb_face(
+        made = climb_face(
             self._rows, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
-            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
+            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)), self._options.entries_per_call,
         )  # fmt: skip
         self.passes += made * len(pool) / (len(self._y) * len(self.W))
         self.alpha[pool, k] = alpha
@@ -315,15 +432,10 @@ def climb(
     primal_value: float,
     tol: float,
 ) -> Vector:
-    """Multipliers of the faces of a polytope that come near their optimum, for its bound.
+    """Nearly optimal multipliers (n, K) of the faces of a polytope, for its bound.
 
-    X, y: samples (n, m) and labels -1 and +1.
-    costs (n,) or (n, K): cost of a sample's slack, on every face or on each.
-    n_faces: K.
-    assignment (n,): the face that answers for each positive; entries of negatives are ignored.
-    primal_value: an upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
-    Returns (n, K): feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the
-        optimum.
+    costs (n,) or (n, K) are the costs of slack, primal_value is an upper bound on the optimum: the climb ends
+    within a relative `tol` of the lower of the two. ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound.
     """
     given = np.asarray(costs, dtype=float)
     caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces)).copy()

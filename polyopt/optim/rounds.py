@@ -1,41 +1,54 @@
 """Rounds of a method, one after the other and from many starts: the one loop around faces.
 
-A problem supplies its start and its rounds; the loop keeps the best point, the history and the clock. The
-problems are of two kinds: alternation between an assignment and faces (:mod:`polyopt.optim.alternating`), and
-steps from faces to faces (:mod:`polyopt.optim.descent`). A method that changes its problem on the way, as
-PLUME sharpens its gate, is a sequence of stages, each of which begins where the last one was best.
+A problem supplies its start and its rounds; the loop keeps the best point, the history and the clock. A
+method that changes its problem on the way, as PLUME sharpens its gate, is a sequence of stages, each of which
+begins where the last one was best. There are two kinds of problems:
+
+- :class:`AlternatingProblem`: solve for an assignment, reassign, and again. If reassigning never raises the
+  objective, and a sample moves only for a strict gain, the objective never rises and the loop ends, because
+  there are finitely many assignments.
+- :class:`DescentProblem`: steps from faces to faces: successive linear programs (PC-SLP), one convex program
+  for each cell (SPLA1, the exact Polyceptron), expectation and maximisation (PLUME).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.arguments import tolerance, whole
 from formulations.language.clock import Clock, interrupted, is_out_of_time
 from formulations.language.solution import Solution, Status
+from polyopt.base.parallel import Shipped
 from polyopt.base.progress import show, tell
-from polyopt.optim.starts import TIE, best_of
+from polyopt.linalg.used_features import present_features
+from polyopt.optim.starts import TIE, best_of, generators_of
 
-__all__ = ["Problem", "Round", "Stage", "run_from_many_starts", "run_rounds", "run_stages"]
+if TYPE_CHECKING:
+    from formulations.language.types import Matrix, Vector
 
 State = TypeVar("State")
+Assignment = NDArray[np.int64]
+Faces = NDArray[np.float64]
 
-_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
-_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # after which no further round is made
+MIN_REL_DECREASE = 1e-6
+"""Relative decrease of the objective that lets a round end with an open gap."""
+_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # no further round is made after these
 
 
 @dataclass(frozen=True)
 class Round(Generic[State]):
-    """What a round leaves.
+    """The result of a round.
 
-    point: its point. A limit in its status ends the run.
-    following: where the next round begins.
-    record: what the history records of it, besides its number, the seconds and the objective.
-    is_fixed: whether another round would bring nothing.
+    point: its point; a limit in its status ends the run.
+    following: the state from which the next round begins.
+    record: entries of the history besides the round's number, the seconds and the objective.
+    is_fixed: True if another round would change nothing.
     """
 
     point: Solution
@@ -45,33 +58,137 @@ class Round(Generic[State]):
 
 
 class Problem(Protocol[State]):
-    """What the loop asks of a problem, whose state is an assignment or faces."""
+    """The methods that the loop calls; a state is an assignment or faces."""
 
     @property
     def unit(self) -> str:
-        """What a round is called in the history."""
+        """Name of a round in the history."""
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Sources of randomness for `count` starts."""
+        """Random generators for `count` starts."""
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> State:
-        """A random state to begin from, improved where the problem can do that."""
+        """A random initial state, improved if the problem can do that."""
 
     def judge(self, state: State) -> Round[State] | None:
-        """The state as a point to be improved; None where a round must come first."""
+        """The state as a first point; None if a round must come first."""
 
     def round(self, state: State, time_limit: float | None) -> Round[State]:
         """The next point."""
 
 
+class AlternatingProblem(Shipped, ABC):
+    """Alternation between an assignment and its faces.
+
+    The state is an assignment (n,), -1 for samples that need none; the solution has it as ``assignment``.
+    """
+
+    unit = "round"
+
+    @abstractmethod
+    def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
+        """The optimum for an assignment, its objective evaluated from its point."""
+
+    @abstractmethod
+    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
+        """A better assignment for the point, or the same one."""
+
+    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
+        """Random generators for `count` starts."""
+        return generators_of(seed, count)
+
+    def judge(self, state: Assignment) -> None:
+        """None: an assignment has no point before its program is solved."""
+        return
+
+    def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
+        """The optimum for an assignment, and the next assignment."""
+        point = self.solve(state, time_limit)
+        following = self.reassign(point, state)
+        moved = int((following != state).sum())
+        record = {"reassigned": float(moved), "occupied": float(len(np.unique(state[state >= 0])))}
+        point = replace(point, primal={**point.primal, "assignment": state})
+        return Round(point, following, record, is_fixed=moved == 0)
+
+
+class HeldProblem:
+    """The program of an assignment that stays: one round, which is the last."""
+
+    unit = "round"
+
+    def __init__(self, problem: Problem[Assignment]):
+        self.generators, self.start, self.judge = problem.generators, problem.start, problem.judge
+        self._round = problem.round
+
+    def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
+        """The optimum for the assignment, which stays."""
+        return replace(self._round(state, time_limit), following=state, is_fixed=True)
+
+
+class DescentProblem(Shipped, ABC):
+    """Steps from faces to faces; the state is W (K, m+1), bias last.
+
+    The objective is never negative.
+    """
+
+    unit = "step"
+
+    @abstractmethod
+    def value(self, W: Faces) -> float:
+        """The objective at W, to be minimised."""
+
+    @abstractmethod
+    def step(self, W: Faces, time_limit: float | None) -> Solution:
+        """The next point: primal ``W``, multipliers if there are any, its objective by :meth:`value`.
+
+        A limit in the status of the step ends the run.
+        """
+
+    @abstractmethod
+    def record(self, W: Faces) -> dict[str, float]:
+        """Entries of the history besides the objective, such as the number of faces in use."""
+
+    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
+        """Random generators for `count` starts."""
+        return generators_of(seed, count)
+
+    def judge(self, state: Faces) -> Round[Faces] | None:
+        """The faces as a point; None if only the faces of a step are a point."""
+        point = Solution(Status.CONVERGED, {"W": state}, {}, self.value(state), None, "start")
+        return Round(point, state, self.record(state))
+
+    def round(self, state: Faces, time_limit: float | None) -> Round[Faces]:
+        """A step; an objective of 0 is minimal."""
+        point = self.step(state, time_limit)
+        W = point["W"]
+        return Round(point, W, self.record(W), is_fixed=point.objective == 0.0)
+
+
+def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.Generator) -> Vector:
+    """Draw faces W (K, m+1) in random directions, one standard deviation from the mean of the positives.
+
+    Their cells are cones around that mean, so that each face is offered the negatives on its side. They are
+    drawn for data scaled with the weights c (n,), so that the units of X, the order of the samples and
+    repetition in place of weight make no difference. A feature that is 0 in all samples has no weight.
+    """
+    from sklearn.preprocessing import StandardScaler
+
+    scale = StandardScaler(with_mean=False).fit(X, sample_weight=c).scale_
+    directions = rng.normal(size=(X.shape[1], n_faces))
+    directions /= np.linalg.norm(directions, axis=0) * scale[:, None]
+    directions[~present_features(X)] = 0.0
+    inside = np.where(y > 0, c, 0.0)
+    middle = np.asarray(X.T @ inside).ravel() / inside.sum()
+    return np.column_stack([directions.T, 1.0 - middle @ directions])
+
+
 @dataclass(frozen=True)
 class Stage(Generic[State]):
-    """A problem, and how many rounds it gets.
+    """A problem, and the limits of its rounds.
 
-    problem: the problem.
-    max_iter: rounds at most.
-    tol: A round that lowers the least objective by no more than this, relative, brings nothing.
-    patience: rounds in a row that may bring nothing before the stage has settled.
+    max_iter: maximal number of rounds.
+    tol: relative decrease of the least objective below which a round counts as idle.
+    patience: number of idle rounds in a row that end the stage.
     """
 
     problem: Problem[State]
@@ -86,42 +203,28 @@ class Stage(Generic[State]):
 
 
 def run_rounds(
-    problem: Problem[State],
-    state: State,
-    *,
-    max_iter: int = 100,
-    tol: float = TIE,
-    patience: int = 1,
+    problem: Problem[State], state: State, *, max_iter: int = 100, tol: float = TIE, patience: int = 1,
     time_limit: float | None = None,
-) -> Solution:
-    """Make rounds from one state until they bring nothing.
+) -> Solution:  # fmt: skip
+    """Make rounds from one state, an assignment or faces, until they change nothing.
 
-    problem: the problem.
-    state: where to begin: an assignment or faces.
-    time_limit: seconds. The first round is always made.
-    Returns: the best point, the start among them where it is one. ``history`` has a record for each round,
-        numbered from 1, and one numbered 0 for a start that is a point. A limit, or Ctrl-C once there is a
-        point, keeps the best.
+    The first round is always made. The solution is the best point, the start included if it is one.
+    ``history`` has a record for each round, numbered from 1, and one numbered 0 for a start that is a point.
+    A limit, or Ctrl-C once there is a point, keeps the best.
     """
     return run_stages([Stage(problem, max_iter, tol, patience)], state, time_limit=time_limit)
 
 
 def run_stages(
-    stages: Sequence[Stage[State]],
-    state: State,
-    *,
-    max_iter: int | None = None,
+    stages: Sequence[Stage[State]], state: State, *, max_iter: int | None = None,
     time_limit: float | None = None,
-) -> Solution:
-    """Work at one stage after the other, each from where the last one was best.
+) -> Solution:  # fmt: skip
+    """Run one stage after the other, each from the best point of the last, as :func:`run_rounds`.
 
-    stages: at least one. The answer's objective is of the last one that judges a state; after the time is
-        over or Ctrl-C, later stages judge the best point and make no rounds.
-    state: where the first stage begins.
-    max_iter: rounds of all stages together; later stages then judge the best point and make no rounds.
-    time_limit: seconds for all of them.
-    Returns: as of :func:`run_rounds`; ``history`` goes on from stage to stage. The status is ITERATION_LIMIT
-        if `max_iter` left the last stage no round.
+    max_iter: rounds of all stages together. Once these, or the seconds of `time_limit`, are used up, or after
+        Ctrl-C, later stages only evaluate the best point. The status is ITERATION_LIMIT if no round is left
+        for the last stage.
+    Returns: the best point, its objective evaluated by the last stage that can evaluate a state.
     """
     run = _Run(Clock(time_limit), state, max_iter)
     for stage in stages:
@@ -135,18 +238,16 @@ def run_from_many_starts(
     last: Callable[[float | None], State] | None = None,
     max_iter: int | None = None, finish: Callable[[Solution, float | None], Solution] | None = None,
 ) -> Solution:  # fmt: skip
-    """Run the stages from several random starts, and keep the best end.
+    """Run the stages from `n_init` random starts of the first stage's problem, and keep the best end.
 
-    stages: at least one; the first one's problem makes the starts.
-    n_init: number of starts.
-    time_limit: seconds, for all starts together. The first round of the first start is always made.
-    seed: of the starts.
+    time_limit: seconds, for all starts together.
     n_jobs: starts run at once, as joblib counts.
-    first, last: give one start more each, the first and the last, from the seconds left (None for no limit).
+    first, last: return one additional start each, the first and the last, from the seconds left (None for no
+        limit).
     max_iter: rounds of all stages together, per start.
-    finish: improves the end of each run that neither the time limit nor Ctrl-C stopped, from the run's
-        solution and the seconds left.
-    Returns: the best of the runs, as :func:`polyopt.optim.starts.best_of` keeps it; ``runs`` has them all.
+    finish: improves the end of each run that was not stopped by time or Ctrl-C, from the run's solution and
+        the seconds left.
+    Returns: the best run, as :func:`polyopt.optim.starts.best_of`; ``runs`` has all.
     """
     whole("n_init", n_init)
     problem = stages[0].problem
@@ -173,27 +274,27 @@ def run_from_many_starts(
 
 
 class _Run(Generic[State]):
-    """One run: its best point, how it came there, and why it ended."""
+    """One run: its best point, its history, and its status."""
 
     def __init__(self, clock: Clock, state: State, max_iter: int | None):
         self.clock, self.max_iter = clock, np.inf if max_iter is None else whole("max_iter", max_iter)
         self.best: Solution | None = None
-        self.state = state  # where a round from the best point begins
+        self.state = state  # the state after the best point
         self.status = Status.ITERATION_LIMIT
         self.made = 0
         self.history: list[dict[str, float]] = []
 
     def work(self, stage: Stage[State]) -> None:
-        """One stage, from the best point so far."""
+        """Run one stage, from the best point so far."""
         problem, state = stage.problem, self.state
         judged = problem.judge(state)
         if judged is not None:
             self.best = judged.point
             if not self.history:
-                self._note(problem.unit, judged)
+                self._record(problem.unit, judged)
         if self.status in _STOPPED:
             return
-        self.status, waited = Status.ITERATION_LIMIT, 0
+        self.status, idle = Status.ITERATION_LIMIT, 0
         try:
             for _ in range(stage.max_iter):
                 if self.made >= self.max_iter:
@@ -204,10 +305,13 @@ class _Run(Generic[State]):
                 found = problem.round(state, self.clock.left)
                 state = found.following
                 self.made += 1
-                self._note(problem.unit, found)
-                waited = 0 if self._falls(found.point, stage.tol) else waited + 1
-                self._keep(found)
-                ended = self._end(found, waited >= stage.patience)
+                self._record(problem.unit, found)
+                least, value = np.inf if self.best is None else self.best.objective, found.point.objective
+                idle = 0 if self.best is None or value < least - stage.tol * abs(least) else idle + 1
+                # Of equal points the later: it has its multipliers, and belongs to its own assignment.
+                if self.best is None or value <= least + TIE * abs(least):
+                    self.best, self.state = found.point, found.following
+                ended = self._end(found, idle >= stage.patience)
                 if ended is not None:
                     self.status = ended
                     return
@@ -217,44 +321,23 @@ class _Run(Generic[State]):
             self.status = interrupted()
 
     def solution(self) -> Solution:
-        """The best point, with what the run took."""
         assert self.best is not None
         return replace(
-            self.best,
-            status=self.status,
-            iterations=self.made,
-            solve_time=self.clock.seconds,
+            self.best, status=self.status, iterations=self.made, solve_time=self.clock.seconds,
             history=tuple(self.history),
-        )
+        )  # fmt: skip
 
-    def _note(self, unit: str, found: Round[State]) -> None:
-        """Record a round under its number, and a start that is a point under the number 0."""
-        self.history.append(
-            {
-                unit: float(self.made),
-                "seconds": self.clock.seconds,
-                "objective": found.point.objective,
-                **found.record,
-            }
-        )
+    def _record(self, unit: str, found: Round[State]) -> None:
+        record = {unit: float(self.made), "seconds": self.clock.seconds, "objective": found.point.objective}
+        self.history.append(record | found.record)
         tell(self.history[-1])
         show(self.history[-1], lambda: found.point.primal)
 
-    def _falls(self, point: Solution, tol: float) -> bool:
-        least = None if self.best is None else self.best.objective
-        return least is None or point.objective < least - tol * abs(least)
-
-    def _keep(self, found: Round[State]) -> None:
-        """Of equal points the later: it has its multipliers, and belongs to its own assignment."""
-        least = np.inf if self.best is None else self.best.objective
-        if self.best is None or found.point.objective <= least + TIE * abs(least):
-            self.best, self.state = found.point, found.following
-
     def _end(self, found: Round[State], has_settled: bool) -> Status | None:
-        """Why the stage ends here; None where it goes on."""
+        """The status with which the stage ends here; None if it goes on."""
         status = found.point.status
         settled = Status.CONVERGED if status is Status.SOLVED else status
-        if status in _LIMITS:
+        if status in (*_STOPPED, Status.ITERATION_LIMIT):
             return status
         if found.is_fixed:
             return settled

@@ -1,4 +1,4 @@
-"""The best of several runs from different starts, one after the other or at once."""
+"""The best of several runs from different starts, one after the other or in parallel."""
 
 from __future__ import annotations
 
@@ -13,27 +13,22 @@ from formulations.language.solution import Solution, Status
 from polyopt.base.parallel import answers, call_timed
 from polyopt.base.progress import counted, current_listener, heard_by
 
-__all__ = ["TIE", "best_of", "continued", "generators_of", "number_of_best"]
-
-TIE = 1e-9  # relative difference of objectives that counts as none
+TIE = 1e-9
+"""Relative difference below which two objectives are equal."""
 
 
 def best_of(
-    run: Callable[[int, float | None], Solution],
-    count: int,
-    *,
-    time_limit: float | None = None,
+    run: Callable[[int, float | None], Solution], count: int, *, time_limit: float | None = None,
     n_jobs: int | None = None,
-) -> Solution:
-    """Make runs 0 to `count` - 1 and keep the one with the least objective.
+) -> Solution:  # fmt: skip
+    """Make runs 0 to `count` - 1, at least one, and keep the one with the least objective.
 
     run: takes the number of the run and the seconds left (None for no limit).
-    count: number of runs, at least 1.
-    time_limit: seconds for all of them together; no run is begun after it, except the first.
-    n_jobs: runs made at once, as joblib counts.
-    Returns: the best run's, the first of those that tie. ``history`` holds the records of all runs, each with
-        the number of its ``start``; ``runs`` holds the runs themselves, without multipliers; ``iterations``
-        and ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
+    time_limit: seconds for all of them together; after it no run but the first is begun.
+    n_jobs: number of parallel runs, as joblib counts.
+    Returns: the best run, the first of those that tie. ``history`` has the records of all runs, each with the
+        number of its ``start``; ``runs`` has the runs themselves, without multipliers; ``iterations`` and
+        ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
     """
     clock = Clock(time_limit)
     runs, stopped = _runs(run, count, clock, n_jobs)
@@ -55,7 +50,7 @@ def best_of(
 
 
 def number_of_best(runs: Sequence[Solution]) -> int:
-    """The number of the run with the least objective, the first of those that tie."""
+    """Number of the run with the least objective, the first of those that tie."""
     least = min(solution.objective for solution in runs)
     return next(k for k, solution in enumerate(runs) if solution.objective <= least + TIE * abs(least))
 
@@ -63,9 +58,9 @@ def number_of_best(runs: Sequence[Solution]) -> int:
 def continued(
     history: Sequence[dict[str, float]], unit: str, start: int, made: int, seconds: float
 ) -> list[dict[str, float]]:
-    """The records of a run that went on from start `start`, after `made` iterations and so many seconds.
+    """Renumber the records of a run that continues start `start` after `made` iterations and some seconds.
 
-    `unit` is the name of the iterations' numbers.
+    `unit` is the key of the iteration's number.
     """
     return [
         {**record, "start": float(start), unit: float(made + number), "seconds": seconds + record["seconds"]}
@@ -76,7 +71,7 @@ def continued(
 def _runs(
     run: Callable[[int, float | None], Solution], count: int, clock: Clock, n_jobs: int | None
 ) -> tuple[list[Solution], Status | None]:
-    """The runs that were made, and why no more were."""
+    """Make the runs; return them, and the status with which they were stopped, if they were."""
     here, listener, runs = current_clock(), current_listener(), list[Solution]()
 
     def timed(number: int) -> Solution:
@@ -99,5 +94,5 @@ def _runs(
 
 
 def generators_of(seed: int, count: int) -> list[np.random.Generator]:
-    """One source of randomness for each run, which depends on the seed and the run's number alone."""
+    """One random generator for each run, which depends on the seed and the run's number alone."""
     return [np.random.default_rng([seed, number]) for number in range(count)]

@@ -24,7 +24,7 @@ from formulations.polyhedral import belonging, scores
 from formulations.polytope import lift
 from polyopt.linalg.rounding import product
 from polyopt.linalg.span import SampleSpan, shortest_face, without_idle_faces
-from polyopt.optim.descent import DescentProblem, random_faces
+from polyopt.optim.rounds import DescentProblem, random_faces
 from polyopt.optim.starts import TIE
 from polyopt.optim.warm_lp import PersistentLP
 
@@ -60,7 +60,7 @@ class FacesByPrograms(DescentProblem):
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
 
-    X, y, c, n_faces: as in :func:`~polyopt.optim.descent.random_faces`; the weights are positive costs.
+    X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive costs.
     radius: R, the largest absolute value of an entry of W, or inf.
     engine: the duals, kept in HiGHS, or the explicit programs.
     """

@@ -17,8 +17,7 @@ from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.progress import tell
 from polyopt.linalg.used_features import present_features
-from polyopt.optim.alternating import AlternatingProblem
-from polyopt.optim.rounds import Stage, run_stages
+from polyopt.optim.rounds import AlternatingProblem, Stage, run_stages
 from polyopt.optim.starts import best_of, continued, generators_of, number_of_best
 from polyopt.polyhedral.logistic_solver import FaceLoss, descend, eliminate, numbers_of, polish
 

@@ -36,9 +36,8 @@ from formulations.language.types import Array, Matrix
 from formulations.polytope import perplexity
 from polyopt.base.progress import show, tell
 from polyopt.base.threads import blas_held
-from polyopt.optim.descent import DescentProblem, random_faces
 from polyopt.optim.logistic_newton import ARMIJO, positive_factor
-from polyopt.optim.rounds import Stage, run_from_many_starts
+from polyopt.optim.rounds import DescentProblem, Stage, random_faces, run_from_many_starts
 from polyopt.optim.starts import TIE
 
 Climber = Literal["newton", "bfgs", "gradient"]
@@ -80,7 +79,7 @@ OPTIONS = Options()
 class PlumeProblem(DescentProblem):
     """Steps of expectation and maximisation for PLUME.
 
-    X, y, c, n_faces: as in :func:`~polyopt.optim.descent.random_faces`; the weights are positive, and
+    X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive, and
         count in the clusters of the starts as well.
     gamma: sharpness of the gate, at least 0.
     ridge: ρ, on the biases as well; positive for method="exact".

@@ -177,7 +177,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     def _make_passes(
         self, X: Any, y: Array, c: Array, seed: int, solver: str, time_limit: float | None
     ) -> Solution:
-        from polyopt.optim.descent import random_faces
+        from polyopt.optim.rounds import random_faces
         from polyopt.optim.starts import best_of
 
         shared: dict[str, Any] = {

@@ -22,9 +22,8 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector, dense
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
-from polyopt.optim.descent import DescentProblem, random_faces
 from polyopt.optim.logistic_newton import METHODS, solve_logistic
-from polyopt.optim.rounds import Round
+from polyopt.optim.rounds import DescentProblem, Round, random_faces
 
 Engine = Literal["newton", "bfgs", "program"]
 

@@ -28,9 +28,7 @@ from formulations.language.clock import Clock, interrupted
 from formulations.language.display import Shown, Summary, Table
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
-from polyopt.optim.cross_entropy.method import CrossEntropyResult, cross_entropy_minimize
-from polyopt.optim.cross_entropy.patterns import with_ties
-from polyopt.optim.cross_entropy.run import meets
+from polyopt.optim.cross_entropy import CrossEntropyResult, cross_entropy_minimize, meets, with_ties
 from polyopt.optim.starts import TIE
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation

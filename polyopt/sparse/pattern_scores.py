@@ -17,7 +17,7 @@ from formulations.l0_data import L0Data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.types import Vector
-from polyopt.optim.cross_entropy.patterns import kth_least, with_ties
+from polyopt.optim.cross_entropy import kth_least, with_ties
 from polyopt.sparse.pattern_lp import OPTIONS, CutPool, Options, PatternLP, PatternSolution
 
 Bits = NDArray[np.bool_]

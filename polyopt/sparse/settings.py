@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.language.arguments import whole
-from polyopt.optim.cross_entropy.evaluation import require
-from polyopt.optim.cross_entropy.run import Rules
+from polyopt.optim.cross_entropy import Rules, require
 
 if TYPE_CHECKING:
-    from polyopt.optim.cross_entropy.evaluation import Rank
+    from polyopt.optim.cross_entropy import Rank
 
 __all__ = ["CrossEntropySettings"]
 

@@ -9,7 +9,7 @@ from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 from formulations.language.types import dense
 from polyopt.cpm.block_ascent import _climb_pairs
 from polyopt.linalg.rows import as_rows, in_lanes
-from polyopt.optim.coordinate_steps import _copies, add_rows, climb_face, scan, square_lengths, sweep
+from polyopt.optim.coordinate_ascent import _copies, add_rows, climb_face, scan, square_lengths, sweep
 
 SCALE = 0.5
 MOST_PASSES = 10_000
@@ -218,15 +218,16 @@ def test_drawn_climbs(rng):
     check_climb(rng, pick(rng, FORMS), n, length(rng), int(rng.integers(0, n + 1)))
 
 
-def test_a_climb_in_parts_is_the_same(monkeypatch):
+def test_a_climb_in_parts_is_the_same():
     """Calls of one pass each, as large data have them, give the same bits."""
     X, rows, y, caps, _ = problem(1, "packed", n=40)
     squares, everything = square_lengths(rows, SCALE), np.arange(40)
     found = []
     for entries in (1 << 26, 1):
-        monkeypatch.setattr("polyopt.optim.coordinate_steps._ENTRIES_PER_CALL", entries)
         alpha, w = np.zeros(40), np.zeros(X.shape[1] + 1)
-        made = climb_face(rows, SCALE, y, caps[:, 0].copy(), squares, everything, alpha, w, 1e-9, 500, 7)
+        made = climb_face(
+            rows, SCALE, y, caps[:, 0].copy(), squares, everything, alpha, w, 1e-9, 500, 7, entries
+        )
         found.append((made, alpha.tobytes(), w.tobytes()))
     assert found[0] == found[1]
 

@@ -377,6 +377,14 @@ def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
     assert all(r["bound"] <= r["objective"] for r in records)
 
 
+def test_with_three_faces_the_samples_are_put_in_order_after_some_hundred_nodes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 6)), np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    early, late = (solve_cpm_global(X, y, 1.0, 3, max_nodes=nodes) for nodes in (399, 450))
+    assert late.iterations == 450
+    assert early.bound <= late.bound <= late.objective <= early.objective * (1 + 1e-9)
+
+
 def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch):
     X, y, _ = clusters(36, 3, 10, widen=1.8)
     whole = solve_cpm_global(X, y, 1.0, 2)

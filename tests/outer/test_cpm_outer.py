@@ -18,8 +18,7 @@ from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.solve import Settings, best_dual_end, solve_cpm
 from polyopt.datasets import load
-from polyopt.optim.alternating import AlternatingProblem
-from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.rounds import AlternatingProblem, Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import best_of
 
 

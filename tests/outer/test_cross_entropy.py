@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression
 from formulations.language import clock
 from formulations.language.solution import Status
 from polyopt import cross_entropy_minimize
-from polyopt.optim.cross_entropy import method as cross_entropy
+from polyopt.optim import cross_entropy
 
 COUNTS = ("evaluations", "cache_hits", "screened", "failures")
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")

@@ -18,7 +18,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.datasets import load
-from polyopt.optim.cross_entropy.patterns import with_ties
+from polyopt.optim.cross_entropy import with_ties
 from polyopt.sparse.certificate import certify_l0, certify_one_norm, cut_of, score_bound
 from polyopt.sparse.cross_entropy import descend_by_flips, round_relaxation, solve_l0
 from polyopt.sparse.one_norm import solve_one_norm, solve_relaxation

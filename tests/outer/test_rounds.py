@@ -12,8 +12,7 @@ from formulations.language.clock import Clock, running
 from formulations.language.solution import Solution, Status
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.dual import DualProblem
-from polyopt.optim.descent import DescentProblem
-from polyopt.optim.rounds import Stage, run_rounds, run_stages
+from polyopt.optim.rounds import DescentProblem, Stage, run_rounds, run_stages
 from polyopt.optim.warm_lp import PersistentLP
 from polyopt.polyhedral.pc_slp import SuccessiveLP
 from polyopt.polyhedral.plume import PlumeProblem

@@ -468,13 +468,13 @@ def _climb_orders(
     data: Samples, order: NDArray[np.int64], moves: Moves, rng: np.random.Generator, clock: Clock
 ) -> tuple[float, NDArray[np.int64]]:
     """The bound, and the order with samples moved about at random where that raises it."""
-    n, npos = len(data.C), len(order)
-    a, W, caps = np.zeros((1, n)), np.zeros((1, data.A.shape[1])), np.zeros((1, n))
+    n, npos, K = len(data.C), len(order), moves.gain.shape[1]
+    a, W, caps = np.zeros((K, n)), np.zeros((K, data.A.shape[1])), np.zeros((K, n))
     caps_of(data, np.full(npos, -1), 0, caps[0])
-    climb(data, np.zeros_like(a[0]), caps[0], a[0], W[0], 1000, np.inf, 0.0)
+    climb(data, np.zeros(n), caps[0], a[0], W[0], 1000, np.inf, 0.0)
     for p in range(npos):
         try_move(data, caps[0], a[0], W[0], p, 0, moves, np.inf)
-    everywhere = np.ones((npos, 1), dtype=bool)
+    everywhere = np.ones((npos, K), dtype=bool)
     most = -np.inf
     for trial in range(_ORDERS):
         one, other = rng.integers(npos, size=2)
