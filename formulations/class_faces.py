@@ -7,24 +7,19 @@ of its faces less the best of the others'; :mod:`formulations.logistic_polytopes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import whole
 from formulations.language.recovery import as_costs, as_data
+from formulations.language.types import Matrix, MatrixLike
 from formulations.polyhedral import pull
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+Array = NDArray[np.float64]
+Assignment = NDArray[np.int64]
 
-    from formulations.language.types import Matrix, MatrixLike
-
-    Array = NDArray[np.float64]
-    Assignment = NDArray[np.int64]
-
-__all__ = ["BIAS", "Owners", "natural_assignment", "pulls", "scores", "shortfall", "shrunk", "value"]
 
 BIAS = 0.01
 """η over ρ where nothing else is said: what the square of a bias costs, next to that of a weight."""

@@ -13,31 +13,10 @@ As in :mod:`formulations.cpm` and, with margin="worst", :mod:`formulations.cpm_w
 sizes of the weights, and s (L,), the lengths of L groups of features over all faces. In the dual alpha
 (n, K), r and q (K, m), delta with a column for each feature that has a sign. σ (m,) of -1, 0, +1.
 
-Primal
-------
-     min  ‖W‖² + λ Σ_kj T_kj + τ Σ_l s_l + what (6) pays for slack            margin="total"
-     min  t + λ Σ_kj T_kj + τ Σ_l s_l + what (6) pays for slack               margin="worst"
-     margin:  y_i W_k·x̃_i ≥ 1 − ξ_[ik]            [alpha]
-     slack:   ξ ≥ 0                                [beta]
-     norm:    ‖W_k‖² ≤ t                           [theta]    margin="worst"
-     upper:   W_kj ≤ T_kj                          [r⁺]
-     lower:   −W_kj ≤ T_kj                         [r⁻]
-     group:   ‖(W_kj : j in group l)‖ ≤ s_l        [q]
-     sign:    σ_j W_kj ≥ 0  where σ_j is not 0     [delta]
-
-Dual
-----
-With N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj, what is left of a pull,
-     max  Σ_ik α_ik − ¼ ‖N‖²                                                  margin="total"
-     max  Σ_ik α_ik − ¼ (Σ_k s_k)²                                            margin="worst"
-     margin:  α_ik ≥ 0                             [surplus of the primal row margin]
-     xi:      as without the price                 [xi]
-     norm:    ‖N_k‖ ≤ s_k                          [radius]    margin="worst"
-     upper:   r_kj ≤ λ                             [W⁺]
-     lower:   −r_kj ≤ λ                            [W⁻]
-     group:   ‖(q_kj : j in group l)‖ ≤ τ          [s_l, and −W]
-     sign:    δ_kj ≥ 0                             [σW]
-
+Programs
+--------
+fixed_assignment pays λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : j in group l)‖ and keeps the signs, for either loss and
+margin. In fixed_assignment_dual N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj is what is left of a pull.
 For margin="total" the best r, q and δ are known: N is the pull V, shrunk. So any α within its caps bounds the
 optimum by Σ α − ¼ ‖shrunk V‖².
 
@@ -80,12 +59,14 @@ array([[-1.,  0., -1.],
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from formulations import cpm, cpm_worst
 from formulations.face_penalty import FacePenalty
@@ -93,30 +74,11 @@ from formulations.language.arguments import one_of
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
-from formulations.polytope import lift
+from formulations.language.types import MatrixLike
+from formulations.polytope import Loss, lift
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+Margin = Literal["total", "worst"]
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-    from formulations.polytope import Loss
-
-    Margin = Literal["total", "worst"]
-
-__all__ = [
-    "by_groups",
-    "dual_terms",
-    "fixed_assignment",
-    "fixed_assignment_dual",
-    "membership",
-    "pairs",
-    "primal_terms",
-    "recover",
-    "rows_of_prices",
-    "sizes",
-]
 
 _SOURCE = "Kantchelian et al. (2014), eq. (6), with a price on the weights"
 _LETTERS = {
@@ -464,8 +426,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         of("sum", "worst", full),
         of("max", "worst", plain),
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

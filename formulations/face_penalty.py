@@ -38,18 +38,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import at_least, whole
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["FacePenalty"]
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import as_weights, positive, real_array
 from formulations.language.recovery import as_data, slacks
-from formulations.language.types import dense
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Vector
-
-__all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
+from formulations.language.types import Vector, dense
 
 
 @dataclass(frozen=True)
@@ -31,7 +24,7 @@ class L0Data:
     Attributes
     ----------
     K, y, centres
-        The kernel matrix and the labels, as of :class:`formulations.expansion.Expansion`.
+        The kernel matrix and the labels, as of :class:`formulations.l0.Expansion`.
     C : float
         Price of a unit of loss, and cap of every coefficient.
     weights : ndarray of shape (n,)

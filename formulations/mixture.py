@@ -33,35 +33,16 @@ Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts (201
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from formulations.language.arguments import at_least
+from formulations.language.types import Array, Matrix
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array, Matrix
-
-__all__ = [
-    "check_model",
-    "check_responsibilities",
-    "expected",
-    "gate",
-    "hessian",
-    "log_odds",
-    "loss",
-    "multipliers",
-    "posterior",
-    "responsibilities",
-    "scores_in_blocks",
-    "turnover",
-    "value_and_gradient",
-]
 
 _BLOCK_ROWS = 1 << 9  # rows converted, or lifted, at once: few enough to stay in the cache
 
@@ -247,14 +228,7 @@ def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
 
 
 def _evaluate(
-    X: Matrix,
-    y: Array,
-    W: Array,
-    R: Array | None,
-    gamma: float,
-    c: Array | float,
-    ridge: float,
-    slope: bool,
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float, ridge: float, slope: bool
 ) -> tuple[float, Array]:
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     value, gradient = 0.5 * ridge * float(np.sum(W**2)), ridge * W

@@ -26,35 +26,16 @@ Through Successive LP (2002).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.arguments import one_of
+from formulations.language.types import Array, Matrix
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Positives = Literal["cell", "all"]
 
-    from formulations.language.types import Array, Matrix
-
-    Positives = Literal["cell", "all"]
-
-__all__ = [
-    "RIDGE_LETTERS",
-    "SAMPLE_LETTERS",
-    "belonging",
-    "best_scale",
-    "cells",
-    "check_positives",
-    "class_shares",
-    "criterion",
-    "criterion_gradient",
-    "hard_loss",
-    "margin_error",
-    "pull",
-    "scores",
-    "separation_error",
-]
 
 SAMPLE_LETTERS = {
     "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",

@@ -6,33 +6,17 @@ so that what solves and checks the machine without a modelling language need not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import one_of
 from formulations.language.recovery import as_costs, as_data, slacks
+from formulations.language.types import Matrix, MatrixLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix, MatrixLike
-
-    Loss = Literal["sum", "max"]
-
-__all__ = [
-    "answers",
-    "check_assignment",
-    "check_loss",
-    "face_margins",
-    "lift",
-    "natural_assignment",
-    "objective",
-    "perplexity",
-    "shares",
-    "slack_places",
-]
+Loss = Literal["sum", "max"]
 
 
 def lift(X: Matrix) -> Matrix:

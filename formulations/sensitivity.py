@@ -63,33 +63,14 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations import mixture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, Vector
-
-__all__ = [
-    "Sensitivity",
-    "bound",
-    "box",
-    "capped_cost",
-    "cost",
-    "gate",
-    "pattern_cost",
-    "price",
-    "ridge",
-    "share",
-    "switching_on",
-]
+from formulations.language.types import Matrix, Vector
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,16 @@ margin, and only the bounds hold there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from formulations.families import Families, bounded_families
 from formulations.language.arguments import at_least
 from formulations.language.recovery import as_costs, as_data, as_labels
-from formulations.language.types import is_sparse
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
-
-__all__ = ["append", "families", "spread", "stacked"]
+from formulations.language.types import Matrix, MatrixLike, Vector, is_sparse
 
 
 def append(X: Matrix, U: Matrix) -> Matrix:

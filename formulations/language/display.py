@@ -86,13 +86,7 @@ def _drawer() -> str | None:
 
 
 def text_of(summary: Summary) -> str:
-    """At most ten lines of at most 80 columns.
-
-    Parameters
-    ----------
-    summary : Summary
-        What is shown.
-    """
+    """At most ten lines of at most 80 columns."""
     width = max((len(name) for name, _ in summary.facts), default=0)
     lines = [summary.title]
     for name, value in summary.facts:
@@ -104,15 +98,7 @@ def text_of(summary: Summary) -> str:
 
 
 def short(lines: list[str], more: str = "") -> list[str]:
-    """At most ten lines of at most 80 columns, the last of which says what is left out.
-
-    Parameters
-    ----------
-    lines : list of str
-        All lines.
-    more : str
-        Where the others are.
-    """
+    """At most ten lines of at most 80 columns, the last of which says what is left out."""
     kept = lines if len(lines) <= LINES else lines[: LINES - 1]
     cut = [
         line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in (part.rstrip() for part in kept)

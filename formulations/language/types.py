@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from scipy.sparse import csr_array
-
-__all__ = [
-    "Array",
-    "Matrix",
-    "MatrixLike",
-    "Vector",
-    "aligned",
-    "as_csr",
-    "canonical",
-    "check_indices",
-    "dense",
-    "is_sparse",
-]
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 Matrix: TypeAlias = "NDArray[Any] | csr_array"
 MatrixLike: TypeAlias = "ArrayLike | csr_array"

@@ -51,7 +51,7 @@ def complete_program(incomplete: str) -> list[str]:
     family, dot, _ = incomplete.partition(".")
     if not dot:
         return list(dict.fromkeys([*complete_family(incomplete), *complete_method(incomplete)]))
-    from polyopt.compare.programs import programs_of
+    from polyopt.methods.programs import programs_of
     from polyopt.methods.registry import is_family
 
     name = family.replace("-", "_")

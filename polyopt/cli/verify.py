@@ -64,7 +64,7 @@ def verify(
             output(_WIDTH).print(crosscheck_table(outcomes))
         failed = failed or any(outcome.verdict == "FAILS" for outcome in outcomes)
         if html is not None:
-            from polyopt.compare.programs import entries
+            from polyopt.methods.programs import entries
             from polyopt.report import write_verification
 
             write_verification(entries(), checks, outcomes, html)

@@ -5,7 +5,7 @@ one is simple enough to be written down: with A the rows y_i x̃_i of the sample
 
     min  ‖w‖² + c·ξ    subject to    A w + ξ ≥ 1  [alpha],    ξ ≥ 0  [beta].
 
-The program itself, with its names and its printed form, is :func:`formulations.cpm_face.face`; a test holds
+The program itself, with its names and its printed form, is :func:`formulations.cpm.face`; a test holds
 the two together. Nothing rests on this answer by itself: whoever asks certifies it.
 """
 
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.language.backends import BACKENDS
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.solving import BACKENDS
 
 if TYPE_CHECKING:
     from formulations.language.types import Matrix, Vector

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations import rmm_bounds
-from formulations.landmarks import Landmarks
-from formulations.margin_bounds import linear_bound, margin_bound
-from formulations.mixture import log_odds
-from formulations.polytope import lift
-from formulations.rademacher import (
+from formulations.error_bounds import rmm_bounds
+from formulations.error_bounds.margin_bounds import Landmarks, linear_bound, margin_bound
+from formulations.error_bounds.rademacher import (
     contraction_complexity,
     faces_complexity,
     log_odds_lipschitz,
     polytope_bound,
 )
+from formulations.mixture import log_odds
+from formulations.polytope import lift
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
 
@@ -113,7 +112,7 @@ def price_of_the_energy(seed: int) -> Pair:
 def landmarks_and_semidefinite(seed: int) -> Pair:
     """Complexities: U_H from the weights p of the landmarks, (2√(2E)/n)√τ(p) at the least τ, = its program.
 
-    Source: :mod:`formulations.landmarks`; Shivaswamy & Jebara (2008), appendix.
+    Source: :mod:`formulations.error_bounds.margin_bounds`; Shivaswamy & Jebara (2008), appendix.
     """
     X, U, E, D = _sample(seed)
     least = Landmarks.linear(X, U).least(D)
@@ -126,7 +125,7 @@ def landmarks_and_semidefinite(seed: int) -> Pair:
 def landmarks_prove_their_gap(seed: int) -> Pair:
     """Complexities: at any weights p of the landmarks, τ(p) is above the least τ by no more than its gap.
 
-    Source: :mod:`formulations.landmarks`.
+    Source: :mod:`formulations.error_bounds.margin_bounds`.
     """
     X, U, _, D = _sample(seed)
     seen = Landmarks.linear(X, U)
@@ -138,7 +137,7 @@ def landmarks_prove_their_gap(seed: int) -> Pair:
 def complexity_of_the_average(seed: int) -> Pair:
     """Class G: its Rademacher complexity, over all signs, ≤ U_G ≤ √2 times it.
 
-    Source: :mod:`formulations.margin_bounds`, step 1; Latała & Oleszkiewicz (1994).
+    Source: :mod:`formulations.error_bounds.margin_bounds`, step 1; Latała & Oleszkiewicz (1994).
     """
     X, U, E, D = _sample(seed)
     X = X[:10]
@@ -153,7 +152,7 @@ def complexity_of_the_average(seed: int) -> Pair:
 def bound_of_a_kernel(seed: int) -> Pair:
     """RMM: the bound of a fitted machine in classes F, G and H is the same by its kernel as by its features.
 
-    Source: :mod:`formulations.margin_bounds`; Shivaswamy & Jebara (2008), appendix, Theorem 1.
+    Source: :mod:`formulations.error_bounds.margin_bounds`; Shivaswamy & Jebara (2008), appendix, Theorem 1.
     """
     X, U, _, _ = _sample(seed)
     w, b, y = np.array([0.5, -0.2, 0.3]), 0.1, np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -176,7 +175,7 @@ def complexity_of_a_face(seed: int) -> Pair:
     The second part is the inequality of Khintchine and Kahane with its best constant. Three copies of the
     face, whose largest output is its own, have ‖W‖_F ≤ √3: the contraction's bound holds for them as well.
 
-    Source: the theorem of :mod:`formulations.rademacher`, steps 1 and 3; Latała & Oleszkiewicz (1994).
+    Source: formulations.error_bounds.rademacher, steps 1 and 3; Latała & Oleszkiewicz (1994).
     """
     X = generator(seed).normal(size=(10, 2))
     lengths = [np.linalg.norm(np.array(signs) @ lift(X)) for signs in product((-1.0, 1.0), repeat=len(X))]
@@ -189,7 +188,7 @@ def complexity_of_a_face(seed: int) -> Pair:
 def slope_of_the_log_odds(seed: int) -> Pair:
     """PLUME: the log-odds change by at most L times the Euclidean change of the scores.
 
-    Source: PLUME's theorem of :mod:`formulations.rademacher`.
+    Source: PLUME's theorem of :mod:`formulations.error_bounds.rademacher`.
     """
     drawn, gamma, K = generator(seed), 3.0, 3
     # With samples of one feature at 0, the biases are the scores.
@@ -207,7 +206,7 @@ def slope_of_the_log_odds(seed: int) -> Pair:
 def bound_is_free_of_scale(seed: int) -> Pair:
     """CPM: the bound at the margin γ for the faces W = the bound at 1 for W/γ.
 
-    Source: the theorem of :mod:`formulations.rademacher`, step 6; Kantchelian et al. (2014), Theorem 1.
+    Source: formulations.error_bounds.rademacher, step 6; Kantchelian et al. (2014), Theorem 1.
     """
     X, y = clusters(seed)
     W = generator(seed).normal(size=(3, 3))

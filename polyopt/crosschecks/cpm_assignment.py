@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations import cpm, cpm_worst
-from formulations.cpm_global import big_m, mixed_integer
+from formulations.cpm import big_m, mixed_integer
 from formulations.polytope import perplexity
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.cpm.sgd import assign

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.language.symbols import symbols_of
-from formulations.language.typeset import conditions_of, latex_name
-from polyopt.compare.programs import find_programs
+from formulations.language.typeset import conditions_of, latex_name, symbols_of
 from polyopt.lab.plain import plain
 from polyopt.lab.samples import rows_by_sample, rows_held
 from polyopt.lab.words import Words, number_told
+from polyopt.methods.programs import find_programs
 from polyopt.report.mathml import mathml, prose
 
 if TYPE_CHECKING:

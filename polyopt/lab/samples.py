@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.cpm_sparse import rows_of_prices
-from formulations.language.symbols import printed_name
-from formulations.language.typeset import latex_name
-from polyopt.compare.programs import find_programs
+from formulations.language.typeset import latex_name, printed_name
+from polyopt.methods.programs import find_programs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from formulations.landmarks import Landmarks
-from formulations.margin_bounds import linear_bound, margin_bound
+from formulations.error_bounds.margin_bounds import Landmarks, linear_bound, margin_bound
 from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, stream
 
 if TYPE_CHECKING:
-    from formulations.margin_bounds import MarginBound
+    from formulations.error_bounds.margin_bounds import MarginBound
     from polyopt.base.types import SamplesLike
     from polyopt.margin.fit import HingeFit
 
@@ -22,7 +21,7 @@ __all__ = ["bound_of"]
 def bound_of(
     machine: HingeFit, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
 ) -> MarginBound:
-    """The theorem of :mod:`formulations.margin_bounds` for a fitted binary machine.
+    """The theorem of :mod:`formulations.error_bounds.margin_bounds` for a fitted binary machine.
 
     machine: the machine.
     """

@@ -15,9 +15,9 @@ import numpy as np
 
 from polyopt.base.files import write_text
 from polyopt.base.text import escape
-from polyopt.compare.programs import find_programs
 from polyopt.compare.repeat_table import points, span
 from polyopt.compare.table import CLAIMS, SIZES, duration, number
+from polyopt.methods.programs import find_programs
 from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.plots import gaps
 from polyopt.report.frame import Contents, cells_table, framed, head_cells, part, scrolling, table_row

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formulations.language.symbols import symbols_of
-from formulations.language.typeset import conditions_of, latex_name, size_of
+from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
 from polyopt.base.text import escape
 from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
 from polyopt.report.mathml import mathml, prose
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formulations.catalogue import Entry
-    from formulations.language.program import Program, Row
-    from formulations.language.statement import Statement
+    from formulations.language.program import Program
+    from formulations.language.statement import Row, Statement
 
 __all__ = [
     "catalogue_table",

@@ -18,12 +18,12 @@ import polyopt.report.pictures as pictures_module
 from formulations.catalogue import catalogue
 from polyopt.base.text import escape, visible
 from polyopt.compare import compare
-from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, number
 from polyopt.crosschecks.registry import Crosscheck, Outcome
 from polyopt.datasets import Dataset
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.svm import SVM
+from polyopt.methods.programs import find_programs
 from polyopt.plots import convergence, decision_boundary
 from polyopt.plots.style import CLASSES
 from polyopt.report import write_report, write_verification

@@ -1,15 +1,16 @@
-"""LaTeX of a formula, from its tree."""
+"""LaTeX of formulas, from their trees, and of sentences with formulas in them.
+
+In a sentence each formula stands between two ``$``: ``"unused price of slack: $Cᵢ − αᵢ$"``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, is_dataclass
 
 from formulations.language.notation import tree as t
-from formulations.language.notation.latex import GREEK
-from formulations.language.notation.tokens import TILDE
-
-__all__ = ["latex_of_claims", "latex_of_expression", "latex_of_letter", "latex_of_relation"]
+from formulations.language.notation.parser import GREEK, TILDE, read_formula
+from formulations.language.notation.tree import Claim, Expression
 
 _COMMANDS = {sign: "\\" + name for name, sign in GREEK.items()}
 _RELATIONS = {"=": "=", "≤": r"\le", "≥": r"\ge", "<": "<", ">": ">", "⪰": r"\succeq"}
@@ -18,13 +19,7 @@ _WORDS = ("ln", "max", "min")
 
 
 def latex_of_expression(tree: t.Expression) -> str:
-    """An expression as LaTeX.
-
-    Parameters
-    ----------
-    tree : Expression
-        Its tree.
-    """
+    """An expression as LaTeX."""
     return _RULES[type(tree)](tree)
 
 
@@ -186,3 +181,32 @@ _RULES: dict[type, Callable[..., str]] = {
     t.Stack: _stack,
     t.Matrix: _matrix,
 }
+
+
+def plain(words: str) -> str:
+    """The sentence as plain text."""
+    return words.replace("$", "")
+
+
+def formulas_in(words: str, functions: Collection[str] = ()) -> list[Expression | tuple[Claim, ...]]:
+    """The trees of the formulas in a sentence."""
+    return [read_formula(part, functions) for part in _split(words)[1::2]]
+
+
+def words_latex(words: str, functions: Collection[str] = ()) -> str:
+    """The sentence as LaTeX; arguments as in :func:`formulas_in`."""
+    parts = []
+    for i, part in enumerate(_split(words)):
+        if i % 2:
+            tree = read_formula(part, functions)
+            parts.append(latex_of_claims(tree) if isinstance(tree, tuple) else latex_of_expression(tree))
+        elif part:
+            parts.append(rf"\text{{{part.replace('−', '-')}}}")
+    return " ".join(parts)
+
+
+def _split(words: str) -> list[str]:
+    parts = words.split("$")
+    if len(parts) % 2 == 0:
+        raise ValueError(f"a formula has no end: {words!r}")
+    return parts

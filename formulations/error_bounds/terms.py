@@ -2,25 +2,20 @@
 
 Every bound here is that of one class of machines, fixed beforehand, at the confidence δ' that is the class's
 share of δ. The shares of a countable family add up to δ at most, so that the class may be chosen afterwards:
-:mod:`formulations.rademacher`, steps 4 to 6 of the proof.
+:mod:`formulations.error_bounds.rademacher`, steps 4 to 6 of the proof.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import tolerance
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array
-
-__all__ = ["ErrorBound", "confidence", "log_odds_against", "margins_to_try", "ramp", "rounded_up"]
+from formulations.language.types import Array
 
 _RATIO = 1.1  # ρ
 _MIN_J = -60  # of the smallest radius ρ^j: a machine of smaller norm lies in its class as well
