@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def equation(self) -> str:
-        """Where in the paper it stands; empty where the source names no place."""
+        """The place in the paper; empty if the source names none."""
         return self._source()[1]
 
     @property

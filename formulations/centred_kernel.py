@@ -89,5 +89,5 @@ class CentredKernel:
         return (self._centre(K_test) @ weighted * self.shrinkage(D)) @ self.root.T
 
     def is_degenerate(self) -> bool:
-        """Whether every centred point is independent of the others, so that D = 1 forgets the data."""
+        """True if every centred point is independent of the others, so that D = 1 forgets the data."""
         return len(self.eigenvalues) >= len(self.weights) - 1

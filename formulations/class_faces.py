@@ -27,7 +27,7 @@ BIAS = 0.01
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose the faces are: first those of class −1, then those of class +1, or of each its face at rest.
+    """The classes of the faces: first those of class −1, then those of class +1, or of each its face at rest.
 
     Attributes
     ----------
@@ -61,17 +61,11 @@ class Owners:
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """Which faces (K,) are not at rest."""
+        """Mask of the faces (K,) that are not at rest."""
         return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
 
     def support(self, m: int, chosen: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """S (K, m): which weights may differ from 0, those chosen (K, m) of faces that are not at rest.
-
-        Raises
-        ------
-        ValueError
-            `chosen` is not an array of bool of that shape.
-        """
+        """S (K, m): which weights may differ from 0, those chosen (K, m) of faces that are not at rest."""
         free = np.broadcast_to(self.free[:, None], (self.count, m))
         if chosen is None:
             return free
@@ -87,11 +81,6 @@ class Owners:
         """The sign (K, m) that each weight keeps, 0 where it is free, for the signs of the log-odds.
 
         A face of class +1 keeps the sign σ_j of a feature, one of class −1 the other one.
-
-        Raises
-        ------
-        ValueError
-            `signs` has not one entry of -1, 0 or +1 for each feature.
         """
         if signs is None:
             return np.zeros((self.count, m))
@@ -103,13 +92,7 @@ class Owners:
         return np.asarray(y[:, None] * self.classes < 0)
 
     def answers(self, y: Array, assignment: ArrayLike) -> Array:
-        """Z (n, K): 1 where a face answers for a sample.
-
-        Raises
-        ------
-        ValueError
-            A sample's face is none, or not of its own class.
-        """
+        """Z (n, K): 1 where a face answers for a sample."""
         given = np.asarray(assignment)
         is_whole = np.issubdtype(given.dtype, np.number) and np.isrealobj(given) and (given % 1 == 0).all()
         if given.shape != y.shape or not is_whole:

@@ -359,18 +359,7 @@ def big_m(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
     loss: Loss = "sum", margin: str = "total",
 ) -> NDArray[np.float64]:  # fmt: skip
-    """M_i of each positive, shape (n₊,).
-
-    Parameters
-    ----------
-    X, y, n_faces, C
-        As in :func:`formulations.cpm.fixed_assignment`; both classes are needed for a program.
-    upper : float, optional
-        U, the cost of any point; the lower, the smaller is M. By default that of W = 0 or of all faces
-        at (0, ..., 0, -1), whichever is less.
-    loss, margin
-        As in :func:`mixed_integer`.
-    """
+    """M_i of each positive, shape (n₊,)."""
     X, y = as_data(X, y)
     costs, lifted = as_costs(C, len(y)), lift(X)
     inside = np.where(y < 0, costs, 0.0)

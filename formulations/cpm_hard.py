@@ -82,7 +82,7 @@ _OF_ONE = {name: _OWN[name] for name in ("x̃ᵢ", "xᵢ", "yᵢ")}
 
 @dataclass(frozen=True)
 class HardRows:
-    """Which pairs of a sample and a face have a row, and the data of the programs.
+    """The pairs of a sample and a face that have a row, and the data of the programs.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ _LETTERS = {
 
 @dataclass
 class FaceTerms:
-    """What a price on faces adds to a program.
+    """The terms and rows that a price on faces adds to a program.
 
     Attributes
     ----------
@@ -140,15 +140,7 @@ class FaceTerms:
 
 
 def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
-    """The price of the faces W (K, m+1), the bias last, and its rows.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The price; a part that is 0 adds nothing.
-    W : cvxpy.Variable of shape (K, m+1)
-        The faces.
-    """
+    """The price of the faces W (K, m+1), the bias last, and its rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
     if penalty.l1 > 0:
@@ -184,15 +176,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
 
 
 def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
-    """What is taken off the pulls (K, m+1) in the dual, and its rows.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The price.
-    K : int
-        Faces.
-    """
+    """The terms taken off the pulls (K, m+1) in the dual, and their rows."""
     m, terms = penalty.n_features, FaceTerms()
     left = "what is left of the pull at a weight"
     terms.letters["Nₖⱼ"] = f"= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: {left}"
@@ -241,15 +225,7 @@ def rows_of_prices() -> tuple[Row, ...]:
 
 
 def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the values of the variables T and s of :func:`primal_terms` at given faces.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The prices; a variable whose price is 0 is absent.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    """
+    """Return the values of the variables T and s of :func:`primal_terms` at given faces."""
     found: dict[str, NDArray[Any]] = {}
     if penalty.l1 > 0:
         found["T"] = np.abs(W[:, :-1])
@@ -282,21 +258,13 @@ def _signed_places(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
 
 
 def membership(penalty: FacePenalty) -> NDArray[np.float64]:
-    """Which feature is in which group, (L, m+1), and 0 at the bias."""
+    """The 0/1 matrix (L, m+1) of the features of each group, 0 at the bias."""
     own = penalty.groups == np.arange(penalty.n_groups)[:, None]
     return np.hstack([own.astype(float), np.zeros((penalty.n_groups, 1))])
 
 
 def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
-    """Stack the entries of each group in a column of its own, filled up with zeros to the longest group.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The groups of the m features.
-    part : cvxpy.Expression of shape (K, m)
-        Weights of the faces.
-    """
+    """Stack the entries of each group in a column of its own, filled up with zeros to the longest group."""
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
     most, L = int(counts.max()), penalty.n_groups
@@ -376,17 +344,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], penalty: FacePenalty, loss: Loss = "sum",
     radius: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """The primal variables from the dual's alpha (n, K).
-
-    Parameters
-    ----------
-    X, y, penalty, loss
-        As in :func:`fixed_assignment`.
-    alpha : ndarray of shape (n, K)
-        The dual's variable.
-    radius : ndarray of shape (m+2, K), optional
-        With margin="worst", the multipliers of the dual's row norm, which hold the faces.
-    """
+    """The primal variables from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
     if radius is None:
         W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)

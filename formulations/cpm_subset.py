@@ -209,17 +209,7 @@ def _few_data(
 def recover(
     X: MatrixLike, y: ArrayLike, s: int, alpha: NDArray[Any], z: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi, t and z of the relaxation from the dual's alpha, and its row feature's z.
-
-    Parameters
-    ----------
-    X, y, s
-        As in :func:`relaxation`.
-    alpha : ndarray of shape (n,)
-        The dual's variable.
-    z : ndarray of shape (m,)
-        The multipliers of the dual's row feature.
-    """
+    """Primal variables w, b, xi, t and z of the relaxation from the dual's alpha, and its row feature's z."""
     X, y = as_data(X, y)
     z = np.clip(z, 0.0, 1.0)
     v = X.T @ (alpha * y)

@@ -143,18 +143,7 @@ def fixed_assignment_dual(
 def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum", radius: NDArray[Any] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables W, xi and t from the dual's alpha (n, K).
-
-    Parameters
-    ----------
-    X, y, loss
-        As in :func:`fixed_assignment`.
-    alpha : ndarray of shape (n, K)
-        The dual's variable.
-    radius : ndarray of shape (m+2, K), optional
-        The multipliers of the dual's row norm, which hold the faces. Without them W_k is 0 where v_k is,
-        which need not be optimal.
-    """
+    """Primal variables W, xi and t from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
     if radius is not None:
         W = -radius[1:].T

@@ -79,12 +79,12 @@ class Family:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def room(self, f: Vector) -> Vector:
-        """By how much outputs f (n,) are beyond the kink; negative where slack is needed."""
+        """The distance of outputs f (n,) beyond the kink; negative if slack is needed."""
         return self.side * f - self.kink
 
     @cached_property
     def up(self) -> NDArray[np.bool_]:
-        """Where the rows hold outputs up, shape (n,), or shape () where that is the same for all samples."""
+        """True for rows that hold outputs up, shape (n,), or () if that is the same for all samples."""
         same = self.side.strides == (0,)
         return (self.side[0] if same else self.side) > 0.0
 
@@ -96,7 +96,7 @@ class Family:
 
     @property
     def is_there(self) -> NDArray[np.bool_] | None:
-        """Which samples have such a row, shape (n,); None where all have."""
+        """Mask of the samples with such a row, shape (n,); None if all have one."""
         there = np.greater(self.common_cap, 0.0)
         return None if there.all() else np.broadcast_to(there, self.cap.shape)
 
@@ -108,12 +108,12 @@ class Family:
 
     @property
     def has_slack(self) -> bool:
-        """Whether some row may be short at a price."""
+        """True if some row may be short at a price."""
         return self._finite[0]
 
     @property
     def is_soft(self) -> bool:
-        """Whether every row may be short at a price."""
+        """True if every row may be short at a price."""
         return self._finite[1]
 
     @property
@@ -123,37 +123,22 @@ class Family:
 
 
 def _has_price(caps: ArrayLike) -> bool:
-    """Whether some cap is finite and above 0."""
+    """True if some cap is finite and above 0."""
     if isinstance(caps, float):
         return 0.0 < caps < np.inf
     return bool(np.logical_and(np.greater(caps, 0.0), np.less(caps, np.inf)).any())
 
 
 def margin_family(y: Vector, costs: Vector) -> Family:
-    """The margins ``y_i f_i >= 1 - xi_i``.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    costs : ndarray of shape (n,)
-        Cost of slack, at least 0; infinite for a margin without slack.
-    """
+    """The margins ``y_i f_i >= 1 - xi_i``; a margin of infinite cost has no slack."""
     states = ("beyond the margin", "on the margin", "inside the margin")
     return Family("margin", "alpha", y, 1.0, costs, ("slack", "beta"), states, price="C")
 
 
 def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, ...]:
-    """The bounds ``f_i <= B`` and ``-f_i <= B``, the same for all samples.
+    """The bounds ``f_i <= B`` and ``-f_i <= B`` of all n samples, or no rows if B is infinite.
 
-    Parameters
-    ----------
-    n : int
-        Samples.
-    B : float
-        Bound on the outputs, at least 0; where it is infinite there are no such rows.
-    cost : float or array_like of shape (n,)
-        What a unit beyond B costs; infinite for bounds that must hold.
+    `cost` is the price of a unit beyond B, infinite for bounds that must hold.
     """
     if np.isinf(at_least("B", B, 0.0, infinite=True)):
         return ()
@@ -238,7 +223,7 @@ class Families:
 
     @cached_property
     def pulls_both_ways(self) -> bool:
-        """Whether rows pull some output up and some down; else one intercept serves them all."""
+        """True if rows pull some output up and some down; else one intercept serves them all."""
         pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
         return all(any((pulls & (up == way)).any() for up, pulls in pulling) for way in (True, False))
 
@@ -304,7 +289,7 @@ class Families:
         return [(family, None if family.is_soft else np.isfinite(family.cap)) for family in some]
 
     def cost(self, f: Vector) -> float:
-        """What the slacks that outputs f (n,) need cost; rows without slack do not count."""
+        """The cost of the slacks of outputs f (n,); rows without slack do not count."""
         total = 0.0
         for family, soft in self._soft:
             slack = np.maximum(0.0, -family.room(f))
@@ -320,7 +305,7 @@ class Families:
         return shrink_of(self.reaches(f))
 
     def reaches(self, f: Vector) -> Reaches:
-        """How far outputs f (n,) go towards each bound without slack."""
+        """The largest outputs f (n,) towards each bound without slack."""
         return reaches_of(self._bounds, f)
 
     def best_intercept(self, g: Vector) -> float:
@@ -329,11 +314,6 @@ class Families:
         Minimises the cost of the slacks of ``g + b`` over the b that keep every bound without slack. Where a
         whole interval is optimal (no free support vector), the midpoint is taken, as LIBSVM does. Where no b
         keeps the bounds, the middle of what they ask for is taken.
-
-        Parameters
-        ----------
-        g : ndarray of shape (n,)
-            Scores without intercept.
         """
         return within(cheapest(self.priced, g), allowed(self.reaches(g)))
 
@@ -342,37 +322,14 @@ class Families:
     ) -> tuple[float, float]:
         """The interval [lo, hi] of every optimal b, read off the multipliers by the optimality conditions.
 
-        Parameters
-        ----------
-        g : ndarray of shape (n,)
-            Scores without intercept.
-        multipliers : mapping of str to ndarray of shape (n,)
-            By the names of the families; zeros where there are none.
-        tol : float
-            A multiplier within `tol` times the largest cost of an end counts as at it.
+        `g` are scores without the intercept. A multiplier within `tol` times the largest cost of an end is
+        taken for it.
         """
         return optimal_interval(self._families, g, self.stacked(multipliers), tol)
 
 
 def hinge_families(y: ArrayLike, C: ArrayLike, B: float = np.inf, *, hard: bool = False) -> Families:
-    """The families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float or array_like of shape (n,)
-        Cost of slack.
-    B : float
-        As in :func:`bound_families`.
-    hard : bool
-        Whether costs may be infinite, for margins without slack.
-
-    Raises
-    ------
-    ValueError
-        Labels, costs or a bound of another kind.
-    """
+    """The families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine."""
     y = as_labels(y)
     return Families(margin_family(y, as_costs(C, len(y), hard=hard)), *bound_families(len(y), B))
 
@@ -380,20 +337,9 @@ def hinge_families(y: ArrayLike, C: ArrayLike, B: float = np.inf, *, hard: bool 
 def bounded_families(
     y: Vector, costs: Vector, B: float, further: int, *, price: ArrayLike = np.inf, training: bool = True
 ) -> Families:
-    """The families of a Relative Margin Machine whose bounds hold at further samples, which have no margins.
+    """The families of a Relative Margin Machine with bounds at `further` samples after the n with labels.
 
-    Parameters
-    ----------
-    y, costs : ndarray of shape (n,)
-        Labels -1 and +1, and costs of slack.
-    B : float
-        As in :func:`bound_families`.
-    further : int
-        How many further samples follow after the n that have labels.
-    price : float or array_like of shape (n + further,)
-        What a unit beyond B costs; infinite for bounds that must hold.
-    training : bool
-        Whether the bounds hold at the samples with labels, too.
+    The further samples have no margins. Without `training` the bounds hold at them alone.
     """
     n = len(y)
     caps = np.array(np.broadcast_to(np.asarray(price, dtype=float), (n + further,)))
@@ -404,19 +350,7 @@ def bounded_families(
 
 
 def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> float:
-    """:meth:`Families.best_intercept` of an SVM, or of a Relative Margin Machine.
-
-    Parameters
-    ----------
-    g : ndarray of shape (n,)
-        Scores without intercept.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    C : float or ndarray of shape (n,)
-        Costs; infinite for hard margins.
-    B : float
-        Bound on the outputs.
-    """
+    """:meth:`Families.best_intercept` of an SVM, or of a Relative Margin Machine."""
     costs = np.broadcast_to(np.asarray(C, dtype=float), g.shape)
     return Families(margin_family(y, costs), *bound_families(len(g), B)).best_intercept(g)
 
@@ -451,15 +385,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(families: Sequence[Family], n: int) -> Layout:
-    """Find the pieces.
-
-    Parameters
-    ----------
-    families : sequence of Family
-        The families.
-    n : int
-        Samples.
-    """
+    """Find the pieces."""
     count = len(families)
     table = np.empty((3 * count + 3, n))
     for samples, ups in _kinds(families):
@@ -504,7 +430,7 @@ def _of_kind(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
 
 
 Reaches = dict[tuple[bool, float], float]
-"""How far outputs go towards each bound without slack: by its side (is it the lower one?) and its end."""
+"""The largest outputs towards each bound without slack, by its side (True: lower) and its end."""
 
 
 class Priced(NamedTuple):
@@ -525,13 +451,7 @@ class Priced(NamedTuple):
 
 
 def priced(families: Sequence[Family]) -> Priced:
-    """What :func:`cheapest` needs of the families; a hard margin outweighs all soft rows together.
-
-    Parameters
-    ----------
-    families : sequence of Family
-        The families.
-    """
+    """The rows with slack, for :func:`cheapest`; a hard margin outweighs all soft rows together."""
     rows = [family for family in families if family.kink > 0.0 or family.has_slack]
     if not rows:
         return Priced(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
@@ -558,13 +478,6 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
     """The interval of b at which the slacks of ``g + b`` cost least.
 
     The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
-
-    Parameters
-    ----------
-    rows : Priced
-        The rows with slack.
-    g : ndarray of shape (n,)
-        Scores without intercept.
     """
     if not rows.repeats:
         return -np.inf, np.inf
@@ -582,15 +495,7 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
 
 
 def breaks_of(rows: Priced, g: Vector) -> Vector:
-    """Where the slope of what the slacks of ``g + b`` cost rises, by each of the costs.
-
-    Parameters
-    ----------
-    rows : Priced
-        The rows with slack, of one family at least.
-    g : ndarray of shape (n,)
-        Scores without intercept.
-    """
+    """The values of b at which the slope of the cost of slacks of ``g + b`` rises, by each of the costs."""
     scores = g if rows.repeats == 1 else np.tile(g, rows.repeats)
     return np.asarray(rows.places - (scores if rows.kept is None else scores[rows.kept]))
 
@@ -603,7 +508,7 @@ class Bound(NamedTuple):
     rows: NDArray[np.bool_] | None  # which of the samples; None for all
 
     def reach(self, f: Vector) -> float:
-        """How far outputs f (n,) go towards this bound; -inf where no row is."""
+        """The largest output of f (n,) towards this bound; -inf without a row."""
         if self.rows is None:
             return float(-f.min() if self.is_lower else f.max())
         mine = f[self.rows]
@@ -611,13 +516,7 @@ class Bound(NamedTuple):
 
 
 def bounds_of(families: Sequence[Family]) -> list[Bound]:
-    """The bounds without slack.
-
-    Parameters
-    ----------
-    families : sequence of Family
-        The families.
-    """
+    """The bounds without slack."""
     found = []
     for family in families:
         if family.kink <= 0.0 and not family.is_soft:
@@ -630,15 +529,7 @@ def bounds_of(families: Sequence[Family]) -> list[Bound]:
 
 
 def reaches_of(bounds: Sequence[Bound], f: Vector) -> Reaches:
-    """How far outputs f (n,) go towards each of these bounds.
-
-    Parameters
-    ----------
-    bounds : sequence of Bound
-        The bounds.
-    f : ndarray of shape (n,)
-        Outputs.
-    """
+    """The largest outputs of f (n,) towards each of these bounds."""
     found: Reaches = {}
     for bound in bounds:
         key = bound.is_lower, bound.end
@@ -647,24 +538,12 @@ def reaches_of(bounds: Sequence[Bound], f: Vector) -> Reaches:
 
 
 def shrink_of(reaches: Reaches) -> float:
-    """The factor, at most 1, that brings outputs that reach so far within every bound.
-
-    Parameters
-    ----------
-    reaches : dict
-        As of :func:`reaches_of`.
-    """
+    """The factor, at most 1, that brings outputs that reach so far within every bound."""
     return min((end / reach for (_, end), reach in reaches.items() if reach > end), default=1.0)
 
 
 def allowed(reaches: Reaches) -> tuple[float, float]:
-    """The interval of b that keeps every bound without slack; empty where its ends are in no order.
-
-    Parameters
-    ----------
-    reaches : dict
-        As of :func:`reaches_of`, of the scores without intercept.
-    """
+    """The interval of b that keeps every bound without slack; empty where its ends are in no order."""
     least, most = -np.inf, np.inf
     for (is_lower, end), reach in reaches.items():
         room = end - reach
@@ -676,15 +555,7 @@ def allowed(reaches: Reaches) -> tuple[float, float]:
 
 
 def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
-    """The middle of an interval of b, as far as another one allows it; of that one, where it is empty.
-
-    Parameters
-    ----------
-    interval : tuple of float
-        Such as that of :func:`cheapest`.
-    bounds : tuple of float
-        Such as that of :func:`allowed`.
-    """
+    """The midpoint of an interval of b, clipped to `bounds`; the midpoint of `bounds` if they are empty."""
     (low, high), (least, most) = interval, bounds
     if least > most:
         return (least + most) / 2
@@ -699,17 +570,6 @@ def optimal_interval(families: Sequence[Family], g: Vector, Z: Vector, tol: floa
 
     A row with a multiplier above 0 is not beyond its kink, and one with a multiplier below its cap needs no
     slack. Each bounds b on one side.
-
-    Parameters
-    ----------
-    families : sequence of Family
-        The families.
-    g : ndarray of shape (n,)
-        Scores without intercept.
-    Z : ndarray of shape (q, n)
-        Multipliers.
-    tol : float
-        A multiplier within `tol` times the largest cost of an end counts as at it.
     """
     costs = [float(family.cap.max(initial=0.0, where=np.isfinite(family.cap))) for family in families]
     slack, lo, hi = tol * max(costs), -np.inf, np.inf

@@ -135,7 +135,7 @@ class Expansion(NamedTuple):
         return margin, slack, Row("sign", at.alpha >= 0, "αⱼ ≥ 0", "r", worth)
 
     def rates(self, u: cp.Variable) -> cp.Expression:
-        """What a unit of each coefficient saves: t_j Σ_i K_ij y_i u_i, shape (p,)."""
+        """The saving of a unit of each coefficient: t_j Σ_i K_ij y_i u_i, shape (p,)."""
         return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
 
     def dual_rows(
@@ -147,21 +147,7 @@ class Expansion(NamedTuple):
         most_text: str,
         cap: str,
     ) -> tuple[Row, ...]:
-        """The rows of a dual.
-
-        Parameters
-        ----------
-        u, s : cvxpy.Variable
-            Its variables.
-        used : Row
-            The row ``alpha``, in which the programs differ.
-        most : cvxpy.Expression or ndarray of shape (n,)
-            What a unit of slack costs, the largest u.
-        most_text : str
-            That cost as printed.
-        cap : str
-            The cap of a coefficient as printed.
-        """
+        """The rows of a dual."""
         return (
             Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
             used,
@@ -172,19 +158,7 @@ class Expansion(NamedTuple):
 
 
 def duality(primal: Program, dual: Program, on: Expansion, costs: Vector, used: ArrayLike = 1.0) -> Duality:
-    """A pair of linear programs; the coefficients are read off the multipliers of the dual's row ``alpha``.
-
-    Parameters
-    ----------
-    primal, dual : Program
-        The pair.
-    on : Expansion
-        Their data.
-    costs : ndarray of shape (n,)
-        What a unit of slack costs, up to a factor.
-    used : array_like of shape (p,)
-        1 for the centres in use, 0 for the others.
-    """
+    """A pair of linear programs; the multipliers of the dual's row ``alpha`` are the coefficients."""
     row = next(row for row in dual.rows if row.name == "alpha")
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

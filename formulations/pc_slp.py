@@ -89,18 +89,7 @@ LETTERS = {
 
 
 def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """P (number of negatives, K): which face each negative is beyond, the parameter ``P``.
-
-    Parameters
-    ----------
-    y, n_faces, assignment
-        As in :func:`formulations.polyceptron.answers`.
-
-    Raises
-    ------
-    ValueError
-        A negative is assigned to no face, or the shapes differ.
-    """
+    """P (number of negatives, K): which face each negative is beyond, the parameter ``P``."""
     return answers(y, n_faces, assignment)[np.asarray(y) < 0]
 
 

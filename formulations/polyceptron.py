@@ -114,17 +114,7 @@ BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
 
 
 def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
-    """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite.
-
-    Parameters
-    ----------
-    faces : cvxpy.Variable
-        w, or W.
-    radius : float
-        R.
-    letter : str
-        The faces as the formulas print them.
-    """
+    """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite."""
     if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     saved = "saving per unit of a wider box: not zero where the box holds the face"
@@ -137,19 +127,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
 def box_duals(
     off: cp.Expression, radius: float, text: str, letter: str
 ) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
-    """What the box makes of a dual: its price, how that is printed, its variables, its rows with ``balance``.
-
-    Parameters
-    ----------
-    off : cvxpy.Expression
-        What must balance, of the shape of the faces.
-    radius : float
-        R; infinite, the balance is an equation, and there are no variables.
-    text : str
-        `off` as the formulas print it.
-    letter : str
-        The letter of the faces, the multipliers of ``balance``.
-    """
+    """The price of the box in a dual, its text, its variables, and its rows with ``balance``."""
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
@@ -167,29 +145,13 @@ def box_duals(
 
 
 def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:
-    """M_i of each negative, shape (n₋,).
-
-    Parameters
-    ----------
-    X, y
-        As in :func:`mixed_integer`.
-    radius : float
-        R, finite.
-    """
+    """M_i of each negative, shape (n₋,)."""
     X, y = as_data(X, y)
     return np.asarray(1.0 + positive("radius", radius) * np.abs(lift(dense(X)[y < 0])).sum(axis=1))
 
 
 def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
-    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others.
-
-    Parameters
-    ----------
-    X, y
-        As in :func:`mixed_integer`.
-    time_limit : float, optional
-        Seconds; negatives that are not looked at by then have shares of 0.
-    """
+    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others."""
     X, y = as_data(X, y)
     lifted, clock = lift(dense(X)), Clock(time_limit)
     unit = np.abs(lifted).max(axis=0)
@@ -284,15 +246,7 @@ def mixed_integer(
 
 
 def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Values of all variables at faces: slacks as small as can be, faces in the order of their negatives.
-
-    Parameters
-    ----------
-    X, y
-        As in :func:`mixed_integer`.
-    W : ndarray of shape (K, m+1)
-        Faces in the box.
-    """
+    """Values of all variables at faces: slacks as small as can be, faces in the order of their negatives."""
     X, y = as_data(X, y)
     scores = lift(dense(X)) @ W.T
     best = scores[y < 0].argmin(axis=1)
@@ -331,14 +285,7 @@ _CELL_LETTERS = {**LETTERS, "Cᵢ": "the price of sample $i$'s slack, 0 where it
 
 
 def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, K): which samples are in which face's program.
-
-    Parameters
-    ----------
-    y, n_faces, assignment
-        As in :func:`formulations.polytope.answers`, which raises the same errors, with the negatives in the
-        place of the positives.
-    """
+    """Z (n, K): which samples are in which face's program."""
     whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
     z = check_assignment(-y, n_faces, assignment, "negative")

@@ -212,17 +212,7 @@ def dual(
 
 
 def recover(x: ArrayLike, g: NDArray[Any], spread: ArrayLike | None = None) -> dict[str, Array]:
-    """The nearest point from the dual's g.
-
-    Parameters
-    ----------
-    x : array_like of shape (m,)
-        The sample.
-    g : ndarray of shape (m,)
-        The dual's variable.
-    spread : array_like of shape (m,), optional
-        As in :func:`primal`.
-    """
+    """The nearest point from the dual's g."""
     unit = np.ones(len(g)) if spread is None else np.asarray(spread, dtype=float)
     return {"z": np.asarray(x, dtype=float) - unit**2 * g}
 

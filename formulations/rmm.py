@@ -94,22 +94,7 @@ from formulations.svm import LETTERS as _SVM_LETTERS
 
 
 def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
-    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    lam, lam_star : array_like of shape (n,)
-        Multipliers of the rows bound_above and bound_below of the QP (7).
-    B : float
-        The bound.
-
-    Returns
-    -------
-    ndarray of shape (m,), ndarray of shape (m, m)
-        The plain mean and the zero matrix where no sample is bounded: the metric is the SVM's.
-    """
+    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
     own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
     total = float(own.sum())
     if total == 0.0:

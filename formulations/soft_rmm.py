@@ -74,17 +74,7 @@ LETTERS = {**rmm.LETTERS, **_PRICE}
 
 
 def families(y: ArrayLike, C: ArrayLike, B: float, D: ArrayLike) -> Families:
-    """The families of rows: margins at the cost C, bounds at the cost D.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C, D : float or array_like of shape (n,)
-        Cost of slack on the margins and on the bounds; an infinite D is a bound that must hold.
-    B : float
-        Bound on the outputs, at least 0.
-    """
+    """The families of rows: margins at the cost C, bounds at the cost D."""
     margins = hinge_families(y, C)
     return Families(*margins, *bound_families(margins.n, B, as_costs(D, margins.n, hard=True, name="D")))
 

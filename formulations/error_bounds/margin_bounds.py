@@ -297,7 +297,7 @@ def _direction(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array
 
 
 def _room(x: Array, dx: Array) -> float:
-    """How far x may go along dx before an entry vanishes."""
+    """The largest step along dx before an entry of x vanishes."""
     shrinks = dx < 0
     return float(np.min(-x[shrinks] / dx[shrinks], initial=np.inf))
 

@@ -93,33 +93,13 @@ LETTERS = {
 
 
 def f_complexity(X: MatrixLike, E: float = 1.0) -> float:
-    """U_F, of the class (1).
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    E : float
-        Energy, positive.
-    """
+    """U_F, of the class (1)."""
     X = _dense("X", X)
     return float(2.0 * np.sqrt(2.0 * _energy(E)) / len(X) * np.linalg.norm(X))
 
 
 def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> float:
-    """U_G, of the class (2).
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    U : array_like or CSR matrix of shape (n_u, m)
-        Samples whose outputs are kept small.
-    E : float
-        Energy, positive.
-    D : float
-        Weight of the outputs, at least 0.
-    """
+    """U_G, of the class (2)."""
     X, U = _both(X, U)
     spread = np.eye(X.shape[1]) + _weight(D) / len(U) * U.T @ U
     trace = float(np.sum(X * np.linalg.solve(spread, X.T).T))
@@ -127,15 +107,7 @@ def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
 
 
 def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
-    """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H.
-
-    Parameters
-    ----------
-    X, U, E, D
-        As in :func:`g_complexity`.
-    lam : array_like of shape (n_u,)
-        λ, not negative and not all zero.
-    """
+    """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H."""
     X, U = _both(X, U)
     lam = np.asarray(lam, dtype=float)
     if lam.shape != (len(U),) or not (lam >= 0).all() or not 0.0 < lam.sum() < np.inf:

@@ -1,4 +1,4 @@
-"""What a caller gives, checked: the one place for each rule, and one sentence for each.
+"""Checks of arguments: one place and one sentence for each rule.
 
 Every public function, from a program to an estimator, asks here. A rule takes the argument's name and value,
 and gives back the value as the code wants it. Whatever is wrong with it (type, shape, NaN, range), the
@@ -156,7 +156,7 @@ def real_number(name: str, value: object, *, infinite: bool = False) -> float:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether it is one real number, NaN and infinity among them; an array of one, and True, are none."""
+    """True for one real number, NaN and infinity included; not for True, or an array of one number."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "fiu"
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))

@@ -1,4 +1,4 @@
-"""What is printed against what is computed: the formulas of a program beside its cvxpy expressions.
+"""Consistency of the printed formulas of a program with its cvxpy expressions.
 
 Variables and parameters get random numbers, the formulas are read and evaluated on them, and compared with
 the objective and with the violation of every row. :func:`misprints` says in sentences where they differ.
@@ -34,7 +34,7 @@ from formulations.language.typeset import printed_name, symbols_in
 
 
 def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> list[str]:
-    """Where a program's printed formulas, as text or as LaTeX, differ from what is computed."""
+    """Compare the printed formulas, text and LaTeX, with the expressions; return a sentence per misprint."""
     trial, found = Trial(program, seed), []
 
     def compare(where: str, formula: str, difference: Callable[..., float], **given: Any) -> None:
@@ -172,7 +172,7 @@ def _over(value: Value, axes: tuple[str, ...]) -> Array:
 
 
 def _violations(row: Row) -> Array:
-    """By how much each entry of a row is violated: left less right; a matrix row as it is."""
+    """The violation of each entry of a row, left less right; a matrix row as it is."""
     if row.is_cone:
         length, vector = row.constraint.args
         lengths = np.linalg.norm(vector.value, axis=row.constraint.axis)

@@ -1,4 +1,4 @@
-"""What is shown of a thing whose name is typed: ten lines of text, and in a notebook a part of a page.
+"""The representation of an object: ten lines of text, and in a notebook a part of a page.
 
 A thing says once what there is to see, as a :class:`Summary`. The text is made of it here. The HTML is made
 by a package that has pages to make: its ``__drawer__`` says where the function is, such as
@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What there is to see of a thing.
+    """The content of a representation.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Shown:
 
 
 def _drawer() -> str | None:
-    """Where the function is that makes HTML of a summary, as a package that is imported says."""
+    """The place of the function that makes HTML of a summary, as an imported package gives it."""
     packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
     return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
 

@@ -46,7 +46,29 @@ __all__ = ["Duality", "Program", "Row", "Solution", "Status", "without_multiplie
 class Program(Shown, Statement):
     """A convex program as a paper states it, to be solved and printed.
 
-    Its attributes are those of :class:`formulations.language.statement.Statement`.
+    Attributes
+    ----------
+    name : str
+        Short name, such as ``"rmm.qp"``.
+    title : str
+        What it is, in words.
+    source : str
+        Paper and equation number.
+    objective : cvxpy.Minimize or cvxpy.Maximize
+        The objective.
+    objective_text : str
+        The objective as the paper prints it, in plain text.
+    variables : dict of str to cvxpy.Variable
+        Named variables.
+    rows : tuple of Row
+        Named constraints, each with the letter and the meaning of its multiplier.
+    parameters : dict of str to cvxpy.Parameter
+        Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
+    letters : mapping of str to str
+        What the letters stand for that are no variables (:mod:`formulations.language.typeset`).
+    data : mapping of str to array_like, cvxpy.Expression or callable
+        The numbers of these letters, with which the formulas are checked
+        (:mod:`formulations.language.consistency`).
     """
 
     @property

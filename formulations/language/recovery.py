@@ -1,4 +1,4 @@
-"""What programs share: data, costs, kernel factors, moments and slacks.
+"""Data, kernel factors, moments and slacks, shared by programs.
 
 What the multipliers and the intercept of a hinge-type machine are is in :mod:`formulations.families`.
 """

@@ -34,7 +34,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Backend:
-    """How a solver is called.
+    """A solver and its settings.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ def _begin(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> No
 
 
 def _searched(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]:
-    """What HiGHS leaves of an integer program, and True if Ctrl-C ended it."""
+    """Solve an integer program by HiGHS; return its result, and True if Ctrl-C ended it."""
     with searches_of_cvxpy(clock) as interruptions:
         raw = solve()
     if raw["model_status"] == "kInterrupt":  # a word that cvxpy takes for an error
@@ -285,7 +285,7 @@ def _empty(status: Status, solver: str, elapsed: float, taken: float) -> Solutio
 
 
 def _status(backend: Backend, raw: Any, status: Status) -> Status:
-    """How the solver ended: cvxpy has one word for both limits, or calls them inaccurate."""
+    """The status of the solver: cvxpy has one word for both limits, or calls them inaccurate."""
     if status not in (Status.INACCURATE, Status.ITERATION_LIMIT):
         return status
     word = backend.word(raw)
@@ -293,7 +293,7 @@ def _status(backend: Backend, raw: Any, status: Status) -> Status:
 
 
 def _tree(solver: str, raw: Any) -> tuple[float, int | None]:
-    """Of an integer program: how far the solver's bound lies from its value, and the nodes of its tree."""
+    """The distance of the bound of an integer program from its value, and the nodes of its tree."""
     if solver == "SCIP":
         model = raw["model"]
         return model.getObjVal() - model.getDualbound(), int(model.getNTotalNodes())
@@ -425,7 +425,7 @@ class _Run:
         self.shortfall = shortfall
 
     def _named(self, name: str, number: int) -> str:
-        """Who answered, at which asking, and who did not before."""
+        """The solver's name, the number of the attempt, and the solvers that failed before."""
         again = f", asked {number + 1} times" if number else ""
         before = ", ".join(f"{other} {how}" for other, how in self.tried.items() if other != name)
         return f"{name}{again}" + (f" (after {before})" if before else "")

@@ -68,22 +68,22 @@ class Row:
 
     @property
     def meaning(self) -> str:
-        """What the multiplier says, without the ``$``."""
+        """The meaning of the multiplier, without the ``$``."""
         return plain(self.says)
 
     @property
     def is_equality(self) -> bool:
-        """Whether it is ``h(x) == r``."""
+        """True for ``h(x) == r``."""
         return isinstance(self.constraint, (cp.constraints.Equality, cp.constraints.Zero))
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is ``G(x) >> 0``, a matrix inequality."""
+        """True for ``G(x) >> 0``, a matrix inequality."""
         return isinstance(self.constraint, cp.constraints.PSD)
 
     @property
     def is_cone(self) -> bool:
-        """Whether it is a cone, the columns of ``v`` each no longer than their entry of ``s``.
+        """True for a cone, the columns of ``v`` each no longer than their entry of ``s``.
 
         ``‖v‖ ≤ s`` written as a norm has no gradient at ``v = 0``; as a cone it has a vector for its
         multiplier, and that is what the gradient asks for.
@@ -107,32 +107,7 @@ class Row:
 
 @dataclass(eq=False, repr=False)
 class Statement:
-    """The objective, variables, rows and parameters of a program: all but how it is solved and printed.
-
-    Attributes
-    ----------
-    name : str
-        Short name, such as ``"rmm.qp"``.
-    title : str
-        What it is, in words.
-    source : str
-        Paper and equation number.
-    objective : cvxpy.Minimize or cvxpy.Maximize
-        The objective.
-    objective_text : str
-        The objective as the paper prints it, in plain text.
-    variables : dict of str to cvxpy.Variable
-        Named variables.
-    rows : tuple of Row
-        Named constraints, each with the letter and the meaning of its multiplier.
-    parameters : dict of str to cvxpy.Parameter
-        Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
-    letters : mapping of str to str
-        What the letters stand for that are no variables (:mod:`formulations.language.typeset`).
-    data : mapping of str to array_like, cvxpy.Expression or callable
-        The numbers of these letters, with which the formulas are checked
-        (:mod:`formulations.language.consistency`).
-    """
+    """The objective, variables, rows and parameters of a program; attributes as of its subclass Program."""
 
     name: str
     title: str

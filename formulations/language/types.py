@@ -1,4 +1,4 @@
-"""What samples are given as, and what programs compute with."""
+"""Types of samples and arrays, and their conversion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array: TypeAlias = "NDArray[np.float64]"
 
 
 def is_sparse(X: object) -> TypeGuard[csr_array]:
-    """Whether it is a sparse matrix."""
+    """True for a sparse matrix."""
     return bool(sp.issparse(X))
 
 

@@ -183,7 +183,7 @@ def _shape(variable: cp.Variable) -> str:
 
 
 def conditions_of(program: Statement) -> list[str]:
-    """Which of a program's variables are binary or whole, each as LaTeX."""
+    """The domains of a program's binary and integer variables, as LaTeX."""
     found = []
     for name, variable in program.variables.items():
         if variable.boolean_idx or variable.integer_idx:

@@ -48,7 +48,7 @@ class Value:
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
+        """The kind in words."""
         return "a row" if self.lying else _KINDS[self.rank] if self.rank < 3 else "an array"
 
     def of_size(self, size: int) -> Value:
@@ -260,7 +260,7 @@ def printed_letter(letter: t.Letter) -> str:
 
 
 class Scope:
-    """What the letters stand for, at one point.
+    """The values of the letters at one point.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ class Scope:
         return self._RULES[type(tree)](self, tree)
 
     def residual(self, relation: t.Relation) -> Value:
-        """By how much a relation is violated: left less right, or for ≥ right less left.
+        """The violation of a relation: left less right, or for ≥ right less left.
 
         Both are numbers, or vectors or matrices of one size; only ``= 0`` and ``⪰ 0`` are short for a
         vector or a matrix of zeros.

@@ -214,7 +214,7 @@ class _Cursor:
         return UnreadableError(f"{sentence} {at} of {self.formula!r}")
 
     def whole(self, rule: Callable[[], T]) -> T:
-        """What a rule finds, which must be all there is."""
+        """Apply a rule to all tokens; none may be left."""
         found = rule()
         if self.next.kind != "end":
             raise self.fail("nothing can stand")
@@ -348,7 +348,7 @@ class _Parser(_Cursor):
         return Claim(relation, tuple(conditions))
 
     def _a_short_condition(self) -> bool:
-        """Whether a further condition follows the comma, and not the next claim: one of an index."""
+        """True if a further condition, one of an index, follows the comma, and not the next claim."""
         after = self.tokens[self.at + 1 : self.at + 3]
         return after[0].kind == "letter" and after[0].text in INDICES and after[1].kind in RELATIONS
 
@@ -424,7 +424,7 @@ class _Parser(_Cursor):
         return base
 
     def inside(self, rule: Callable[[], T], closing: str) -> T:
-        """What a rule finds up to a closing bracket, in which a norm may begin anew."""
+        """Apply a rule up to a closing bracket, within which a norm may begin anew."""
         outside, self.in_norm = self.in_norm, False
         found = rule()
         self.take(closing)

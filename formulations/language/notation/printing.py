@@ -66,14 +66,14 @@ def _inside(tree: object, kinds: tuple[type, ...]) -> bool:
 
 
 def _size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
-    """How large the brackets around it are."""
+    """The size of the brackets around a tree."""
     if _inside(tree, (t.Total,)):
         return r"\Big"
     return r"\big" if _brackets(tree) > 1 else ""
 
 
 def _brackets(tree: object) -> int:
-    """How deep sums stand in one another; an exponent is small, and does not count."""
+    """The depth of nested sums; an exponent is small, and does not count."""
     if isinstance(tree, tuple):
         return max((_brackets(part) for part in tree), default=0)
     if not is_dataclass(tree) or (isinstance(tree, t.Call) and tree.name == "exp"):

@@ -1,4 +1,4 @@
-r"""What a formula consists of: the nodes of its tree.
+r"""The nodes of the tree of a formula.
 
 The tree knows nothing of how a formula was written: ``w·x`` and ``w^\top x`` are the same product. It
 is compared with ``==``.
