@@ -28,7 +28,7 @@ import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
 from formulations import l0
-from formulations.cpm_global import mixed_integer
+from formulations.cpm import mixed_integer
 from formulations.l0_data import as_l0_data
 from formulations.language.clock import Clock
 from polyopt import Kernel, datasets

@@ -1,8 +1,8 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
-A family of programs is a module of this package with a function ``pairs(seed)``, which states its programs on
-small random data. Each runs by itself (``python -m formulations.rmm``) and prints its programs and their
-demonstration.
+A family of programs is a module with a function ``pairs(seed)``, which states its programs on small random
+data, and ``singles(seed)`` for those without a dual. ``polyopt show rmm`` and ``python -m formulations rmm``
+print the programs of a family; ``language`` has the words in which they are written.
 
 Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, C the cost of
 slack, one number or one per sample, and K in its place (n, n) a Gram matrix. Of machines of several faces K
@@ -12,40 +12,37 @@ is their number, ``n_faces``, and the assignment (n,) says which face answers fo
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
 
-__all__ = ["FAMILIES", "family"]
-
-FAMILIES: tuple[str, ...]
-"""The families, by the alphabet; their modules are imported when it is asked for."""
-
-
-def __getattr__(name: str) -> Any:
-    if name != "FAMILIES":
-        raise AttributeError(f"module 'formulations' has no attribute {name!r}")
-    globals()[name] = tuple(each for each in _modules() if _is_family(each))
-    return globals()[name]
+FAMILIES = {
+    "svm": "formulations.svm",
+    "sigma_svm": "formulations.sigma_svm",
+    "rmm": "formulations.rmm",
+    "soft_rmm": "formulations.soft_rmm",
+    "rmm_bounded": "formulations.rmm_bounded",
+    "rmm_bounds": "formulations.error_bounds.rmm_bounds",
+    "cpm": "formulations.cpm",
+    "cpm_worst": "formulations.cpm_worst",
+    "cpm_margin": "formulations.cpm_margin",
+    "cpm_hard": "formulations.cpm_hard",
+    "cpm_sparse": "formulations.cpm_sparse",
+    "cpm_subset": "formulations.cpm_subset",
+    "cpm_integer": "formulations.cpm_integer",
+    "polyceptron": "formulations.polyceptron",
+    "spla1": "formulations.spla1",
+    "pc_slp": "formulations.pc_slp",
+    "plume": "formulations.plume",
+    "logistic_polytopes": "formulations.logistic_polytopes",
+    "l0": "formulations.l0",
+    "one_norm": "formulations.one_norm",
+    "projection": "formulations.projection",
+}
+"""The families, each with its module: the names of its programs begin with the family's, as ``rmm.qp``."""
 
 
 def family(name: str) -> ModuleType:
-    """The module of a family, imported when asked for.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`FAMILIES`; a hyphen may stand for the underscore.
-    """
-    name = name.replace("-", "_")
-    if name not in _modules() or not _is_family(name):
-        raise ValueError(f"the families are {', '.join(__getattr__('FAMILIES'))}, not {name!r}")
-    return import_module(f"formulations.{name}")
-
-
-def _modules() -> list[str]:
-    return sorted(info.name for info in iter_modules(__path__))
-
-
-def _is_family(name: str) -> bool:
-    return hasattr(import_module(f"formulations.{name}"), "pairs")
+    """Import the module of a family of :data:`FAMILIES`; a hyphen may stand for the underscore."""
+    place = FAMILIES.get(name.replace("-", "_"))
+    if place is None:
+        raise ValueError(f"the families are {', '.join(FAMILIES)}, not {name!r}")
+    return import_module(place)

@@ -1,24 +1,21 @@
-"""Every program of the package in one list: its name, its paper, its class and its size.
+"""Every program by name, on its family's own small data: to be shown, not to be solved for an answer.
 
-There is no list to keep. Each family names its programs itself, on small random data of its own: the
-primal-dual ``pairs()``, and in ``singles()``, where it has any, those that stand without a partner.
+There is no list of programs to keep. Each family states its own in ``pairs(seed)`` and ``singles(seed)``: to
+name them is to make them, and :func:`entries_of` is the one place where that is done.
 """
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import ModuleType
 
-import formulations
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import ModuleType
-
-    from formulations.language.program import Program
-
-__all__ = ["Entry", "catalogue", "entries_of"]
+from formulations import FAMILIES, family
+from formulations.language.program import Program
+from formulations.language.typeset import statement_of
 
 # The paper up to its year, or the slides; then where in it.
 _SOURCE = re.compile(r"(?P<paper>.*?(?:\(\d{4}\)|\bslides\b))[,;]?\s*(?P<place>.*)")
@@ -35,11 +32,14 @@ class Entry:
         stands alone.
     program : Program
         The program, on the family's own small data.
+    is_dual : bool
+        True for the second of a pair.
     """
 
     family: str
     program: Program
     partner: str
+    is_dual: bool = False
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def equation(self) -> str:
-        """Where in the paper it stands; empty where the source names no place."""
+        """The place in the paper; empty if the source names none."""
         return self._source()[1]
 
     @property
@@ -72,45 +72,71 @@ class Entry:
 
 
 def entries_of(name: str, module: ModuleType, seed: int = 0) -> list[Entry]:
-    """Every program of one family, each primal followed by its dual.
+    """Every program of one family, each primal followed by its dual; of equal names the first.
 
-    Parameters
-    ----------
-    name : str
-        What the family is called.
-    module : module
-        Its ``pairs(seed)`` and, where there is one, its ``singles(seed)`` state the programs.
-    seed : int
-        Seed of the data they are stated on.
-
-    Returns
-    -------
-    list of Entry
-        One entry for each name; of a program that the family lists twice, the first.
+    A module may state several families: a program is of the one whose name its own begins with.
     """
     found: dict[str, Entry] = {}
     for pair in module.pairs(seed):
         found.setdefault(pair.primal.name, Entry(name, pair.primal, pair.dual.name))
-        found.setdefault(pair.dual.name, Entry(name, pair.dual, pair.primal.name))
+        found.setdefault(pair.dual.name, Entry(name, pair.dual, pair.primal.name, is_dual=True))
     for program in getattr(module, "singles", lambda seed: [])(seed):
         found.setdefault(program.name, Entry(name, program, ""))
-    return list(found.values())
+    return [entry for entry in found.values() if entry.name.partition(".")[0] == name]
 
 
 def catalogue(families: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
-    """Every program of some families of :mod:`formulations`, each primal followed by its dual.
+    """Every program of some families of :data:`formulations.FAMILIES`, by default of all."""
+    return [
+        entry
+        for name in (FAMILIES if families is None else families)
+        for entry in entries_of(name, family(name), seed)
+    ]
+
+
+def find_programs(
+    name: str,
+    families: Collection[str] = FAMILIES,
+    entries: Callable[[Iterable[str]], list[Entry]] = catalogue,
+) -> list[Program]:
+    """Return the program of that name, or all programs of the family of that name.
 
     Parameters
     ----------
-    families : iterable of str, optional
-        Which families; all by default.
-    seed : int
-        Seed of the data they are stated on.
+    name : str
+        Such as ``"rmm"`` or ``"rmm.qp"``; a hyphen may stand for an underscore.
+    families : collection of str
+        The names of all families.
+    entries : callable
+        Takes some of these names to their entries.
 
-    Returns
-    -------
-    list of Entry
-        One entry for each name.
+    Raises
+    ------
+    ValueError
+        There is no such program or family; the message lists those there are.
     """
-    names = formulations.FAMILIES if families is None else families
-    return [entry for name in names for entry in entries_of(name, formulations.family(name), seed)]
+    wanted = name.strip().replace("-", "_")
+    head, dot, _ = wanted.partition(".")
+    if head not in families:
+        close = difflib.get_close_matches(head, families, n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"no program or family is called {name!r}.{hint} Families: {', '.join(families)}")
+    programs = {entry.name: entry.program for entry in entries((head,))}
+    if not dot:
+        return list(programs.values())
+    if wanted not in programs:
+        raise ValueError(f"no program is called {name!r}; the family has {', '.join(programs)}")
+    return [programs[wanted]]
+
+
+def text_of_family(module: ModuleType, entries: Sequence[Entry]) -> str:
+    """The docstring of a family without its example, and the statements of its programs in sections of it."""
+    text = (inspect.getdoc(module) or "").partition("\nExample\n")[0].rstrip()
+    head, heading, rest = text.partition("\nRecovery\n")
+    sides = {"Primal": [each.program for each in entries if not each.is_dual],
+             "Dual": [each.program for each in entries if each.is_dual]}  # fmt: skip
+    for title, programs in sides.items():
+        head += f"\n{title}\n{'-' * len(title)}\n" + "\n\n".join(map(statement_of, programs)) + "\n"
+    meanings = {f"{row.multiplier}: {row.meaning}" for each in entries for row in each.program.rows}
+    rest, end, last = rest.partition("\nInfeasible when\n")
+    return f"{head}{heading}{rest}\n" + "\n".join(sorted(meanings)) + f"\n{end}{last}"

@@ -5,18 +5,14 @@ One eigendecomposition serves every D, for training and for test points alike.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import as_weights
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Matrix = NDArray[np.float64]
-
-__all__ = ["CentredKernel"]
+Matrix = NDArray[np.float64]
 
 
 class CentredKernel:
@@ -93,5 +89,5 @@ class CentredKernel:
         return (self._centre(K_test) @ weighted * self.shrinkage(D)) @ self.root.T
 
     def is_degenerate(self) -> bool:
-        """Whether every centred point is independent of the others, so that D = 1 forgets the data."""
+        """True if every centred point is independent of the others, so that D = 1 forgets the data."""
         return len(self.eigenvalues) >= len(self.weights) - 1

@@ -7,24 +7,19 @@ of its faces less the best of the others'; :mod:`formulations.logistic_polytopes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import whole
 from formulations.language.recovery import as_costs, as_data
+from formulations.language.types import Matrix, MatrixLike
 from formulations.polyhedral import pull
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+Array = NDArray[np.float64]
+Assignment = NDArray[np.int64]
 
-    from formulations.language.types import Matrix, MatrixLike
-
-    Array = NDArray[np.float64]
-    Assignment = NDArray[np.int64]
-
-__all__ = ["BIAS", "Owners", "natural_assignment", "pulls", "scores", "shortfall", "shrunk", "value"]
 
 BIAS = 0.01
 """η over ρ where nothing else is said: what the square of a bias costs, next to that of a weight."""
@@ -32,7 +27,7 @@ BIAS = 0.01
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose the faces are: first those of class −1, then those of class +1, or of each its face at rest.
+    """The classes of the faces: first those of class −1, then those of class +1, or of each its face at rest.
 
     Attributes
     ----------
@@ -66,17 +61,11 @@ class Owners:
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """Which faces (K,) are not at rest."""
+        """Mask of the faces (K,) that are not at rest."""
         return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
 
     def support(self, m: int, chosen: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """S (K, m): which weights may differ from 0, those chosen (K, m) of faces that are not at rest.
-
-        Raises
-        ------
-        ValueError
-            `chosen` is not an array of bool of that shape.
-        """
+        """S (K, m): which weights may differ from 0, those chosen (K, m) of faces that are not at rest."""
         free = np.broadcast_to(self.free[:, None], (self.count, m))
         if chosen is None:
             return free
@@ -92,11 +81,6 @@ class Owners:
         """The sign (K, m) that each weight keeps, 0 where it is free, for the signs of the log-odds.
 
         A face of class +1 keeps the sign σ_j of a feature, one of class −1 the other one.
-
-        Raises
-        ------
-        ValueError
-            `signs` has not one entry of -1, 0 or +1 for each feature.
         """
         if signs is None:
             return np.zeros((self.count, m))
@@ -108,13 +92,7 @@ class Owners:
         return np.asarray(y[:, None] * self.classes < 0)
 
     def answers(self, y: Array, assignment: ArrayLike) -> Array:
-        """Z (n, K): 1 where a face answers for a sample.
-
-        Raises
-        ------
-        ValueError
-            A sample's face is none, or not of its own class.
-        """
+        """Z (n, K): 1 where a face answers for a sample."""
         given = np.asarray(assignment)
         is_whole = np.issubdtype(given.dtype, np.number) and np.isrealobj(given) and (given % 1 == 0).all()
         if given.shape != y.shape or not is_whole:

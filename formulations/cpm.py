@@ -15,37 +15,34 @@ xi (n, K); alpha (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
 assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is the 0/1 matrix of
 who answers for whom: a row of ones at a negative, z_i's unit vector at a positive. With the shared
 slack of loss="max", xi has one entry per negative and K per positive, sample by sample, and
-[ik] is the place of ξ_ik in it (:func:`slack_places`).
+[ik] is the place of ξ_ik in it (:func:`slack_places`). The mixed-integer program has xi (n₋, K) for the
+negatives, or (n₋,) with loss="max", eta (n₊,) for the positives, and z (n₊, K) of 0 and 1; with
+margin="worst" there is a scalar t.
 
-Primal
-------
-loss="sum", the paper's unconstrained form, which its Algorithm 1 minimises; K independent programs
-(6)  min  ‖W‖² + Σ_ik C_i Z_ik ξ_ik
-     margin:  y_i W_k·x̃_i ≥ 1 − ξ_ik              [alpha]
-     slack:   ξ_ik ≥ 0                             [beta]
+Programs
+--------
+fixed_assignment with loss="sum" is the paper's unconstrained form of (6), which its Algorithm 1 minimises: K
+independent programs, each a :func:`face` with the costs c_i = C_i Z_ik. With loss="max" it is (6) as printed:
+a negative has one slack for all faces, which ties them together. The paper takes both losses for one program.
+They are two: a negative that violates several faces pays for each of them in the first, for the worst of them
+in the second. J_max(W) ≤ J_sum(W), equal for K = 1. fixed_assignment_dual and face_dual have no balance row,
+since the bias is penalised. mixed_integer is the machine over all assignments, the independent check of
+polyopt's branch and bound; it has no dual.
 
-loss="max", (6) as printed: a negative has one slack for all faces, which ties them together
-(6)  min  ‖W‖² + Σ_neg C_i ξ_i + Σ_pos Σ_k C_i Z_ik ξ_ik
-     margin:  y_i W_k·x̃_i ≥ 1 − ξ_[ik]            [alpha]
-     slack:   ξ ≥ 0                                [beta]
+A valid M of the mixed-integer program
+--------------------------------------
+Let U be the cost of any W at all, w₀ and V₀ the optimum and the value of the face that holds the negatives
+alone, R(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+. R is 2-strongly convex with minimum V₀ at w₀, so
+R(w) ≥ V₀ + ‖w − w₀‖². An optimal W has Σ_k R(W_k) ≤ U and each other face costs V₀ at least, hence
 
-one face of loss="sum", with costs c_i = C_i Z_ik
-     min  ‖w‖² + Σ c_i ξ_i
-     margin:  y_i w·x̃_i ≥ 1 − ξ_i                 [alpha]
-     slack:   ξ_i ≥ 0                              [beta]
+    ‖W_k − w₀‖² ≤ U − K V₀ = ρ²   and   ‖W_k‖² ≤ R(W_k) ≤ U − (K−1) V₀,
 
-The paper takes both losses for one program. They are two: a negative that violates several faces
-pays for each of them in the first, for the worst of them in the second. J_max(W) ≤ J_sum(W), equal
-for K = 1.
+and with either the row of a face that does not answer is slack at η_i = 0:
 
-Dual
-----
-     max  Σ_ik α_ik − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²
-     margin:  α_ik ≥ 0                             [surplus of the primal row margin]
-     xi:      α_ik ≤ C_i Z_ik                      [xi]    loss="sum", and the positives of "max"
-     xi:      Σ_k α_ik ≤ C_i                       [xi]    the negatives of loss="max"
+    1 − W_k·x̃_i ≤ M_i = min( 1 − w₀·x̃_i + ρ‖x̃_i‖,  1 + ‖x̃_i‖ √(U − (K−1) V₀) ).
 
-There is no balance row, since the bias is penalised.
+V₀ is taken as the dual value of w₀, which never is above the optimum. With loss="max" or margin="worst" the
+faces share what they pay, so V₀ is not each face's, but no ‖W_k‖² is above U: M_i = 1 + ‖x̃_i‖ √U.
 
 Recovery
 --------
@@ -64,7 +61,8 @@ Never for finite C: W = 0, ξ = 1 is feasible.
 Reference
 ---------
 Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope Machine (2014),
-eq. (6) and the unconstrained form after it; with C for 1/λ. One face is twice the SVM of cost C/2
+eq. (6) and the unconstrained form after it; with C for 1/λ. The mixed-integer program and its M are derived
+here. One face is twice the SVM of cost C/2
 without intercept on x̃.
 
 Example
@@ -81,30 +79,29 @@ array([[-1., -1.],
 >>> swapped["W"].round(6)
 array([[ 1., -1.],
        [-1., -1.]])
+>>> cpm.big_m(X, y, n_faces=2, C=10.0, upper=4.0).round(3)
+array([4.873, 4.873])
+>>> program = cpm.mixed_integer(X, y, n_faces=2, C=10.0, upper=4.0)
+>>> program.kind, program.solvers
+('MIQP', ('SCIP',))
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.cpm_face import LETTERS, PAPER, SOURCE, face, face_dual
-from formulations.cpm_global import mixed_integer
-from formulations.language.arguments import whole
+from formulations.language.arguments import one_of, whole
 from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_data, slacks
+from formulations.language.recovery import as_costs, as_data, slacks
 from formulations.language.toy_data import two_blobs
-from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, slack_places
-from formulations.svm import cost_parameter
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-    from formulations.polytope import Loss
+from formulations.language.types import MatrixLike
+from formulations.polytope import Loss, answers, check_loss, lift, natural_assignment, objective, slack_places
+from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 __all__ = [
     "answers",
@@ -120,6 +117,69 @@ __all__ = [
     "singles",
     "slack_places",
 ]
+
+PAPER = "Kantchelian et al. (2014)"
+SOURCE = "unconstrained form of eq. (6)"
+
+LETTERS = {
+    "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: a negative is on all, a positive on one",
+    "ξ₍ᵢₖ₎": "$ξᵢ$, shared by the faces, at a negative, and $ξᵢₖ$ at a positive",
+    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
+    "xᵢ": "sample $i$",
+    "yᵢ": "+1 outside the polytope, −1 inside",
+    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+}
+ONE_FACE_LETTERS = {
+    **{letter: LETTERS[letter] for letter in ("xᵢ", "yᵢ")},
+    "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face",
+}
+_FACE_LETTERS = {"x̃ᵢ": LETTERS["x̃ᵢ"], **ONE_FACE_LETTERS}
+
+
+def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """One face of the fixed-assignment program with loss="sum".
+
+    Parameters
+    ----------
+    X, y
+        As in :func:`formulations.cpm.fixed_assignment`.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample: 0 for the positives that other faces answer for.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    w, xi, costs = cp.Variable(m + 1, name="w"), cp.Variable(n, name="xi"), cost_parameter(C, n)
+    return Program(
+        name="cpm.face",
+        title="Convex polytope machine, one face",
+        source=f"{PAPER}, {SOURCE}",
+        objective=cp.Minimize(cp.sum_squares(w) + costs @ xi),
+        objective_text="‖w‖² + Σᵢ Cᵢ ξᵢ",
+        variables={"w": w, "xi": xi},
+        rows=margin_rows(y, lift(X) @ w, xi, "w·x̃ᵢ"),
+        parameters={"C": costs},
+        letters=_FACE_LETTERS,
+        data={"x": X, "y": y},
+    )
+
+
+def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """Dual of :func:`face`; arguments as in the primal."""
+    X, y = as_data(X, y)
+    n = X.shape[0]
+    alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
+    return Program(
+        name="cpm.face_dual",
+        title="Convex polytope machine, one face, dual",
+        source=f"{PAPER}, {SOURCE} (derived)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y, alpha))),
+        objective_text="Σᵢ αᵢ − ¼ ‖Σᵢ αᵢ yᵢ x̃ᵢ‖²",
+        variables={"alpha": alpha},
+        rows=alpha_rows(alpha, costs),
+        parameters={"C": costs},
+        letters=_FACE_LETTERS,
+        data={"x": X, "y": y},
+    )
 
 
 def _parameters(
@@ -219,13 +279,7 @@ def fixed_assignment_dual(
         used = into @ cp.vec(alpha, order="C")
         text = "Σₖ αᵢₖ ≤ Cᵢ for yᵢ < 0,  αᵢₖ ≤ Cᵢ Zᵢₖ for yᵢ > 0"
     rows = (
-        Row(
-            "margin",
-            alpha >= 0,
-            "αᵢₖ ≥ 0",
-            "surplus",
-            "how far sample i is beyond face k's margin",
-        ),
+        Row("margin", alpha >= 0, "αᵢₖ ≥ 0", "surplus", "how far sample i is beyond face k's margin"),
         Row("xi", used <= costs, text, "xi", "the slacks $ξ$", at),
     )
     return Program(
@@ -299,3 +353,147 @@ def singles(seed: int = 0) -> list[Program]:
 if __name__ == "__main__":
     for pair in pairs():
         print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
+
+
+def big_m(
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
+    loss: Loss = "sum", margin: str = "total",
+) -> NDArray[np.float64]:  # fmt: skip
+    """M_i of each positive, shape (n₊,)."""
+    X, y = as_data(X, y)
+    costs, lifted = as_costs(C, len(y)), lift(X)
+    inside = np.where(y < 0, costs, 0.0)
+    if upper is None:
+        outside, paid = costs[y > 0].sum(), n_faces if loss == "sum" else 1
+        long = n_faces if margin == "total" else 1
+        upper = min(paid * inside.sum() + outside, long + 2 * outside)
+    points = lifted[y > 0]
+    lengths = np.sqrt(np.asarray((points * points).sum(axis=1)).ravel())
+    if (loss, margin) != ("sum", "total"):
+        return np.asarray(1.0 + lengths * np.sqrt(upper))
+    w, value = np.zeros(lifted.shape[1]), 0.0
+    if inside.any():
+        found = face(X, y, inside).solve()
+        w = found["w"]
+        alpha = np.clip(found.duals["margin"], 0.0, inside)
+        value = max(0.0, float(alpha.sum() - 0.25 * np.sum((lifted.T @ (alpha * y)) ** 2)))
+        # What w costs above V₀ bounds how far it is from w₀.
+        excess = float(w @ w + inside @ np.maximum(0.0, 1.0 + lifted @ w)) - value
+        off = np.sqrt(max(excess, 0.0))
+    else:
+        off = 0.0
+    rho = off + np.sqrt(max(upper - n_faces * value, 0.0))
+    longest = np.sqrt(max(upper - (n_faces - 1) * value, 0.0))
+    return np.asarray(np.minimum(1.0 - points @ w + rho * lengths, 1.0 + lengths * longest))
+
+
+def mixed_integer(
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
+    loss: Loss = "sum", margin: str = "total",
+) -> Program:  # fmt: skip
+    """The machine over all assignments.
+
+    Parameters
+    ----------
+    X, y, n_faces, C
+        As in :func:`big_m`.
+    upper : float, optional
+        The cost of any point, for :func:`big_m`.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+    margin : {"total", "worst"}
+        Whether the squared norms of all faces are paid for, or the largest.
+    """
+    X, y = as_data(X, y)
+    check_loss(loss)
+    one_of("margin", margin, ("total", "worst"))
+    if not ((y > 0).any() and (y < 0).any()):
+        raise ValueError("y must hold both classes: with one there is nothing to assign")
+    costs, lifted = as_costs(C, len(y)), lift(X)
+    n, K, (inside, outside) = int((y > 0).sum()), n_faces, (lifted[y < 0], lifted[y > 0])
+    M = big_m(X, y, K, costs, upper, loss, margin)
+    W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(n, name="eta")
+    xi = cp.Variable((len(y) - n, K) if loss == "sum" else (len(y) - n,), name="xi")
+    z = cp.Variable((n, K), boolean=True, name="z")
+    none = "none: an integer program has no multipliers"
+    # Where the rows of negatives and of positives stand among those of all samples; -1 where they do not.
+    of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y < 0, y > 0))
+    faces = np.arange(K)
+    each, slack = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
+    at_slack = _pairs_at(of_inside, faces) if loss == "sum" else of_inside
+    rows = [
+        Row("inside", -(inside @ W.T) >= 1 - each, f"−Wₖ·x̃ᵢ ≥ 1 − {slack} for yᵢ < 0", "–", none,
+            _pairs_at(of_inside, faces)),
+        Row("outside", outside @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
+            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, _pairs_at(of_outside, faces)),
+        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", "–", none, of_outside),
+        Row("slack", xi >= 0, f"{slack} ≥ 0 for yᵢ < 0", "–", none, at_slack),
+        Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", "–", none, of_outside),
+    ]  # fmt: skip
+    if K > 1:
+        opened = np.tril(np.ones((n, n)), -1) @ z  # how many before i are on each face
+        rows.append(
+            Row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
+                none, _pairs_at(of_outside, faces - 1))
+        )  # fmt: skip
+    variables, size, text = {"W": W, "xi": xi, "eta": eta, "z": z}, cp.sum_squares(W), "‖W‖²"
+    if margin == "worst":
+        variables["t"] = t = cp.Variable(name="t")
+        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "–", none))
+        size, text = t, "t"
+    data = {"x": X, "y": y, "C": costs, "M": _at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
+    data["ξ"] = lambda: _at_all(xi.value, y < 0, np.nan)
+    data["η"] = lambda: _at_all(eta.value, y > 0, np.nan)
+    paid = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
+    sums = "Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ" if loss == "sum" else "Σ_{yᵢ<0} Cᵢ ξᵢ"
+    return Program(
+        name="cpm.mixed_integer" + _NAMES.get((loss, margin), ""),
+        title="Convex polytope machine over all assignments" + _TITLES.get((loss, margin), ""),
+        source=f"Kantchelian et al. (2014), {_GLOBAL_SOURCES[loss, margin]}, as a mixed-integer program",
+        objective=cp.Minimize(size + paid),
+        objective_text=f"{text} + {sums} + Σ_{{yᵢ>0}} Cᵢ ηᵢ",
+        variables=variables,
+        rows=tuple(rows),
+        letters={"Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)", **LETTERS},
+        data=data,
+    )
+
+
+_NAMES = {("max", "total"): "_max", ("sum", "worst"): "_worst", ("max", "worst"): "_max_worst"}
+_TITLES = {
+    ("max", "total"): ", a negative pays for its worst face",
+    ("sum", "worst"): ", worst-case margin",
+    ("max", "worst"): ", worst-case margin, a negative pays for its worst face",
+}
+_GLOBAL_SOURCES = {
+    ("sum", "total"): "unconstrained form of eq. (6)",
+    ("max", "total"): "eq. (6)",
+    ("sum", "worst"): "worst-case margin beside eq. (6), unconstrained form",
+    ("max", "worst"): "worst-case margin beside eq. (6)",
+}
+
+
+def _at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
+    """Values of some samples among those of all, the others being `other`."""
+    found = np.full((len(samples), *values.shape[1:]), other)
+    found[samples] = values
+    return found
+
+
+def _pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places (n, K) of the pairs of a sample and a face, -1 where one of them has none."""
+    width = int(faces.max(initial=0)) + 1
+    none = (samples[:, None] < 0) | (faces < 0)
+    return np.where(none, -1, samples[:, None] * width + faces)
+
+
+def _demonstrate() -> None:
+    X, y = two_blobs(n=16, m=2)
+    program = mixed_integer(X, y, 2)
+    print(program, end="\n\n")
+    if "SCIP" not in cp.installed_solvers():
+        print("To solve it, install SCIP: pip install 'polyopt[mip]'.")
+        return
+    solution = program.solve()
+    print(f"optimal value {solution.objective:.8g}, bound {solution.bound:.8g}, {solution.iterations} nodes")
+    print(f"assignment    {solution['z'].argmax(axis=1)}")

@@ -18,28 +18,11 @@ x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1
 does not answer for sample i; t a scalar, s (K,). Z (n, K) is the 0/1 matrix of who answers for whom
 (:func:`formulations.polytope.answers`), and v_k = Σ_i α_ik y_i x̃_i.
 
-Primal
-------
-(3), one face: the margin 1/‖w‖ is largest where ‖w‖ is least; (3) is the sum of these over the faces
-     min  ‖w‖
-     margin:  y_i w·x̃_i ≥ 1                        [alpha]
-
-(4)-(5), total: the inverse squares of the margins, summed
-     min  ‖W‖²
-     margin:  y_i W_k·x̃_i ≥ 1      for Z_ik > 0    [alpha]
-
-(4)-(5), worst case: the largest of them
-     min  t
-     margin:  y_i W_k·x̃_i ≥ 1      for Z_ik > 0    [alpha]
-     norm:    ‖W_k‖² ≤ t                           [theta]
-
-Dual
-----
-     max  Σ α_i                     norm:  ‖Σ_i α_i y_i x̃_i‖ ≤ 1 [rho]      one face of (3)
-     max  Σ_ik α_ik − ¼ Σ_k ‖v_k‖²                                          total
-     max  Σ_ik α_ik − ¼ (Σ_k s_k)²  norm:  ‖v_k‖ ≤ s_k [radius]             worst case
-     margin:  α_ik ≥ 0                for Z_ik > 0  [surplus]
-     off:     α_ik = 0                for Z_ik < 1  [beyond]
+Programs
+--------
+face is one face of (3): the margin 1/‖w‖ is largest where ‖w‖ is least, and (3) is the sum of these over the
+faces. total and worst are (4)-(5): the inverse squares of the margins summed, and the largest of them.
+face_dual, total_dual and worst_dual have v_k in the place of the faces.
 
 Recovery
 --------
@@ -77,29 +60,21 @@ array([0.707107, 0.707107])
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.cpm_face import LETTERS, PAPER
+from formulations.cpm import LETTERS, PAPER
 from formulations.language.arguments import whole
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import separated_clusters
+from formulations.language.types import Matrix, MatrixLike
 from formulations.polytope import answers, lift
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix, MatrixLike
-
-__all__ = [
-    "HardRows", "face", "face_dual", "pairs", "recover_face", "total", "total_dual", "worst", "worst_dual",
-]  # fmt: skip
 
 _OWN = {name: LETTERS[name] for name in ("Zᵢₖ", "x̃ᵢ", "xᵢ", "yᵢ")}
 _OF_ONE = {name: _OWN[name] for name in ("x̃ᵢ", "xᵢ", "yᵢ")}
@@ -107,7 +82,7 @@ _OF_ONE = {name: _OWN[name] for name in ("x̃ᵢ", "xᵢ", "yᵢ")}
 
 @dataclass(frozen=True)
 class HardRows:
-    """Which pairs of a sample and a face have a row, and the data of the programs.
+    """The pairs of a sample and a face that have a row, and the data of the programs.
 
     Attributes
     ----------
@@ -326,8 +301,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         Duality(total(X, y, K, assignment), total_dual(X, y, K, assignment), from_total),
         Duality(worst(X, y, K, assignment), worst_of, from_worst),
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

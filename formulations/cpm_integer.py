@@ -3,7 +3,7 @@
 Problem
 -------
 A face reads best as `2 age + 3 bmi − chol > 41.5`: whole numbers p_j from −M to M, a scale δ > 0 that all of
-them share, and a threshold. As a face of the machine (:mod:`formulations.cpm_face`) it has the weights w = δ
+them share, and a threshold. As a face of the machine (:mod:`formulations.cpm`) it has the weights w = δ
 p; its bias b is a real number, and −b/δ the threshold. For a fixed scale
 
      min  δ² ‖p‖² + b² + Σ C_i [1 − y_i (δ p·x_i + b)]_+     over whole p from −M to M and b
@@ -15,27 +15,11 @@ Variables and shapes
 p (m,), b scalar, xi (n,); alpha (n,), mu (m,), nu (m,) in the dual. X is (n, m), y is (n,) of -1 and +1, C a
 scalar or (n,), δ a positive number, M a whole one.
 
-Primal
-------
-     min  δ² ‖p‖² + b² + Σ C_i ξ_i
-     margin:  y_i (δ p·x_i + b) ≥ 1 − ξ_i          [alpha]
-     slack:   ξ_i ≥ 0                              [beta]
-     most:    p_j ≤ M                              [mu]
-     least:   −M ≤ p_j                             [nu]
-
-exactly with p whole, and relaxed with p real.
-
-Dual
-----
-of the relaxation, with v_j = Σ_i α_i y_i x_ij
-     max  Σ_i α_i − ¼ (Σ_i α_i y_i)² − M Σ_j (μ_j + ν_j) − (1/(4δ²)) Σ_j (δ v_j − μ_j + ν_j)²
-     margin:  α_i ≥ 0                              [surplus]
-     xi:      α_i ≤ C_i                            [xi]
-     most:    μ_j ≥ 0                              [M − p_j]
-     least:   ν_j ≥ 0                              [M + p_j]
-
-Without the limits M, for whatever scale, it is the dual of the face itself, Σ α − ¼ ‖Σ α_i y_i x̃_i‖²: what a
-face of whole numbers costs beyond the value of that at some α is at least what whole numbers can have lost.
+Programs
+--------
+mixed_integer is exact, with p whole; relaxation has p real, and relaxation_dual is its dual. Without the
+limits M, for whatever scale, that is the dual of the face itself, Σ α − ¼ ‖Σ α_i y_i x̃_i‖²: what a face of
+whole numbers costs beyond the value of that at some α is at least what whole numbers can have lost.
 
 Recovery
 --------
@@ -66,24 +50,19 @@ array([1., 1.])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
+from formulations.cpm import ONE_FACE_LETTERS, PAPER, SOURCE
 from formulations.language.arguments import positive, whole
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_data, slacks
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import MatrixLike
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
 _LETTERS = {
     **ONE_FACE_LETTERS,
@@ -102,7 +81,7 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLik
     Parameters
     ----------
     X, y, C
-        As in :func:`formulations.cpm_face.face`.
+        As in :func:`formulations.cpm.face`.
     scale : float
         δ, positive.
     M : int
@@ -198,8 +177,3 @@ def singles(seed: int = 0) -> list[Program]:
     """The exact program, which has no dual, on random data."""
     X, y = two_blobs(n=20, m=4, seed=seed)
     return [mixed_integer(X, y, 0.3, 3, np.where(y > 0, 1.0, 0.7))]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

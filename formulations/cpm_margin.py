@@ -24,37 +24,12 @@ the worst case; alpha (n, K) and beta (n, K), 0 where they have no row; s (K,). 
 who answers for whom: a row of ones at a negative, a unit vector at a positive; in (2) as printed a unit
 vector at every sample. v_k = Σ_i α_ik y_i x̃_i.
 
-Primal
-------
-total, a negative held by every face
-     max  Σ ζ_k
-     margin:  y_i W_k·x̃_i ≥ ζ_k    for Z_ik > 0    [alpha]
-     norm:    ‖W_k‖² ≤ 1                           [rho]
-
-worst case
-     max  ζ
-     margin:  y_i W_k·x̃_i ≥ ζ      for Z_ik > 0    [alpha]
-     norm:    ‖W_k‖² ≤ 1                           [rho]
-
-(2) as printed: a negative is held by its own face alone, and a sample's own face is its best one
-     max  Σ ζ_k
-     margin:  y_i W_k·x̃_i ≥ ζ_k            for Z_ik > 0    [alpha]
-     choice:  Σ_l Z_il W_l·x̃_i ≥ W_k·x̃_i   for Z_ik < 1    [beta]
-     norm:    ‖W_k‖² ≤ 1                                   [rho]
-     gain:    ζ_k ≥ 0                                      [gamma]
-
-Dual
-----
-     min  Σ s_k
-     norm:    ‖v_k‖ ≤ s_k                          [radius]
-     margin:  α_ik ≥ 0              for Z_ik > 0   [surplus]
-     off:     α_ik = 0              for Z_ik < 1   [beyond]
-     zeta:    Σ_i α_ik = 1 for every k, and Σ_ik α_ik = 1 in the worst case    [zeta]
-The total margin of a face is the distance from 0 to the hull of its y_i x̃_i, which v_k is a point of. For (2)
-as printed v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i, and besides norm, margin and off
-     zeta:    Σ_i α_ik ≥ 1                         [zeta]
-     choice:  β_ik ≥ 0              for Z_ik < 1   [room]
-     own:     β_ik = 0              for Z_ik > 0   [none]
+Programs
+--------
+total and worst hold a negative to every face; printed is (2) as printed, where a negative is held by its own
+face alone, and a sample's own face is its best one. The total margin of a face is the distance from 0 to the
+hull of its y_i x̃_i, which v_k is a point of; total_dual and worst_dual find it; in printed_dual v_k = Σ_i
+(α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i.
 
 Recovery
 --------
@@ -89,27 +64,21 @@ array([0.707107, 0.447214])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.cpm_face import LETTERS, PAPER
+from formulations.cpm import LETTERS, PAPER
 from formulations.cpm_hard import HardRows
 from formulations.language.arguments import whole
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import separated_clusters
+from formulations.language.types import MatrixLike
 from formulations.polytope import check_assignment, lift
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = ["pairs", "printed", "printed_dual", "total", "total_dual", "worst", "worst_dual"]
 
 _LETTERS = {name: LETTERS[name] for name in ("Zᵢₖ", "x̃ᵢ", "xᵢ", "yᵢ")}
 _PRINTED = {**_LETTERS, "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: each is on one"}
@@ -291,8 +260,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         of(worst, worst_dual, z),
         of(printed, printed_dual, np.where(y > 0, z, nearest)),
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -13,31 +13,10 @@ As in :mod:`formulations.cpm` and, with margin="worst", :mod:`formulations.cpm_w
 sizes of the weights, and s (L,), the lengths of L groups of features over all faces. In the dual alpha
 (n, K), r and q (K, m), delta with a column for each feature that has a sign. σ (m,) of -1, 0, +1.
 
-Primal
-------
-     min  ‖W‖² + λ Σ_kj T_kj + τ Σ_l s_l + what (6) pays for slack            margin="total"
-     min  t + λ Σ_kj T_kj + τ Σ_l s_l + what (6) pays for slack               margin="worst"
-     margin:  y_i W_k·x̃_i ≥ 1 − ξ_[ik]            [alpha]
-     slack:   ξ ≥ 0                                [beta]
-     norm:    ‖W_k‖² ≤ t                           [theta]    margin="worst"
-     upper:   W_kj ≤ T_kj                          [r⁺]
-     lower:   −W_kj ≤ T_kj                         [r⁻]
-     group:   ‖(W_kj : j in group l)‖ ≤ s_l        [q]
-     sign:    σ_j W_kj ≥ 0  where σ_j is not 0     [delta]
-
-Dual
-----
-With N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj, what is left of a pull,
-     max  Σ_ik α_ik − ¼ ‖N‖²                                                  margin="total"
-     max  Σ_ik α_ik − ¼ (Σ_k s_k)²                                            margin="worst"
-     margin:  α_ik ≥ 0                             [surplus of the primal row margin]
-     xi:      as without the price                 [xi]
-     norm:    ‖N_k‖ ≤ s_k                          [radius]    margin="worst"
-     upper:   r_kj ≤ λ                             [W⁺]
-     lower:   −r_kj ≤ λ                            [W⁻]
-     group:   ‖(q_kj : j in group l)‖ ≤ τ          [s_l, and −W]
-     sign:    δ_kj ≥ 0                             [σW]
-
+Programs
+--------
+fixed_assignment pays λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : j in group l)‖ and keeps the signs, for either loss and
+margin. In fixed_assignment_dual N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj is what is left of a pull.
 For margin="total" the best r, q and δ are known: N is the pull V, shrunk. So any α within its caps bounds the
 optimum by Σ α − ¼ ‖shrunk V‖².
 
@@ -80,12 +59,14 @@ array([[-1.,  0., -1.],
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from formulations import cpm, cpm_worst
 from formulations.face_penalty import FacePenalty
@@ -93,30 +74,11 @@ from formulations.language.arguments import one_of
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
-from formulations.polytope import lift
+from formulations.language.types import MatrixLike
+from formulations.polytope import Loss, lift
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+Margin = Literal["total", "worst"]
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-    from formulations.polytope import Loss
-
-    Margin = Literal["total", "worst"]
-
-__all__ = [
-    "by_groups",
-    "dual_terms",
-    "fixed_assignment",
-    "fixed_assignment_dual",
-    "membership",
-    "pairs",
-    "primal_terms",
-    "recover",
-    "rows_of_prices",
-    "sizes",
-]
 
 _SOURCE = "Kantchelian et al. (2014), eq. (6), with a price on the weights"
 _LETTERS = {
@@ -133,7 +95,7 @@ _LETTERS = {
 
 @dataclass
 class FaceTerms:
-    """What a price on faces adds to a program.
+    """The terms and rows that a price on faces adds to a program.
 
     Attributes
     ----------
@@ -178,15 +140,7 @@ class FaceTerms:
 
 
 def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
-    """The price of the faces W (K, m+1), the bias last, and its rows.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The price; a part that is 0 adds nothing.
-    W : cvxpy.Variable of shape (K, m+1)
-        The faces.
-    """
+    """The price of the faces W (K, m+1), the bias last, and its rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
     if penalty.l1 > 0:
@@ -222,15 +176,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
 
 
 def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
-    """What is taken off the pulls (K, m+1) in the dual, and its rows.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The price.
-    K : int
-        Faces.
-    """
+    """The terms taken off the pulls (K, m+1) in the dual, and their rows."""
     m, terms = penalty.n_features, FaceTerms()
     left = "what is left of the pull at a weight"
     terms.letters["Nₖⱼ"] = f"= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: {left}"
@@ -279,15 +225,7 @@ def rows_of_prices() -> tuple[Row, ...]:
 
 
 def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the values of the variables T and s of :func:`primal_terms` at given faces.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The prices; a variable whose price is 0 is absent.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    """
+    """Return the values of the variables T and s of :func:`primal_terms` at given faces."""
     found: dict[str, NDArray[Any]] = {}
     if penalty.l1 > 0:
         found["T"] = np.abs(W[:, :-1])
@@ -320,21 +258,13 @@ def _signed_places(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
 
 
 def membership(penalty: FacePenalty) -> NDArray[np.float64]:
-    """Which feature is in which group, (L, m+1), and 0 at the bias."""
+    """The 0/1 matrix (L, m+1) of the features of each group, 0 at the bias."""
     own = penalty.groups == np.arange(penalty.n_groups)[:, None]
     return np.hstack([own.astype(float), np.zeros((penalty.n_groups, 1))])
 
 
 def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
-    """Stack the entries of each group in a column of its own, filled up with zeros to the longest group.
-
-    Parameters
-    ----------
-    penalty : FacePenalty
-        The groups of the m features.
-    part : cvxpy.Expression of shape (K, m)
-        Weights of the faces.
-    """
+    """Stack the entries of each group in a column of its own, filled up with zeros to the longest group."""
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
     most, L = int(counts.max()), penalty.n_groups
@@ -414,17 +344,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], penalty: FacePenalty, loss: Loss = "sum",
     radius: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """The primal variables from the dual's alpha (n, K).
-
-    Parameters
-    ----------
-    X, y, penalty, loss
-        As in :func:`fixed_assignment`.
-    alpha : ndarray of shape (n, K)
-        The dual's variable.
-    radius : ndarray of shape (m+2, K), optional
-        With margin="worst", the multipliers of the dual's row norm, which hold the faces.
-    """
+    """The primal variables from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
     if radius is None:
         W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)
@@ -464,8 +384,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         of("sum", "worst", full),
         of("max", "worst", plain),
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -2,7 +2,7 @@
 
 Problem
 -------
-With the assignment fixed and loss="sum" the faces are independent (:mod:`formulations.cpm_face`). Here a face
+With the assignment fixed and loss="sum" the faces are independent (:mod:`formulations.cpm`). Here a face
 may use s of the m features, whichever are best for it; the bias is free for all, and penalised as ever:
 
      min  ‖w‖² + b² + Σ C_i [1 − y_i (w·x_i + b)]_+     s.t.  ‖w‖₀ ≤ s.
@@ -14,40 +14,15 @@ lam scalar, mu (m,), nu (m,) in the dual. X is (n, m), y is (n,) of -1 and +1, C
 number. g (m,) of 0 and 1 says which features are in for certain, as at a node of a search; a feature that is
 out is left out of X.
 
-Primal
-------
-exactly, with z of 0 and 1; R² = Σ C_i is what w = 0, b = 0 costs, so that no optimal face is longer than R:
-     min  ‖w‖² + b² + Σ C_i ξ_i
-     margin:   y_i (w·x_i + b) ≥ 1 − ξ_i
-     slack:    ξ_i ≥ 0
-     count:    Σ_j z_j ≤ s
-     upper:    w_j ≤ R z_j
-     lower:    −R z_j ≤ w_j
+Programs
+--------
+mixed_integer is exact, with z of 0 and 1; R² = Σ C_i is what w = 0, b = 0 costs, so that no optimal face is
+longer than R. relaxation has z in [0, 1] and no R: t_j ≥ w_j²/z_j is what feature j costs, the perspective of
+its square. With z of 0 and 1 both are the same, but a solver, to which w_j² ≤ 10⁻⁹ is w_j = 0, finds the
+first more exactly. What the relaxation pays for w is the square of its s-support norm, for small w_j like
+(Σ|w_j|)²/s.
 
-relaxed, with z in [0, 1] and without R: t_j ≥ w_j²/z_j is what feature j costs, the perspective of its square
-     min  Σ_j t_j + b² + Σ C_i ξ_i
-     margin:   y_i (w·x_i + b) ≥ 1 − ξ_i           [alpha]
-     slack:    ξ_i ≥ 0                             [beta]
-     feature:  ‖(2 w_j, t_j − z_j)‖ ≤ t_j + z_j    [cone]   that is, w_j² ≤ t_j z_j with t, z ≥ 0
-     count:    Σ_j z_j ≤ s                         [lam]
-     most:     z_j ≤ 1                             [mu]
-     least:    z_j ≥ g_j                           [nu]
-
-With z of 0 and 1 both are the same, but a solver, to which w_j² ≤ 10⁻⁹ is w_j = 0, finds the first more
-exactly. What the relaxation pays for w is the square of its s-support norm, for small w_j like (Σ|w_j|)²/s.
-
-Dual
-----
-of the relaxation, with v_j = Σ_i α_i y_i x_ij
-     max  Σ_i α_i − ¼ (Σ_i α_i y_i)² − s λ − Σ_j μ_j + Σ_j g_j ν_j
-     feature:  ¼ v_j² ≤ λ + μ_j − ν_j              [z]
-     margin:   α_i ≥ 0                             [surplus]
-     xi:       α_i ≤ C_i                           [xi]
-     count:    λ ≥ 0                               [features left over]
-     most:     μ_j ≥ 0                             [1 − z_j]
-     least:    ν_j ≥ 0                             [z_j − g_j]
-
-For a given alpha the best λ, μ, ν leave
+relaxation_dual has v_j = Σ_i α_i y_i x_ij. For a given alpha the best λ, μ, ν leave
 
      Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the others),
 
@@ -86,26 +61,20 @@ Example
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
+from formulations.cpm import ONE_FACE_LETTERS, PAPER, SOURCE
 from formulations.language.arguments import whole
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_data, slacks
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import MatrixLike
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
 _LETTERS = {
     **ONE_FACE_LETTERS,
@@ -122,7 +91,7 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Pr
     Parameters
     ----------
     X, y, C
-        As in :func:`formulations.cpm_face.face`.
+        As in :func:`formulations.cpm.face`.
     s : int
         Features at most, at least 1.
     """
@@ -240,17 +209,7 @@ def _few_data(
 def recover(
     X: MatrixLike, y: ArrayLike, s: int, alpha: NDArray[Any], z: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi, t and z of the relaxation from the dual's alpha, and its row feature's z.
-
-    Parameters
-    ----------
-    X, y, s
-        As in :func:`relaxation`.
-    alpha : ndarray of shape (n,)
-        The dual's variable.
-    z : ndarray of shape (m,)
-        The multipliers of the dual's row feature.
-    """
+    """Primal variables w, b, xi, t and z of the relaxation from the dual's alpha, and its row feature's z."""
     X, y = as_data(X, y)
     z = np.clip(z, 0.0, 1.0)
     v = X.T @ (alpha * y)
@@ -281,8 +240,3 @@ def singles(seed: int = 0) -> list[Program]:
     """The exact program, which has no dual, on random data."""
     X, y, C = _sample(seed, 20, 5)
     return [mixed_integer(X, y, 2, C)]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -12,23 +12,11 @@ As in :mod:`formulations.cpm`: W (K, m+1), xi (n, K) or, with the shared slack o
 per negative and K per positive; alpha (n, K). t is a scalar, theta (K,), and in the dual s (K,).
 v_k = Σ_i α_ik y_i x̃_i.
 
-Primal
-------
-     min  t + Σ_ik C_i Z_ik ξ_ik                   loss="sum"
-     min  t + Σ_neg C_i ξ_i + Σ_pos Σ_k C_i Z_ik ξ_ik   loss="max"
-     margin:  y_i W_k·x̃_i ≥ 1 − ξ_[ik]            [alpha]
-     slack:   ξ ≥ 0                                [beta]
-     norm:    ‖W_k‖² ≤ t                           [theta]
-
-Dual
-----
-Minimising the Lagrangian over t asks for Σ θ_k = 1 and over W_k for 2 θ_k W_k = v_k, which leaves
-Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The best θ for given α is θ_k = ‖v_k‖ / Σ_l ‖v_l‖, hence
-     max  Σ_ik α_ik − ¼ (Σ_k s_k)²
-     norm:    ‖v_k‖ ≤ s_k                          [radius]
-     margin:  α_ik ≥ 0                             [surplus of the primal row margin]
-     xi:      α_ik ≤ C_i Z_ik                      [xi]    loss="sum", and the positives of "max"
-     xi:      Σ_k α_ik ≤ C_i                       [xi]    the negatives of loss="max"
+Programs
+--------
+fixed_assignment for either loss, and fixed_assignment_dual: minimising the Lagrangian over t asks for Σ θ_k =
+1 and over W_k for 2 θ_k W_k = v_k, which leaves Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The best θ for given α is θ_k = ‖v_k‖
+/ Σ_l ‖v_l‖, hence the dual's ¼ (Σ_k s_k)² with s_k ≥ ‖v_k‖.
 
 Recovery
 --------
@@ -67,26 +55,19 @@ array([0., 1.])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations import cpm
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
-from formulations.polytope import lift, shares
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-    from formulations.polytope import Loss
-
-__all__ = ["fixed_assignment", "fixed_assignment_dual", "pairs", "recover", "shares"]
+from formulations.language.types import MatrixLike
+from formulations.polytope import Loss, lift, shares
 
 _SOURCE = "Kantchelian et al. (2014), worst-case margin beside eq. (6)"
 
@@ -162,18 +143,7 @@ def fixed_assignment_dual(
 def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum", radius: NDArray[Any] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables W, xi and t from the dual's alpha (n, K).
-
-    Parameters
-    ----------
-    X, y, loss
-        As in :func:`fixed_assignment`.
-    alpha : ndarray of shape (n, K)
-        The dual's variable.
-    radius : ndarray of shape (m+2, K), optional
-        The multipliers of the dual's row norm, which hold the faces. Without them W_k is 0 where v_k is,
-        which need not be optimal.
-    """
+    """Primal variables W, xi and t from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
     if radius is not None:
         W = -radius[1:].T
@@ -202,8 +172,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         return Duality(fixed_assignment(*arguments), dual, recovered)
 
     return [of("sum"), of("max")]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -38,18 +38,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import at_least, whole
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["FacePenalty"]
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,25 +74,7 @@ class FacePenalty:
         n_features: int, *, l1: float = 0.0, group: float = 0.0,
         signs: Mapping[int, int] | ArrayLike | None = None, groups: ArrayLike | None = None,
     ) -> FacePenalty:  # fmt: skip
-        """A penalty on the faces of so many features.
-
-        Parameters
-        ----------
-        n_features : int
-            m.
-        l1, group : float
-            The prices.
-        signs : mapping of int to int, or array_like of shape (m,), optional
-            -1, 0 or +1 for features by their number, or for each feature; all free by default.
-        groups : array_like of shape (m,), or sequence of sequences of int, optional
-            A label for each feature, equal ones being one group; or the features of each group by their
-            numbers, where those not named are groups of their own. By default each feature is its own.
-
-        Raises
-        ------
-        ValueError
-            A price below 0, a sign that is none, a feature that does not exist or is in two groups.
-        """
+        """A penalty on the faces of so many features."""
         m = whole("n_features", n_features, 0)
         return FacePenalty(
             at_least("l1", l1, 0.0), at_least("group", group, 0.0), _signs(signs, m), _groups(groups, m)
@@ -104,7 +82,7 @@ class FacePenalty:
 
     @property
     def n_features(self) -> int:
-        """How many features there are, m."""
+        """The number of features, m."""
         return len(self.signs)
 
     def checked(self, n_features: int) -> FacePenalty:
@@ -120,17 +98,17 @@ class FacePenalty:
 
     @property
     def is_absent(self) -> bool:
-        """Whether nothing is priced and no sign is asked."""
+        """True if nothing is priced and no sign is asked."""
         return self.l1 == 0.0 and self.group == 0.0 and not self.signs.any()
 
     @property
     def n_groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(self.groups.max(initial=-1)) + 1
 
     @cached_property
     def thresholds(self) -> tuple[Vector, Vector]:
-        """What a positive and a negative pull lose first, (m,) each; infinite where the sign forbids it."""
+        """First losses of a positive and of a negative pull, (m,) each; infinite if the sign forbids it."""
         up = np.where(self.signs < 0, np.inf, self.l1)
         return up, np.where(self.signs > 0, np.inf, self.l1)
 
@@ -151,7 +129,7 @@ class FacePenalty:
         return np.column_stack([faces, V[:, -1:]])
 
     def shares(self, cut: Vector) -> Vector:
-        """What the second step leaves of each feature, (m,) from 0 to 1, for pulls after the first step."""
+        """Shares of the features left by the second step, (m,) from 0 to 1, for pulls after the first."""
         if self.group == 0.0:
             return np.ones(self.n_features)
         lengths = self.lengths(cut[:, :-1])
@@ -165,7 +143,7 @@ class FacePenalty:
         return cut
 
     def held(self, V: Vector) -> tuple[Vector, Vector, Vector]:
-        """What prices and signs hold against pulls (K, m+1): r, q and δ, (K, m) each, of the dual's rows.
+        """The best r, q and δ of the dual's rows, (K, m) each, for pulls (K, m+1).
 
         What is left of a pull is V − r − q + σδ, which is :meth:`shrunk`.
         """

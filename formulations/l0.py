@@ -15,33 +15,14 @@ alpha (p,), b scalar, xi (n,), sigma (p,) of 0 and 1; u (n,) and s (p,) in the d
 by centres; y (n,) and t (p,) are the labels -1 and +1 of samples and centres; the centres are the samples,
 and t is y, unless told otherwise. C is a number, the weights w are (n,), 1 by default.
 
-Primal
-------
-(2)  L(σ) = min  Σ_i w_i ξ_i
-     margin:  y_i (Σ_j K_ij t_j α_j + b) ≥ 1 − ξ_i   [u]
-     slack:   ξ_i ≥ 0                                [v]
-     sign:    α_j ≥ 0                                [r]
-     cap:     α_j ≤ C σ_j                            [s]
+Programs
+--------
+pattern is (2), L(σ) = min Σ_i w_i ξ_i over α ≤ C σ; mixed_integer is (3), S* = min 1'σ + C Σ_i w_i ξ_i with σ
+of 0 and 1, where C is its own big M; relaxation is (4), with σ in [0, 1], where the best σ is α/C.
+pattern_dual is (5) and relaxation_dual (6).
 
-(3)  S* = min  Σ_j σ_j + C Σ_i w_i ξ_i   over the rows of (2) and σ in {0, 1}: C is its own big M
-
-(4)  S* ≥ min  Σ_j α_j / C + C Σ_i w_i ξ_i   over the rows of (2) at σ = 1, the relaxation: with σ in [0, 1]
-     the best σ is α/C
-
-Dual
-----
-(5)  L(σ) = max  Σ_i u_i − C Σ_j s_j
-     b:       Σ_i y_i u_i = 0                        [b]
-     alpha:   σ_j t_j Σ_i K_ij y_i u_i ≤ s_j         [α]
-     cap:     s_j ≥ 0                                [C − α]
-     margin:  u_i ≥ 0                                [surplus of the primal row margin]
-     xi:      u_i ≤ w_i                              [ξ]
-
-(6)  of (4): max  Σ_i u_i − C Σ_j s_j   over the rows of (5) with  t_j Σ_i K_ij y_i u_i − s_j ≤ 1/C
-     in the row alpha and  u_i ≤ C w_i  in the row xi
-
-It is K' in (5), the transpose. What u may be does not depend on σ, so any u of any pattern gives a cut,
-L(σ') ≥ Σ u − C Σ_j σ'_j [t_j (K'Yu)_j]_+ for every σ', tight where u is optimal.
+It is K' in (5), the transpose. What u may be does not depend on σ, so any u of any pattern gives a cut, L(σ')
+≥ Σ u − C Σ_j σ'_j [t_j (K'Yu)_j]_+ for every σ', tight where u is optimal.
 
 Recovery
 --------
@@ -84,32 +65,113 @@ Example
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.expansion import SAVED, Expansion, Unknowns, duality
+from formulations.families import best_intercept
 from formulations.l0_data import L0Data, as_l0_data, as_patterns
 from formulations.language.program import Duality, Program, Row, without_multipliers
+from formulations.language.recovery import slacks
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import Vector
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+SAVED = "loss saved per unit of a larger cap on $αⱼ$"
 
-    from formulations.language.types import Vector
 
-    Given = ArrayLike | None
+class Unknowns(NamedTuple):
+    """The variables of a primal: coefficients (p,), intercept, slacks (n,)."""
 
-__all__ = [
-    "mixed_integer",
-    "pairs",
-    "pattern",
-    "pattern_dual",
-    "relaxation",
-    "relaxation_dual",
-    "singles",
-]
+    alpha: cp.Variable
+    b: cp.Variable
+    xi: cp.Variable
+
+
+class Expansion(NamedTuple):
+    """A kernel matrix and its labels, and the rows that they make.
+
+    Attributes
+    ----------
+    K : ndarray of shape (n, p)
+        ``K[i, j] = k(x_i, c_j)``, of samples x_i and centres c_j.
+    y : ndarray of shape (n,)
+        Labels -1 and +1 of the samples.
+    centres : ndarray of shape (p,)
+        Labels -1 and +1 of the centres.
+    label : str
+        The letter of the labels of the centres: ``"t"``, or ``"y"`` where the centres are the samples.
+    """
+
+    K: Vector
+    y: Vector
+    centres: Vector
+    label: str = "t"
+
+    def unknowns(self) -> Unknowns:
+        """New variables of a primal."""
+        n, p = self.K.shape
+        return Unknowns(cp.Variable(p, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi"))
+
+    def multipliers(self) -> tuple[cp.Variable, cp.Variable]:
+        """New variables of a dual: u (n,) of the margins, s (p,) of the caps."""
+        n, p = self.K.shape
+        return cp.Variable(n, name="u"), cp.Variable(p, name="s")
+
+    def primal_rows(self, at: Unknowns, price: str) -> tuple[Row, Row, Row]:
+        """The rows ``margin``, ``slack`` and ``sign``; `price` is what a unit of slack costs, as printed."""
+        t = self.label
+        margin = Row(
+            "margin",
+            cp.multiply(self.y, self.K @ cp.multiply(self.centres, at.alpha) + at.b) >= 1 - at.xi,
+            f"yᵢ(Σⱼ Kᵢⱼ {t}ⱼ αⱼ + b) ≥ 1 − ξᵢ",
+            "u",
+            f"price of sample i's margin: 0 beyond it, {price} inside it",
+        )
+        slack = Row("slack", at.xi >= 0, "ξᵢ ≥ 0", "v", f"what $uᵢ$ leaves of {price}")
+        worth = "what coefficient j lacks to be worth using"
+        return margin, slack, Row("sign", at.alpha >= 0, "αⱼ ≥ 0", "r", worth)
+
+    def rates(self, u: cp.Variable) -> cp.Expression:
+        """The saving of a unit of each coefficient: t_j Σ_i K_ij y_i u_i, shape (p,)."""
+        return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
+
+    def dual_rows(
+        self,
+        u: cp.Variable,
+        s: cp.Variable,
+        used: Row,
+        most: cp.Expression | Vector,
+        most_text: str,
+        cap: str,
+    ) -> tuple[Row, ...]:
+        """The rows of a dual."""
+        return (
+            Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
+            used,
+            Row("cap", s >= 0, "sⱼ ≥ 0", "room", f"room left under the cap: ${cap} − αⱼ$"),
+            Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row"),
+            Row("xi", u <= most, f"uᵢ ≤ {most_text}", "xi", "the slack $ξᵢ$ of sample i"),
+        )
+
+
+def duality(primal: Program, dual: Program, on: Expansion, costs: Vector, used: ArrayLike = 1.0) -> Duality:
+    """A pair of linear programs; the multipliers of the dual's row ``alpha`` are the coefficients."""
+    row = next(row for row in dual.rows if row.name == "alpha")
+
+    def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        alpha = np.array(row.constraint.dual_value, dtype=float) * np.asarray(used)
+        outputs = on.K @ (on.centres * alpha)
+        b = best_intercept(outputs, on.y, costs)
+        return {"alpha": alpha, "b": np.array(b), "xi": slacks(outputs + b, on.y)}
+
+    return Duality(primal, dual, recover)
+
+
+Given = ArrayLike | None
+
 
 _SOURCE = "Mannor, Peleg & Rubinstein, slides"
 _LETTERS = {
@@ -337,7 +399,3 @@ def _demonstrate() -> None:
     solution = program.solve(mip_rel_gap=1e-9, time_limit=60.0)
     print(program, end="\n\n")
     print(f"optimal value {solution.objective:.8g}, {int(solution['sigma'].round().sum())} centres")
-
-
-if __name__ == "__main__":
-    _demonstrate()

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import as_weights, positive, real_array
 from formulations.language.recovery import as_data, slacks
-from formulations.language.types import dense
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Vector
-
-__all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
+from formulations.language.types import Vector, dense
 
 
 @dataclass(frozen=True)
@@ -31,7 +24,7 @@ class L0Data:
     Attributes
     ----------
     K, y, centres
-        The kernel matrix and the labels, as of :class:`formulations.expansion.Expansion`.
+        The kernel matrix and the labels, as of :class:`formulations.l0.Expansion`.
     C : float
         Price of a unit of loss, and cap of every coefficient.
     weights : ndarray of shape (n,)
@@ -53,13 +46,7 @@ class L0Data:
         return column_sizes(self.K, self.entry_error)
 
     def within(self, columns: NDArray[np.intp]) -> L0Data:
-        """The same problem with some of the centres only.
-
-        Parameters
-        ----------
-        columns : ndarray of int
-            The centres that are left.
-        """
+        """The same problem with some of the centres only."""
         error = self.entry_error
         return replace(
             self,
@@ -77,7 +64,7 @@ class L0Data:
         return float(self.weights @ slacks(self.outputs(alpha, b), self.y))
 
     def support(self, alpha: Vector) -> NDArray[np.bool_]:
-        """Which coefficients are above rounding: the pruned pattern, shape (p,)."""
+        """The pruned pattern, shape (p,): the coefficients above rounding."""
         # Less is a solver's rounding: it is dropped, and the loss that counts is the one without it.
         return alpha > 1e-9 * self.C
 
@@ -108,24 +95,8 @@ def as_l0_data(
 ) -> L0Data:
     """Check the numbers of a problem.
 
-    Parameters
-    ----------
-    K : array_like of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``; any matrix, neither symmetric nor semidefinite nor square.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float
-        Price of loss and cap of the coefficients.
-    weights : array_like of shape (n,), optional
-        What each sample counts in the loss; by default 1.
-    centres : array_like of shape (p,), optional
-        Labels -1 and +1 of the centres. By default they are the samples, in their order.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, numbers that are not finite, labels other than -1 and +1, C or all weights
-        not positive.
+    K (n, p) may be any matrix of k(x_i, t_j): asymmetric, indefinite or rectangular. `centres` are the labels
+    of the centres t_j; without them the centres are the samples, in their order.
     """
     given, y = as_data(K, y)
     K = dense(given)
@@ -147,20 +118,7 @@ def as_l0_data(
 
 
 def as_patterns(sigma: ArrayLike, p: int) -> Vector:
-    """One pattern, shape (p,), or several, (m, p), as zeros and ones in double precision.
-
-    Parameters
-    ----------
-    sigma : array_like of bool, or of 0 and 1
-        1 where a centre may be used.
-    p : int
-        Number of centres.
-
-    Raises
-    ------
-    ValueError
-        Another shape, or other numbers.
-    """
+    """One pattern, shape (p,), or several, (m, p), as zeros and ones in double precision."""
     patterns = np.asarray(sigma, dtype=float)
     if patterns.ndim not in (1, 2) or patterns.shape[-1] != p:
         raise ValueError(f"sigma must have shape ({p},), or (m, {p}) for several, not {patterns.shape}")
@@ -170,14 +128,6 @@ def as_patterns(sigma: ArrayLike, p: int) -> Vector:
 
 
 def column_sizes(K: Vector, entry_error: ArrayLike) -> tuple[Vector, Vector]:
-    """Largest absolute entry of each column, and largest error of one, each of shape (p,).
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, p)
-        A matrix.
-    entry_error : float or array_like of shape (n, p)
-        How far the entries may be from those that are meant.
-    """
+    """Largest absolute entry of each column, and largest error of one, each of shape (p,)."""
     errors = np.broadcast_to(np.asarray(entry_error, dtype=float), K.shape)
     return np.maximum(K.max(axis=0), -K.min(axis=0)), errors.max(axis=0)

@@ -22,30 +22,11 @@ a weight may differ from 0: at every one of a face not at rest, or at the few th
 −1 where a weight keeps that sign, else 0: log-odds do not fall with a feature where the faces of class +1
 have no negative weight for it, and those of class −1 no positive one.
 
-Primal
-------
-     min  Σ C_i ln(1 + exp(ξ_i)) + ρ/2 Σ ‖w_k‖² + η/2 Σ b_k² + λ Σ t_kj + τ Σ_l h_l
-     margin:  ξ_i ≥ s_ik − Σ_l Z_il s_il    for O_ik > 0     [alpha]
-     above:   w_kj ≤ t_kj                                    [u_plus]
-     below:   −w_kj ≤ t_kj                                   [u_minus]
-     group:   ‖(w_kj : j in group l)‖ ≤ h_l                  [g]
-     sign:    σ_kj w_kj ≥ 0         for σ_kj not 0           [delta]
-     rest:    w_kj = 0              for S_kj < 1             [held]
-     still:   b_k = 0               for F_k < 1              [stopped]
-
-Dual
-----
-with alpha_ik = C_i v_ik, the entropy H(p) = −p ln p − (1 − p) ln(1 − p), and the pulls
-q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of 1 in place of x_i
-     max  Σ C_i H(p_i) − 1/(2ρ) Σ S_kj (q_kj − u⁺_kj + u⁻_kj − g_kj + σ_kj δ_kj)² − 1/(2η) Σ F_k r_k²
-     xi:      Σ_k v_ik = p_i                                 [xi]
-     margin:  v_ik ≥ 0              for O_ik > 0             [surplus]
-     off:     v_ik = 0              for O_ik < 1             [beyond]
-     t:       u⁺_kj + u⁻_kj ≤ λ                              [t]
-     above:   u⁺_kj ≥ 0                                      [above]
-     below:   u⁻_kj ≥ 0                                      [below]
-     group:   ‖(g_kj : j in group l)‖ ≤ τ                    [h_l, and −w]
-     sign:    δ_kj ≥ 0              for σ_kj not 0           [signed]
+Programs
+--------
+fixed_assignment with the scores s_ik = w_k·x_i + b_k, and fixed_assignment_dual with alpha_ik = C_i v_ik, the
+entropy H(p) = −p ln p − (1 − p) ln(1 − p), and the pulls q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of
+1 in place of x_i.
 
 Recovery
 --------
@@ -84,10 +65,11 @@ Rows of programs of faces of two classes: some of the pairs alone, prices of gro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.class_faces import Owners, pulls, scores, shortfall, shrunk
 from formulations.cpm_sparse import by_groups, membership
@@ -96,17 +78,12 @@ from formulations.language.arguments import at_least, positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import MatrixLike
 from formulations.svm import cost_parameter
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+Array = NDArray[np.float64]
+Assignment = NDArray[np.int64]
 
-    from formulations.language.types import MatrixLike
-
-    Array = NDArray[np.float64]
-    Assignment = NDArray[np.int64]
-
-__all__ = ["Owners", "fixed_assignment", "fixed_assignment_dual", "pairs", "recover"]
 
 _SOURCE = "after Kantchelian et al. (2014), eq. (6), and Manwani & Sastry (2010) (derived)"
 _LETTERS = {
@@ -349,8 +326,3 @@ def pairs(seed: int = 0) -> list[Duality]:
     kept = np.append([1, -1], np.zeros(X.shape[1] - 2, dtype=int))
     whole = of(Owners(2, 2), l1=0.2, group=0.4, groups=[[1, 2]], support=some | (np.arange(4)[:, None] > 1))
     return [of(Owners(2, 2), support=some), of(Owners(0, 3)), of(Owners(2, 1), signs=kept), whole]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

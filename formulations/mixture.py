@@ -33,61 +33,28 @@ Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts (201
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from formulations.language.arguments import at_least
+from formulations.language.types import Array, Matrix
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array, Matrix
-
-__all__ = [
-    "check_model",
-    "check_responsibilities",
-    "expected",
-    "gate",
-    "hessian",
-    "log_odds",
-    "loss",
-    "multipliers",
-    "posterior",
-    "responsibilities",
-    "scores_in_blocks",
-    "turnover",
-    "value_and_gradient",
-]
 
 _BLOCK_ROWS = 1 << 9  # rows converted, or lifted, at once: few enough to stay in the cache
 
 
 def check_model(gamma: float, ridge: float) -> None:
-    """Refuse a sharpness γ or a ridge ρ that is negative or not finite.
-
-    Parameters
-    ----------
-    gamma, ridge : float
-        γ and ρ.
-    """
+    """Refuse a sharpness γ or a ridge ρ that is negative or not finite."""
     at_least("gamma", gamma, 0.0)
     at_least("ridge", ridge, 0.0)
 
 
 def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array:
-    """Responsibilities as an array, refused unless its rows are distributions.
-
-    Parameters
-    ----------
-    R : array_like of shape (n, K)
-        Responsibilities.
-    shape : tuple of int
-        n and K; None where any K will do.
-    """
+    """Responsibilities as an array, refused unless its rows are distributions."""
     R = np.asarray(R, dtype=float)
     n, K = shape
     if R.ndim != 2 or len(R) != n or R.shape[1] != (K or max(R.shape[1], 1)):
@@ -106,15 +73,7 @@ def scores_in_blocks(X: Matrix, W: Array) -> Array:
 
 
 def gate(X: Matrix, W: Array, gamma: float) -> Array:
-    """The gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1.
-
-    Parameters
-    ----------
-    X, W
-        As in :func:`formulations.polyhedral.criterion`.
-    gamma : float
-        Sharpness γ of the gate, at least 0.
-    """
+    """The gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1."""
     return _shares(_exponents(scores_in_blocks(X, W), gamma))
 
 
@@ -131,61 +90,27 @@ def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
 
 
 def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
-    """The responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1.
-
-    Parameters
-    ----------
-    X, y, W
-        As in :func:`formulations.polyhedral.criterion`.
-    gamma : float
-        Sharpness of the gate.
-    """
+    """The responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1."""
     s = scores_in_blocks(X, W)
     return _shares(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
 
 
 def loss(X: Matrix, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
-    """The penalised negative log-likelihood L(W).
-
-    Parameters
-    ----------
-    X, y, W, gamma
-        As in :func:`responsibilities`.
-    c : float or ndarray of shape (n,)
-        Weights of the samples.
-    ridge : float
-        ρ.
-    """
+    """The penalised negative log-likelihood L(W)."""
     return _evaluate(X, y, W, None, gamma, c, ridge, slope=False)[0]
 
 
 def expected(
     X: Matrix, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
-    """What the M-step minimises, F(W; R).
-
-    Parameters
-    ----------
-    X, y, W, gamma, c, ridge
-        As in :func:`loss`.
-    R : ndarray of shape (n, K)
-        Responsibilities; rows add up to 1.
-    """
+    """The objective F(W; R) of the M-step."""
     return _evaluate(X, y, W, R, gamma, c, ridge, slope=False)[0]
 
 
 def value_and_gradient(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> tuple[float, Array]:
-    """F(W; R) and its gradient (K, m+1), in one pass; L(W) and its own where R is None.
-
-    Parameters
-    ----------
-    X, y, W, gamma, c, ridge
-        As in :func:`loss`.
-    R : ndarray of shape (n, K) or None
-        Responsibilities.
-    """
+    """F(W; R) and its gradient (K, m+1), in one pass; L(W) and its own where R is None."""
     return _evaluate(X, y, W, R, gamma, c, ridge, slope=True)
 
 
@@ -214,7 +139,7 @@ def hessian(
 def multipliers(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0
 ) -> Array:
-    """What each sample pulls at each face, α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], of shape (n, K).
+    """The pull of each sample at each face, α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], of shape (n, K).
 
     At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
     """
@@ -247,14 +172,7 @@ def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
 
 
 def _evaluate(
-    X: Matrix,
-    y: Array,
-    W: Array,
-    R: Array | None,
-    gamma: float,
-    c: Array | float,
-    ridge: float,
-    slope: bool,
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float, ridge: float, slope: bool
 ) -> tuple[float, Array]:
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     value, gradient = 0.5 * ridge * float(np.sum(W**2)), ridge * W
@@ -267,7 +185,7 @@ def _evaluate(
 
 
 def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True) -> tuple[Array, Array]:
-    """Of each sample, what it adds to F or L (n,), and the derivatives of that by its scores (n, K).
+    """The terms of F or L for each sample (n,), and their derivatives by its scores (n, K).
 
     Without `slope` there are no derivatives. Faces are rows inside: over a few faces, sums of long rows are
     quicker than many short ones.
@@ -297,7 +215,7 @@ def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True
 
 
 def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
-    """Of each sample, the second derivatives by its scores: an array of shape (K, K, n)."""
+    """The second derivatives by the scores of each sample: an array of shape (K, K, n)."""
     S = np.ascontiguousarray(s.T)
     a, signed = _exponents(S, gamma, axis=0), y * S
     g, u = _shares(a, axis=0), expit(-signed)

@@ -11,24 +11,9 @@ Variables and shapes
 alpha (n,), b scalar, xi (n,); u (n,) and s (n,) in the dual. The kernel matrix K is (n, n), neither
 symmetric nor semidefinite unless it happens to be; y is (n,) of -1 and +1, C is a scalar or (n,).
 
-Primal
-------
-(1)  min  Σ_j α_j + Σ_i C_i ξ_i
-     margin:  y_i (Σ_j K_ij y_j α_j + b) ≥ 1 − ξ_i   [u]
-     slack:   ξ_i ≥ 0                                [v]
-     sign:    α_j ≥ 0                                [r]
-     cap:     α_j ≤ C_j                              [s]
-
-Dual
-----
-(2)  max  Σ_i u_i − Σ_j C_j s_j
-     b:       Σ_i y_i u_i = 0                        [b]
-     alpha:   y_j Σ_i K_ij y_i u_i − s_j ≤ 1         [α]
-     cap:     s_j ≥ 0                                [C − α]
-     margin:  u_i ≥ 0                                [surplus of the primal row margin]
-     xi:      u_i ≤ C_i                              [ξ]
-
-It is K' in (2), the transpose.
+Programs
+--------
+primal (1) and dual (2), where it is K', the transpose.
 
 Recovery
 --------
@@ -65,26 +50,17 @@ array([0.333333, 0.      , 0.      , 0.      ])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from formulations.expansion import Expansion, duality
+from formulations.l0 import Expansion, duality
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
 from formulations.svm import KERNEL_LETTERS, cost_parameter
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-__all__ = ["LETTERS", "dual", "pairs", "primal"]
-
-LETTERS = {
-    **KERNEL_LETTERS,
-    "Cᵢ": "the price of sample $i$'s slack, and the cap on its coefficient",
-}
+LETTERS = {**KERNEL_LETTERS, "Cᵢ": "the price of sample $i$'s slack, and the cap on its coefficient"}
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
 
 
@@ -128,13 +104,7 @@ def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """
     on, costs = _checked(K, y, C)
     u, s = on.multipliers()
-    used = Row(
-        "alpha",
-        on.rates(u) - s <= 1,
-        "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1",
-        "alpha",
-        "the coefficient $αⱼ$",
-    )
+    used = Row("alpha", on.rates(u) - s <= 1, "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1", "alpha", "the coefficient $αⱼ$")
     return Program(
         name="one_norm.dual",
         title="One-norm support vector machine, dual",
@@ -159,8 +129,3 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), (X @ X.T + 1.0) ** 2
     return [duality(primal(K, y, C), dual(K, y, C), Expansion(K, y, y), C)]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

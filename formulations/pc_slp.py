@@ -25,29 +25,10 @@ unit vector in row j. The shares a are the costs over those of their class
 (:func:`formulations.polyhedral.class_shares`): 1/m₊ and 1/m₋ for equal costs. R is the radius of the box,
 or infinite.
 
-Primal
-------
-     min  Σ_i a_i ξ_i + Σ_j a_j ζ_j
-     inside:   W_k·x̃_i ≥ 1 − ξ_i   for every k    [u]
-     outside:  W_{p_j}·x̃_j ≤ −1 + ζ_j             [q]
-     slack:    ξ_i ≥ 0                             [v]
-     excess:   ζ_j ≥ 0                             [t]
-     upper:    W ≤ R                               [s⁺]
-     lower:    −W ≤ R                              [s⁻]
-
-Dual
-----
-     max  Σ_ik u_ik + Σ_j q_j − R Σ_kj (s⁺_kj + s⁻_kj)
-     balance:  Σ_i u_ik x̃_i − Σ_{j: p_j = k} q_j x̃_j − s⁺_k + s⁻_k = 0   for every k    [W]
-     upper:    s⁺ ≥ 0                              [R − W]
-     lower:    s⁻ ≥ 0                              [R + W]
-     inside:   u ≥ 0                               [surplus of the primal row inside]
-     outside:  q ≥ 0                               [surplus of the primal row outside]
-     xi:       Σ_k u_ik ≤ a_i                      [ξ]
-     zeta:     q_j ≤ a_j                           [ζ]
-
-At the best s the value is Σ u + Σ q − R ‖what lacks in balance‖_1: any u and q within their caps give a
-bound.
+Programs
+--------
+step and step_dual. At the best s the dual's value is Σ u + Σ q − R ‖what lacks in balance‖_1: any u and q
+within their caps give a bound.
 
 Recovery
 --------
@@ -81,27 +62,20 @@ Example
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.box import BOX_LETTERS, box_duals, box_rows
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.toy_data import two_blobs
-from formulations.polyceptron import answers
+from formulations.language.types import MatrixLike
+from formulations.polyceptron import BOX_LETTERS, answers, box_duals, box_rows
 from formulations.polyhedral import class_shares
 from formulations.polytope import lift
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = ["choice", "pairs", "step", "step_dual"]
 
 _PAPER = "Astorino & Gaudioso (2002), reconstructed"
 
@@ -115,18 +89,7 @@ LETTERS = {
 
 
 def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """P (number of negatives, K): which face each negative is beyond, the parameter ``P``.
-
-    Parameters
-    ----------
-    y, n_faces, assignment
-        As in :func:`formulations.polyceptron.answers`.
-
-    Raises
-    ------
-    ValueError
-        A negative is assigned to no face, or the shapes differ.
-    """
+    """P (number of negatives, K): which face each negative is beyond, the parameter ``P``."""
     return answers(y, n_faces, assignment)[np.asarray(y) < 0]
 
 
@@ -257,8 +220,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         }
 
     return [Duality(primal, dual, recover)]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -15,24 +15,11 @@ negative, with rows that add up to 1; C is a scalar or (n,), the weights of the 
 numbers.
 Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
 
-Primal
-------
-eq. (7) of the paper, with a ridge and with the scores as variables
-     min  Σ_i C_i [ ln Σ_k exp(−γ S_ik) + Σ_k R_ik (γ S_ik + ln(1 + exp(−y_i S_ik))) ] + ρ/2 ‖W‖²
-     score:  S_ik = W_k·x̃_i                        [alpha]
-
-It is convex: a log-sum-exp, logistic functions with weights that are not negative, and linear terms.
-
-Dual
-----
-     max  Σ_i C_i [ Ent(p_i) + Σ_k R_ik ent(u_ik) ] − 1/(2ρ) Σ_k ‖Σ_i α_ik x̃_i‖²,
-          α_ik = C_i [ γ (p_ik − R_ik) + R_ik u_ik y_i ]
-     gate:      Σ_k p_ik = 1                       [C_i (ln Σ_j exp(−γ S_ij) − 1)]
-     share:     p_ik ≥ 0                           [0]
-     mistake:   u_ik ≥ 0                           [0]
-     certainty: u_ik ≤ 1                           [0]
-
-The entropies keep p and u off their bounds, which therefore have no price.
+Programs
+--------
+m_step is eq. (7) of the paper, with a ridge and with the scores as variables. It is convex: a log-sum-exp,
+logistic functions with weights that are not negative, and linear terms. In m_step_dual α_ik = C_i [γ (p_ik −
+R_ik) + R_ik u_ik y_i]; the entropies keep p and u off their bounds, which therefore have no price.
 
 Recovery
 --------
@@ -71,33 +58,22 @@ array([[-1.625,  0.784],
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import at_least, positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import MatrixLike
 from formulations.mixture import check_responsibilities, responsibilities
 from formulations.polyhedral import RIDGE_LETTERS, SAMPLE_LETTERS, pull, scores
 from formulations.polytope import lift
 from formulations.svm import cost_parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = [
-    "m_step",
-    "m_step_dual",
-    "pairs",
-    "recover",
-]
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
 
@@ -255,8 +231,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         )
 
     return [of(2, 0.8, 1.2), of(3, 0.5, 1.0)]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

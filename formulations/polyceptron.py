@@ -21,31 +21,31 @@ Variables and shapes
 x̃ = (x, 1). W (K, m+1), its bias last, xi (n, K); u (n, K), s_plus and s_minus (K, m+1) in the dual. X is
 (n, m), y is (n,) of -1 and +1, C is a scalar or (n,); the assignment is (n,) of 0..K-1, its entries at the
 positives ignored. Z (n, K) is 1 where a sample is in a face's program: a row of ones at a positive, z_i's
-unit vector at a negative. R is the radius of the box, or infinite; the margin is a number.
+unit vector at a negative. R is the radius of the box, or infinite; the margin is a number. The
+mixed-integer program has xi (n₊, K) for the positives, eta (n₋,) for the negatives, z (n₋, K) of 0 and 1, a
+finite R, and λ (n, n), at least 0, and h (n,) from the data.
 
-Primal
-------
-one face, c_i = C_i Z_ik
-     min  Σ_i c_i ξ_i
-     margin:  y_i w·x̃_i ≥ margin − ξ_i            [u]
-     slack:   ξ_i ≥ 0                              [v]
-     upper:   w ≤ R                                [s⁺]
-     lower:   −w ≤ R                               [s⁻]
+Programs
+--------
+cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment has all faces, which are independent.
+In cell_dual and fixed_assignment_dual the value at the best s is margin Σ u − R ‖Σ u y x̃‖_1: any u within
+its caps gives a bound, and what it lacks in balance it pays for at the rate R. Without the box (R infinite)
+balance is an equation in u alone. mixed_integer is the machine over all assignments of the negatives, with
+the margin 1 and no dual.
 
-all faces, which are independent
-     min  Σ_ik C_i Z_ik ξ_ik   over the same rows for each face
+A valid M, and negatives between positives
+------------------------------------------
+No face in the box has a score above R ‖x̃_i‖_1 at a negative, so that the row of a face that does not answer
+is slack at η_i = 0 for M_i = 1 + R ‖x̃_i‖_1. The bound is attained, by a face at a corner of the box.
 
-Dual
-----
-     max  margin Σ_i u_i − R Σ_j (s⁺_j + s⁻_j)
-     balance: Σ_i u_i y_i x̃_i − s⁺ + s⁻ = 0        [w]
-     margin:  u_i ≥ 0                              [surplus of the primal row margin]
-     xi:      u_i ≤ c_i                            [ξ]
-     upper:   s⁺ ≥ 0                               [R − w]
-     lower:   s⁻ ≥ 0                               [R + w]
+The row between cuts off no point with z of 0 and 1; it is there for the relaxation, whose value is 0 without
+it, as M is large. Let x̃_i = Σ_j λ_ij x̃_j + e_i, over positives j. The face k that answers for i has
 
-At the best s the value is margin Σ u − R ‖Σ u y x̃‖_1: any u within its caps gives a bound, and what it
-lacks in balance it pays for at the rate R. Without the box (R infinite) balance is an equation in u alone.
+     η_i ≥ 1 + W_k·x̃_i   and   Σ_j λ_ij ξ_jk ≥ Σ_j λ_ij − Σ_j λ_ij W_k·x̃_j,
+
+which add up to η_i + Σ_j λ_ij ξ_jk ≥ 1 + Σ_j λ_ij + W_k·e_i ≥ h_i = 1 + Σ_j λ_ij − R ‖e_i‖_1. A negative in
+the convex hull of the positives has such λ with e_i = 0, but for rounding, and h_i = 2: it costs 2, of itself
+or of those around it, whatever the faces and however many. Of others λ and h are 0.
 
 Recovery
 --------
@@ -64,8 +64,9 @@ Never: w = 0, ξ = margin is feasible, and with it the optimum lies between 0 an
 
 Reference
 ---------
-Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm (2011), eq. (3) and (4). Margin, box, and
-positives in every program are of this package. Kantchelian et al. (2014) for the machine with a norm.
+Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm (2011), eq. (3) and (4). Margin, box,
+positives in every program, and the mixed-integer program are of this package. Kantchelian et al. (2014) for
+the machine with a norm.
 
 Example
 -------
@@ -79,33 +80,198 @@ Example
 0.0
 >>> polyceptron.cell(X, y, margin=1.0).solve().objective
 2.0
+>>> polyceptron.big_m(X, y, radius=10.0)
+array([31., 31.])
+>>> found = polyceptron.mixed_integer(X, y, n_faces=2, radius=10.0).solve()
+>>> found["z"].argmax(axis=1), round(found.objective, 6) + 0.0, round(found.bound, 6) + 0.0
+(array([0, 1]), 0.0, 0.0)
+>>> polyceptron.mixed_integer(X, -y, n_faces=2).solve().objective  # the negative is between positives
+2.0
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
 
-from formulations.box import BOX_LETTERS, box_duals, box_rows
-from formulations.language.arguments import whole
-from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_data
+from formulations.cpm import _at_all, _pairs_at
+from formulations.language.arguments import positive, whole
+from formulations.language.clock import Clock
+from formulations.language.program import Duality, Program, Row, without_multipliers
+from formulations.language.recovery import as_costs, as_data
 from formulations.language.toy_data import two_blobs
-from formulations.polyceptron_global import mixed_integer
+from formulations.language.types import Matrix, MatrixLike, dense
 from formulations.polyhedral import SAMPLE_LETTERS, belonging
 from formulations.polytope import check_assignment, lift
 from formulations.svm import cost_parameter
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
 
-    from numpy.typing import ArrayLike, NDArray
 
-    from formulations.language.types import Matrix, MatrixLike
+def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
+    """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite."""
+    if np.isinf(positive("radius", radius, infinite=True)):
+        return ()
+    saved = "saving per unit of a wider box: not zero where the box holds the face"
+    return (
+        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
+        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
+    )
 
-__all__ = ["answers", "cell", "cell_dual", "fixed_assignment", "fixed_assignment_dual", "pairs", "singles"]
+
+def box_duals(
+    off: cp.Expression, radius: float, text: str, letter: str
+) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
+    """The price of the box in a dual, its text, its variables, and its rows with ``balance``."""
+    meaning = f"the faces ${letter}$, sign included"
+    if np.isinf(positive("radius", radius, infinite=True)):
+        row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
+        return 0.0, "", {}, (row,)
+    k = "ₖ" if off.ndim == 2 else ""
+    s_plus, s_minus = cp.Variable(off.shape, name="s_plus"), cp.Variable(off.shape, name="s_minus")
+    text = f"{text} − s⁺{k} + s⁻{k} = 0"
+    rows = (
+        Row("balance", off - s_plus + s_minus == 0, text, letter, meaning),
+        Row("upper", s_plus >= 0, f"s⁺{k}ₗ ≥ 0", "R - W", "room left under the box"),
+        Row("lower", s_minus >= 0, f"s⁻{k}ₗ ≥ 0", "R + W", "room left above the box's floor"),
+    )
+    price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
+    return price, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", {"s_plus": s_plus, "s_minus": s_minus}, rows
+
+
+def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:
+    """M_i of each negative, shape (n₋,)."""
+    X, y = as_data(X, y)
+    return np.asarray(1.0 + positive("radius", radius) * np.abs(lift(dense(X)[y < 0])).sum(axis=1))
+
+
+def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
+    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others."""
+    X, y = as_data(X, y)
+    lifted, clock = lift(dense(X)), Clock(time_limit)
+    unit = np.abs(lifted).max(axis=0)
+    unit[unit == 0.0] = 1.0
+    points, negatives = lifted[y > 0] / unit, lifted[y < 0] / unit
+    found = np.zeros((len(negatives), len(points)))
+    for i, own in enumerate(negatives):
+        if clock.is_over:
+            break
+        distance = np.square(points - own).sum(axis=1)
+        solved = linprog(distance, A_eq=points.T, b_eq=own, bounds=(0.0, None))
+        if solved.status == 0:
+            # The solver's shares meet its tolerance; these of the same positives are exact but for rounding.
+            used = np.flatnonzero(solved.x > 1e-9)
+            exact = np.linalg.lstsq(points[used].T, own, rcond=None)[0]
+            found[i, used] = np.maximum(exact, 0.0)
+    return found
+
+
+def mixed_integer(
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, radius: float = 1e4,
+    shares: NDArray[np.float64] | None = None,
+) -> Program:  # fmt: skip
+    """The machine over all assignments; HiGHS and SCIP solve it.
+
+    Parameters
+    ----------
+    X, y, n_faces, C
+        As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed for a program.
+    radius : float
+        R, finite. In a wide box M is large, and a solver's tolerance of z, times M, is a score: prefer a
+        radius that is not much larger than the weights.
+    shares : ndarray of shape (n₋, n₊), optional
+        λ, at least 0; by default that of :func:`shares_between`.
+    """
+    X, y = as_data(X, y)
+    if not ((y > 0).any() and (y < 0).any()):
+        raise ValueError("y must hold both classes: with one there is nothing to assign")
+    R, costs, lifted = positive("radius", radius), as_costs(C, len(y)), lift(dense(X))
+    inside, outside, K = lifted[y > 0], lifted[y < 0], n_faces
+    p, q = len(inside), len(outside)
+    M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
+    held = _held(inside, outside, shares, R)
+    W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((p, K), name="xi")
+    eta, z = cp.Variable(q, name="eta"), cp.Variable((q, K), boolean=True, name="z")
+    # Places of the rows of positives and of negatives among those of all samples; -1 if there is none.
+    of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y > 0, y < 0))
+    faces = np.arange(K)
+    rows = [
+        _row("inside", inside @ W.T >= 1 - xi, "Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ > 0", _pairs_at(of_inside, faces)),
+        _row("outside", -(outside @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
+             "−Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ < 0", _pairs_at(of_outside, faces)),
+        _row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ < 0", of_outside),
+        _row("between", eta + shares @ cp.sum(xi, axis=1) >= held,
+             "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", of_outside),
+        _row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ > 0", _pairs_at(of_inside, faces)),
+        _row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ < 0", of_outside),
+        *box_rows(W, R, "Wₖ"),
+    ]  # fmt: skip
+    if K > 1:
+        opened = np.tril(np.ones((q, q)), -1) @ z  # how many before i are on each face
+        rows.append(
+            _row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
+                 _pairs_at(of_outside, faces - 1))
+        )  # fmt: skip
+    data = {
+        "x": X, "y": y, "C": costs, "R": R, "M": _at_all(M, y < 0, 1.0),
+        "h": _at_all(held, y < 0, 0.0),
+        "λ": np.eye(len(y))[:, y < 0] @ shares @ np.eye(len(y))[y > 0],
+        "z": np.eye(len(y))[:, y < 0] @ z,
+        "ξ": lambda: _at_all(xi.value, y > 0, 0.0),
+        "η": lambda: _at_all(eta.value, y < 0, 0.0),
+    }  # fmt: skip
+    return Program(
+        name="polyceptron.mixed_integer",
+        title="Polyceptron over all assignments",
+        source="Manwani & Sastry (2011), eq. (4), with a margin and a box, as a mixed-integer program",
+        objective=cp.Minimize(costs[y > 0] @ cp.sum(xi, axis=1) + costs[y < 0] @ eta),
+        objective_text="Σ_{yᵢ>0} Cᵢ Σₖ ξᵢₖ + Σ_{yᵢ<0} Cᵢ ηᵢ",
+        variables={"W": W, "xi": xi, "eta": eta, "z": z},
+        rows=without_multipliers(rows),
+        letters={
+            **BOX_LETTERS,
+            **SAMPLE_LETTERS,
+            "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+            "Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)",
+            "λᵢⱼ": "the share of the positive $j$ in a negative $i$ between positives, else 0",
+            "hᵢ": "2 for a negative between positives, but for rounding, else 0",
+        },
+        data=data,
+    )  # fmt: skip
+
+
+def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Values of all variables at faces: slacks as small as can be, faces in the order of their negatives."""
+    X, y = as_data(X, y)
+    scores = lift(dense(X)) @ W.T
+    best = scores[y < 0].argmin(axis=1)
+    opened = list(dict.fromkeys([*best.tolist(), *range(len(W))]))
+    scores, own = scores[:, opened], np.argsort(opened)[best]
+    return {
+        "W": W[opened],
+        "xi": np.maximum(0.0, 1.0 - scores[y > 0]),
+        "eta": np.maximum(0.0, 1.0 + scores[y < 0].min(axis=1)),
+        "z": np.eye(len(W))[own],
+    }
+
+
+def _held(
+    inside: NDArray[Any], outside: NDArray[Any], shares: NDArray[np.float64], radius: float
+) -> NDArray[np.float64]:
+    """H (n₋,), at least 0, with twice what the combinations are seen to miss."""
+    missed = np.abs(outside - shares @ inside).sum(axis=1)
+    held = 1.0 + shares.sum(axis=1) - 2.0 * radius * missed
+    return np.where(shares.any(axis=1), np.maximum(held, 0.0), 0.0)
+
+
+def _row(name: str, constraint: Any, text: str, places: NDArray[np.int64]) -> Row:
+    return Row(name, constraint, text, "–", "", places)
+
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
 
@@ -119,14 +285,7 @@ _CELL_LETTERS = {**LETTERS, "Cᵢ": "the price of sample $i$'s slack, 0 where it
 
 
 def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, K): which samples are in which face's program.
-
-    Parameters
-    ----------
-    y, n_faces, assignment
-        As in :func:`formulations.polytope.answers`, which raises the same errors, with the negatives in the
-        place of the positives.
-    """
+    """Z (n, K): which samples are in which face's program."""
     whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
     z = check_assignment(-y, n_faces, assignment, "negative")
@@ -286,25 +445,13 @@ def _margin_rows(
         "u",
         "price of sample i's margin on the face: 0 beyond it, its cost inside it",
     )
-    slack = Row(
-        "slack",
-        xi >= 0,
-        f"ξ{sub} ≥ 0",
-        "v",
-        "unused price of slack: its cost less $u$",
-    )
+    slack = Row("slack", xi >= 0, f"ξ{sub} ≥ 0", "v", "unused price of slack: its cost less $u$")
     return row, slack
 
 
 def _cap_rows(u: cp.Variable, costs: cp.Parameter, sub: str) -> tuple[Row, Row]:
     cap = "Cᵢ" if sub == "ᵢ" else "Cᵢ Zᵢₖ"
-    sign = Row(
-        "margin",
-        u >= 0,
-        f"u{sub} ≥ 0",
-        "surplus",
-        "how far sample i is beyond the face's margin",
-    )
+    sign = Row("margin", u >= 0, f"u{sub} ≥ 0", "surplus", "how far sample i is beyond the face's margin")
     cap_row = Row("xi", u <= costs, f"u{sub} ≤ {cap}", "xi", "the slacks $ξ$")
     return sign, cap_row
 
@@ -336,8 +483,3 @@ def singles(seed: int = 0) -> list[Program]:
     """The machine over all assignments, which has no dual, on random data."""
     X, y = two_blobs(n=16, m=2, separation=0.8, seed=seed)
     return [mixed_integer(X, y, 2, np.where(y > 0, 1.3, 0.7), radius=10.0)]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

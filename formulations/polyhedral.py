@@ -1,4 +1,4 @@
-"""What the polyhedral family shares, in numpy alone: scores of faces, cells, and the criteria.
+"""Scores of faces, cells, and the criteria of the polyhedral family, in numpy alone.
 
 The family is the Polyceptron, SPLA1, PC-SLP and PLUME. Each keeps the positives inside a polyhedral set
 of K faces: with x̃ = (x, 1) and scores s_k = W_k·x̃, a sample is inside where h(x) = min_k s_k ≥ 0. The
@@ -26,35 +26,16 @@ Through Successive LP (2002).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.arguments import one_of
+from formulations.language.types import Array, Matrix
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Positives = Literal["cell", "all"]
 
-    from formulations.language.types import Array, Matrix
-
-    Positives = Literal["cell", "all"]
-
-__all__ = [
-    "RIDGE_LETTERS",
-    "SAMPLE_LETTERS",
-    "belonging",
-    "best_scale",
-    "cells",
-    "check_positives",
-    "class_shares",
-    "criterion",
-    "criterion_gradient",
-    "hard_loss",
-    "margin_error",
-    "pull",
-    "scores",
-    "separation_error",
-]
 
 SAMPLE_LETTERS = {
     "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
@@ -65,28 +46,12 @@ RIDGE_LETTERS = {"ρ": "> 0: the ridge on the weights, the bias among them"}
 
 
 def scores(X: Matrix, W: Array) -> Array:
-    """Scores s_ik = W_k·x̃_i, an array of shape (n, K), without a lifted copy of X.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    """
+    """Scores s_ik = W_k·x̃_i, an array of shape (n, K), without a lifted copy of X."""
     return np.asarray(X @ W[:, :-1].T) + W[:, -1]
 
 
 def pull(X: Matrix, R: Array) -> Array:
-    """Σ_i R_ik x̃_i for every face, an array of shape (K, m+1): the way back from :func:`scores`.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    R : ndarray of shape (n, K)
-        What each sample counts at each face.
-    """
+    """Σ_i R_ik x̃_i for every face, an array of shape (K, m+1): the way back from :func:`scores`."""
     return np.column_stack([np.asarray(X.T @ R).T, R.sum(axis=0)])
 
 
@@ -96,15 +61,7 @@ def cells(X: Matrix, W: Array) -> NDArray[np.int64]:
 
 
 def criterion(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """E_P(W) of eq. (3): 0 where no sample is misclassified, and at W = 0, which says nothing.
-
-    Parameters
-    ----------
-    X, y, W
-        Samples (n, m), labels (+1 inside, -1 outside) and faces (K, m+1), the bias last.
-    c : float or ndarray of shape (n,)
-        Costs of the samples.
-    """
+    """E_P(W) of eq. (3): 0 where no sample is misclassified, and at W = 0, which says nothing."""
     return float(np.sum(c * np.maximum(0.0, -y * scores(X, W).min(axis=1))))
 
 
@@ -173,36 +130,14 @@ def class_shares(y: Array, c: Array | float = 1.0) -> Array:
 def hard_loss(
     X: Matrix, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0, positives: Positives = "cell"
 ) -> float:
-    """SPLA1's penalised negative log-likelihood, of P(y|x) = σ(y h(x)).
-
-    Parameters
-    ----------
-    X, y, W, c
-        As in :func:`criterion`.
-    ridge : float
-        ρ, at least 0; the biases are penalised as well.
-    positives : {"cell", "all"}
-        Whether a positive pays at the face of its cell, as in the paper, or at every face.
-    """
+    """SPLA1's penalised negative log-likelihood, of P(y|x) = σ(y h(x))."""
     s = scores(X, W)
     paid = belonging(y, np.argmin(s, axis=1), len(W), positives) * np.logaddexp(0.0, -y[:, None] * s)
     return float(np.sum(c * paid.sum(axis=1)) + 0.5 * ridge * np.sum(W**2))
 
 
 def belonging(y: Array, assignment: NDArray[np.int64], n_faces: int, positives: Positives = "cell") -> Array:
-    """The 0/1 matrix (n, K) of which sample is in the program of which face.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    assignment : ndarray of int, shape (n,)
-        The cell of each sample.
-    n_faces : int
-        K.
-    positives : {"cell", "all"}
-        Whether the positives are in the program of their cell, or in those of all faces.
-    """
+    """The 0/1 matrix (n, K) of which sample is in the program of which face."""
     check_positives(positives)
     own = assignment[:, None] == np.arange(n_faces)
     return np.where((y > 0)[:, None] & (positives == "all"), True, own).astype(float)

@@ -1,4 +1,4 @@
-"""What the programs of the Convex Polytope Machine are made of, in numpy alone.
+"""Parts of the programs of the Convex Polytope Machine, in numpy alone.
 
 Notation as in :mod:`formulations.cpm`, which offers these functions as well. They are apart from it
 so that what solves and checks the machine without a modelling language need not import one.
@@ -6,33 +6,17 @@ so that what solves and checks the machine without a modelling language need not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import one_of
 from formulations.language.recovery import as_costs, as_data, slacks
+from formulations.language.types import Matrix, MatrixLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix, MatrixLike
-
-    Loss = Literal["sum", "max"]
-
-__all__ = [
-    "answers",
-    "check_assignment",
-    "check_loss",
-    "face_margins",
-    "lift",
-    "natural_assignment",
-    "objective",
-    "perplexity",
-    "shares",
-    "slack_places",
-]
+Loss = Literal["sum", "max"]
 
 
 def lift(X: Matrix) -> Matrix:
@@ -44,22 +28,7 @@ def lift(X: Matrix) -> Matrix:
 
 
 def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, K): which faces answer for which sample, the parameter ``Z`` of the programs here.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each positive; the entries of negatives are ignored.
-
-    Raises
-    ------
-    ValueError
-        A positive is assigned to no face, or the shapes differ.
-    """
+    """Z (n, K): which faces answer for which sample, the parameter ``Z`` of the programs here."""
     positive = np.asarray(y) > 0
     z = check_assignment(y, n_faces, assignment)
     Z = np.ones((len(positive), n_faces))
@@ -70,20 +39,7 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
 def check_assignment(
     y: ArrayLike, n_faces: int, assignment: ArrayLike, who: str = "positive"
 ) -> NDArray[np.int64]:
-    """The assignment as integers, -1 at negatives; one that leaves a positive without a face is refused.
-
-    Parameters
-    ----------
-    y, n_faces, assignment
-        As in :func:`answers`.
-    who : str
-        What to call those that need a face; "negative" where the labels are turned around.
-
-    Raises
-    ------
-    ValueError
-        A positive is assigned to no face, the shapes differ, or the numbers are not whole.
-    """
+    """The assignment as integers, -1 at negatives; one that leaves a positive without a face is refused."""
     positive = np.asarray(y) > 0
     z = np.asarray(assignment)
     if z.shape != positive.shape:
@@ -102,43 +58,19 @@ def check_assignment(
 
 
 def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
-    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive.
-
-    Parameters
-    ----------
-    y, n_faces
-        As in :func:`answers`.
-    """
+    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive."""
     own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
     width = np.where(np.asarray(y) > 0, n_faces, 1)
     return (np.cumsum(width) - width)[:, None] + own
 
 
 def natural_assignment(X: MatrixLike, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
-    """The face with the highest score for each positive, which is the best for W; -1 at negatives.
-
-    Parameters
-    ----------
-    X, y, W
-        As in :func:`objective`.
-    """
+    """The face with the highest score for each positive, which is the best for W; -1 at negatives."""
     return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
 
 
 def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
-    """J(W): the objective of (6) at W, with the assignment that is best for it.
-
-    Parameters
-    ----------
-    X, y
-        Samples and labels.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
-    """
+    """J(W): the objective of (6) at W, with the assignment that is best for it."""
     X, y = as_data(X, y)
     check_loss(loss)
     hinge = slacks(lift(X) @ W.T, y[:, None])
@@ -154,19 +86,6 @@ def face_margins(
     Kantchelian et al. (2014), section 3.2: the rows of W are scaled to norm 1, a sample is assigned to the
     face with the highest score, and the margin of face k is the least y_i W_k·x̃_i of its samples. The
     worst-case margin is the least of them, the total margin their sum. A row of zeros stays as it is.
-
-    Parameters
-    ----------
-    X, y, W
-        As in :func:`objective`.
-
-    Returns
-    -------
-    margins : ndarray of shape (K,)
-        Negative where a sample of the face is on the wrong side of it; infinite, the least of none, where the
-        face has no samples.
-    samples : ndarray of int, shape (K,)
-        How many samples each face has.
     """
     X, y = as_data(X, y)
     lengths = np.linalg.norm(W, axis=1, keepdims=True)
@@ -183,15 +102,7 @@ def check_loss(loss: str) -> None:
 
 
 def perplexity(faces: NDArray[np.int64], weights: NDArray[Any] | None = None) -> float:
-    """The effective number of faces in use: the exponential of the entropy of an assignment, in nats.
-
-    Parameters
-    ----------
-    faces : ndarray of int, shape (n,)
-        The faces of some positives.
-    weights : ndarray of shape (n,), optional
-        What each of them counts; all alike by default.
-    """
+    """The effective number of faces in use: the exponential of the entropy of an assignment, in nats."""
     counts = np.bincount(faces, weights)
     used = counts[counts > 0] / counts.sum()
     return float(np.exp(-used @ np.log(used)))

@@ -13,23 +13,9 @@ Variables and shapes
 z (m,); W (K, m), b (K,); x, v, a, c (m,); H (m,) is 1 for a feature that is held, else 0. In the dual λ (K,),
 ρ⁺, ρ⁻, ν and g (m,).
 
-Primal
-------
-(1)  min  ½ Σ_j v_j (z_j − x_j)²
-     face:   W_k·z + b_k ≤ 0            [lam]
-     above:  z_j ≤ c_j                  [rho_plus]      with bounds
-     below:  z_j ≥ a_j                  [rho_minus]     with bounds
-     held:   z_j = x_j for j in H       [nu]            with H
-
-Dual
-----
-Minimising the Lagrangian over z gives v_j (z_j − x_j) = −g_j, and
-(2)  max  Σ_k λ_k (W_k·x + b_k) + Σ_j ρ⁺_j (x_j − c_j) + Σ_j ρ⁻_j (a_j − x_j) − ½ Σ_j g_j²/v_j
-     shift:  g_j = Σ_k λ_k W_kj + ρ⁺_j − ρ⁻_j + ν_j     [z − x]
-     face:   λ_k ≥ 0                                    [room left before the face]
-     above:  ρ⁺_j ≥ 0                                   [c − z]
-     below:  ρ⁻_j ≥ 0                                   [z − a]
-     free:   ν_j = 0 for j not in H                     [z − x]
+Programs
+--------
+primal (1) and dual (2): minimising the Lagrangian over z gives v_j (z_j − x_j) = −g_j.
 
 Recovery
 --------
@@ -66,23 +52,17 @@ array([0.25, 0.75])
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array
 from formulations.language.program import Duality, Program, Row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-
-__all__ = ["LETTERS", "dual", "pairs", "primal", "recover"]
+from formulations.language.types import Array
 
 LETTERS = {
     "x": "the sample",
@@ -232,17 +212,7 @@ def dual(
 
 
 def recover(x: ArrayLike, g: NDArray[Any], spread: ArrayLike | None = None) -> dict[str, Array]:
-    """The nearest point from the dual's g.
-
-    Parameters
-    ----------
-    x : array_like of shape (m,)
-        The sample.
-    g : ndarray of shape (m,)
-        The dual's variable.
-    spread : array_like of shape (m,), optional
-        As in :func:`primal`.
-    """
+    """The nearest point from the dual's g."""
     unit = np.ones(len(g)) if spread is None else np.asarray(spread, dtype=float)
     return {"z": np.asarray(x, dtype=float) - unit**2 * g}
 
@@ -266,8 +236,3 @@ def pairs(seed: int = 0) -> list[Duality]:
     near = np.where(held, 0.1, x)
     whole = of(x=near, low=np.minimum(x, 0.0) - 0.2, high=np.maximum(x, 0.0) + 0.2, held=held)
     return [whole, of()]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -11,40 +11,30 @@ Variables and shapes
 w (m,), b scalar, xi (n,); alpha, lam, lam_star (n,) in the dual. X is (n, m), y is (n,) of -1 and
 +1, C is a scalar or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b.
 
-Primal
-------
-(5)  min  ½‖w‖² + Σ C_i ξ_i                         the QCQP
-     margin:       y_i f_i ≥ 1 − ξ_i                [alpha]
-     slack:        ξ_i ≥ 0                          [beta]
-     spread:       ½ f_i² ≤ ½ B²                    [lam]
+Programs
+--------
+qcqp (5) bounds the squares of the outputs, ½ f_i² ≤ ½ B²; qp (7) bounds f_i and −f_i, and has the same
+optimum. qcqp_dual (6) is solved as a semidefinite program with M(λ) = [I + X'ΛX, X'λ; λ'X, 1'λ] and q =
+(X'(α∘y), y'α): at the optimum t = q'M(λ)⁻¹q, which the paper writes out as
 
-(7)  min  ½‖w‖² + Σ C_i ξ_i                         the QP, same optimum
-     margin:       y_i f_i ≥ 1 − ξ_i                [alpha]
-     slack:        ξ_i ≥ 0                          [beta]
-     bound_above:   f_i ≤ B                         [lam]
-     bound_below:  −f_i ≤ B                         [lam_star]
+    max  Σ α_i − ½ c'(I + Σ_λ)^{-1} c − (Σ α_i y_i)² / (2 Σ λ_i) − ½ B² Σ λ_i,   0 ≤ α ≤ C, λ ≥ 0,
 
-Dual
-----
-(6)  max  Σ α_i − ½ c'(I + Σ_λ)^{-1} c − (Σ α_i y_i)² / (2 Σ λ_i) − ½ B² Σ λ_i,   0 ≤ α ≤ C, λ ≥ 0
-     with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ).
-     The paper's (6) lacks the third term, without which it is no bound at all. Solved as
-     max Σ α_i − ½ t − ½ B² Σ λ_i  subject to
-     w_b:          [M(λ) q; q' t] ⪰ 0               [½vv', v = (w, b, −1)]
-     margin:       α_i ≥ 0                          [surplus of the row margin]
-     xi:           α_i ≤ C_i                        [xi]
-     spread:       λ_i ≥ 0                          [½(B² − f_i²)]
-     where M(λ) = [I + X'ΛX, X'λ; λ'X, 1'λ] and q = (X'(α∘y), y'α).
+with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ), but without
+the third term, without which (6) is no bound at all. qp_dual and kernel_dual are (8). subproblem (9) is (8)
+over a working set of α, λ, λ*, the others held; its cross term has the coefficient 1, not the printed ½.
 
-(8)  max  −½ δ'Kδ + Σ α_i − B Σ λ_i − B Σ λ*_i,    δ = α∘y − λ + λ*
-     b:            Σ δ_i = 0                        [b]
-     margin:       α_i ≥ 0                          [surplus of the row margin]
-     xi:           α_i ≤ C_i                        [xi]
-     bound_above:  λ_i ≥ 0                          [B − f_i]
-     bound_below:  λ*_i ≥ 0                         [B + f_i]
+The metric of a large relative margin
+-------------------------------------
+At the optimum of (5) its Lagrangian holds, besides the margins,
 
-(9)  (8) over a working set of α, λ, λ*, the others held; its cross term has the coefficient 1, not
-     the printed ½.
+    ½‖w‖² + ½ Σ λ_i (w·x_i + b)²  =  ½ w'(I + Σ_λ) w + ½ Λ (w·μ_λ + b)²,
+    Λ = Σ λ_i,   μ_λ = Σ λ_i x_i / Λ,   Σ_λ = Σ λ_i (x_i − μ_λ)(x_i − μ_λ)',
+
+and its stationarity is (I + Σ_λ) w = Σ α_i y_i (x_i − μ_λ), the inverse matrix of the dual (6). So the RMM is
+a support vector machine in the metric I + Σ_λ, that is, of samples whitened by (I + Σ_λ)^{-1/2}, whose mean
+output at the samples that bound it is pressed towards 0. Only these samples, with |f_i| = B, are in Σ_λ; in
+the direction in which they spread, a change of x counts for less. The Sigma-SVM (3) has (1 − D) I + D Σ in
+its place, of all samples, chosen before any output is known. :func:`bounding_spread` gives μ_λ and Σ_λ.
 
 Recovery
 --------
@@ -78,41 +68,155 @@ True
 >>> lam = (qp.duals["bound_above"] + qp.duals["bound_below"]) / 1.5
 >>> bool(abs(lam - qcqp.duals["spread"]).max() < 1e-5)
 True
+>>> mu, Sigma = rmm.bounding_spread(X, qp.duals["bound_above"], qp.duals["bound_below"], B=1.5)
+>>> pull = (X - mu).T @ (qp.duals["margin"] * y)
+>>> bool(abs(qp["w"] + Sigma @ qp["w"] - pull).max() < 1e-6)
+True
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import best_intercept
+from formulations.language.arguments import at_least
 from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_data, gram_factor, slacks
+from formulations.language.recovery import as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
-from formulations.rmm_qcqp import BOUND_LETTERS, PAPER, bound_parameter, qcqp, qcqp_dual, recover_qcqp
+from formulations.language.types import Matrix, MatrixLike, Vector, dense
 from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, soft_margin
+from formulations.svm import LETTERS as _SVM_LETTERS
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
+    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
+    own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
+    total = float(own.sum())
+    if total == 0.0:
+        mean, covariance = moments(X)
+        return mean, np.zeros_like(covariance)
+    mean, covariance = moments(X, own)
+    return mean, total * covariance
 
-    from formulations.language.types import Matrix, MatrixLike
 
-__all__ = [
-    "kernel_dual",
-    "pairs",
-    "qcqp",
-    "qcqp_dual",
-    "qp",
-    "qp_dual",
-    "recover",
-    "recover_qcqp",
-    "singles",
-    "subproblem",
-]
+PAPER = "Shivaswamy & Jebara (2008)"
+
+BOUND_LETTERS = {
+    "B": "≥ 0: the bound on the outputs of the machine",
+    "fᵢ": "the output of the machine at sample $i$",
+    **_SVM_LETTERS,
+}
+_LETTERS = {
+    "M(λ)": "= [I + Σᵢ λᵢ xᵢxᵢ', Σᵢ λᵢ xᵢ; Σᵢ λᵢ xᵢ', Σᵢ λᵢ]",
+    "q": "= (Σᵢ αᵢ yᵢ xᵢ, Σᵢ αᵢ yᵢ)",
+    "w, b": "the hyperplane of the primal",
+    **BOUND_LETTERS,
+}
+
+
+def bound_parameter(B: float) -> cp.Parameter:
+    """The parameter B, finite and non-negative: for B = infinity it is the SVM."""
+    return cp.Parameter(nonneg=True, name="B", value=at_least("B", B, 0.0))
+
+
+def _half_square(B: cp.Parameter) -> cp.Parameter:
+    """½B² as a parameter of its own, so that the program stays parametrised in B."""
+    return cp.CallbackParam(lambda: 0.5 * B.value**2, nonneg=True)
+
+
+def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """RMM as a quadratically constrained program, eq. (5).
+
+    Parameters
+    ----------
+    X, y, C
+        Samples (n, m), labels and costs of slack, as in :func:`formulations.svm.primal`.
+    B : float
+        Bound on the outputs, at least 0.
+    """
+    bound = bound_parameter(B)
+
+    def spread(f: cp.Expression) -> tuple[Row]:
+        row = Row(
+            "spread",
+            0.5 * cp.square(f) <= _half_square(bound),
+            "½(w·xᵢ + b)² ≤ ½B²",
+            "lam",
+            "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$",
+        )
+        return (row,)
+
+    title = "Relative Margin Machine, QCQP"
+    return soft_margin(
+        X,
+        y,
+        C,
+        spread,
+        {"B": bound},
+        name="rmm.qcqp",
+        title=title,
+        source=f"{PAPER}, eq. (5)",
+        letters=_LETTERS,
+    )
+
+
+def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """Dual of the QCQP, eq. (6) with its missing term, as a semidefinite program of size m + 2.
+
+    The linear matrix inequality needs no special case at λ = 0, where it forces Σ α_i y_i = 0.
+    Arguments as in :func:`qcqp`; X dense.
+    """
+    X, y = as_data(X, y)
+    X = dense(X)
+    n, m = X.shape
+    alpha, lam, t = cp.Variable(n, name="alpha"), cp.Variable(n, name="lam"), cp.Variable(name="t")
+    costs, bound = cost_parameter(C, n), bound_parameter(B)
+    lifted = np.column_stack([X, np.ones(n)])
+    identity = np.diag(np.append(np.ones(m), 0.0))
+    M = identity + lifted.T @ cp.diag(lam) @ lifted
+    q = cp.reshape(lifted.T @ cp.multiply(y, alpha), (m + 1, 1), order="C")
+    block = cp.bmat([[M, q], [q.T, cp.reshape(t, (1, 1), order="C")]])
+    rows = (
+        Row("w_b", block >> 0, "[M(λ), q; q', t] ⪰ 0", "Z", "$½vv'$ with $v = (w, b, −1)$"),
+        *alpha_rows(alpha, costs),
+        Row("spread", lam >= 0, "λᵢ ≥ 0", "room", "room left under the bound: $½(B² − fᵢ²)$"),
+    )
+    return Program(
+        name="rmm.qcqp_dual",
+        title="Relative Margin Machine, dual of the QCQP",
+        source=f"{PAPER}, eq. (6), corrected",
+        objective=cp.Maximize(cp.sum(alpha) - 0.5 * t - _half_square(bound) * cp.sum(lam)),
+        objective_text="Σᵢ αᵢ − ½ t − ½B² Σᵢ λᵢ",
+        variables={"alpha": alpha, "lam": lam, "t": t},
+        rows=rows,
+        parameters={"C": costs, "B": bound},
+        letters=_LETTERS,
+        data={"x": X, "y": y},
+    )
+
+
+def recover_qcqp(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Primal variables w, b, xi of (5) from the multipliers of (6).
+
+    (w, b) solves M(λ) (w, b) = q; where λ vanishes, M does not determine b, and the intercept is
+    found as the SVM's is.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    lifted = np.column_stack([X, np.ones(n)])
+    M = np.diag(np.append(np.ones(m), 0.0)) + (lifted * lam[:, None]).T @ lifted
+    q = lifted.T @ (alpha * y)
+    w = np.linalg.lstsq(M, q, rcond=1e-10)[0][:m]
+    b = best_intercept(X @ w, y, C, B)
+    return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
+
 
 LETTERS = {"δ": "= α∘y − λ + λ*", **BOUND_LETTERS}
 _KERNEL_LETTERS = {**LETTERS, **KERNEL_LETTERS}
@@ -127,7 +231,7 @@ _SUBPROBLEM_LETTERS = {
 def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
     """RMM as a quadratic program with bounding constraints, eq. (7).
 
-    Arguments as in :func:`formulations.rmm_qcqp.qcqp`.
+    Arguments as in :func:`formulations.rmm.qcqp`.
     """
     bound = bound_parameter(B)
 
@@ -323,8 +427,3 @@ def singles(seed: int = 0) -> list[Program]:
     # A feasible point of (8) that is far from optimal: equal multipliers for both classes.
     alpha, zeros = np.full(len(y), 0.03), np.zeros(len(y))
     return [subproblem(K, y, 1.0, 1.5, alpha, zeros, zeros, np.arange(0, len(y) - 1, 3))]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

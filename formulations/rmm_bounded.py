@@ -14,31 +14,10 @@ w (m,), b scalar, xi (n,); alpha (n,), lam and lam_star (N,) in the dual. X is (
 U is (k, m); the z_j are the rows of X and after them those of U, N = n + k, or those of U alone, N = k. C is
 a scalar or (n,), B >= 0 a scalar.
 
-Primal
-------
-     min  ½‖w‖² + Σ C_i ξ_i
-     margin:        y_i (w·x_i + b) ≥ 1 − ξ_i       [alpha]
-     slack:         ξ_i ≥ 0                         [beta]
-     bound_above:   w·z_j + b ≤ B                   [lam]
-     bound_below:   −(w·z_j + b) ≤ B                [lam_star]
-
-With a price D_j of a unit beyond B, as in :mod:`formulations.soft_rmm`, + Σ D_j (τ_j + τ*_j) and
-     bound_above:   w·z_j + b ≤ B + τ_j             [lam]
-     slack_above:   τ_j ≥ 0                         [rho]
-     bound_below:   −(w·z_j + b) ≤ B + τ*_j         [lam_star]
-     slack_below:   τ*_j ≥ 0                        [rho_star]
-
-Dual
-----
-     max  Σ α_i − B Σ (λ_j + λ*_j) − ½ ‖Σ α_i y_i x_i − Σ (λ_j − λ*_j) z_j‖²
-     b:             Σ α_i y_i = Σ (λ_j − λ*_j)      [b]
-     margin:        α_i ≥ 0                         [surplus of the row margin]
-     xi:            α_i ≤ C_i                       [xi]
-     bound_above:   λ_j ≥ 0                         [room under the bound]
-     bound_below:   λ*_j ≥ 0                        [room above it]
-and with a price of slack, of which D_j then is the cap,
-     tau:           λ_j ≤ D_j                       [tau]
-     tau_star:      λ*_j ≤ D_j                      [tau_star]
+Programs
+--------
+qp, and qp_dual and kernel_dual, without or with a price D_j of a unit beyond B, as in
+:mod:`formulations.soft_rmm`: D_j is then the cap of the bound's multiplier.
 
 Recovery
 --------
@@ -74,29 +53,23 @@ Example
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_labels, gram_factor
 from formulations.language.toy_data import two_blobs
-from formulations.rmm_qcqp import BOUND_LETTERS, PAPER, bound_parameter
+from formulations.language.types import Matrix, MatrixLike, Vector
+from formulations.rmm import BOUND_LETTERS, PAPER, bound_parameter
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
 from formulations.unlabelled_bounds import families, spread, stacked
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
-
-__all__ = ["kernel_dual", "pairs", "qp", "qp_dual", "recover"]
 
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at further samples"
@@ -296,8 +269,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         primal, dual = (side(X, y, U, C, B, training=training, D=D) for side in (qp, qp_dual))
         found.append(Duality(primal, dual, back))
     return found
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

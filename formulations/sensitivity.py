@@ -1,4 +1,4 @@
-"""How the optimal value of every program moves with its parameters, read off one solution.
+"""Derivatives of the optimal value of every program by its parameters, read off one solution.
 
 Problem
 -------
@@ -63,38 +63,19 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations import mixture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, Vector
-
-__all__ = [
-    "Sensitivity",
-    "bound",
-    "box",
-    "capped_cost",
-    "cost",
-    "gate",
-    "pattern_cost",
-    "price",
-    "ridge",
-    "share",
-    "switching_on",
-]
+from formulations.language.types import Matrix, Vector
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How an optimal value moves with one parameter.
+    """The derivative of an optimal value by one parameter.
 
     Attributes
     ----------
@@ -134,23 +115,7 @@ def cost(
     name: str = "C",
     letters: Sequence[str] = ("ξ",),
 ) -> Sensitivity:
-    """The price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i.
-
-    Parameters
-    ----------
-    C : float
-        The price of a unit of slack of weight 1.
-    objective : float
-        The optimal value.
-    xi : array_like
-        Every slack that is paid for.
-    weights : float or array_like of the shape of xi
-        The weights of their samples.
-    name : str
-        The price's name.
-    letters : sequence of str
-        Those of the slacks.
-    """
+    """The price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i."""
     slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
     formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"
     return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, formula)
@@ -159,20 +124,7 @@ def cost(
 def bound(
     B: float, objective: float, multipliers: Iterable[ArrayLike], two_sided: bool = True
 ) -> Sensitivity:
-    """The RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i).
-
-    Parameters
-    ----------
-    B : float
-        The bound; infinite for none, whose derivative is 0.
-    objective : float
-        The optimal value.
-    multipliers : iterable of array_like
-        Multipliers lam and lam_star of the rows bound_above and bound_below of the QP (7). Those of the
-        QCQP (5) are these divided by B.
-    two_sided : bool
-        Whether they are the only ones.
-    """
+    """The RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i)."""
     slope = 0.0 - float(sum(np.sum(each) for each in multipliers))
     return Sensitivity("B", B, slope, objective, "−Σ (λᵢ + λ*ᵢ)", two_sided)
 
@@ -181,15 +133,6 @@ def share(D: float, objective: float, norm: float, variance: float) -> Sensitivi
     """The Sigma-SVM's share D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
 
     At 0 and 1 it is the slope on the side within; at 1, where w need not be unique, for the w of least norm.
-
-    Parameters
-    ----------
-    D : float
-        The share, 0 to 1.
-    objective : float
-        The optimal value.
-    norm, variance : float
-        ‖w‖² and w'Σw.
     """
     return Sensitivity("D", D, 0.5 * (variance - norm), objective, "½ (w'Σw − ‖w‖²)", 0.0 < D < 1.0)
 
@@ -197,21 +140,7 @@ def share(D: float, objective: float, norm: float, variance: float) -> Sensitivi
 def capped_cost(
     C: float, objective: float, xi: ArrayLike, s: ArrayLike, weights: ArrayLike = 1.0, two_sided: bool = True
 ) -> Sensitivity:
-    """C of the one-norm machine, which prices slack and caps coefficients: Σ w_i ξ_i − Σ w_j s_j.
-
-    Parameters
-    ----------
-    C : float
-        Price and cap.
-    objective : float
-        The optimal value.
-    xi, s : array_like of shape (n,)
-        Slacks, and multipliers of the caps α_j ≤ C w_j.
-    weights : float or array_like of shape (n,)
-        The weights of the samples.
-    two_sided : bool
-        Whether these are the only ones.
-    """
+    """C of the one-norm machine, which prices slack and caps coefficients: Σ w_i ξ_i − Σ w_j s_j."""
     slope = float(np.sum(np.multiply(weights, np.asarray(xi) - np.asarray(s))))
     return Sensitivity("C", C, slope, objective, "Σ wᵢ ξᵢ − Σ wⱼ sⱼ", two_sided)
 
@@ -219,21 +148,7 @@ def capped_cost(
 def pattern_cost(
     C: float, sigma: ArrayLike, loss: float, s: ArrayLike, two_sided: bool = True
 ) -> Sensitivity:
-    """C of the L0 machine with its pattern held: dS/dC = L − C Σ σ_j s_j, of which dL/dC = −Σ σ_j s_j.
-
-    Parameters
-    ----------
-    C : float
-        Price of the loss and cap of the coefficients.
-    sigma : array_like of shape (p,)
-        The pattern, 0 or 1.
-    loss : float
-        L(σ).
-    s : array_like of shape (p,)
-        Multipliers of the caps α_j ≤ C σ_j; those of centres that are off do not count.
-    two_sided : bool
-        Whether they are the only ones.
-    """
+    """C of the L0 machine with its pattern held: dS/dC = L − C Σ σ_j s_j, of which dL/dC = −Σ σ_j s_j."""
     sigma = np.asarray(sigma, dtype=float)
     slope = loss - C * float(sigma @ np.asarray(s))
     value = float(sigma.sum()) + C * loss
@@ -246,62 +161,23 @@ def switching_on(C: float, rates: ArrayLike) -> Vector:
     Its loss falls at the rate r_j = t_j (K'Yu)_j at first and never faster, for u is dual feasible whatever
     the pattern is (the cut of :mod:`formulations.l0`): the score rises by 1 − C² [r_j]_+ at least. A
     centre for which that is positive cannot pay for itself.
-
-    Parameters
-    ----------
-    C : float
-        Price of the loss and cap of the coefficients.
-    rates : array_like of shape (p,)
-        The rates r, as :meth:`formulations.l0_data.L0Data.rates` gives them.
     """
     return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
 
 
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
-    """The radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻).
-
-    Parameters
-    ----------
-    radius : float
-        R.
-    objective : float
-        The optimal value.
-    s : array_like of shape (K, m+1)
-        s⁺ + s⁻, for which what the other multipliers lack in balance may stand, in absolute value.
-    two_sided : bool
-        Whether these multipliers are the only ones.
-    """
+    """The radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻)."""
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)
 
 
 def price(name: str, value: float, objective: float, size: float, two_sided: bool = True) -> Sensitivity:
-    """A price on the weights of faces, "l1" or "group": dp/dλ = Σ |W_kj|, dp/dτ = the sum of groups' lengths.
-
-    Parameters
-    ----------
-    name, value, objective : str, float, float
-        The price, and the optimal value.
-    size : float
-        What is priced, at the optimum.
-    two_sided : bool
-        Whether what is priced is unique, as it is where squares are paid for.
-    """
+    """A price on the weights of faces, "l1" or "group": dp/dλ = Σ |W_kj|, dp/dτ = Σ of groups' lengths."""
     formula = {"l1": "Σ |Wₖⱼ|", "group": "Σₗ ‖W of group l‖"}[name]
     return Sensitivity(name, value, size, objective, formula, two_sided and value > 0.0)
 
 
 def ridge(rho: float, objective: float, W: ArrayLike) -> Sensitivity:
-    """The ridge ρ on the faces, biases included: dp/dρ = ½ ‖W‖².
-
-    Parameters
-    ----------
-    rho : float
-        ρ.
-    objective : float
-        The optimal value.
-    W : array_like
-        Faces, the bias last.
-    """
+    """The ridge ρ on the faces, biases included: dp/dρ = ½ ‖W‖²."""
     return Sensitivity("ridge", rho, 0.5 * float(np.sum(np.square(W))), objective, "½ ‖W‖²", rho > 0.0)
 
 
@@ -312,21 +188,6 @@ def gate(
 
     It is the same for the M-step with the responsibilities of W held and for the stationary point W of the
     negative log-likelihood, for the one majorises the other and touches it at every γ.
-
-    Parameters
-    ----------
-    gamma : float
-        γ.
-    objective : float
-        The value of either.
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last; a stationary point.
-    weights : float or ndarray of shape (n,)
-        The weights of the samples.
     """
     more = mixture.responsibilities(X, y, W, gamma) - mixture.gate(X, W, gamma)
     slope = float(np.sum(np.multiply(weights, np.sum(more * mixture.scores_in_blocks(X, W), axis=1))))

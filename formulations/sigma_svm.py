@@ -11,21 +11,10 @@ Variables and shapes
 w (m,), b scalar, xi (n,); alpha (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
 scalar or (n,), 0 <= D <= 1. Optional weights (n,) count a sample as often as they say in μ and Σ.
 
-Primal
-------
-(3)  min  (1−D)/2 ‖w‖² + D/2 ‖Σ^{1/2} w‖² + Σ C_i ξ_i
-     margin:  y_i (w·(x_i − μ) + b) ≥ 1 − ξ_i     [alpha]
-     slack:   ξ_i ≥ 0                             [beta]
-
-Dual
-----
-(4)  max  Σ α_i − ½ c'((1−D) I + D Σ)^{-1} c,   c = Σ α_i y_i (x_i − μ)
-     b:       Σ α_i y_i = 0                       [b]
-     margin:  α_i ≥ 0                             [the surplus of the primal row margin]
-     xi:      α_i ≤ C_i                           [xi]
-
-For a kernel, c'(…)^{-1}c is the SVM's quadratic with the kernel of
-:class:`formulations.centred_kernel.CentredKernel`.
+Programs
+--------
+primal (3); dual (4), with c = Σ α_i y_i (x_i − μ); and kernel_dual, as for a kernel c'(…)^{-1}c is the SVM's
+quadratic with the kernel of :class:`formulations.centred_kernel.CentredKernel`.
 
 Recovery
 --------
@@ -62,10 +51,11 @@ True
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.centred_kernel import CentredKernel
 from formulations.families import best_intercept
@@ -73,15 +63,9 @@ from formulations.language.arguments import within
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import MatrixLike
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
 from formulations.svm import LETTERS as _SVM_LETTERS
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = ["dual", "kernel_dual", "pairs", "primal", "recover"]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
 
@@ -173,13 +157,7 @@ def _dual_in_basis(
 
     root = cp.CallbackParam(shrink, shape=(len(variances),), nonneg=True)
     c = points.T @ cp.multiply(y, alpha)
-    balance = Row(
-        "b",
-        y @ alpha == 0,
-        "Σᵢ αᵢ yᵢ = 0",
-        "b",
-        "the intercept $b$, for centred inputs",
-    )
+    balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, for centred inputs")
     return Program(
         name=name,
         title=title,
@@ -259,8 +237,3 @@ def pairs(seed: int = 0) -> list[Duality]:
             lambda v: recover(F, y, C, D, v["alpha"]),
         ),
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

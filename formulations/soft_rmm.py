@@ -11,29 +11,10 @@ Variables and shapes
 w (m,), b scalar, xi, tau, tau_star (n,); alpha, lam, lam_star (n,) in the dual. X is (n, m), y is (n,) of -1
 and +1, C and D are scalars or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b.
 
-Primal
-------
-     min  ½‖w‖² + Σ C_i ξ_i + Σ D_i (τ_i + τ*_i)
-     margin:        y_i f_i ≥ 1 − ξ_i               [alpha]
-     slack:         ξ_i ≥ 0                         [beta]
-     bound_above:   f_i ≤ B + τ_i                   [lam]
-     slack_above:   τ_i ≥ 0                         [rho]
-     bound_below:   −f_i ≤ B + τ*_i                 [lam_star]
-     slack_below:   τ*_i ≥ 0                        [rho_star]
-
-Dual
-----
-     max  −½ δ'Kδ + Σ α_i − B Σ λ_i − B Σ λ*_i,    δ = α∘y − λ + λ*
-     b:             Σ δ_i = 0                       [b]
-     margin:        α_i ≥ 0                         [surplus of the row margin]
-     xi:            α_i ≤ C_i                       [xi]
-     bound_above:   λ_i ≥ 0                         [B + τ_i − f_i]
-     bound_below:   λ*_i ≥ 0                        [B + τ*_i + f_i]
-     tau:           λ_i ≤ D_i                       [tau]
-     tau_star:      λ*_i ≤ D_i                      [tau_star]
-
-The dual is (8) of the Relative Margin Machine with two more rows: a price per unit beyond B is a cap on the
-multiplier of the bound, as C is on alpha.
+Programs
+--------
+qp, and qp_dual and kernel_dual: (8) of the Relative Margin Machine with two more rows, as a price per unit
+beyond B is a cap on the multiplier of the bound, as C is on alpha.
 
 Recovery
 --------
@@ -67,27 +48,21 @@ Example
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations import rmm
 from formulations.families import Families, bound_families, hinge_families
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data, gram_factor
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import MatrixLike
 from formulations.svm import in_features, margin_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = ["families", "kernel_dual", "pairs", "qp", "qp_dual", "recover"]
 
 _SOURCE = "Shivaswamy & Jebara (2008), section 3.1, not investigated there"
 
@@ -99,17 +74,7 @@ LETTERS = {**rmm.LETTERS, **_PRICE}
 
 
 def families(y: ArrayLike, C: ArrayLike, B: float, D: ArrayLike) -> Families:
-    """The families of rows: margins at the cost C, bounds at the cost D.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C, D : float or array_like of shape (n,)
-        Cost of slack on the margins and on the bounds; an infinite D is a bound that must hold.
-    B : float
-        Bound on the outputs, at least 0.
-    """
+    """The families of rows: margins at the cost C, bounds at the cost D."""
     margins = hinge_families(y, C)
     return Families(*margins, *bound_families(margins.n, B, as_costs(D, margins.n, hard=True, name="D")))
 
@@ -227,8 +192,3 @@ def pairs(seed: int = 0) -> list[Duality]:
             in_features(qp(F, y, C, B, D)), kernel_dual(K, y, C, B, D), lambda v: recover(F, y, C, B, D, v)
         ),
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

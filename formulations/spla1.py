@@ -17,17 +17,10 @@ x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the othe
 v (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,): 0 for the samples of
 other cells, a weight otherwise.
 
-Primal
-------
-     min  Σ C_i ln(1 + exp(−z_i)) + ρ/2 ‖w‖²
-     margin:  z_i ≤ y_i w·x̃_i                      [u]
-
-Dual
-----
-with u_i = C_i v_i and the entropy H(v) = −v ln v − (1 − v) ln(1 − v)
-     max  Σ C_i H(v_i) − 1/(2ρ) ‖Σ C_i v_i y_i x̃_i‖²
-
-The entropy keeps every v_i between 0 and 1, so there are no rows.
+Programs
+--------
+cell, and cell_dual with u_i = C_i v_i and the entropy H(v) = −v ln v − (1 − v) ln(1 − v), which keeps every
+v_i between 0 and 1, so that there are no rows.
 
 Recovery
 --------
@@ -61,25 +54,20 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
+from formulations.language.types import MatrixLike
 from formulations.polyhedral import RIDGE_LETTERS, SAMPLE_LETTERS
 from formulations.polytope import lift
 from formulations.svm import cost_parameter
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = ["cell", "cell_dual", "pairs", "recover"]
 
 _SOURCE = "Manwani & Sastry (2010), reconstructed"
 
@@ -174,8 +162,3 @@ def pairs(seed: int = 0) -> list[Duality]:
             cell(*arguments), cell_dual(*arguments), lambda v: recover(X, y, v["v"], C=weights, ridge=ridge)
         )
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -10,21 +10,12 @@ Variables and shapes
 w (m,), b scalar, xi (n,); alpha (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
 scalar or (n,).
 
-Primal
-------
-(1)  min  ½‖w‖² + Σ C_i ξ_i
-     margin:  y_i (w·x_i + b) ≥ 1 − ξ_i     [alpha]
-     slack:   ξ_i ≥ 0                       [beta]
-
-Dual
-----
-(2)  max  Σ α_i − ½ Σ_ij α_i α_j y_i y_j K_ij,   K = XX' or any Mercer kernel
-     b:       Σ α_i y_i = 0                 [b]
-     margin:  α_i ≥ 0                       [the surplus y_i f_i − 1 + ξ_i]
-     xi:      α_i ≤ C_i                     [xi]
-
-Rows of a dual are named after what their multipliers are in the primal: the multiplier of ``b``
-is b, that of ``xi`` is xi, that of ``margin`` is by how much the primal row ``margin`` is slack.
+Programs
+--------
+primal (1), which soft_margin extends by further rows on the outputs, and dual (2) with the linear kernel K =
+XX'; kernel_dual is (2) for any Mercer kernel, and in_features its primal. Rows of a dual are named after what
+their multipliers are in the primal: the multiplier of ``b`` is b, that of ``xi`` is xi, that of ``margin`` is
+by how much the primal row ``margin`` is slack.
 
 Recovery
 --------
@@ -61,31 +52,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import best_intercept
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data, gram_factor, slacks
 from formulations.language.toy_data import two_blobs
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-__all__ = [
-    "IN_FEATURES",
-    "KERNEL_LETTERS",
-    "LETTERS",
-    "dual",
-    "kernel_dual",
-    "pairs",
-    "primal",
-    "recover",
-]
+from formulations.language.types import MatrixLike
 
 _PAPER = "Shivaswamy & Jebara (2008)"
 
@@ -119,13 +96,7 @@ def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str)
 
 def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
     """The box 0 <= alpha <= C of every dual of the hinge family."""
-    sign = Row(
-        "margin",
-        alpha >= 0,
-        "αᵢ ≥ 0",
-        "surplus",
-        "how far sample i is beyond its margin row",
-    )
+    sign = Row("margin", alpha >= 0, "αᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row")
     cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", "xi", "the slack $ξᵢ$ of sample i")
     return sign, cap
 
@@ -252,8 +223,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         Duality(primal(X, y, C), dual(X, y, C), lambda v: recover(X, y, C, v["alpha"])),
         Duality(in_features(primal(F, y, C)), kernel_dual(K, y, C), lambda v: recover(F, y, C, v["alpha"])),
     ]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

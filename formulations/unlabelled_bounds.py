@@ -6,56 +6,27 @@ margin, and only the bounds hold there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from formulations.families import Families, bounded_families
 from formulations.language.arguments import at_least
 from formulations.language.recovery import as_costs, as_data, as_labels
-from formulations.language.types import is_sparse
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
-
-__all__ = ["append", "families", "spread", "stacked"]
+from formulations.language.types import Matrix, MatrixLike, Vector, is_sparse
 
 
 def append(X: Matrix, U: Matrix) -> Matrix:
-    """The rows of X and, after them, those of U: CSR where one of them is.
-
-    Parameters
-    ----------
-    X, U : ndarray or CSR of shape (n, m), (k, m)
-        Samples.
-    """
+    """The rows of X and, after them, those of U: CSR where one of them is."""
     if is_sparse(X) or is_sparse(U):
         return sp.csr_array(sp.vstack([sp.csr_array(X), sp.csr_array(U)]))
     return np.vstack([X, U])
 
 
 def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]:
-    """The samples with labels and after them the further ones, (n + k, m), and the labels (n,).
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples with labels.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    U : array_like or CSR matrix of shape (k, m)
-        Further samples.
-
-    Raises
-    ------
-    ValueError
-        Wrong shapes, no rows, or values that are not finite; of U, with that name.
-    """
+    """The samples with labels and after them the further ones, (n + k, m), and the labels (n,)."""
     X, y = as_data(X, y)
     rows = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
     try:
@@ -70,23 +41,7 @@ def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]
 def families(
     y: ArrayLike, further: int, C: ArrayLike, B: float, *, training: bool = True, D: ArrayLike = np.inf
 ) -> Families:
-    """The families of rows, of the samples with labels and after them the further ones.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    further : int
-        Further samples.
-    C : float or array_like of shape (n,)
-        Cost of slack on the margins.
-    B : float
-        Bound on the outputs, at least 0; infinite for none.
-    training : bool
-        Whether the bounds hold at the samples with labels, too.
-    D : float or array_like of shape (n + further,)
-        Cost of slack on the bounds; infinite for bounds that must hold.
-    """
+    """The families of rows, of the samples with labels and after them the further ones."""
     labels = as_labels(y)
     costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
     bound, price = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
@@ -94,16 +49,7 @@ def families(
 
 
 def spread(vectors: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
-    """Vectors of a program, by name, as vectors over all samples: with zeros where a sample has no such row.
-
-    Parameters
-    ----------
-    vectors : mapping of str to ndarray
-        Of the margins (``margin``, ``alpha``), for the n samples with labels; of the bounds, for the samples
-        at which they hold. Others are left as they are.
-    n, count : int
-        Samples with labels, and all samples.
-    """
+    """Vectors of a program, by name, over all samples: 0 at samples without such a row."""
     found = dict(vectors)
     for name, vector in vectors.items():
         if name in ("margin", "alpha") and np.shape(vector) == (n,):

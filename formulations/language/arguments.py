@@ -1,4 +1,4 @@
-"""What a caller gives, checked: the one place for each rule, and one sentence for each.
+"""Checks of arguments: one place and one sentence for each rule.
 
 Every public function, from a program to an estimator, asks here. A rule takes the argument's name and value,
 and gives back the value as the code wants it. Whatever is wrong with it (type, shape, NaN, range), the
@@ -9,52 +9,18 @@ sentence says what the argument must be, and what it is. The estimators' table o
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, NoReturn, TypeGuard
+from typing import NoReturn, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Vector
-
-__all__ = [
-    "as_costs",
-    "as_weights",
-    "at_least",
-    "one_of",
-    "positive",
-    "real_array",
-    "real_number",
-    "refuse_masked",
-    "seconds",
-    "tolerance",
-    "whole",
-    "whole_or_none",
-    "within",
-]
-
+from formulations.language.types import Vector
 
 # -- numbers -----------------------------------------------------------------------------------
 
 
 def positive(name: str, value: object, *, infinite: bool = False) -> float:
-    """A number above 0.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    value : float
-        The number.
-    infinite : bool
-        Whether it may be infinite.
-
-    Raises
-    ------
-    ValueError
-        Anything else.
-    """
+    """A number above 0."""
     if not (_is_number(value) and value > 0.0 and (infinite or value < np.inf)):
         _refuse(name, "positive" if infinite else "positive and finite", value)
     return float(value)
@@ -75,22 +41,7 @@ def within(name: str, value: object, low: float, high: float) -> float:
 
 
 def whole(name: str, value: object, low: int = 1) -> int:
-    """An integer of at least `low`.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    value : int
-        The number.
-    low : int
-        The least that is allowed.
-
-    Raises
-    ------
-    ValueError
-        Anything else, 2.0 and True among it.
-    """
+    """An integer of at least `low`."""
     if not _is_whole(value, low):
         _refuse(name, f"an integer of at least {low}", value)
     return int(value)
@@ -125,22 +76,7 @@ def tolerance(value: object, name: str = "tol") -> float:
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a word that is not among those allowed.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    value : str
-        The word.
-    allowed : tuple of str
-        The words, two or more.
-
-    Raises
-    ------
-    ValueError
-        Another word, or anything that is none.
-    """
+    """Refuse a word that is not among those allowed."""
     if not isinstance(value, str) or value not in allowed:
         words = [repr(word) for word in allowed]
         _refuse(name, f"{', '.join(words[:-1])} or {words[-1]}", value)
@@ -150,46 +86,14 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def as_costs(C: ArrayLike, n: int, *, hard: bool = False, name: str = "C") -> Vector:
-    """Cost per sample from a scalar or a vector.
-
-    Parameters
-    ----------
-    C : float or array_like of shape (n,)
-        Costs; non-negative and not all zero.
-    n : int
-        Samples.
-    hard : bool
-        Whether costs may be infinite, for rows without slack.
-    name : str
-        What the caller calls them.
-
-    Raises
-    ------
-    ValueError
-        Another shape, a cost that is negative, NaN or (unless `hard`) infinite, or no positive cost at all.
-    """
+    """Cost per sample from a scalar or a vector."""
     if _shape(C) == ():
         return np.full(n, positive(name, C, infinite=hard))
     return _per_sample(name, C, n, "positive" if hard else "positive and finite", infinite=hard)
 
 
 def as_weights(weights: ArrayLike, n: int, name: str = "weights") -> Vector:
-    """Weights of the samples, of shape (n,): not negative, and not all zero.
-
-    Parameters
-    ----------
-    weights : array_like of shape (n,)
-        The weights.
-    n : int
-        Samples.
-    name : str
-        What the caller calls them.
-
-    Raises
-    ------
-    ValueError
-        Another shape, a weight that is negative, infinite or NaN, or no positive weight at all.
-    """
+    """Weights of the samples, of shape (n,): not negative, and not all zero."""
     if _shape(weights) not in ((n,), None):
         raise ValueError(f"{name} must have shape ({n},), not {_shape(weights)}")
     return _per_sample(name, weights, n, "positive and finite")
@@ -210,20 +114,7 @@ def _per_sample(name: str, values: ArrayLike, n: int, text: str, *, infinite: bo
 
 
 def refuse_masked(name: str, values: object) -> None:
-    """Refuse a masked array with masked entries, which are missing values; others are data as they are.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls them.
-    values : object
-        An array, or anything else, which passes.
-
-    Raises
-    ------
-    ValueError
-        A masked entry.
-    """
+    """Refuse a masked array with masked entries, which are missing values; others are data as they are."""
     if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
         entries = (
             "a masked entry, which is a missing value"
@@ -237,30 +128,9 @@ def refuse_masked(name: str, values: object) -> None:
 
 
 def real_array(
-    name: str,
-    values: ArrayLike,
-    shape: tuple[int, ...] | None = None,
-    *,
-    finite: bool = True,
+    name: str, values: ArrayLike, shape: tuple[int, ...] | None = None, *, finite: bool = True
 ) -> Vector:
-    """Real numbers as a float array.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls them.
-    values : array_like
-        The numbers.
-    shape : tuple of int, optional
-        The shape they must have.
-    finite : bool
-        Whether infinite ones are refused; NaN is in any case.
-
-    Raises
-    ------
-    ValueError
-        Another shape, or anything that is no real number.
-    """
+    """Real numbers as a float array."""
     refuse_masked(name, values)
     try:
         given = np.asarray(values)
@@ -286,7 +156,7 @@ def real_number(name: str, value: object, *, infinite: bool = False) -> float:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether it is one real number, NaN and infinity among them; an array of one, and True, are none."""
+    """True for one real number, NaN and infinity included; not for True, or an array of one number."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "fiu"
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))

@@ -19,15 +19,6 @@ from time import time as wall_time
 from formulations.language.arguments import seconds
 from formulations.language.solution import Status
 
-__all__ = [
-    "Clock",
-    "OutOfTimeError",
-    "current_clock",
-    "interrupted",
-    "is_out_of_time",
-    "running",
-]
-
 _MIN_LEFT = 1e-3  # seconds that are left at least: to some solvers a limit of 0 is no limit
 
 

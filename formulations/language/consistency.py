@@ -1,4 +1,4 @@
-"""What is printed against what is computed: the formulas of a program beside its cvxpy expressions.
+"""Consistency of the printed formulas of a program with its cvxpy expressions.
 
 Variables and parameters get random numbers, the formulas are read and evaluated on them, and compared with
 the objective and with the violation of every row. :func:`misprints` says in sentences where they differ.
@@ -19,43 +19,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.language.notation.evaluation import Scope
-from formulations.language.notation.parser import functions_of, read_expression, read_row
-from formulations.language.notation.tokens import UnreadableError
-from formulations.language.notation.values import Value
+from formulations.language.notation.evaluation import Scope, Value
+from formulations.language.notation.parser import UnreadableError, functions_of, read_expression, read_row
+from formulations.language.notation.tree import Claim
 from formulations.language.statement import Row, Statement
-from formulations.language.symbols import printed_name, symbols_in
-
-if TYPE_CHECKING:
-    from formulations.language.notation.tree import Claim
-    from formulations.language.types import Array
-
-__all__ = ["Trial", "misprints"]
+from formulations.language.types import Array
+from formulations.language.typeset import printed_name, symbols_in
 
 
 def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> list[str]:
-    """Where a program's printed formulas, as text or as LaTeX, differ from what is computed.
-
-    Parameters
-    ----------
-    program : Statement
-        The program.
-    seed : int
-        Seed of the random numbers.
-    tolerance : float
-        Relative difference that rounding may make.
-
-    Returns
-    -------
-    list of str
-        A sentence for each formula that differs or cannot be read; empty where all are right.
-    """
+    """Compare the printed formulas, text and LaTeX, with the expressions; return a sentence per misprint."""
     trial, found = Trial(program, seed), []
 
     def compare(where: str, formula: str, difference: Callable[..., float], **given: Any) -> None:
@@ -119,35 +98,14 @@ class Trial:
                 self.ranges = dict(self.scope.ranges)
 
     def objective(self, formula: str, *, latex: bool = False) -> float:
-        """Relative difference between a formula and the objective.
-
-        Parameters
-        ----------
-        formula : str
-            In plain text, or in LaTeX.
-        latex : bool
-            Whether it is LaTeX.
-
-        Raises
-        ------
-        UnreadableError
-            It cannot be read.
-        """
+        """Relative difference between a formula and the objective."""
         value = self._quietly(self.scope.value, read_expression(formula, self.functions, latex=latex))
         if value.rank or value.axes:
             raise UnreadableError(f"{formula!r} is not one number: {_free(value)}")
         return _difference(value.array, np.array(self._objective))
 
     def row(self, formula: str, row: Row, *, latex: bool = False) -> float:
-        """Largest difference between a formula and a row, relative to the row's largest number.
-
-        Parameters
-        ----------
-        formula, latex
-            As in :meth:`objective`.
-        row : Row
-            The row of the program.
-        """
+        """Largest difference between a formula and a row, relative to the row's largest number."""
         claims = read_row(formula, self.functions, latex=latex)
         if row.is_matrix != any(claim.relation.sign == "⪰" for claim in claims):
             raise UnreadableError(f"{formula!r}: ⪰ is the sign of matrix inequalities, and only of them")
@@ -214,7 +172,7 @@ def _over(value: Value, axes: tuple[str, ...]) -> Array:
 
 
 def _violations(row: Row) -> Array:
-    """By how much each entry of a row is violated: left less right; a matrix row as it is."""
+    """The violation of each entry of a row, left less right; a matrix row as it is."""
     if row.is_cone:
         length, vector = row.constraint.args
         lengths = np.linalg.norm(vector.value, axis=row.constraint.axis)

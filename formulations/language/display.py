@@ -1,4 +1,4 @@
-"""What is shown of a thing whose name is typed: ten lines of text, and in a notebook a part of a page.
+"""The representation of an object: ten lines of text, and in a notebook a part of a page.
 
 A thing says once what there is to see, as a :class:`Summary`. The text is made of it here. The HTML is made
 by a package that has pages to make: its ``__drawer__`` says where the function is, such as
@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What there is to see of a thing.
+    """The content of a representation.
 
     Attributes
     ----------
@@ -80,19 +80,13 @@ class Shown:
 
 
 def _drawer() -> str | None:
-    """Where the function is that makes HTML of a summary, as a package that is imported says."""
+    """The place of the function that makes HTML of a summary, as an imported package gives it."""
     packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
     return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
 
 
 def text_of(summary: Summary) -> str:
-    """At most ten lines of at most 80 columns.
-
-    Parameters
-    ----------
-    summary : Summary
-        What is shown.
-    """
+    """At most ten lines of at most 80 columns."""
     width = max((len(name) for name, _ in summary.facts), default=0)
     lines = [summary.title]
     for name, value in summary.facts:
@@ -104,15 +98,7 @@ def text_of(summary: Summary) -> str:
 
 
 def short(lines: list[str], more: str = "") -> list[str]:
-    """At most ten lines of at most 80 columns, the last of which says what is left out.
-
-    Parameters
-    ----------
-    lines : list of str
-        All lines.
-    more : str
-        Where the others are.
-    """
+    """At most ten lines of at most 80 columns, the last of which says what is left out."""
     kept = lines if len(lines) <= LINES else lines[: LINES - 1]
     cut = [
         line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in (part.rstrip() for part in kept)

@@ -14,8 +14,6 @@ from typing import Any
 
 from formulations.language.clock import Clock
 
-__all__ = ["SIMPLEX", "quiet_highs", "search", "searches_of_cvxpy"]
-
 SIMPLEX = {
     "output_flag": False,
     "solver": "simplex",
@@ -107,11 +105,6 @@ def searches_of_cvxpy(clock: Clock) -> Iterator[list[bool]]:
 
     cvxpy makes its solver itself, so the class that it makes is another one meanwhile, for one thread at a
     time.
-
-    Yields
-    ------
-    list of bool
-        For each search that was made, True if it was interrupted.
     """
     highspy, interrupted = quiet_highs(), list[bool]()
     with _one_at_a_time:

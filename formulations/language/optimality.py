@@ -15,18 +15,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.statement import Row, Statement
-
-__all__ = ["Condition", "Conditions", "conditions"]
+from formulations.language.statement import Row, Statement
 
 
 @dataclass(frozen=True)
@@ -85,18 +81,7 @@ class Conditions:
 def conditions(
     program: Statement, primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike]
 ) -> Conditions:
-    """Evaluate the Karush-Kuhn-Tucker conditions of a program at a point.
-
-    Parameters
-    ----------
-    program : Statement
-        A convex program with differentiable expressions.
-    primal : mapping of str to array_like
-        A value for every variable.
-    duals : mapping of str to array_like
-        Multipliers for every row, by row name, in the sign convention of
-        :mod:`formulations.language.program`.
-    """
+    """Evaluate the Karush-Kuhn-Tucker conditions of a program at a point."""
     program.assign(primal)
     multipliers = {row.name: np.asarray(duals[row.name], dtype=float) for row in program.rows}
     size = max(float(np.max(np.abs(v.value), initial=0.0)) for v in program.variables.values()) or 1.0

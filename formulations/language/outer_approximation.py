@@ -10,22 +10,15 @@ branch and bound over features or samples, which cross-checks hold against it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import cvxpy as cp
 import numpy as np
 
-from formulations.language.backends import attempt
 from formulations.language.solution import Status
+from formulations.language.solving import attempt
 from formulations.language.statement import Row, Statement
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from formulations.language.program import Program
-    from formulations.language.types import Vector
-
-__all__ = ["least_by_tangents"]
+from formulations.language.types import Vector
 
 _OPTIONS = {
     "mip_rel_gap": 1e-10,
@@ -37,21 +30,8 @@ _OPTIONS = {
 }
 
 
-def least_by_tangents(program: Program, prices: Mapping[str, float]) -> tuple[float, float]:
-    """The least of a program whose objective is squares of some variables and Σ C_i ξ_i.
-
-    Parameters
-    ----------
-    program : Program
-        With the variable xi and the parameter C, and linear rows.
-    prices : mapping of str to float
-        The price of the squares of each variable that has them, positive.
-
-    Returns
-    -------
-    bound, value : float
-        What HiGHS proves, and what its best point costs in the program itself.
-    """
+def least_by_tangents(program: Statement, prices: Mapping[str, float]) -> tuple[float, float]:
+    """The least of a program whose objective is squares of some variables and Σ C_i ξ_i."""
     v = cp.hstack([cp.vec(program.variables[name], order="C") for name in prices])
     price = np.repeat(list(prices.values()), [program.variables[name].size for name in prices])
     C = program.parameters["C"]
@@ -77,7 +57,7 @@ def least_by_tangents(program: Program, prices: Mapping[str, float]) -> tuple[fl
     return bound, value
 
 
-def _with(program: Program, objective: cp.Minimize, cuts: Sequence[cp.Constraint]) -> Statement:
+def _with(program: Statement, objective: cp.Minimize, cuts: Sequence[cp.Constraint]) -> Statement:
     """The program with another objective, and with rows that hold it above tangents."""
     rows = (Row(f"tangent {i}", cut, "", "–", "") for i, cut in enumerate(cuts))
     return Statement(

@@ -28,23 +28,19 @@ table; a test holds each of them to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from formulations.language.backends import PREFERRED
+from numpy.typing import ArrayLike, NDArray
+
 from formulations.language.display import Shown, Summary, short
 from formulations.language.solution import Solution, Status
-from formulations.language.solving import solve
-from formulations.language.statement import Row, Statement
+from formulations.language.solving import PREFERRED, solve
+from formulations.language.statement import Row, Statement, without_multipliers
 from formulations.language.typeset import latex_of, markdown_of, text_of
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 __all__ = ["Duality", "Program", "Row", "Solution", "Status", "without_multipliers"]
-
-_NO_PRICES = "none: an integer program has no multipliers"
 
 
 class Program(Shown, Statement):
@@ -61,7 +57,7 @@ class Program(Shown, Statement):
     objective : cvxpy.Minimize or cvxpy.Maximize
         The objective.
     objective_text : str
-        The objective as the paper prints it, in plain text (:mod:`formulations.language.statement` says how).
+        The objective as the paper prints it, in plain text.
     variables : dict of str to cvxpy.Variable
         Named variables.
     rows : tuple of Row
@@ -69,7 +65,7 @@ class Program(Shown, Statement):
     parameters : dict of str to cvxpy.Parameter
         Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
     letters : mapping of str to str
-        What the letters stand for that are no variables (:mod:`formulations.language.symbols`).
+        What the letters stand for that are no variables (:mod:`formulations.language.typeset`).
     data : mapping of str to array_like, cvxpy.Expression or callable
         The numbers of these letters, with which the formulas are checked
         (:mod:`formulations.language.consistency`).
@@ -106,7 +102,7 @@ class Program(Shown, Statement):
         start : mapping of str to array_like, optional
             A value for every variable, from which HiGHS begins an integer program.
         **options
-            The solver's own options; they replace those of :mod:`formulations.language.backends`. A solver
+            The solver's own options; they replace those of :mod:`formulations.language.solving`. A solver
             with options is asked once, and its answer is taken.
 
         Returns
@@ -149,17 +145,6 @@ class Program(Shown, Statement):
 
     def _repr_markdown_(self) -> str:
         return markdown_of(self)
-
-
-def without_multipliers(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows as those of an integer program, which has no multipliers.
-
-    Parameters
-    ----------
-    rows : iterable of Row
-        As they are where all variables are real.
-    """
-    return tuple(replace(row, multiplier="–", says=_NO_PRICES) for row in rows)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What programs share: data, costs, kernel factors, moments and slacks.
+"""Data, kernel factors, moments and slacks, shared by programs.
 
 What the multipliers and the intercept of a hinge-type machine are is in :mod:`formulations.families`.
 """
@@ -30,20 +30,7 @@ __all__ = [
 
 
 def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
-    """Data as a float matrix (CSR stays CSR) and labels as -1.0 and +1.0.
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples, or a Gram matrix.
-    y : array_like of shape (n,)
-        Labels, each -1 or +1.
-
-    Raises
-    ------
-    ValueError
-        Wrong shapes, no rows, values that are not finite, or labels other than -1 and +1.
-    """
+    """Data as a float matrix (CSR stays CSR) and labels as -1.0 and +1.0."""
     if is_sparse(X):
         if np.issubdtype(X.dtype, np.complexfloating):
             raise ValueError("X must be real; it has complex values")
@@ -61,18 +48,7 @@ def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
 
 
 def as_labels(y: ArrayLike) -> Vector:
-    """Labels as -1.0 and +1.0.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels, each -1 or +1.
-
-    Raises
-    ------
-    ValueError
-        Another shape, or other labels.
-    """
+    """Labels as -1.0 and +1.0."""
     y = real_array("y", y)
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"y must have one dimension and at least one label, not shape {y.shape}")
@@ -82,13 +58,7 @@ def as_labels(y: ArrayLike) -> Vector:
 
 
 def square_sum(X: Matrix) -> float:
-    """Σ_i ‖x_i‖².
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, m)
-        Samples.
-    """
+    """Σ_i ‖x_i‖²."""
     return float((X.multiply(X) if is_sparse(X) else X * X).sum())
 
 
@@ -97,11 +67,6 @@ def gram_factor(K: ArrayLike) -> Vector:
 
     A quadratic form on a numerically singular K is not recognised as convex; this is. Shape (n, r)
     with r the numerical rank, at least 1: eigenvalues under 1e-12 of the largest are dropped.
-
-    Raises
-    ------
-    ValueError
-        K is not square and symmetric, or has a clearly negative eigenvalue.
     """
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
@@ -121,26 +86,12 @@ def gram_factor(K: ArrayLike) -> Vector:
 
 
 def slacks(f: Vector, y: Vector) -> Vector:
-    """The smallest feasible slacks, xi_i = [1 - y_i f_i]_+.
-
-    Parameters
-    ----------
-    f, y : ndarray of shape (n,)
-        Outputs, and labels -1 and +1.
-    """
+    """The smallest feasible slacks, xi_i = [1 - y_i f_i]_+."""
     return np.maximum(0.0, 1.0 - y * f)
 
 
 def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
-    """Mean (m,) and biased covariance (m, m) of the samples.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    weights : array_like of shape (n,), optional
-        How often each sample counts.
-    """
+    """Mean (m,) and biased covariance (m, m) of the samples."""
     n = X.shape[0]
     s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
     total = s.sum()

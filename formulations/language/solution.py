@@ -1,4 +1,4 @@
-"""What a solver found, and how it ended. Light to import: no solver, no modelling language."""
+"""Solutions and statuses. Light to import: no solver, no modelling language."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_RECORDS = 50  # of a history that are shown
 
 
 class Status(Enum):
-    """How a solve ended; each value is a sentence."""
+    """The end of a solve; each value is a sentence."""
 
     SOLVED = "The solver finished: the point meets its stopping test."
     INACCURATE = "The solver stopped short of the tolerance asked; its point is kept."
@@ -43,7 +43,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, repr=False)
 class Solution(Shown):
-    """What a solver found: a point, its multipliers, and how it got there.
+    """A point found by a solver, its multipliers, and its history.
 
     Nothing here is proof of anything; a certificate, computed from the data and these vectors, is.
 

@@ -1,4 +1,4 @@
-"""What a program states: its objective, its variables, its rows and its parameters, all named.
+"""The statement of a program: its objective, its variables, its rows and its parameters, all named.
 
 How to write a program down
 ---------------------------
@@ -12,7 +12,7 @@ stand for:
   left. A value may be a cvxpy expression, or a function without arguments that is called only when a formula
   is checked. Where a letter means different things with different indices, the name has them: ``"ξᵢ"``;
 - ``letters``: what the letters mean that are no variables, in words or by a formula
-  (:mod:`formulations.language.symbols`). A family has one mapping for its programs; what a program does not
+  (:mod:`formulations.language.typeset`). A family has one mapping for its programs; what a program does not
   use is not printed.
 
 A row is compared with its constraint by its violation: left − right of ``≤``, right − left of ``≥``, and left
@@ -23,24 +23,19 @@ order, are the axes of its constraint. Where they are not, or where the row is s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.notation.parser import functions_of, read_expression, read_row
-from formulations.language.notation.printing import latex_of_claims, latex_of_expression
-from formulations.language.notation.words import plain
+from formulations.language.notation.printing import latex_of_claims, latex_of_expression, plain
+from formulations.language.notation.tree import Claim, Expression
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.notation.tree import Claim, Expression
-
-
-__all__ = ["Row", "Statement"]
+_LOGARITHMS = (cp.logistic, cp.log_sum_exp, cp.entr)
 
 
 @dataclass(frozen=True)
@@ -73,22 +68,22 @@ class Row:
 
     @property
     def meaning(self) -> str:
-        """What the multiplier says, without the ``$``."""
+        """The meaning of the multiplier, without the ``$``."""
         return plain(self.says)
 
     @property
     def is_equality(self) -> bool:
-        """Whether it is ``h(x) == r``."""
+        """True for ``h(x) == r``."""
         return isinstance(self.constraint, (cp.constraints.Equality, cp.constraints.Zero))
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is ``G(x) >> 0``, a matrix inequality."""
+        """True for ``G(x) >> 0``, a matrix inequality."""
         return isinstance(self.constraint, cp.constraints.PSD)
 
     @property
     def is_cone(self) -> bool:
-        """Whether it is a cone, the columns of ``v`` each no longer than their entry of ``s``.
+        """True for a cone, the columns of ``v`` each no longer than their entry of ``s``.
 
         ``‖v‖ ≤ s`` written as a norm has no gradient at ``v = 0``; as a cone it has a vector for its
         multiplier, and that is what the gradient asks for.
@@ -110,15 +105,9 @@ class Row:
             variable.save_value(part)
 
 
-_LOGARITHMS = (cp.logistic, cp.log_sum_exp, cp.entr)
-
-
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Statement:
-    """What a program states: everything of it but how it is solved and printed.
-
-    The attributes are those of :class:`formulations.language.program.Program`.
-    """
+    """The objective, variables, rows and parameters of a program; attributes as of its subclass Program."""
 
     name: str
     title: str
@@ -135,8 +124,7 @@ class Statement:
 
     def __post_init__(self) -> None:
         self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
-        # Of expressions, with the parameters and the point they were taken at:
-        # formulations.language.optimality.
+        # The derivatives of expressions, with the parameters and the point they were taken at: optimality.py
         self.jacobians: dict[int, tuple[list[Any], dict[cp.Variable, Any]]] = {}
 
     @property
@@ -154,15 +142,11 @@ class Statement:
             return "MILP" if linear else "MIQP"
         if any(row.is_matrix for row in self.rows):
             return "SDP"
-        if self._has_logarithms:
+        if any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms()):
             return "EXP"
         if self.problem.is_lp():
             return "LP"
         return "QP" if self.problem.is_qp() else "QCQP"
-
-    @property
-    def _has_logarithms(self) -> bool:
-        return any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms())
 
     @property
     def objective_tree(self) -> Expression:
@@ -183,18 +167,7 @@ class Statement:
         return latex_of_claims(self.row_tree(row))
 
     def set(self, **values: ArrayLike) -> Self:
-        """Give parameters new values; the next solve re-uses the problem already built.
-
-        Parameters
-        ----------
-        **values : array_like
-            New values by parameter name; a scalar fills a vector parameter.
-
-        Returns
-        -------
-        Self
-            Itself, so that calls chain.
-        """
+        """Give parameters new values; the next solve re-uses the problem already built."""
         for name, value in values.items():
             if name not in self.parameters:
                 raise KeyError(f"{self.name} has no parameter {name!r}; it has {', '.join(self.parameters)}")
@@ -203,13 +176,7 @@ class Statement:
         return self
 
     def assign(self, values: Mapping[str, ArrayLike]) -> Self:
-        """Put a point into the variables, for :meth:`value` and :meth:`violations`.
-
-        Parameters
-        ----------
-        values : mapping of str to array_like
-            A value for every variable.
-        """
+        """Put a point into the variables, for :meth:`value` and :meth:`violations`."""
         for name, variable in self.variables.items():
             variable.project_and_assign(np.asarray(values[name], dtype=float).reshape(variable.shape))
         return self
@@ -223,3 +190,10 @@ class Statement:
         self.assign(values)
         with np.errstate(invalid="ignore"):  # cvxpy divides by norms in cones, which may be 0
             return {row.name: float(np.max(row.constraint.violation())) for row in self.rows}
+
+
+def without_multipliers(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows as those of an integer program, which has no multipliers."""
+    return tuple(
+        replace(row, multiplier="–", says="none: an integer program has no multipliers") for row in rows
+    )

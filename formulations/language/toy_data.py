@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["separated_clusters", "two_blobs"]
+from numpy.typing import NDArray
 
 
 def two_blobs(
     n: int = 40, m: int = 3, seed: int = 0, separation: float = 0.8
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two overlapping Gaussian classes with unequal scales and a mean away from the origin.
-
-    Parameters
-    ----------
-    n, m : int
-        Samples and features.
-    seed : int
-        Seed of the generator.
-    separation : float
-        Distance between the class means, in standard deviations of the first feature.
-
-    Returns
-    -------
-    X : ndarray of shape (n, m)
-    y : ndarray of shape (n,)
-        Labels -1 and +1, both present.
-    """
+    """Two overlapping Gaussian classes with unequal scales and a mean away from the origin."""
     generator = np.random.default_rng(seed)
     y = np.where(np.arange(n) < n // 2, 1.0, -1.0)
     direction = generator.normal(size=m)
@@ -45,23 +23,7 @@ def two_blobs(
 def separated_clusters(
     n: int = 24, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Negatives in the middle of three clusters of positives, each of which a line cuts off from them.
-
-    Parameters
-    ----------
-    n : int
-        Samples, of which half are negatives.
-    seed : int
-        Seed of the generator.
-
-    Returns
-    -------
-    X : ndarray of shape (n, 2)
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    assignment : ndarray of int, shape (n,)
-        The cluster, from 0 to 2, of each positive; -1 at the negatives.
-    """
+    """Negatives in the middle of three clusters of positives, each of which a line cuts off from them."""
     generator = np.random.default_rng(seed)
     y = np.where(np.arange(n) < n // 2, -1.0, 1.0)
     cluster = np.where(y > 0, np.arange(n) % 3, -1)

@@ -1,28 +1,13 @@
-"""What samples are given as, and what programs compute with."""
+"""Types of samples and arrays, and their conversion."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from scipy.sparse import csr_array
-
-__all__ = [
-    "Array",
-    "Matrix",
-    "MatrixLike",
-    "Vector",
-    "aligned",
-    "as_csr",
-    "canonical",
-    "check_indices",
-    "dense",
-    "is_sparse",
-]
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 Matrix: TypeAlias = "NDArray[Any] | csr_array"
 MatrixLike: TypeAlias = "ArrayLike | csr_array"
@@ -31,7 +16,7 @@ Array: TypeAlias = "NDArray[np.float64]"
 
 
 def is_sparse(X: object) -> TypeGuard[csr_array]:
-    """Whether it is a sparse matrix."""
+    """True for a sparse matrix."""
     return bool(sp.issparse(X))
 
 

@@ -1,18 +1,174 @@
-"""How a program is printed: as text for a terminal, as LaTeX and Markdown for a notebook."""
+"""Printing of a program: as text for a terminal, as LaTeX and Markdown for a notebook.
+
+A family says of its own letters what they stand for, in a mapping beside its programs. It has an entry for
+each letter that is neither a variable nor an index: the letter as it is printed, and behind it a sentence,
+with its formulas between ``$``; or a relation, and a sentence if one is needed::
+
+    LETTERS = {
+        "μ": "= (1/n) Σᵢ xᵢ",
+        "B": "≥ 0: the bound on the outputs $fᵢ = w·xᵢ + b$",
+        "Cᵢ": "the price of sample $i$'s slack",
+    }
+
+An entry that begins with ``=`` is a definition: where no number is given for the letter, its value is that of
+the formula. The letters of a program are read from its formulas, and only those are printed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
+import cvxpy as cp
 import numpy as np
 
-from formulations.language.notation.latex import GREEK
-from formulations.language.symbols import symbols_of
+from formulations.language.notation.parser import (
+    GREEK,
+    INDICES,
+    functions_of,
+    read_definition,
+    read_formula,
+    read_row,
+)
+from formulations.language.notation.printing import (
+    formulas_in,
+    latex_of_claims,
+    latex_of_expression,
+    latex_of_letter,
+    plain,
+    words_latex,
+)
+from formulations.language.notation.tree import Call, Definition, Expression, Letter, nodes
+from formulations.language.statement import Statement
 
-if TYPE_CHECKING:
-    import cvxpy as cp
+_SIGNS = ("=", "≤", "≥", "<", ">")
+_KNOWN = frozenset({*INDICES, "I", "exp", "ln", "max", "min", "sqrt", "tr"})
+_TEXT_MARKS = {"star": "*", "plus": "⁺", "minus": "⁻"}
 
-    from formulations.language.statement import Statement
+
+@dataclass(frozen=True)
+class Symbol:
+    """A letter and its meaning.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The letters that it explains, without their indices.
+    text, latex : str
+        The meaning, for a terminal and for a page.
+    uses : frozenset of str
+        The letters that the meaning itself needs.
+    definition : Definition or None
+        The formula, where it is one.
+    """
+
+    names: tuple[str, ...]
+    text: str
+    latex: str
+    uses: frozenset[str]
+    definition: Definition | None
+
+
+def symbols_of(program: Statement) -> list[Symbol]:
+    """The letters of a program that its reader has to be told of, in the order of its mapping."""
+    symbols = symbols_in(program.letters)
+    used = {*_used(program), *INDICES}
+    while True:
+        more = {name for symbol in symbols if used.intersection(symbol.names) for name in symbol.uses}
+        if more <= used:
+            return [symbol for symbol in symbols if used.intersection(symbol.names)]
+        used |= more
+
+
+def unexplained(program: Statement) -> set[str]:
+    """The letters of a program that are neither its variables, nor its multipliers, nor explained."""
+    told = symbols_of(program)
+    used = set(_used(program)).union(*(symbol.uses for symbol in told))
+    known = {name for symbol in told for name in symbol.names} | _named(program)
+    for row in program.rows:  # a meaning may say itself what a letter of its own is: "with v = (w, b, −1)"
+        for tree in formulas_in(row.says, functions_of(program.letters)):
+            known |= {claim.relation.left.name for claim in _equations(tree)}
+    return used - known
+
+
+def symbols_in(letters: Mapping[str, str]) -> list[Symbol]:
+    """The entries of a mapping of letters, read."""
+    functions = functions_of(letters)
+    return [_symbol(key, said, functions) for key, said in letters.items()]
+
+
+def letters_in(tree: object) -> set[str]:
+    """The letters and functions in a tree that need an explanation."""
+    found = {node.name for node in nodes(tree) if isinstance(node, Letter | Call)}
+    return found - _KNOWN
+
+
+def printed_name(name: str) -> str:
+    """The letter of a variable: ``lam_star`` is printed as λ*."""
+    base, _, mark = name.partition("_")
+    return GREEK.get("lambda" if base == "lam" else base, base) + _TEXT_MARKS.get(
+        mark, f"_{mark}" if mark else ""
+    )
+
+
+def _named(program: Statement) -> set[str]:
+    """The letters of its variables and multipliers, which are explained where they stand."""
+    return {printed_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))}
+
+
+def _equations(tree: object) -> list[Any]:
+    """The claims of a formula that say what one letter is."""
+    claims = tree if isinstance(tree, tuple) else ()
+    return [c for c in claims if c.relation.sign == "=" and isinstance(c.relation.left, Letter)]
+
+
+def _used(program: Statement) -> Iterable[str]:
+    """The letters of its objective, its rows and the meanings of its multipliers."""
+    functions = functions_of(program.letters)
+    trees: list[object] = [program.objective_tree]
+    for row in program.rows:
+        trees += [program.row_tree(row), *formulas_in(row.says, functions)]
+    return set().union(*(letters_in(tree) for tree in trees)) - _named(program)
+
+
+@lru_cache(2048)  # every program of a family has its family's letters
+def _symbol(key: str, said: str, functions: frozenset[str]) -> Symbol:
+    if not said.startswith(_SIGNS):
+        heads = [read_formula(part, functions) for part in key.split(", ")]
+        names = tuple(head.name for head in heads if isinstance(head, Letter))
+        latex = r",\, ".join(latex_of_letter(head) for head in heads if isinstance(head, Letter))
+        return Symbol(
+            names, f"{key}: {plain(said)}", rf"{latex} {words_latex(': ' + said, functions)}",
+            _uses(said, functions) - {*names}, None,
+        )  # fmt: skip
+    formula, colon, words = said.partition(": ")
+    text, behind = f"{key} {formula}", colon + words
+    latex_behind = f" {words_latex(behind, functions)}" if behind else ""
+    if not said.startswith("="):
+        tree = read_row(text, functions)
+        head = tree[0].relation.left
+        name = head.name if isinstance(head, Letter) else ""
+        uses = frozenset(letters_in(tree) | _uses(behind, functions)) - {name}
+        return Symbol((name,), text + plain(behind), latex_of_claims(tree) + latex_behind, uses, None)
+    definition = read_definition(text, functions)
+    used = letters_in(definition.body) | _uses(behind, functions)
+    return Symbol(
+        (definition.head.name,), text + plain(behind), _latex_of_definition(definition) + latex_behind,
+        frozenset(used - {definition.head.name, definition.parameter}), definition,
+    )  # fmt: skip
+
+
+def _uses(said: str, functions: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for tree in formulas_in(said, functions) for name in letters_in(tree))
+
+
+def _latex_of_definition(definition: Definition) -> str:
+    head: Expression = definition.head
+    if definition.parameter:
+        head = Call(definition.head.name, (Letter(definition.parameter),))
+    return f"{latex_of_expression(head)} = {latex_of_expression(definition.body)}"
 
 
 def _shape(variable: cp.Variable) -> str:
@@ -27,13 +183,7 @@ def _shape(variable: cp.Variable) -> str:
 
 
 def conditions_of(program: Statement) -> list[str]:
-    """Which of a program's variables are binary or whole, each as LaTeX.
-
-    Parameters
-    ----------
-    program : Statement
-        The program.
-    """
+    """The domains of a program's binary and integer variables, as LaTeX."""
     found = []
     for name, variable in program.variables.items():
         if variable.boolean_idx or variable.integer_idx:
@@ -58,23 +208,29 @@ def size_of(program: Statement) -> str:
     return f"{program.kind}: {variables} variables, {rows} constraint rows"
 
 
-def text_of(program: Statement) -> str:
-    """The program as aligned lines of text."""
+def _statement(program: Statement) -> list[str]:
+    """The objective, the variables, the rows and the letters, each on a line."""
     over = ", ".join(f"{name} ∈ {_shape(variable)}" for name, variable in program.variables.items())
     name_width = max((len(row.name) for row in program.rows), default=0)
     text_width = max((len(row.text) for row in program.rows), default=0)
-    lines = [
-        f"{program.title}  —  {program.source}",
-        "",
-        f"{program.sense:<11} {program.objective_text}",
-        f"{'over':<11} {over}",
-    ]
+    lines = [f"{program.sense:<11} {program.objective_text}", f"{'over':<11} {over}"]
     for i, row in enumerate(program.rows):
         label = "subject to" if i == 0 else ""
         line = f"{label:<11} {row.name:<{name_width}}   {row.text:<{text_width}}   [{row.multiplier}]"
         lines.append(line.removesuffix("[–]").rstrip())
     for i, symbol in enumerate(symbols_of(program)):
         lines.append(f"{'where' if i == 0 else '':<11} {symbol.text}")
+    return lines
+
+
+def statement_of(program: Statement) -> str:
+    """The program under its name, for the page of its family."""
+    return "\n     ".join([f"{program.name}: {program.title}, {program.source}", *_statement(program)])
+
+
+def text_of(program: Statement) -> str:
+    """The program as aligned lines of text."""
+    lines = [f"{program.title}  —  {program.source}", "", *_statement(program)]
     if program.parameters:
         values = ", ".join(f"{name} = {_number(p)}" for name, p in program.parameters.items())
         lines.append(f"{'with':<11} {values}")
@@ -115,23 +271,17 @@ def markdown_of(program: Statement) -> str:
     return "\n\n".join([head, latex_of(program), "\n".join(table)])
 
 
-_MARKS = {"star": "*", "plus": "+", "minus": "-"}
+_LATEX_MARKS = {"star": "*", "plus": "+", "minus": "-"}
 
 
 def latex_name(name: str) -> str:
-    """A variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star.
-
-    Parameters
-    ----------
-    name : str
-        A letter, one of the Greek letters spelt out, or a word, with what follows an underscore as its mark.
-    """
+    """A variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star."""
     base, _, mark = name.partition("_")
     base = "lambda" if base == "lam" else base
     word = len(base) > 1 and base.isalpha()
     letter = "\\" + base if base in GREEK else rf"\text{{{base}}}" if word else base
     if not mark:
         return letter
-    return (
-        f"{letter}^{_MARKS[mark]}" if mark in _MARKS else rf"{letter}_{{\text{{{mark.replace('_', ' ')}}}}}"
-    )
+    if mark in _LATEX_MARKS:
+        return f"{letter}^{_LATEX_MARKS[mark]}"
+    return rf"{letter}_{{\text{{{mark.replace('_', ' ')}}}}}"

@@ -100,7 +100,7 @@ def duals(
 def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solver: str) -> dict[str, Row]:
     """The row of each letter, in the order of the program whose multipliers these are."""
     from formulations.cpm_sparse import rows_of_prices
-    from polyopt.compare.programs import find_programs
+    from polyopt.methods.programs import find_programs
 
     if frame["multiplier"].isna().any():
         raise ValueError(f"the solver {solver!r} of {method.name} has no multipliers; take --solver exact")

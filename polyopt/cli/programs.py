@@ -37,7 +37,9 @@ def catalogue(
     Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP. Sizes
     are those on the small data on which each family states its programs. polyopt show NAME prints one.
     """
+    from polyopt.cli.console import output
     from polyopt.compare.programs import entries as list_programs
+    from polyopt.methods.programs import entries as list_programs
 
     entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))
     console = output(_MIN_WIDTH)

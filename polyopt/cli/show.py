@@ -42,11 +42,11 @@ def show(
 
     Without a name, it lists what there is to show. With --format html it is a page that needs no network.
     """
-    import inspect
     from itertools import groupby
 
-    from polyopt.compare.programs import entries, find_programs, programs_of
+    from formulations.catalogue import text_of_family
     from polyopt.methods import METHODS
+    from polyopt.methods.programs import entries, find_programs
     from polyopt.methods.registry import family_module, is_family
 
     if solve is None and others:
@@ -64,8 +64,7 @@ def show(
         return
     wanted = name.strip().replace("-", "_")
     if is_family(wanted) and format is Format.TEXT:
-        text = (inspect.getdoc(family_module(wanted)) or "").partition("\nExample\n")[0].rstrip()
-        typer.echo(f"{text}\n\nPrograms (polyopt show NAME)\n{'-' * 28}\n{', '.join(programs_of(wanted))}")
+        typer.echo(text_of_family(family_module(wanted), entries((wanted,))))
         return
     method = METHODS.get(name)
     if method is None or is_family(wanted):

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import polyopt.optim.coordinate_steps as loops
 from polyopt.linalg.rows import ROW_TYPES, ROWS, as_rows
 from polyopt.native.library import kernel
 from polyopt.optim import coordinate_ascent as loops

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.error_bounds.rademacher import PolytopeBound
     from formulations.language.solution import Solution
     from formulations.polytope import Loss
-    from formulations.rademacher import PolytopeBound
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight, SamplesLike, Seed
     from polyopt.certificates.certificate import Certificate
@@ -603,7 +603,7 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         delta : float
             The bound holds with a probability of 1 - delta over the draw of the training data.
         """
-        from formulations.rademacher import polytope_bound
+        from formulations.error_bounds.rademacher import polytope_bound
 
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")

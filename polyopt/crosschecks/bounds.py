@@ -7,17 +7,16 @@ from typing import Literal
 
 import numpy as np
 
-from formulations import rmm_bounds
-from formulations.landmarks import Landmarks
-from formulations.margin_bounds import linear_bound, margin_bound
-from formulations.mixture import log_odds
-from formulations.polytope import lift
-from formulations.rademacher import (
+from formulations.error_bounds import rmm_bounds
+from formulations.error_bounds.margin_bounds import Landmarks, linear_bound, margin_bound
+from formulations.error_bounds.rademacher import (
     contraction_complexity,
     faces_complexity,
     log_odds_lipschitz,
     polytope_bound,
 )
+from formulations.mixture import log_odds
+from formulations.polytope import lift
 from polyopt.crosschecks.registry import CPM, RMM, Pair, Registry, Vector
 from polyopt.crosschecks.samples import blobs, clusters, generator
 

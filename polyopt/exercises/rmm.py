@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations import rmm, rmm_qcqp, sigma_svm, svm
+from formulations import rmm, sigma_svm, svm
 from formulations.language.toy_data import two_blobs
 from polyopt.exercises.exercise import Find, Formula, finite
 from polyopt.exercises.texts import words_of
@@ -21,7 +21,7 @@ _X = np.array([[-4.0, 1.0], [-1.0, 0.0], [-1.0, -2.0], [1.0, 0.5], [1.5, -1.0], 
 _Y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
-rmm_1 = Formula(**_WORDS["rmm_1"], program=lambda: rmm_qcqp.qcqp(*two_blobs(6, 2, 0), B=1.5), of="spread")
+rmm_1 = Formula(**_WORDS["rmm_1"], program=lambda: rmm.qcqp(*two_blobs(6, 2, 0), B=1.5), of="spread")
 
 rmm_2 = Formula(**_WORDS["rmm_2"], program=lambda: rmm.qp_dual(*two_blobs(6, 2, 0), B=1.5))
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 
-from formulations.language.notation.latex import GREEK
-from formulations.language.notation.tokens import TILDE, UnreadableError
+from formulations.language.notation.parser import GREEK, TILDE, UnreadableError
 
 __all__ = ["as_read"]
 

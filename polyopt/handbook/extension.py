@@ -20,8 +20,9 @@ from docutils.parsers.rst import Directive
 from sphinx.search.en import SearchEnglish
 
 from polyopt.base.text import escape
-from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
+from polyopt.methods.programs import find_programs
+from polyopt.report.mathml import mathml
 from polyopt.report.programs import mathml, program_section
 
 if TYPE_CHECKING:

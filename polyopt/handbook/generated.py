@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formulations import FAMILIES, family
-from polyopt.compare.programs import programs_of
+from polyopt.methods.programs import programs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,9 +19,9 @@ __all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_name
 
 # What there is to import besides the public names of polyopt.
 MODULES = (
-    "formulations.language.program", "formulations.language.statement", "formulations.language.consistency",
-    "formulations.margin_bounds", "formulations.mixture", "formulations.polyhedral",
-    "formulations.rademacher", "formulations.language.toy_data",
+    "formulations.language.program", "formulations.language.program", "formulations.language.consistency",
+    "formulations.error_bounds.margin_bounds", "formulations.mixture", "formulations.polyhedral",
+    "formulations.error_bounds.rademacher", "formulations.language.toy_data",
     "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
     "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab", "polyopt.large",
     "polyopt.lab.widget", "polyopt.models.explained", "polyopt.models.rules",
@@ -41,7 +41,7 @@ def program_pages(
         module = family(name)
         words, _, rest = (inspect.getdoc(module) or "").partition("\n\n")
         title = words.removesuffix(".").partition(": ")[0]
-        parts = [f"# {title}", f"{words}\n\n`polyopt show {name}`, `python -m formulations.{name}`"]
+        parts = [f"# {title}", f"{words}\n\n`polyopt show {name}`, `python -m formulations {name}`"]
         for program in programs_of(name):
             parts.append(f"## {program}\n\n```{{program}} {program}\n```")
         if demonstrate:

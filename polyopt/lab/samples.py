@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from formulations.language.symbols import printed_name
 from numpy.typing import NDArray
 
 from formulations.cpm_sparse import rows_of_prices
 from formulations.language.program import Row
-from formulations.language.symbols import printed_name
-from formulations.language.typeset import latex_name
+from formulations.language.typeset import latex_name, printed_name
 from polyopt.certificates.certificate import Claim
 from polyopt.compare.programs import find_programs
 from polyopt.lab.fitting import Fitted
+from polyopt.methods.programs import find_programs
 
 _LEVEL_TOLERANCE = 1e-5  # relative: an output is at its level
 _MARGIN = ("beyond the margin", "on the margin", "inside the margin")

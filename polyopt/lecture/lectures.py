@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from polyopt.compare.programs import programs_of
 from polyopt.exercises import exercises
 from polyopt.lecture.figures import MAKERS, svg_file
 from polyopt.lecture.notebook import exercise_notebook
 from polyopt.lecture.slides import slide_page
 from polyopt.lecture.tex import latex_file
+from polyopt.methods.programs import programs_of
 from polyopt.methods.registry import families
 
 if TYPE_CHECKING:

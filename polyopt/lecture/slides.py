@@ -15,10 +15,10 @@ from itertools import pairwise
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from formulations.language.symbols import symbols_of
-from formulations.language.typeset import conditions_of
+from formulations.language.typeset import conditions_of, symbols_of
 from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
+from polyopt.methods.programs import find_programs
 from polyopt.plots.figure import svg
 from polyopt.report import frame
 from polyopt.report.programs import held, mathml, program_section

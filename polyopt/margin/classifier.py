@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.margin_bounds import MarginBound
+    from formulations.error_bounds.margin_bounds import MarginBound
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight, SamplesLike
     from polyopt.certificates.certificate import Certificate
@@ -146,7 +146,7 @@ class HingeClassifier(HingeFit):
         X_unlabelled: SamplesLike | None = None,
         form: Literal["best", "F", "G", "H"] = "best",
     ) -> MarginBound:
-        """A bound on the error, by the theorem of :mod:`formulations.margin_bounds` (two classes).
+        """Bound the error, by the theorem of :mod:`formulations.error_bounds.margin_bounds` (two classes).
 
         Parameters
         ----------

@@ -75,7 +75,7 @@ def certify_polyceptron(
         the largest entry of W.
     global_bound : float, optional
         A bound on the optimum over all faces in the box and all assignments that an integer solver states
-        (:mod:`formulations.polyceptron_global`). It cannot be checked here.
+        (:mod:`formulations.polyceptron`). It cannot be checked here.
     tol : float
         Relative tolerance for the gap and for every residual.
 

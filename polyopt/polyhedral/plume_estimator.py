@@ -18,9 +18,9 @@ from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier, Probabili
 from polyopt.polyhedral.logistic_certificate import certify_plume
 
 if TYPE_CHECKING:
+    from formulations.error_bounds.rademacher import PolytopeBound
     from formulations.language.solution import Solution
     from formulations.language.types import Array
-    from formulations.rademacher import PolytopeBound
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight
     from polyopt.certificates.certificate import Certificate
@@ -221,7 +221,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
             The bound holds with a probability of 1 - delta over the draw of the training data, for a γ that
             was chosen without them.
         """
-        from formulations.rademacher import plume_bound, polytope_bound
+        from formulations.error_bounds.rademacher import plume_bound, polytope_bound
 
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")

@@ -48,7 +48,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     is least, which changes no prediction, and are compared and certified by it.
 
     "global" minimises the exact variant over all faces in the box and all assignments, by the integer program
-    of :mod:`formulations.polyceptron_global` in HiGHS, for up to 1,000 samples: of some 60 samples in few
+    of :mod:`formulations.polyceptron` in HiGHS, for up to 1,000 samples: of some 60 samples in few
     dimensions within seconds. Of more there is a gap, which is wide in ten dimensions or more. The bound is
     HiGHS's word, which the certificate shows as stated.
 

@@ -2,7 +2,7 @@
 
 What is minimised is that of :mod:`formulations.polyceptron`, over the faces in the box |W| ≤ R and over the
 face of each negative. The best end of the alternating descent is the point that HiGHS begins from
-(:mod:`formulations.polyceptron_global`), and the faces that HiGHS ends with are descended from once more.
+(:mod:`formulations.polyceptron`), and the faces that HiGHS ends with are descended from once more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from formulations.language.arguments import positive, tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution, Status
-from formulations.polyceptron_global import mixed_integer, point_of, shares_between
+from formulations.polyceptron import mixed_integer, point_of, shares_between
 from polyopt.base.progress import tell
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron

@@ -20,9 +20,12 @@ from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared
 from polyopt.compare.programs import find_programs
+from polyopt.compare.repeat_table import points, span
 from polyopt.compare.results import Proof
+from polyopt.compare.table import CLAIMS, SIZES, duration, number
 from polyopt.compare.tables import CLAIMS, SIZES, duration, number, points, span
 from polyopt.compare.trace import trace
+from polyopt.methods.programs import find_programs
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, gaps, multipliers
 from polyopt.plots.figure import CLASSES, INK, Panels, svg

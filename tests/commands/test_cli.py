@@ -23,10 +23,10 @@ from formulations.catalogue import catalogue
 from polyopt import CrossEntropySettings
 from polyopt.cli import app
 from polyopt.compare import METHODS, find_method
-from polyopt.compare.programs import find_programs, programs_of
 from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
 from polyopt.margin.rmm import RelativeMarginMachine
+from polyopt.methods.programs import find_programs, programs_of
 from polyopt.methods.registry import families
 from polyopt.models import load_model, save_model
 from polyopt.sensitivity import sensitivities

@@ -11,15 +11,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from polyopt.compare.programs import find_programs
+from polyopt.compare.table import CLAIMS, duration, number, solver_word
 from rich.console import Console
 
 from polyopt.certificates.certificate import relative_gap
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
-from polyopt.compare.programs import find_programs
 from polyopt.compare.tables import CLAIMS, duration, number, solver_word
 from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset, built_in, names
 from polyopt.margin.svm import SVM
+from polyopt.methods.programs import find_programs
 from polyopt.methods.tuning import narrower_class, relative_bound
 from polyopt.plots import gaps
 

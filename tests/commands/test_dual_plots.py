@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from formulations import rmm
-from formulations.whitening import bounding_spread
+from formulations.rmm import bounding_spread
 from polyopt import (
     PCSLP,
     PLUME,

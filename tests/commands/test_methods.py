@@ -13,10 +13,10 @@ from helpers.commands import run, small_table, worked
 
 import polyopt
 from formulations import FAMILIES
-from polyopt.compare.programs import entries
 from polyopt.crosschecks import all_checks
 from polyopt.methods import DEFAULT_METHOD, DEFAULT_METHODS, METHODS
 from polyopt.methods.method import named
+from polyopt.methods.programs import entries
 from polyopt.methods.registry import BUILT_IN, families, method_of
 
 ROOT = Path(polyopt.__path__[0]).parent

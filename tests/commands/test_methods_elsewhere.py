@@ -17,10 +17,10 @@ import polyopt
 from formulations.language.consistency import misprints
 from polyopt.base.text import escape
 from polyopt.compare import compare
-from polyopt.compare.programs import entries, find_programs
 from polyopt.crosschecks import all_checks
 from polyopt.datasets import Dataset
 from polyopt.methods import METHODS, find_method
+from polyopt.methods.programs import entries, find_programs
 from polyopt.methods.registry import BUILT_IN, families
 from polyopt.report import write_report
 from polyopt.sensitivity import sensitivities

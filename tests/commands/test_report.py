@@ -13,17 +13,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
+from polyopt.compare.programs import find_programs
+from polyopt.compare.table import CLAIMS, number
 
 import polyopt.report.comparison as pictures_module
 from formulations.catalogue import catalogue
 from polyopt.base.text import escape, visible
 from polyopt.compare import compare
-from polyopt.compare.programs import find_programs
 from polyopt.compare.tables import CLAIMS, number
 from polyopt.crosschecks.registry import Crosscheck, Outcome
 from polyopt.datasets import Dataset
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.svm import SVM
+from polyopt.methods.programs import find_programs
 from polyopt.plots import convergence, decision_boundary
 from polyopt.plots.figure import CLASSES
 from polyopt.report import write_report, write_verification

@@ -29,8 +29,8 @@ from formulations import (
     spla1,
     svm,
 )
+from formulations import rmm as metric
 from formulations import sensitivity as slopes
-from formulations import whitening as metric
 from formulations.class_faces import BIAS, Owners
 from formulations.polyhedral import belonging
 from polyopt import (

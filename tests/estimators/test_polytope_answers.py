@@ -11,8 +11,8 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import mixture
+from formulations.error_bounds.rademacher import plume_bound, polytope_bound
 from formulations.polyhedral import hard_loss
-from formulations.rademacher import plume_bound, polytope_bound
 from polyopt import (
     PCSLP,
     PLUME,

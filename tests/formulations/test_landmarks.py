@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations import landmarks
-from formulations.landmarks import Landmarks
+from formulations.error_bounds import margin_bounds
+from formulations.error_bounds.margin_bounds import Landmarks
 
 
 def drawn(seed, n=9, n_u=5, m=3):
@@ -18,7 +18,7 @@ def drawn(seed, n=9, n_u=5, m=3):
 @pytest.mark.parametrize("at_once", [4, 1 << 12])
 def test_samples_seen_from_landmarks_and_what_is_left(constant, at_once, monkeypatch):
     """The samples in the span of the landmarks, and what the span leaves of them."""
-    monkeypatch.setattr(landmarks, "_BLOCK_ROWS", at_once)
+    monkeypatch.setattr(margin_bounds, "_BLOCK_ROWS", at_once)
     X, U = drawn(0, n_u=2)
     found = Landmarks.linear(X, U)
     if constant:

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations import rmm_bounds
-from formulations.landmarks import Landmarks
-from formulations.margin_bounds import (
+from formulations.error_bounds import rmm_bounds
+from formulations.error_bounds.margin_bounds import (
     HeldClasses,
+    Landmarks,
     MachineClass,
     Sample,
     _neighbours,

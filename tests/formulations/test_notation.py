@@ -16,7 +16,7 @@ from formulations.language.notation import (
     read_row,
 )
 from formulations.language.notation.parser import functions_of
-from formulations.language.notation.words import formulas_in, plain, words_latex
+from formulations.language.notation.printing import formulas_in, plain, words_latex
 
 RNG = np.random.default_rng(5)
 A, B2 = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 3))

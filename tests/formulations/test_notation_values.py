@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.language.notation import UnreadableError
-from formulations.language.notation.values import UNIT, Value, add, hadamard, number, power, times, where
+from formulations.language.notation.evaluation import UNIT, Value, add, hadamard, number, power, times, where
 
 SIZES = {"i": 2, "j": 4}
 FORMS = {"number": (), "row": (3,), "column": (3,), "matrix": (3, 3)}

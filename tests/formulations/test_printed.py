@@ -15,7 +15,6 @@ from helpers.programs import ENTRIES
 from formulations import (
     FAMILIES,
     cpm,
-    cpm_global,
     cpm_subset,
     logistic_polytopes,
     pc_slp,
@@ -26,13 +25,18 @@ from formulations import (
 )
 from formulations.catalogue import catalogue
 from formulations.language.consistency import Trial, misprints
-from formulations.language.notation.latex import latex_pieces
-from formulations.language.notation.parser import functions_of, read_expression, read_row
+from formulations.language.notation.parser import (
+    INDICES,
+    UnreadableError,
+    functions_of,
+    latex_pieces,
+    read_expression,
+    read_row,
+)
 from formulations.language.notation.printing import latex_of_expression
-from formulations.language.notation.tokens import INDICES, UnreadableError
 from formulations.language.program import Program, Row
-from formulations.language.symbols import symbols_in, symbols_of, unexplained
 from formulations.language.toy_data import two_blobs
+from formulations.language.typeset import symbols_in, symbols_of, unexplained
 
 TOLERANCE = 1e-9
 X, Y = two_blobs(m=2)
@@ -61,8 +65,8 @@ def variants():
         "no box, step, dual": pc_slp.step_dual(*faces, radius=np.inf),
         "any features": cpm_subset.relaxation(X, Y, 1),
         "any features, dual": cpm_subset.relaxation_dual(X, Y, 1),
-        "one face": cpm_global.mixed_integer(X[:8], Y[:8], 1),
-        "three faces": cpm_global.mixed_integer(X[:8], Y[:8], 3),
+        "one face": cpm.mixed_integer(X[:8], Y[:8], 1),
+        "three faces": cpm.mixed_integer(X[:8], Y[:8], 3),
         "three faces, shared slack": cpm.fixed_assignment(X, Y, 3, np.arange(len(Y)) % 3, loss="max"),
     }
 

@@ -12,9 +12,9 @@ import pytest
 
 from formulations import FAMILIES, family, rmm, svm
 from formulations.language import clock, solving
-from formulations.language.backends import attempt
 from formulations.language.program import Program, Row
 from formulations.language.solution import Solution, Status
+from formulations.language.solving import attempt
 from formulations.language.toy_data import two_blobs
 
 
@@ -378,7 +378,7 @@ def test_the_bound_of_an_integer_program_is_on_its_far_side(sense, side, distanc
     program = Program(
         "toy", "Toy", "", sense(z[0] - z[1]), "z₀ − z₁", {"z": z}, (Row("r", z <= 1, "", "–", ""),)
     )
-    monkeypatch.setattr("formulations.language.backends._tree", lambda *_: (distance, 7))
+    monkeypatch.setattr("formulations.language.solving._tree", lambda *_: (distance, 7))
     found = attempt(program, "HIGHS", {})
     assert found.objective == pytest.approx(side)
     if np.isinf(distance):

@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.mixture import log_odds
-from formulations.polytope import lift
-from formulations.rademacher import (
+from formulations.error_bounds.rademacher import (
     contraction_complexity,
     faces_complexity,
     log_odds_lipschitz,
     plume_bound,
     polytope_bound,
 )
+from formulations.mixture import log_odds
+from formulations.polytope import lift
 
 
 def sample(n, m=2, seed=0):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from formulations import rmm_bounds
-from formulations.rmm_bounds import (
+from formulations.error_bounds import rmm_bounds
+from formulations.error_bounds.rmm_bounds import (
     f_complexity,
     g_complexity,
     h_complexity,

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from formulations import rmm
 from formulations.language.toy_data import two_blobs
-from formulations.whitening import bounding_spread
+from formulations.rmm import bounding_spread
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from formulations.language.notation.latex import GREEK, latex_pieces
-from formulations.language.notation.tokens import INDICES, text_tokens
+from formulations.language.notation.parser import GREEK, INDICES, latex_pieces, text_tokens
 
 _TEXT = {
     "+": ["−"], "−": ["+", ""], "½": ["", "¼"], "¼": ["½", ""], "≤": ["≥", "=", "<"], "≥": ["≤", "="],

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
 from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, folder, lecture_files, write_folder
 from polyopt.lecture.figures import MAKERS
@@ -20,6 +19,7 @@ from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.notebook import exercise_notebook
 from polyopt.lecture.slides import Block, slides_of
 from polyopt.lecture.tex import latex_file
+from polyopt.methods.programs import find_programs
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
 

@@ -10,7 +10,7 @@ import pytest
 from helpers.cpm import clusters
 
 from formulations import cpm, cpm_worst
-from formulations.cpm_global import big_m, mixed_integer
+from formulations.cpm import big_m, mixed_integer
 from formulations.language.program import Program
 from formulations.language.solution import Status
 from polyopt import ConvexPolytopeMachine

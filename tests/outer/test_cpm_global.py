@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import cpm
-from formulations.cpm_global import big_m, mixed_integer
+from formulations.cpm import big_m, mixed_integer
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.polytope import objective

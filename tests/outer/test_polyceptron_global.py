@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.language.solution import Status
-from formulations.polyceptron_global import big_m, mixed_integer, point_of
+from formulations.polyceptron import big_m, mixed_integer, point_of
 from formulations.polyhedral import margin_error
 from formulations.polytope import lift
 from polyopt import Polyceptron, certify_polyceptron

@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.families import Families, bound_families, hinge_families, margin_family
-from formulations.families.intercept import cheapest
+from formulations.families import Families, bound_families, cheapest, hinge_families, margin_family
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs

@@ -4,9 +4,8 @@ A program is printed from one plain text per formula. What is written there is r
 made of the tree, the letters that need an explanation are found in it, and its value on random numbers is
 compared with the cvxpy expression beside it (:mod:`formulations.language.consistency`).
 
-Read the files in this order: ``tree`` (what a formula consists of), ``tokens`` and ``latex`` (the two ways to
-write it), ``cursor`` and ``parser`` (from there to the tree), ``printing`` (its LaTeX), ``words`` (sentences
-with formulas), ``values`` (the arithmetic of numbers, vectors and matrices) and ``evaluation``.
+Read the files in this order: ``tree`` (the nodes of a formula), ``parser`` (from text or LaTeX to the tree),
+``printing`` (its LaTeX, and sentences with formulas) and ``evaluation`` (its value).
 
 The plain text
 --------------
@@ -34,13 +33,18 @@ Examples
 14.5
 >>> read_expression("½‖w‖² + ")
 Traceback (most recent call last):
-formulations.language.notation.tokens.UnreadableError: a factor is missing at its end of '½‖w‖² + '
+formulations.language.notation.parser.UnreadableError: a factor is missing at its end of '½‖w‖² + '
 """
 
 from formulations.language.notation.evaluation import Scope
-from formulations.language.notation.parser import read_definition, read_expression, read_formula, read_row
+from formulations.language.notation.parser import (
+    UnreadableError,
+    read_definition,
+    read_expression,
+    read_formula,
+    read_row,
+)
 from formulations.language.notation.printing import latex_of_claims, latex_of_expression
-from formulations.language.notation.tokens import UnreadableError
 
 __all__ = [
     "Scope",

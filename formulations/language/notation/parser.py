@@ -1,6 +1,8 @@
-"""From the tokens of a formula to its tree, by recursive descent.
+"""A formula in plain text or in LaTeX, cut into tokens and read into its tree by recursive descent.
 
-The grammar, from the outside in::
+Both notations end in the same tokens: subscripts open with ``_{``, powers with ``^{``, and both close with
+``}``; a transposition is ``'``, and a mark of a letter (``λ*``, ``s⁺``) is a token of its own. The grammar,
+from the outside in::
 
     row       claim, claim, ...
     claim     sum relation sum [for relation, relation, ...]
@@ -14,11 +16,10 @@ The grammar, from the outside in::
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from formulations.language.notation.latex import latex_tokens
-from formulations.language.notation.tokens import INDICES, Token, UnreadableError, text_tokens
 from formulations.language.notation.tree import (
     Call,
     Claim,
@@ -40,9 +41,142 @@ from formulations.language.notation.tree import (
     Transpose,
 )
 
+INDICES = "ijkl"
+TILDE = "\u0303"
+# Functions of several letters, and "for", which begins a condition; any other run of letters is a product.
+WORDS = ("ent", "Ent", "exp", "for", "ln", "max", "min", "sqrt", "tr")
+
+_SUBSCRIPTS = dict(zip("ᵢⱼₖₗ₍₎", "ijkl[]", strict=True))
+_FRACTIONS = {"½": "1/2", "¼": "1/4", "¾": "3/4"}
+_DIGITS = "0123456789"
+_POWERS = {"²": "2", "³": "3"}
+_MARKS = "*⁺⁻"
+_SIGNS = "+−-·∘/()[],;=≤≥<>⪰‖'"
+
+
+class UnreadableError(ValueError):
+    """A formula that cannot be read; the sentence names the place."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of a formula.
+
+    Attributes
+    ----------
+    kind : str
+        "letter", "number", "word", "mark", "end", or the sign itself.
+    text : str
+        What it says.
+    place : int
+        Where it begins in the formula.
+    """
+
+    kind: str
+    text: str
+    place: int
+
+
+def text_tokens(text: str) -> list[Token]:
+    """The tokens of a formula in plain text."""
+    found: list[Token] = []
+    place = 0
+    while place < len(text):
+        place = _step(text, place, found)
+    return [*found, Token("end", "", len(text))]
+
+
+def _step(text: str, place: int, found: list[Token]) -> int:
+    """Append the tokens that begin at `place`; where the next ones do."""
+    sign = text[place]
+    if sign.isspace():
+        return place + 1
+    if sign in _DIGITS:
+        return _number(text, place, found)
+    if sign in _SUBSCRIPTS:
+        return _subscripts(text, place, found)
+    if sign in _FRACTIONS:
+        above, below = _FRACTIONS[sign].split("/")
+        parts = ("(", "("), ("number", above), ("/", "/"), ("number", below), (")", ")")
+        found += [Token(kind, said, place) for kind, said in parts]
+        return place + 1
+    if sign in _POWERS:
+        found += [Token("^{", sign, place), Token("number", _POWERS[sign], place), Token("}", sign, place)]
+        return place + 1
+    if text.startswith("⁻¹", place):
+        inverse = ("^{", "⁻"), ("−", "−"), ("number", "1"), ("}", "¹")
+        found += [Token(kind, said, place) for kind, said in inverse]
+        return place + 2
+    if sign in _MARKS:
+        found.append(Token("mark", sign, place))
+        return place + 1
+    if sign in "_^":
+        return _script(text, place, found)
+    if sign in "}":
+        found.append(Token("}", sign, place))
+        return place + 1
+    if sign in _SIGNS:
+        kind = "−" if sign == "-" else sign
+        found.append(Token(kind, sign, place))
+        return place + 1
+    if sign.isalpha():
+        return _letters(text, place, found)
+    raise UnreadableError(f"{sign!r} is not known, at character {place + 1} of {text!r}")
+
+
+def _number(text: str, place: int, found: list[Token]) -> int:
+    end = place
+    while end < len(text) and (text[end] in _DIGITS or text[end] == "."):
+        end += 1
+    found.append(Token("number", text[place:end], place))
+    return end
+
+
+def _subscripts(text: str, place: int, found: list[Token]) -> int:
+    """A run of small indices, ``ᵢₖ``."""
+    found.append(Token("_{", text[place], place))
+    while place < len(text) and text[place] in _SUBSCRIPTS:
+        sign = _SUBSCRIPTS[text[place]]
+        found.append(Token("letter" if sign.isalpha() else sign, sign, place))
+        place += 1
+    found.append(Token("}", "", place))
+    return place
+
+
+def _script(text: str, place: int, found: list[Token]) -> int:
+    """``_λ``, ``_ff``, ``^½`` or the opening of ``_{…}`` and ``^{…}``."""
+    opening = text[place] + "{"
+    found.append(Token(opening, text[place], place))
+    place += 1
+    if text.startswith("{", place):
+        return place + 1
+    if place == len(text):
+        raise UnreadableError(f"{text!r} ends with {text[-1]!r}, and nothing follows")
+    if text[place].isalpha():
+        while place < len(text) and text[place].isalpha() and text[place] not in _SUBSCRIPTS:
+            found.append(Token("letter", text[place], place))
+            place += 1
+    else:
+        place = _step(text, place, found)
+    found.append(Token("}", "", place))
+    return place
+
+
+def _letters(text: str, place: int, found: list[Token]) -> int:
+    """A word, or a single letter with its tilde."""
+    end = place
+    while end < len(text) and text[end].isascii() and text[end].isalpha():
+        end += 1
+    if text[place:end] in WORDS:
+        found.append(Token("word", text[place:end], place))
+        return end
+    end = place + (2 if text[place + 1 : place + 2] == TILDE else 1)
+    found.append(Token("letter", text[place:end], place))
+    return end
+
+
 T = TypeVar("T")
 
-__all__ = ["functions_of", "read_definition", "read_expression", "read_formula", "read_row"]
 
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
 _ENDS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
@@ -80,7 +214,7 @@ class _Cursor:
         return UnreadableError(f"{sentence} {at} of {self.formula!r}")
 
     def whole(self, rule: Callable[[], T]) -> T:
-        """What a rule finds, which must be all there is."""
+        """Apply a rule to all tokens; none may be left."""
         found = rule()
         if self.next.kind != "end":
             raise self.fail("nothing can stand")
@@ -128,20 +262,6 @@ def _shown(kind: str) -> str:
 
 def read_expression(formula: str, functions: Collection[str] = (), *, latex: bool = False) -> Expression:
     r"""The tree of an expression.
-
-    Parameters
-    ----------
-    formula : str
-        In plain text, or in LaTeX.
-    functions : collection of str
-        Letters that are functions where a bracket follows: H(v) is a product of H and v without it.
-    latex : bool
-        Whether the formula is LaTeX.
-
-    Raises
-    ------
-    UnreadableError
-        Anything that is not of this notation; the sentence names the place.
 
     Examples
     --------
@@ -228,7 +348,7 @@ class _Parser(_Cursor):
         return Claim(relation, tuple(conditions))
 
     def _a_short_condition(self) -> bool:
-        """Whether a further condition follows the comma, and not the next claim: one of an index."""
+        """True if a further condition, one of an index, follows the comma, and not the next claim."""
         after = self.tokens[self.at + 1 : self.at + 3]
         return after[0].kind == "letter" and after[0].text in INDICES and after[1].kind in RELATIONS
 
@@ -304,7 +424,7 @@ class _Parser(_Cursor):
         return base
 
     def inside(self, rule: Callable[[], T], closing: str) -> T:
-        """What a rule finds up to a closing bracket, in which a norm may begin anew."""
+        """Apply a rule up to a closing bracket, within which a norm may begin anew."""
         outside, self.in_norm = self.in_norm, False
         found = rule()
         self.take(closing)
@@ -407,3 +527,185 @@ def _first_index(condition: Relation, otherwise: UnreadableError) -> tuple[str, 
         if left.indices:
             return (left.indices[0].letter,)
     raise otherwise
+
+
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "zeta": "ζ", "eta": "η", "theta": "θ",
+    "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
+    "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Sigma": "Σ",
+}  # fmt: skip
+_COMMANDS = {
+    "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "succeq": "⪰", "circ": "∘", "cdot": "·", "|": "‖",
+    "ln": "ln", "exp": "exp", "min": "min", "max": "max",
+}  # fmt: skip
+_NOTHING = {"quad", ",", ";", " ", "!", "left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr"}
+_WORDS = {"ln", "exp", "min", "max"}
+
+
+def latex_pieces(latex: str) -> list[tuple[str, int]]:
+    r"""A formula's commands, groups and characters, each with its place, blanks left out.
+
+    The words of ``\text{...}`` and ``\mathrm{...}`` stay as they are, and are one piece.
+    """
+    pieces, place = [], 0
+    while place < len(latex):
+        start = place
+        place += 1
+        if latex[start].isspace():
+            continue
+        if latex[start] == "\\":
+            while latex[place : place + 1].isalpha():
+                place += 1
+            place += place == start + 1
+            if latex[start:place] in (r"\text", r"\mathrm") and latex[place : place + 1] == "{":
+                end = latex.find("}", place)
+                place = len(latex) if end < 0 else end + 1
+        pieces.append((latex[start:place], start))
+    return pieces
+
+
+def latex_tokens(latex: str) -> list[Token]:
+    r"""The tokens of a formula in LaTeX, the same as those of its plain text."""
+    reader = _Reader(latex)
+    reader.upto(("",))
+    return [*reader.found, Token("end", "", len(latex))]
+
+
+class _Reader:
+    """One pass over the pieces of a formula."""
+
+    def __init__(self, latex: str):
+        self.latex = latex
+        self.pieces = [*latex_pieces(latex), ("", len(latex))]
+        self.at = 0
+        self.found: list[Token] = []
+
+    def fail(self, sentence: str) -> UnreadableError:
+        place = self.pieces[self.at][1]  # the last piece is the end
+        return UnreadableError(f"{sentence}, at character {place + 1} of {self.latex!r}")
+
+    def put(self, kind: str, text: str | None = None) -> None:
+        self.found.append(Token(kind, kind if text is None else text, self.pieces[max(self.at - 1, 0)][1]))
+
+    def take(self) -> str:
+        piece = self.pieces[self.at][0]
+        if not piece:
+            raise self.fail("the formula ends too early")
+        self.at += 1
+        return piece
+
+    def upto(self, ends: tuple[str, ...]) -> str:
+        """Read until one of `ends`, which is taken and returned."""
+        while self.pieces[self.at][0] not in ends:
+            if not self.pieces[self.at][0]:
+                raise self.fail(f"the formula ends without {ends[0]}")
+            self.one()
+        end = self.pieces[self.at][0]
+        self.at += 1
+        return end
+
+    def one(self) -> None:
+        piece = self.take()
+        if piece[0] == "\\":
+            self.command(piece[1:])
+        elif piece in "_^":
+            self.script(piece)
+        elif piece == "{":
+            self.group()
+        elif piece.isdigit() or piece == ".":
+            self.number(piece)
+        elif piece.isalpha():
+            self.put("letter", piece)
+        elif piece in "+-()[],;=<>/'":
+            self.put("−" if piece == "-" else piece)
+        else:
+            self.at -= 1
+            raise self.fail(f"{piece!r} is not known")
+
+    def number(self, digits: str) -> None:
+        while self.pieces[self.at][0] and self.pieces[self.at][0] in "0123456789.":
+            digits += self.take()
+        self.put("number", digits)
+
+    def group(self) -> None:
+        """``{...}`` where a factor may stand."""
+        self.put("(")
+        self.upto(("}",))
+        self.put(")")
+
+    def argument(self) -> None:
+        r"""A group in braces, or a single piece: the 1 of ``\tfrac12``."""
+        piece = self.take()
+        if piece == "{":
+            self.group()
+        elif piece.isdigit():
+            self.put("number", piece)
+        else:
+            self.at -= 1
+            self.one()
+
+    def script(self, opening: str) -> None:
+        piece = self.take()
+        if opening == "^" and piece == r"\top":
+            self.put("'")
+        elif opening == "^" and piece in "*+-" and not self.pieces[self.at][0].isdigit():
+            self.put("mark", {"+": "⁺", "-": "⁻"}.get(piece, piece))
+        elif piece == "{":
+            self.put(opening + "{")
+            self.upto(("}",))
+            self.put("}")
+        else:
+            self.put(opening + "{")
+            self.at -= 1
+            self.argument()
+            self.put("}")
+
+    def command(self, name: str) -> None:
+        if name in GREEK:
+            self.put("letter", GREEK[name])
+        elif name in _WORDS:
+            self.put("word", name)
+        elif name in _COMMANDS:
+            self.put(_COMMANDS[name])
+        elif name == "sum":
+            self.put("sum")
+        elif name == "tilde":
+            self.argument()
+            last = self.found.pop()
+            if last.kind != "letter":
+                raise self.fail(r"\tilde stands on a letter")
+            self.found.append(Token("letter", last.text + TILDE, last.place))
+        elif name in ("frac", "tfrac"):
+            self.put("(")
+            self.argument()
+            self.put("/")
+            self.argument()
+            self.put(")")
+        elif name == "sqrt":
+            self.put("word", "sqrt")
+            self.argument()
+        elif name.startswith(("text{", "mathrm{")):
+            self.put("word", name[name.index("{") + 1 : -1].strip())
+        elif name == "begin":
+            self.matrix()
+        elif name not in _NOTHING:
+            self.at -= 1
+            raise self.fail(rf"\{name} is not known")
+
+    def environment(self) -> None:
+        name = ""
+        while not name.endswith("}"):
+            name += self.take()
+        if name != "{bmatrix}":
+            raise self.fail(f"no environment but bmatrix is known, not {name[1:-1]}")
+
+    def matrix(self) -> None:
+        self.environment()
+        self.put("[")
+        while True:
+            end = self.upto(("&", r"\\", r"\end"))
+            if end == r"\end":
+                self.environment()
+                self.put("]")
+                return
+            self.put("," if end == "&" else ";")

@@ -1,15 +1,16 @@
-"""LaTeX of a formula, from its tree."""
+"""LaTeX of formulas, from their trees, and of sentences with formulas in them.
+
+In a sentence each formula stands between two ``$``: ``"unused price of slack: $Cᵢ − αᵢ$"``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, is_dataclass
 
 from formulations.language.notation import tree as t
-from formulations.language.notation.latex import GREEK
-from formulations.language.notation.tokens import TILDE
-
-__all__ = ["latex_of_claims", "latex_of_expression", "latex_of_letter", "latex_of_relation"]
+from formulations.language.notation.parser import GREEK, TILDE, read_formula
+from formulations.language.notation.tree import Claim, Expression
 
 _COMMANDS = {sign: "\\" + name for name, sign in GREEK.items()}
 _RELATIONS = {"=": "=", "≤": r"\le", "≥": r"\ge", "<": "<", ">": ">", "⪰": r"\succeq"}
@@ -18,13 +19,7 @@ _WORDS = ("ln", "max", "min")
 
 
 def latex_of_expression(tree: t.Expression) -> str:
-    """An expression as LaTeX.
-
-    Parameters
-    ----------
-    tree : Expression
-        Its tree.
-    """
+    """An expression as LaTeX."""
     return _RULES[type(tree)](tree)
 
 
@@ -71,14 +66,14 @@ def _inside(tree: object, kinds: tuple[type, ...]) -> bool:
 
 
 def _size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
-    """How large the brackets around it are."""
+    """The size of the brackets around a tree."""
     if _inside(tree, (t.Total,)):
         return r"\Big"
     return r"\big" if _brackets(tree) > 1 else ""
 
 
 def _brackets(tree: object) -> int:
-    """How deep sums stand in one another; an exponent is small, and does not count."""
+    """The depth of nested sums; an exponent is small, and does not count."""
     if isinstance(tree, tuple):
         return max((_brackets(part) for part in tree), default=0)
     if not is_dataclass(tree) or (isinstance(tree, t.Call) and tree.name == "exp"):
@@ -186,3 +181,32 @@ _RULES: dict[type, Callable[..., str]] = {
     t.Stack: _stack,
     t.Matrix: _matrix,
 }
+
+
+def plain(words: str) -> str:
+    """The sentence as plain text."""
+    return words.replace("$", "")
+
+
+def formulas_in(words: str, functions: Collection[str] = ()) -> list[Expression | tuple[Claim, ...]]:
+    """The trees of the formulas in a sentence."""
+    return [read_formula(part, functions) for part in _split(words)[1::2]]
+
+
+def words_latex(words: str, functions: Collection[str] = ()) -> str:
+    """The sentence as LaTeX; arguments as in :func:`formulas_in`."""
+    parts = []
+    for i, part in enumerate(_split(words)):
+        if i % 2:
+            tree = read_formula(part, functions)
+            parts.append(latex_of_claims(tree) if isinstance(tree, tuple) else latex_of_expression(tree))
+        elif part:
+            parts.append(rf"\text{{{part.replace('−', '-')}}}")
+    return " ".join(parts)
+
+
+def _split(words: str) -> list[str]:
+    parts = words.split("$")
+    if len(parts) % 2 == 0:
+        raise ValueError(f"a formula has no end: {words!r}")
+    return parts

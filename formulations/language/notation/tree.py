@@ -1,4 +1,4 @@
-r"""What a formula consists of: the nodes of its tree.
+r"""The nodes of the tree of a formula.
 
 The tree knows nothing of how a formula was written: ``w·x`` and ``w^\top x`` are the same product. It
 is compared with ``==``.
@@ -8,28 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
-
-__all__ = [
-    "Call",
-    "Claim",
-    "Definition",
-    "Expression",
-    "Hadamard",
-    "Index",
-    "Letter",
-    "Matrix",
-    "Norm",
-    "Number",
-    "Power",
-    "Product",
-    "Quotient",
-    "Relation",
-    "Stack",
-    "Sum",
-    "Total",
-    "Transpose",
-    "nodes",
-]
 
 
 @dataclass(frozen=True)
@@ -190,13 +168,7 @@ Expression = (
 
 
 def nodes(tree: object) -> Iterator[object]:
-    """Every node of a tree, itself first.
-
-    Parameters
-    ----------
-    tree : object
-        A node, or a tuple of nodes.
-    """
+    """Every node of a tree, itself first."""
     if isinstance(tree, tuple):
         for part in tree:
             yield from nodes(part)

@@ -2,7 +2,7 @@
 
 With loss="max" a negative pays for its worst face alone, and with margin="worst" all faces share a margin
 budget: no face has a program of its own, and the bounds of :mod:`polyopt.cpm.global_search.search`, which are
-sums over faces, do not apply. The explicit program (:mod:`formulations.cpm_global`) is solved by SCIP
+sums over faces, do not apply. The explicit program (:mod:`formulations.cpm`) is solved by SCIP
 instead. Its bound is the solver's word, not a proof.
 
 Alternating minimisation from random starts comes first: the cost of its best point makes M small. It also
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.cpm_global import mixed_integer
+from formulations.cpm import mixed_integer
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.solving import require_scip

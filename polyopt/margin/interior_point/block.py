@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.families import Families
-    from formulations.families.intercept import Reaches
+    from formulations.families import Families, Reaches
     from formulations.language.types import Vector
     from polyopt.margin.interior_point.rows import Rows
 

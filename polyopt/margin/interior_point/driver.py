@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.families.intercept import allowed, shrink_of, within
+from formulations.families import allowed, shrink_of, within
 from formulations.language.arguments import tolerance, whole_or_none
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.families import Families
-    from formulations.families.intercept import Reaches
+    from formulations.families import Families, Reaches
     from formulations.language.types import Matrix
 
     Vector = NDArray[np.float64]

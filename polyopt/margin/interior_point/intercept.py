@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.families.intercept import breaks_of
+from formulations.families import breaks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
 def cheapest_of_blocks(
     ask: Callable[..., list], total: Callable[[list], Vector], w: Vector
 ) -> tuple[float, float]:
-    """The interval of b at which the slacks cost least, as ``formulations.families.intercept.cheapest`` has.
+    """The interval of b at which the slacks cost least, as ``formulations.families.cheapest`` has.
 
     ask: asks all blocks.
     total: adds up what they answer, in a fixed order.

@@ -16,30 +16,20 @@ Bounds on E_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexi
 so that U_H ≤ U_G ≤ U_F. All grow as √E; for D = 0, or a single u where U_H = U_G, they are equal.
 
 E is only a factor: U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over
-p ≥ 0, Σ p_i = 1, and λ is √(τ/2E) p. :mod:`formulations.landmarks` proves that and finds p, for kernels and
-thousands of samples too.
+p ≥ 0, Σ p_i = 1, and λ is √(τ/2E) p. :mod:`formulations.error_bounds.margin_bounds` proves that and finds p,
+for kernels and thousands of samples too.
 
 Variables and shapes
 --------------------
 lam (n_u,), Z (r, r) symmetric; V (m, r), A (m, m) symmetric in the dual. X is (n, m), U is (n_u, m);
 X'X = LL' with L (m, r).
 
-Primal
-------
-     min  (1/n) tr Z + (2E/n) Σ λ_i,       equal to (1/n) Σ x_i'Σ_λ^{-1} x_i + (2E/n) Σ λ_i
-     block:   [Σ_λ L; L' Z] ⪰ 0                        [P]
-     sign:    λ_i ≥ 0                                  [room]
-     where Σ_λ = (Σ λ_i) I + D Σ λ_i u_i u_i'
-
-Dual
-----
-     max  (2/n) tr(L'V)
-     block:   [A V; V' I] ⪰ 0                          [Q]
-     lam:     (1/n) (tr A + D u_i'A u_i) ≤ 2E/n        [lam]
-
-The best A is VV', and then the row is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E. This is the constraint of H, for a matrix V
-with a column of weights for each column of L. (As a second-order cone that row has the same value, but the
-direction of its multiplier is accurate only to the square root of the gap.)
+Programs
+--------
+h_complexity is U_H; it is equal to min (1/n) Σ x_i'Σ_λ^{-1} x_i + (2E/n) Σ λ_i over λ ≥ 0. In
+h_complexity_dual the best A is VV', and then the row lam is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E: the constraint of H,
+for a matrix V with a column of weights for each column of L. (As a second-order cone that row has the same
+value, but the direction of its multiplier is accurate only to the square root of the gap.)
 
 Recovery
 --------
@@ -62,7 +52,7 @@ complexity has the factor 2/n. The classes have no intercept.
 Example
 -------
 >>> import numpy as np
->>> from formulations import rmm_bounds
+>>> from formulations.error_bounds import rmm_bounds
 >>> from formulations.language.toy_data import two_blobs
 >>> (X, _), (U, _) = two_blobs(seed=0), two_blobs(n=10, seed=1)
 >>> h = rmm_bounds.h_complexity(X, U, E=1.0, D=2.0).solve().objective
@@ -72,35 +62,21 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import at_least, positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import gram_factor
 from formulations.language.toy_data import two_blobs
-from formulations.language.types import dense
+from formulations.language.types import MatrixLike, dense
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+Matrix = NDArray[np.float64]
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike
-
-    Matrix = NDArray[np.float64]
-
-__all__ = [
-    "f_complexity",
-    "g_complexity",
-    "h_complexity",
-    "h_complexity_at",
-    "h_complexity_dual",
-    "pairs",
-    "recover",
-]
 
 _PAPER = "Shivaswamy & Jebara (2008), appendix"
 
@@ -117,33 +93,13 @@ LETTERS = {
 
 
 def f_complexity(X: MatrixLike, E: float = 1.0) -> float:
-    """U_F, of the class (1).
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    E : float
-        Energy, positive.
-    """
+    """U_F, of the class (1)."""
     X = _dense("X", X)
     return float(2.0 * np.sqrt(2.0 * _energy(E)) / len(X) * np.linalg.norm(X))
 
 
 def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> float:
-    """U_G, of the class (2).
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    U : array_like or CSR matrix of shape (n_u, m)
-        Samples whose outputs are kept small.
-    E : float
-        Energy, positive.
-    D : float
-        Weight of the outputs, at least 0.
-    """
+    """U_G, of the class (2)."""
     X, U = _both(X, U)
     spread = np.eye(X.shape[1]) + _weight(D) / len(U) * U.T @ U
     trace = float(np.sum(X * np.linalg.solve(spread, X.T).T))
@@ -151,15 +107,7 @@ def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
 
 
 def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
-    """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H.
-
-    Parameters
-    ----------
-    X, U, E, D
-        As in :func:`g_complexity`.
-    lam : array_like of shape (n_u,)
-        λ, not negative and not all zero.
-    """
+    """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H."""
     X, U = _both(X, U)
     lam = np.asarray(lam, dtype=float)
     if lam.shape != (len(U),) or not (lam >= 0).all() or not 0.0 < lam.sum() < np.inf:
@@ -272,12 +220,12 @@ def _require_scale(X: Matrix, U: Matrix, D: float) -> None:
     if X.any() and not 1e-6 <= largest <= 1e6:
         raise ValueError(
             f"X must be scaled so that its largest value lies between 1e-6 and 1e6, not {largest:.3g}; "
-            "U_H is multiplied by what X is. formulations.landmarks takes any scale"
+            "U_H is multiplied by what X is. formulations.error_bounds.margin_bounds takes any scale"
         )
     if reach > 1e8:
         raise ValueError(
             f"D max ‖uᵢ‖² must be at most 1e8 for the solvers of this program, not {reach:.3g}; "
-            "formulations.landmarks takes any scale"
+            "formulations.error_bounds.margin_bounds takes any scale"
         )
 
 
@@ -320,8 +268,3 @@ def pairs(seed: int = 0) -> list[Duality]:
         return recover(X, U, D, np.asarray(dual.rows[1].constraint.dual_value))
 
     return [Duality(h_complexity(X, U, E, D), dual, from_multipliers)]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -95,7 +95,7 @@ r⁻_k = g_k (1−σ_k)/(1−P) of −1,
 The large-margin machines
 -------------------------
 The SVM, the Sigma-SVM and the Relative Margin Machine have their theorem in
-:mod:`formulations.margin_bounds`, on the same steps 4 to 6.
+:mod:`formulations.error_bounds.margin_bounds`, on the same steps 4 to 6.
 
 Reference
 ---------
@@ -109,13 +109,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import xlog1py
 
-from formulations.error_bounds import (
+from formulations.error_bounds.terms import (
     ErrorBound,
     confidence,
     log_odds_against,
@@ -124,30 +125,16 @@ from formulations.error_bounds import (
     rounded_up,
 )
 from formulations.language.recovery import as_data, square_sum
-from formulations.language.types import is_sparse
+from formulations.language.types import Array, Matrix, MatrixLike, is_sparse
 from formulations.mixture import check_model, log_odds
 from formulations.polytope import lift
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array, Matrix, MatrixLike
-
-__all__ = [
-    "PolytopeBound",
-    "contraction_complexity",
-    "faces_complexity",
-    "log_odds_lipschitz",
-    "plume_bound",
-    "polytope_bound",
-]
 
 
 @dataclass(frozen=True)
 class PolytopeBound(ErrorBound):
     """A bound on the error of a polytope machine, term by term; ``capacity`` is 2 A T.
 
-    Its other arguments as in :class:`formulations.error_bounds.ErrorBound`.
+    Its other arguments as in :class:`formulations.error_bounds.terms.ErrorBound`.
 
     Attributes
     ----------

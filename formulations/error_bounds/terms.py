@@ -1,26 +1,21 @@
-"""What the bounds on the error of fitted machines share: their terms, and the families they choose from.
+"""Terms of the bounds on the error of fitted machines, and the families of classes they choose from.
 
 Every bound here is that of one class of machines, fixed beforehand, at the confidence δ' that is the class's
 share of δ. The shares of a countable family add up to δ at most, so that the class may be chosen afterwards:
-:mod:`formulations.rademacher`, steps 4 to 6 of the proof.
+:mod:`formulations.error_bounds.rademacher`, steps 4 to 6 of the proof.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import tolerance
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array
-
-__all__ = ["ErrorBound", "confidence", "log_odds_against", "margins_to_try", "ramp", "rounded_up"]
+from formulations.language.types import Array
 
 _RATIO = 1.1  # ρ
 _MIN_J = -60  # of the smallest radius ρ^j: a machine of smaller norm lies in its class as well
@@ -67,7 +62,7 @@ class ErrorBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether it says nothing, being 1 or more."""
+        """True if the bound is 1 or more, and says nothing."""
         return self.total >= 1.0
 
     @property
@@ -85,67 +80,29 @@ class ErrorBound:
 
 
 def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
-    """The least radii ρ^j of the grid that are no less than these, ρ = 1.1: j, and ρ^j.
-
-    Parameters
-    ----------
-    radii : array_like
-        Norms, not negative.
-    """
+    """The least radii ρ^j of the grid that are no less than these, ρ = 1.1: j, and ρ^j."""
     j = np.ceil(np.log(np.maximum(radii, _RATIO**_MIN_J)) / log(_RATIO))
     return j, _RATIO**j
 
 
 def log_odds_against(j: ArrayLike) -> Any:
-    """ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), which adds up to 1 over all integers j.
-
-    Parameters
-    ----------
-    j : array_like of int
-        Numbers of classes.
-    """
+    """ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), which adds up to 1 over all integers j."""
     return np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2))
 
 
 def confidence(n: int, delta: float, against: ArrayLike = 0.0) -> Any:
-    """3 √(ln(2/δ')/2n), where ln(δ/δ') is given.
-
-    Parameters
-    ----------
-    n : int
-        Samples.
-    delta : float
-        δ.
-    against : array_like
-        ln(δ/δ').
-    """
+    """3 √(ln(2/δ')/2n), where ln(δ/δ') is given."""
     return 3.0 * np.sqrt((log(2.0 / tolerance(delta, "delta")) + np.asarray(against)) / (2 * n))
 
 
 def ramp(margins: Array, gamma: float) -> tuple[float, float]:
-    """Means of the ramp and of the hinge at the margin γ.
-
-    Parameters
-    ----------
-    margins : ndarray of shape (n,)
-        y f.
-    gamma : float
-        γ.
-    """
+    """Means of the ramp and of the hinge at the margin γ."""
     hinge = np.maximum(0.0, 1.0 - margins / gamma)
     return float(np.minimum(hinge, 1.0).mean()), float(hinge.mean())
 
 
 def margins_to_try(margins: Array, gamma: float | Literal["best"]) -> Array:
-    """The one margin that is asked for, or many from which to choose the best.
-
-    Parameters
-    ----------
-    margins : ndarray of shape (n,)
-        y f.
-    gamma : float or "best"
-        γ, positive and finite.
-    """
+    """The one margin that is asked for, or many from which to choose the best."""
     if isinstance(gamma, str):
         if gamma != "best":
             raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")

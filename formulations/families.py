@@ -1,0 +1,581 @@
+"""Families of rows: what a hinge-type machine asks of its outputs, and its multipliers by name.
+
+A hinge-type machine minimises a quadratic in ``w`` plus prices of its outputs ``f_i = w'x_i + b``. Each
+family q of its rows asks of every sample
+
+    side_qi f_i >= kink_q - slack_qi      [mu_qi],     a unit of slack costs cap_qi
+
+and a family without slack has an infinite cap; a sample with a cap of 0 has no such row. The SVM has one
+family, the margins; the Relative Margin Machine adds an upper and a lower bound on the outputs. Whatever the
+families are, the dual is
+
+    max  sum_q kink_q sum_i mu_qi - 1/2 beta'K beta,    beta_i = sum_q side_qi mu_qi
+    s.t. sum_i beta_i = 0,    0 <= mu <= cap
+
+and b, the slacks and the multipliers are found alike. Certificates, solvers, duals, sensitivities and plots
+go over the families that a machine has; a new machine states its own, and they work for it.
+
+For a given beta_i one split into multipliers earns the most: a unit of beta earns ``side * kink`` in each of
+the sample's families, and the one that earns most is filled first. So the dual is max phi(beta) - 1/2
+beta'K beta, where phi_i is concave and piecewise linear: each family is one of its pieces, as long as its
+cap, and where the last piece ends, phi_i ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from formulations.language.arguments import at_least
+from formulations.language.recovery import as_costs, as_labels
+from formulations.language.types import Vector
+
+
+@dataclass(frozen=True)
+class Family:
+    """The rows of one name: ``side_i f_i >= kink - slack_i``.
+
+    Attributes
+    ----------
+    name : str
+        Of its rows, such as ``"margin"``.
+    letter : str
+        Of its multipliers, such as ``"alpha"``.
+    side : ndarray of shape (n,)
+        +1 where the row holds the output up, -1 where it holds it down.
+    kink : float
+        The value of ``side * f`` at which the row begins to hold.
+    cap : ndarray of shape (n,)
+        What a unit of slack costs, the largest multiplier; infinite for a row without slack. Where it is 0
+        the sample has no such row.
+    slack : tuple of str
+        Name and letter of the rows ``slack >= 0``; empty where the rows have no slack.
+    states : tuple of str
+        What a row is called whose multiplier is 0, between its ends, and at its cap.
+    price, place : str
+        The machine's parameters that the caps and the kink are proportional to; empty where none is.
+    excess : str
+        Letter of the slack.
+    """
+
+    name: str
+    letter: str
+    side: Vector
+    kink: float
+    cap: Vector
+    slack: tuple[str, str] | tuple[()] = ()
+    states: tuple[str, str, str] = ("idle", "in use", "at its cap")
+    price: str = ""
+    place: str = ""
+    excess: str = "ξ"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def room(self, f: Vector) -> Vector:
+        """The distance of outputs f (n,) beyond the kink; negative if slack is needed."""
+        return self.side * f - self.kink
+
+    @cached_property
+    def up(self) -> NDArray[np.bool_]:
+        """True for rows that hold outputs up, shape (n,), or () if that is the same for all samples."""
+        same = self.side.strides == (0,)
+        return (self.side[0] if same else self.side) > 0.0
+
+    @cached_property
+    def common_cap(self) -> float | Vector:
+        """The cap of all samples where it is one number, else those of each."""
+        first = float(self.cap[0])
+        return first if self.cap.strides == (0,) or bool((self.cap == first).all()) else self.cap
+
+    @property
+    def is_there(self) -> NDArray[np.bool_] | None:
+        """Mask of the samples with such a row, shape (n,); None if all have one."""
+        there = np.greater(self.common_cap, 0.0)
+        return None if there.all() else np.broadcast_to(there, self.cap.shape)
+
+    @cached_property
+    def _finite(self) -> tuple[bool, bool]:
+        caps = self.common_cap
+        finite = caps < np.inf
+        return _has_price(caps), finite if isinstance(finite, bool) else bool(finite.all())
+
+    @property
+    def has_slack(self) -> bool:
+        """True if some row may be short at a price."""
+        return self._finite[0]
+
+    @property
+    def is_soft(self) -> bool:
+        """True if every row may be short at a price."""
+        return self._finite[1]
+
+    @property
+    def unit(self) -> float:
+        """The size of an output at this row, at least 1: what its residuals are relative to."""
+        return max(abs(self.kink), 1.0)
+
+
+def _has_price(caps: ArrayLike) -> bool:
+    """True if some cap is finite and above 0."""
+    if isinstance(caps, float):
+        return 0.0 < caps < np.inf
+    return bool(np.logical_and(np.greater(caps, 0.0), np.less(caps, np.inf)).any())
+
+
+def margin_family(y: Vector, costs: Vector) -> Family:
+    """The margins ``y_i f_i >= 1 - xi_i``; a margin of infinite cost has no slack."""
+    states = ("beyond the margin", "on the margin", "inside the margin")
+    return Family("margin", "alpha", y, 1.0, costs, ("slack", "beta"), states, price="C")
+
+
+def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, ...]:
+    """The bounds ``f_i <= B`` and ``-f_i <= B`` of all n samples, or no rows if B is infinite.
+
+    `cost` is the price of a unit beyond B, infinite for bounds that must hold.
+    """
+    if np.isinf(at_least("B", B, 0.0, infinite=True)):
+        return ()
+    caps, soft = np.broadcast_to(np.asarray(cost, dtype=float), (n,)), _has_price(cost)
+    beyond = "beyond" if soft else "held at"
+    return tuple(
+        Family(
+            f"bound_{where}", letter, np.broadcast_to(side, (n,)), -float(B), caps,
+            (f"slack_{where}", price) if soft else (),
+            ("idle", f"held at {sign}B", f"{beyond} {sign}B"),
+            price="bound_cost" if soft else "", place="B", excess=excess,
+        )
+        for where, letter, price, side, sign, excess in (
+            ("above", "lam", "rho", -1.0, "+", "τ"), ("below", "lam_star", "rho_star", 1.0, "-", "τ*")
+        )
+    )  # fmt: skip
+
+
+class Families:
+    """The families of rows of one machine.
+
+    Parameters
+    ----------
+    *families : Family
+        At least one, all of the same n samples, with distinct names.
+
+    Raises
+    ------
+    ValueError
+        No family, a name twice, or shapes that differ.
+    """
+
+    def __init__(self, *families: Family):
+        if not families:
+            raise ValueError("a machine needs at least one family of rows")
+        names = [family.name for family in families]
+        if len(set(names)) < len(names):
+            raise ValueError(f"each family needs a name of its own, not {names}")
+        shapes = {vector.shape for family in families for vector in (family.side, family.cap)}
+        if len(shapes) > 1:
+            raise ValueError(f"all families must be of the same samples; they have shapes {sorted(shapes)}")
+        self._families = families
+
+    def __getstate__(self) -> dict[str, tuple[Family, ...]]:
+        return {"_families": self._families}  # the rest can be computed anew
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(self._families)
+
+    def __len__(self) -> int:
+        return len(self._families)
+
+    def __getitem__(self, name: str) -> Family:
+        """The family of this name."""
+        return next(family for family in self if family.name == name)
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return len(self._families[0].side)
+
+    @cached_property
+    def sides(self) -> Vector:
+        """The sides, shape (q, n)."""
+        return np.stack([family.side for family in self])
+
+    @cached_property
+    def caps(self) -> Vector:
+        """The caps, shape (q, n)."""
+        return np.stack([family.cap for family in self])
+
+    @cached_property
+    def kinks(self) -> Vector:
+        """The kinks, shape (q,)."""
+        return np.array([family.kink for family in self])
+
+    @cached_property
+    def largest_cost(self) -> Vector:
+        """The largest finite cost of a unit of slack of each sample, shape (n,)."""
+        finite = [family.cap for family in self if family.is_soft]
+        return np.max(finite, axis=0) if finite else np.zeros(self.n)
+
+    @cached_property
+    def pulls_both_ways(self) -> bool:
+        """True if rows pull some output up and some down; else one intercept serves them all."""
+        pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
+        return all(any((pulls & (up == way)).any() for up, pulls in pulling) for way in (True, False))
+
+    def part(self, samples: NDArray[np.intp]) -> Families:
+        """The same families of some samples only."""
+        return Families(
+            *(replace(family, side=family.side[samples], cap=family.cap[samples]) for family in self)
+        )
+
+    def repriced(self, factor: float) -> Families:
+        """The same families with all costs times a factor."""
+        return Families(*(replace(family, cap=factor * family.cap) for family in self))
+
+    # -- multipliers ---------------------------------------------------------------------------
+
+    def named(self, Z: Vector) -> dict[str, Vector]:
+        """Multipliers (q, n) by the names of their families."""
+        return {family.name: row for family, row in zip(self, Z, strict=True)}
+
+    def of_letters(self, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
+        """Multipliers by the names of their families, from those by letter, as an explicit dual has them."""
+        return {family.name: vectors[family.letter] for family in self if family.letter in vectors}
+
+    def stacked(self, multipliers: Mapping[str, Vector]) -> Vector:
+        """Multipliers by name as an array (q, n): zeros where a family has none; other names do not count."""
+        zeros = np.zeros(self.n)
+        return np.stack([np.asarray(multipliers.get(family.name, zeros), dtype=float) for family in self])
+
+    def beta(self, Z: Vector) -> Vector:
+        """Coefficients of w (n,): sides times multipliers (q, n), summed over the families."""
+        beta: Vector = (self.sides * Z).sum(axis=0)
+        return beta
+
+    def gain(self, Z: Vector) -> float:
+        """The linear part of the dual objective at multipliers (q, n)."""
+        sums = Z.sum(axis=1)
+        return float(sum(kink * total for kink, total in zip(self.kinks, sums, strict=True) if total))
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return lay_out(self._families, self.n)
+
+    @property
+    def pieces(self) -> Pieces:
+        """The kinks and slopes of phi."""
+        return self._layout.pieces
+
+    def split(self, beta: Vector) -> Vector:
+        """The multipliers (q, n) that earn the most for these coefficients of w (n,)."""
+        return np.clip(self.sides * (beta - self._layout.anchors), 0.0, self.caps)
+
+    # -- outputs -------------------------------------------------------------------------------
+
+    @cached_property
+    def priced(self) -> Priced:
+        """The rows with slack of all families, for the search for an intercept."""
+        return priced(self._families)
+
+    @cached_property
+    def _soft(self) -> list[tuple[Family, NDArray[np.bool_] | None]]:
+        """The families with slack, and which of their rows have it (None for all)."""
+        some = [family for family in self if family.has_slack]
+        return [(family, None if family.is_soft else np.isfinite(family.cap)) for family in some]
+
+    def cost(self, f: Vector) -> float:
+        """The cost of the slacks of outputs f (n,); rows without slack do not count."""
+        total = 0.0
+        for family, soft in self._soft:
+            slack = np.maximum(0.0, -family.room(f))
+            total += float(family.cap @ slack if soft is None else family.cap[soft] @ slack[soft])
+        return total
+
+    @cached_property
+    def _bounds(self) -> list[Bound]:
+        return bounds_of(self._families)
+
+    def shrink(self, f: Vector) -> float:
+        """The factor, at most 1, that brings outputs f (n,) within every bound without slack."""
+        return shrink_of(self.reaches(f))
+
+    def reaches(self, f: Vector) -> Reaches:
+        """The largest outputs f (n,) towards each bound without slack."""
+        return reaches_of(self._bounds, f)
+
+    def best_intercept(self, g: Vector) -> float:
+        """The intercept that is optimal for given scores: exact, and free of tolerances on multipliers.
+
+        Minimises the cost of the slacks of ``g + b`` over the b that keep every bound without slack. Where a
+        whole interval is optimal (no free support vector), the midpoint is taken, as LIBSVM does. Where no b
+        keeps the bounds, the middle of what they ask for is taken.
+        """
+        return within(cheapest(self.priced, g), allowed(self.reaches(g)))
+
+    def intercept_interval(
+        self, g: Vector, multipliers: Mapping[str, Vector], tol: float = 1e-6
+    ) -> tuple[float, float]:
+        """The interval [lo, hi] of every optimal b, read off the multipliers by the optimality conditions.
+
+        `g` are scores without the intercept. A multiplier within `tol` times the largest cost of an end is
+        taken for it.
+        """
+        return optimal_interval(self._families, g, self.stacked(multipliers), tol)
+
+
+def hinge_families(y: ArrayLike, C: ArrayLike, B: float = np.inf, *, hard: bool = False) -> Families:
+    """The families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine."""
+    y = as_labels(y)
+    return Families(margin_family(y, as_costs(C, len(y), hard=hard)), *bound_families(len(y), B))
+
+
+def bounded_families(
+    y: Vector, costs: Vector, B: float, further: int, *, price: ArrayLike = np.inf, training: bool = True
+) -> Families:
+    """The families of a Relative Margin Machine with bounds at `further` samples after the n with labels.
+
+    The further samples have no margins. Without `training` the bounds hold at them alone.
+    """
+    n = len(y)
+    caps = np.array(np.broadcast_to(np.asarray(price, dtype=float), (n + further,)))
+    caps[: 0 if training else n] = 0.0
+    # Of which side a margin would be that is none does not matter.
+    margins = margin_family(np.append(y, np.ones(further)), np.append(costs, np.zeros(further)))
+    return Families(margins, *bound_families(n + further, B, caps))
+
+
+def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> float:
+    """:meth:`Families.best_intercept` of an SVM, or of a Relative Margin Machine."""
+    costs = np.broadcast_to(np.asarray(C, dtype=float), g.shape)
+    return Families(margin_family(y, costs), *bound_families(len(g), B)).best_intercept(g)
+
+
+Mask = NDArray[np.bool_]
+
+
+class Pieces(NamedTuple):
+    """The piecewise linear phi of each sample, for compiled code.
+
+    Column i of ``ends`` (k, n) has the kinks of sample i in ascending order, that of ``slopes`` (k + 1, n)
+    its slopes, from below the first kink to above the last. Slopes are infinite where phi has ended.
+    """
+
+    ends: Vector
+    slopes: Vector
+
+    def of(self, samples: NDArray[np.intp]) -> Pieces:
+        """Those of some samples."""
+        return Pieces(self.ends.take(samples, 1), self.slopes.take(samples, 1))
+
+
+class Layout(NamedTuple):
+    """The pieces, and the anchor of each family, shape (q, n).
+
+    A family's multiplier is ``side * (beta - anchor)``, clipped to [0, cap]: the anchor is where its piece
+    begins (side +1) or ends (side -1), infinite where it is always full.
+    """
+
+    pieces: Pieces
+    anchors: Vector
+
+
+def lay_out(families: Sequence[Family], n: int) -> Layout:
+    """Find the pieces."""
+    count = len(families)
+    table = np.empty((3 * count + 3, n))
+    for samples, ups in _kinds(families):
+        np.copyto(table, _of_kind(families, ups), where=samples)
+    positions, anchors, slopes = table[: count + 1], table[count + 1 : 2 * count + 1], table[2 * count + 1 :]
+    # Where no sample's phi ends there is no kink.
+    first = 1 if np.isneginf(positions[0]).all() else 0
+    last = count if np.isposinf(positions[-1]).all() else count + 1
+    return Layout(Pieces(positions[first:last], slopes[first : last + 1]), anchors)
+
+
+def _kinds(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
+    """Samples on whose outputs every family holds on one side, with whether it holds them up."""
+    kinds: list[tuple[Mask, tuple[bool, ...]]] = [(np.array(True), ())]
+    for up in (family.up for family in families):
+        if up.size == 1:
+            kinds = [(samples, (*ups, bool(up))) for samples, ups in kinds]
+        else:
+            split = [(samples & (up == way), (*ups, way)) for samples, ups in kinds for way in (True, False)]
+            kinds = [(samples, ups) for samples, ups in split if samples.any()]
+    return kinds
+
+
+def _of_kind(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
+    """Positions of the kinks, anchors and slopes of samples of this kind, in rows.
+
+    One column where all agree.
+    """
+    every = range(len(families))
+    caps = [family.common_cap for family in families]
+    earned = [family.kink if up else -family.kink for family, up in zip(families, ups, strict=True)]
+    # The one that earns most is first; of two that earn the same, the one that is empty from there on.
+    order = sorted(every, key=[(-earned[q], ups[q]) for q in every].__getitem__)
+    full = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
+    empty = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
+    positions = [filled - owed for filled, owed in zip(full, empty, strict=True)]
+    anchors = [positions[order.index(q) + (not ups[q])] for q in every]
+    rows = [*positions, *anchors, np.inf, *[earned[q] for q in order], -np.inf]
+    if all(isinstance(cap, float) for cap in caps):
+        return np.array(rows)[:, None]
+    return np.stack(np.broadcast_arrays(*rows))
+
+
+Reaches = dict[tuple[bool, float], float]
+"""The largest outputs towards each bound without slack, by its side (True: lower) and its end."""
+
+
+class Priced(NamedTuple):
+    """The rows with slack of all families, one after the other: where they begin to hold, and their costs.
+
+    `total` is the sum of the costs, `rising` that of the rows that hold outputs up, `any_rise` whether there
+    are such rows, `repeats` the number of families. Of the samples of all families in a row, `kept` are those
+    that have such a row (None for all).
+    """
+
+    places: Vector
+    costs: Vector
+    total: float
+    rising: float
+    any_rise: bool
+    repeats: int
+    kept: NDArray[np.intp] | None = None
+
+
+def priced(families: Sequence[Family]) -> Priced:
+    """The rows with slack, for :func:`cheapest`; a hard margin outweighs all soft rows together."""
+    rows = [family for family in families if family.kink > 0.0 or family.has_slack]
+    if not rows:
+        return Priced(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
+    costs = [row.cap if row.is_soft else _finite_costs(row, families) for row in rows]
+    ups = [row.up for row in rows]
+    rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
+    places = np.concatenate([row.side * row.kink for row in rows])
+    whole, any_rise, kept = np.concatenate(costs), any(up.any() for up in ups), None
+    if not whole.all() and whole.any():  # b need not stop where a row that costs nothing would begin to hold
+        kept = np.flatnonzero(whole)
+        places, whole = places[kept], whole[kept]
+        any_rise = rising > 0.0
+    return Priced(places, whole, float(whole.sum()), rising, any_rise, len(rows), kept)
+
+
+def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
+    """Costs with a finite one for rows without slack: for a bound 0, for a margin more than all soft rows."""
+    soft = sum(float(family.cap[np.isfinite(family.cap)].sum()) for family in families)
+    dear = 1.0 + len(row.cap) * soft if row.kink > 0.0 else 0.0
+    return np.where(np.isfinite(row.cap), row.cap, dear)
+
+
+def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
+    """The interval of b at which the slacks of ``g + b`` cost least.
+
+    The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
+    """
+    if not rows.repeats:
+        return -np.inf, np.inf
+    breaks = breaks_of(rows, g)
+    order = breaks.argsort()
+    slope = rows.costs[order].cumsum() - rows.rising
+    rounding = 1e-12 * rows.total
+    first = int((slope >= -rounding).argmax())
+    low = float(breaks[order[first]])
+    flat = slope[first] <= rounding
+    high = float(breaks[order[first + 1]]) if flat and first + 1 < len(breaks) else np.inf if flat else low
+    if not rows.any_rise:  # the minimum is flat from -infinity up to the first breakpoint
+        low, high = -np.inf, float(breaks[order[0]])
+    return low, high
+
+
+def breaks_of(rows: Priced, g: Vector) -> Vector:
+    """The values of b at which the slope of the cost of slacks of ``g + b`` rises, by each of the costs."""
+    scores = g if rows.repeats == 1 else np.tile(g, rows.repeats)
+    return np.asarray(rows.places - (scores if rows.kept is None else scores[rows.kept]))
+
+
+class Bound(NamedTuple):
+    """Rows without slack, on one side, that hold outputs up to `end` >= 0 away from 0."""
+
+    is_lower: bool
+    end: float
+    rows: NDArray[np.bool_] | None  # which of the samples; None for all
+
+    def reach(self, f: Vector) -> float:
+        """The largest output of f (n,) towards this bound; -inf without a row."""
+        if self.rows is None:
+            return float(-f.min() if self.is_lower else f.max())
+        mine = f[self.rows]
+        return float(-mine.min(initial=np.inf) if self.is_lower else mine.max(initial=-np.inf))
+
+
+def bounds_of(families: Sequence[Family]) -> list[Bound]:
+    """The bounds without slack."""
+    found = []
+    for family in families:
+        if family.kink <= 0.0 and not family.is_soft:
+            hard = np.isinf(family.common_cap)
+            for is_lower in (True, False):
+                rows = hard & (family.up == is_lower)
+                if rows.any():
+                    found.append(Bound(is_lower, -family.kink, None if rows.all() else rows))
+    return found
+
+
+def reaches_of(bounds: Sequence[Bound], f: Vector) -> Reaches:
+    """The largest outputs of f (n,) towards each of these bounds."""
+    found: Reaches = {}
+    for bound in bounds:
+        key = bound.is_lower, bound.end
+        found[key] = max(bound.reach(f), found.get(key, -np.inf))
+    return found
+
+
+def shrink_of(reaches: Reaches) -> float:
+    """The factor, at most 1, that brings outputs that reach so far within every bound."""
+    return min((end / reach for (_, end), reach in reaches.items() if reach > end), default=1.0)
+
+
+def allowed(reaches: Reaches) -> tuple[float, float]:
+    """The interval of b that keeps every bound without slack; empty where its ends are in no order."""
+    least, most = -np.inf, np.inf
+    for (is_lower, end), reach in reaches.items():
+        room = end - reach
+        if is_lower:
+            least = max(least, -room)
+        else:
+            most = min(most, room)
+    return least, most
+
+
+def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
+    """The midpoint of an interval of b, clipped to `bounds`; the midpoint of `bounds` if they are empty."""
+    (low, high), (least, most) = interval, bounds
+    if least > most:
+        return (least + most) / 2
+    low, high = min(max(low, least), most), min(max(high, least), most)
+    if np.isinf(low) or np.isinf(high):  # bounds alone, on one side: any b beyond its end does
+        return high if np.isfinite(high) else low if np.isfinite(low) else 0.0
+    return (low + high) / 2
+
+
+def optimal_interval(families: Sequence[Family], g: Vector, Z: Vector, tol: float) -> tuple[float, float]:
+    """The interval [lo, hi] of every optimal b, by the optimality conditions.
+
+    A row with a multiplier above 0 is not beyond its kink, and one with a multiplier below its cap needs no
+    slack. Each bounds b on one side.
+    """
+    costs = [float(family.cap.max(initial=0.0, where=np.isfinite(family.cap))) for family in families]
+    slack, lo, hi = tol * max(costs), -np.inf, np.inf
+    for family, mu in zip(families, Z, strict=True):
+        place, up = family.side * family.kink - g, family.side > 0
+        held, open_ = mu > slack, mu < family.cap - slack
+        lo = max(lo, float(place[np.where(up, open_, held)].max(initial=-np.inf)))
+        hi = min(hi, float(place[np.where(up, held, open_)].min(initial=np.inf)))
+    return lo, hi
