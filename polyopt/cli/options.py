@@ -47,7 +47,7 @@ def complete_program(incomplete: str) -> list[str]:
     family, dot, _ = incomplete.partition(".")
     if not dot:
         return list(dict.fromkeys([*complete_family(incomplete), *complete_method(incomplete)]))
-    from polyopt.compare.programs import programs_of
+    from polyopt.methods.programs import programs_of
 
     name = family.replace("-", "_")
     return among(*programs_of(name))(f"{name}{incomplete[len(family) :]}") if is_family(name) else []

@@ -38,7 +38,6 @@ def catalogue(
     are those on the small data on which each family states its programs. polyopt show NAME prints one.
     """
     from polyopt.cli.console import output
-    from polyopt.compare.programs import entries as list_programs
     from polyopt.methods.programs import entries as list_programs
 
     entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))
@@ -137,7 +136,7 @@ def verify(
             output(_WIDTH).print(crosscheck_table(outcomes))
         failed = failed or any(outcome.verdict == "FAILS" for outcome in outcomes)
         if html is not None:
-            from polyopt.compare.programs import entries
+            from polyopt.methods.programs import entries
             from polyopt.report import write_verification
 
             write_verification(entries(), checks, outcomes, html)

@@ -31,11 +31,11 @@ from sklearn.preprocessing import StandardScaler
 from formulations import cpm, cpm_sparse, cpm_worst
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import as_costs, whole
-from formulations.language.backends import BACKENDS
 from formulations.language.clock import Clock
 from formulations.language.program import Program
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
+from formulations.language.solving import BACKENDS
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import check_loss
 from polyopt.cpm.certificate import Loss, Margin, certify_cpm, implied_faces, pulls

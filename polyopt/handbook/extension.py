@@ -22,7 +22,6 @@ from sphinx.search.en import SearchEnglish
 from polyopt.base.text import escape
 from polyopt.exercises import exercises
 from polyopt.methods.programs import find_programs
-from polyopt.report.mathml import mathml
 from polyopt.report.programs import mathml, program_section
 
 if TYPE_CHECKING:

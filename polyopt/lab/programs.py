@@ -7,10 +7,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from formulations.language.symbols import symbols_of
 
 from formulations.language.program import Program
-from formulations.language.typeset import conditions_of, latex_name
+from formulations.language.typeset import conditions_of, latex_name, symbols_of
 from polyopt.compare.programs import find_programs
 from polyopt.lab.fitting import Fitted
 from polyopt.lab.samples import Held, Words, number_told, rows_by_sample, rows_held

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from formulations.language.symbols import printed_name
 from numpy.typing import NDArray
 
 from formulations.cpm_sparse import rows_of_prices

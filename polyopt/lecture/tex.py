@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formulations.language.notation.words import words_latex
-from formulations.language.symbols import symbols_of
-
 from formulations.language.notation.parser import functions_of
 from formulations.language.notation.printing import words_latex
 from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
-from polyopt.report.mathml import pieces
 from polyopt.report.programs import pieces
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from formulations.landmarks import Landmarks
-from formulations.margin_bounds import MarginBound, linear_bound, margin_bound
 
+from formulations.error_bounds.margin_bounds import Landmarks, MarginBound, linear_bound, margin_bound
 from polyopt.base.types import SamplesLike
 from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, stream
 from polyopt.margin.fit import HingeFit

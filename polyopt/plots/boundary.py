@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.recovery import moments
 from formulations.language.types import Array, dense
-from formulations.whitening import bounding_spread
+from formulations.rmm import bounding_spread
 from polyopt.base.text import in_picture
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.sigma_svm import SigmaSVM
@@ -239,7 +239,7 @@ def whitening(
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
     between f = −1 and f = 1. On the right the machine itself: to a Relative Margin Machine the samples at
-    its bounds give the metric I + Σ_λ (:mod:`formulations.whitening`, from eq. (5) and (6) of its paper), in
+    its bounds give the metric I + Σ_λ (:mod:`formulations.rmm`, from eq. (5) and (6) of its paper), in
     which it is a support vector machine, and what lies between its margins is the ellipse
     ``d'(I + Σ_λ)^{-1} d = const``. It is long where these samples spread. They are ringed, the wider the
     harder they hold the machine back. The ellipse of a Sigma-SVM is that of (1 − D) I + D Σ.

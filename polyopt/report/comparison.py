@@ -20,9 +20,7 @@ from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared
 from polyopt.compare.programs import find_programs
-from polyopt.compare.repeat_table import points, span
 from polyopt.compare.results import Proof
-from polyopt.compare.table import CLAIMS, SIZES, duration, number
 from polyopt.compare.tables import CLAIMS, SIZES, duration, number, points, span
 from polyopt.compare.trace import trace
 from polyopt.methods.programs import find_programs

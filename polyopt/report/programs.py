@@ -12,8 +12,6 @@ from formulations.catalogue import Entry
 from formulations.language.display import Summary, Table
 from formulations.language.program import Program, Row
 from formulations.language.statement import Statement
-from formulations.language.symbols import symbols_of
-from formulations.language.typeset import conditions_of, latex_name, size_of
 from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
 from polyopt.base.text import escape
 from polyopt.report.frame import Contents, framed, head_cells, part, scrolling, table_row
@@ -22,9 +20,6 @@ _OPENING = '<math display="block">'
 _WORDS = r"\text{"
 _FOLLOWED = re.compile(r"(<math displaystyle(?:(?!</math>).)*</math>)([.,;:)!?]+)", re.S)
 
-    from formulations.catalogue import Entry
-    from formulations.language.program import Program
-    from formulations.language.statement import Row, Statement
 
 @cache
 def _converter() -> LatexToMathML:

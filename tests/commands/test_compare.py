@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from polyopt.compare.programs import find_programs
-from polyopt.compare.table import CLAIMS, duration, number, solver_word
 from rich.console import Console
 
 from polyopt.certificates.certificate import relative_gap

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from polyopt.compare.programs import find_programs
-from polyopt.compare.table import CLAIMS, number
 
 import polyopt.report.comparison as pictures_module
 from formulations.catalogue import catalogue

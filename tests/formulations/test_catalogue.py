@@ -10,9 +10,7 @@ from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
-from formulations.language.symbols import symbols_of
 from helpers.programs import ENTRIES
-from polyopt.report.mathml import mathml, prose
 
 from formulations import FAMILIES
 from formulations.catalogue import catalogue
