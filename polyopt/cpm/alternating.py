@@ -357,7 +357,7 @@ def solve_explicit_face(
 ) -> Solution | None:
     """Solve the program of one face by Clarabel, to about 1e-11.
 
-    This is :func:`formulations.cpm_face.face`, written down for the solver, because cvxpy takes several times
+    This is :func:`formulations.cpm.face`, written down for the solver, because cvxpy takes several times
     as long to compile it as Clarabel to solve it. With A the rows y_i x̃_i of the samples that have a cost,
 
         min  ‖w‖² + c·ξ    subject to    A w + ξ ≥ 1  [alpha],    ξ ≥ 0  [beta].

@@ -1,6 +1,6 @@
 """Dual coordinate ascent for the Convex Polytope Machine with loss="sum".
 
-For a fixed assignment the K faces are independent (formulations.cpm_face), and share their samples:
+For a fixed assignment the K faces are independent (formulations.cpm), and share their samples:
 
     max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ C_ik     for every face k.
 

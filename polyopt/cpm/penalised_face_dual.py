@@ -16,7 +16,7 @@ everywhere, and only the features in use have any. A step is
 Every α on the way is feasible and gives a bound. The faces have exact zeros.
 
 Good multipliers to begin from are those of an interior-point method (:class:`CentralPath`): few steps from
-anywhere. It takes the program with all its rows (:mod:`formulations.face_rows`). At the optimum, for each
+anywhere. It takes the program with all its rows (:mod:`formulations.face_penalty`). At the optimum, for each
 face,
 
     2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,

@@ -85,7 +85,7 @@ def price_of_the_energy(seed: int) -> Pair:
     return terms, found.objective / 2.0
 
 
-@CHECKS.add("X36", f":mod:`formulations.landmarks`; {RMM}, appendix", 1e-7)
+@CHECKS.add("X36", f":mod:`formulations.error_bounds.margin_bounds`; {RMM}, appendix", 1e-7)
 def landmarks_and_semidefinite(seed: int) -> Pair:
     """Complexities: U_H from weights p of the landmarks, (2√(2E)/n)√τ(p) at the least τ, = its program."""
     X, U, E, D = _sample(seed)
@@ -95,7 +95,7 @@ def landmarks_and_semidefinite(seed: int) -> Pair:
     ).solve().objective
 
 
-@CHECKS.add("X37", ":mod:`formulations.landmarks`", 1e-8, "≤")
+@CHECKS.add("X37", ":mod:`formulations.error_bounds.margin_bounds`", 1e-8, "≤")
 def landmarks_prove_their_gap(seed: int) -> Pair:
     """Complexities: at any weights p of the landmarks, τ(p) is above the least τ by no more than its gap."""
     X, U, _, D = _sample(seed)
@@ -104,7 +104,9 @@ def landmarks_prove_their_gap(seed: int) -> Pair:
     return [(1.0 - at.gap) * at.trace for at in early] + [least] * 6, [least] * 6 + [at.trace for at in early]
 
 
-@CHECKS.add("X38", ":mod:`formulations.margin_bounds`, step 1; Latała & Oleszkiewicz (1994)", 1e-12, "≤")
+@CHECKS.add(
+    "X38", ":mod:`formulations.error_bounds.margin_bounds`, step 1; Latała & Oleszkiewicz (1994)", 1e-12, "≤"
+)
 def complexity_of_the_average(seed: int) -> Pair:
     """Class G: its Rademacher complexity, over all signs, ≤ U_G ≤ √2 times it."""
     X, U, E, D = _sample(seed)
@@ -116,7 +118,7 @@ def complexity_of_the_average(seed: int) -> Pair:
     return [exact, bound], [bound, np.sqrt(2.0) * exact]
 
 
-@CHECKS.add("X39", f":mod:`formulations.margin_bounds`; {RMM}, appendix, Theorem 1", 1e-9)
+@CHECKS.add("X39", f":mod:`formulations.error_bounds.margin_bounds`; {RMM}, appendix, Theorem 1", 1e-9)
 def bound_of_a_kernel(seed: int) -> Pair:
     """RMM: the bound of a machine in classes F, G and H is the same by its kernel as by its features."""
     X, U, _, _ = _sample(seed)
@@ -135,7 +137,7 @@ def bound_of_a_kernel(seed: int) -> Pair:
 
 @CHECKS.add(
     "X30",
-    "the theorem of :mod:`formulations.rademacher`, steps 1 and 3; Latała & Oleszkiewicz (1994)",
+    "the theorem of :mod:`formulations.error_bounds.rademacher`, steps 1 and 3; Latała & Oleszkiewicz (1994)",
     1e-12,
     "≤",
 )
@@ -152,7 +154,7 @@ def complexity_of_a_face(seed: int) -> Pair:
     return [exact, bound, exact], [bound, np.sqrt(2.0) * exact, of_copies]
 
 
-@CHECKS.add("X31", "PLUME's theorem of :mod:`formulations.rademacher`", 1e-12, "≤")
+@CHECKS.add("X31", "PLUME's theorem of :mod:`formulations.error_bounds.rademacher`", 1e-12, "≤")
 def slope_of_the_log_odds(seed: int) -> Pair:
     """PLUME: the log-odds change by at most L times the Euclidean change of the scores."""
     drawn, gamma, K = generator(seed), 3.0, 3
@@ -167,7 +169,9 @@ def slope_of_the_log_odds(seed: int) -> Pair:
     return changes, limits
 
 
-@CHECKS.add("X32", f"the theorem of :mod:`formulations.rademacher`, step 6; {CPM}, Theorem 1", 1e-12)
+@CHECKS.add(
+    "X32", f"the theorem of :mod:`formulations.error_bounds.rademacher`, step 6; {CPM}, Theorem 1", 1e-12
+)
 def bound_is_free_of_scale(seed: int) -> Pair:
     """CPM: the bound at the margin γ for the faces W = the bound at 1 for W/γ."""
     X, y = clusters(seed)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from formulations import cpm, cpm_hard, cpm_integer, cpm_margin, cpm_subset, cpm_worst, svm
-from formulations.cpm_global import big_m, mixed_integer
+from formulations.cpm import big_m, mixed_integer
 from formulations.language.outer_approximation import least_by_tangents
 from formulations.language.program import Program
 from formulations.language.solution import Solution

@@ -15,7 +15,6 @@ from formulations.cpm_sparse import rows_of_prices
 from formulations.language.program import Row
 from formulations.language.typeset import latex_name, printed_name
 from polyopt.certificates.certificate import Claim
-from polyopt.compare.programs import find_programs
 from polyopt.lab.fitting import Fitted
 from polyopt.methods.programs import find_programs
 

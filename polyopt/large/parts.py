@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "ROWS_AT_ONCE",
     "Costed",
     "Hinge",
     "Looked",
     "Made",
     "Maker",
     "Mark",
-    "ROWS_AT_ONCE",
     "Recipe",
     "Sides",
     "SomeRows",

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 __all__ = [
+    "GAIN",
     "FaceRecipe",
     "FacesBlock",
     "FacesRecipe",
-    "GAIN",
     "Limits",
     "Rounds",
     "Sizes",

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from formulations.language.typeset import conditions_of, symbols_of
 from polyopt.base.text import escape
-from polyopt.compare.programs import find_programs
 from polyopt.methods.programs import find_programs
 from polyopt.plots.figure import svg
 from polyopt.report import frame

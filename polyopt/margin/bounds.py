@@ -16,7 +16,7 @@ from polyopt.margin.fit import HingeFit
 def bound_of(
     machine: HingeFit, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
 ) -> MarginBound:
-    """Apply the theorem of :mod:`formulations.margin_bounds` to a fitted binary machine."""
+    """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine."""
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
     labelled = machine._sample_weights > 0.0  # the theorem counts these; the expansion may use others
     X, y = machine._X, machine._y[labelled]

@@ -19,7 +19,6 @@ from polyopt.base.files import write_text
 from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared
-from polyopt.compare.programs import find_programs
 from polyopt.compare.results import Proof
 from polyopt.compare.tables import CLAIMS, SIZES, duration, number, points, span
 from polyopt.compare.trace import trace

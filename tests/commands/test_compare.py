@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from polyopt.compare.programs import find_programs
 from rich.console import Console
 
 from polyopt.certificates.certificate import relative_gap

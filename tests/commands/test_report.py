@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
-from polyopt.compare.programs import find_programs
 
 import polyopt.report.comparison as pictures_module
 from formulations.catalogue import catalogue
