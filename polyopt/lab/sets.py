@@ -21,7 +21,6 @@ from polyopt.datasets import (
     Dataset,
     Source,
     catalogue,
-    first_cells,
     fit_preparation,
     is_svmlight,
     load,
@@ -34,6 +33,7 @@ from polyopt.datasets import (
     read_csv,
     read_svmlight,
 )
+from polyopt.datasets.tables import first_cells
 from polyopt.lab.state import MAX_POINTS, machines, plain
 from polyopt.methods.registry import DEFAULT_METHOD
 
