@@ -131,7 +131,8 @@ def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
 
 def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
     """Read the features in the model's order, and labels if there are any, of a file, a set or ``-``."""
-    from polyopt.datasets import as_known, is_svmlight, names, open_source, read_svmlight
+    from polyopt.datasets import is_svmlight, names, open_source, read_svmlight
+    from polyopt.datasets.tables import as_known
 
     path = Path(text)
     if not (text == "-" or path.exists()) or (text in names() and not path.is_file()):
@@ -157,7 +158,7 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
 
 def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
     """Name the texts that the fit did not see, which are none of the model's indicators."""
-    from polyopt.datasets import unseen_texts
+    from polyopt.datasets.preparation import unseen_texts
     from polyopt.estimators.frames import listed
 
     for place, found in unseen_texts(model.preparation, X).items():
@@ -168,7 +169,8 @@ def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
 def _read_table(
     model: Model, source: Source, form: Form, by_position: bool
 ) -> tuple[Any, NDArray[Any] | None]:
-    from polyopt.datasets import is_number, read_table
+    from polyopt.datasets import read_table
+    from polyopt.datasets.tables import is_number
     from polyopt.estimators.frames import listed
 
     names, row = model.feature_names, first_row(source, form.separator)
@@ -218,7 +220,8 @@ def _columns(
     places: list[int | str] | None = None, header: bool | None = None,
 ) -> tuple[Any, NDArray[Any] | None, list[str]]:  # fmt: skip
     """Read the features as they stand in the file, the labels if there are any, and the features' names."""
-    from polyopt.datasets import labels_of_text, read_table
+    from polyopt.datasets import read_table
+    from polyopt.datasets.tables import labels_of_text
 
     text = places if names is None else [names[k] for k in model.text_places]
     found = read_table(

@@ -44,6 +44,8 @@ _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...)
 """Estimators of earlier versions, and what to use instead."""
 # Modules of earlier versions whose classes files name, and where these are now.
 _MOVED = {
+    "formulations.families.families": "formulations.families",
+    "formulations.families.family": "formulations.families",
     "formulations.solution": "formulations.language.solution",
     "polyopt.estimators.cpm": "polyopt.cpm.estimator",
     "polyopt.estimators.l0": "polyopt.sparse.estimator",
@@ -56,7 +58,6 @@ _MOVED = {
     "polyopt.estimators.sigma_svm": "polyopt.margin.sigma_svm",
     "polyopt.estimators.spla1": "polyopt.polyhedral.spla1_estimator",
     "polyopt.estimators.svm": "polyopt.margin.svm",
-    "polyopt.kernels.operands": "polyopt.linalg.kernels.gram",
     "polyopt.outer.cross_entropy.method": "polyopt.optim.cross_entropy",
     "polyopt.outer.l0.scores": "polyopt.sparse.pattern_scores",
     "polyopt.outer.l0.search": "polyopt.sparse.cross_entropy",
