@@ -105,7 +105,7 @@ def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: fl
 
     W (K, m+1): the faces, the bias of each last.
     least: the fall of a hinge from which on a sample outside would rather be on another face.
-    Returns: as of :meth:`polyopt.large.faces.FacesBlock.weigh`, and what every face is ``paid`` (K,), as a
+    Returns: as of :meth:`polyopt.large.alternation.weigh_faces`, and what every face is ``paid`` (K,), as a
         ball.
     """
     K, n = len(W), block.X.shape[0]

@@ -18,11 +18,10 @@ from formulations.language.toy_data import two_blobs
 from polyopt import ConvexPolytopeMachine, large
 from polyopt.base import threads
 from polyopt.cpm.sgd import CpmSgd
-from polyopt.large import local_sgd, shards
-from polyopt.large.held import Here
-from polyopt.large.local_sgd import solve_cpm_rounds
-from polyopt.large.parts import Recipe
-from polyopt.large.shards import Shards, draw, row_order, survey
+from polyopt.large import local_sgd
+from polyopt.large.blocks import Recipe
+from polyopt.large.executor import LocalExecutor
+from polyopt.large.local_sgd import Shards, draw, row_order, solve_cpm_rounds, survey
 from polyopt.linalg.rows import as_rows
 
 K = 2
@@ -42,7 +41,7 @@ def start():
 
 def solve(source, recipe=RECIPE, n_faces=K, **settings):
     usual = {"n_shards": 3, "n_pilot": 60, "max_iter": 3, "seed": 4}
-    return solve_cpm_rounds(Here(source), source.count, recipe, n_faces, **usual | settings)
+    return solve_cpm_rounds(LocalExecutor(source), recipe, n_faces, **usual | settings)
 
 
 def bits(found):
@@ -145,14 +144,14 @@ def test_rounds_that_are_parts_of_a_pass_can_be_gone_on_from(data, start, tmp_pa
     cuts=st.lists(st.integers(0, 40), max_size=4),
 )
 def test_a_pass_visits_every_row_once(counts, n_shards, cuts):
-    shards = Shards(counts, n_shards, seed=3)
-    assert sorted(chain(*shards.blocks)) == [number for number, count in enumerate(counts) if count]
-    places = [0, *sorted(min(cut, shards.longest) for cut in cuts), shards.longest]
-    for shard, blocks in enumerate(shards.blocks):
+    local_sgd = Shards(counts, n_shards, seed=3)
+    assert sorted(chain(*local_sgd.blocks)) == [number for number, count in enumerate(counts) if count]
+    places = [0, *sorted(min(cut, local_sgd.longest) for cut in cuts), local_sgd.longest]
+    for shard, blocks in enumerate(local_sgd.blocks):
         seen = {number: [] for number in blocks}
         for first, last in pairwise(places):
             taken = 0
-            for number, (low, high) in shards.stops(shard, 1, first, last):
+            for number, (low, high) in local_sgd.stops(shard, 1, first, last):
                 seen[number] += row_order(3, 1, number, counts[number])[low:high].tolist()
                 taken += high - low
             assert taken <= last - first  # no shard takes more steps than the longest
@@ -162,21 +161,21 @@ def test_a_pass_visits_every_row_once(counts, n_shards, cuts):
 def test_a_pilot_is_drawn_from_more_than_1e9_samples():
     """From 1e9 on; no block gives more than it has, and shares are those of the blocks."""
     rng, counts = np.random.default_rng(0), np.array([0, 3, 6 * 10**9, 3 * 10**9])
-    takes = shards._share(rng, counts, 20_000)
+    takes = local_sgd._share(rng, counts, 20_000)
     assert (takes <= counts).all()
     assert takes[0] == 0
     assert takes[2] / takes.sum() == pytest.approx(2 / 3, abs=0.02)
-    assert shards._share(rng, np.array([1, 2]), 3).tolist() == [1, 2]
+    assert local_sgd._share(rng, np.array([1, 2]), 3).tolist() == [1, 2]
 
 
 def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
     X, y, _ = data
     y = np.where(np.arange(150) < 7, "yes", "no")
     source = large.Generated(lambda k: (X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]), 8)
-    facts = survey(Here(source), RECIPE, source.count)
+    facts = survey(LocalExecutor(source), RECIPE)
     assert [part.outside for part in facts.parts] == [7] + 7 * [0]
     for size, rare in ((10, 1), (60, 6), (1000, 7)):
-        drawn = draw(Here(source), RECIPE, facts, size, 0)
+        drawn = draw(LocalExecutor(source), RECIPE, facts, size, 0)
         assert drawn.outside.sum() == rare
         assert drawn.weights[drawn.outside].sum() == pytest.approx(7.0)
         assert drawn.weights[~drawn.outside].sum() == pytest.approx(143.0)

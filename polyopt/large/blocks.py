@@ -1,0 +1,336 @@
+"""A block of samples as it was read: recognised by its checksum, inspected, and reduced to two classes.
+
+A source must give the same block each time, because blocks are read more than once, and made anew if a worker
+was lost. A random source without a seed gives others, and an answer would be of no samples at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+from zlib import crc32
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from formulations.families import Families, bound_families, margin_family
+from formulations.language.types import MatrixLike, aligned, as_csr, canonical
+from polyopt.estimators.column_table import column_as_numbers, is_missing
+from polyopt.estimators.frames import column_names
+from polyopt.large.sources import Samples, unframed
+from polyopt.margin.interior_point.block import Block, Work
+from polyopt.margin.interior_point.rows import Rows
+
+ROWS_AT_ONCE = 1 << 14
+"""Rows of a block that are checked, scored or assigned together."""
+
+_EXACT_IN_FLOAT32 = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)
+_OTHERS = (
+    "partition {number} was read again, and has other samples, labels or weights than at first: what it is "
+    "made from must give the same each time (a random source needs a seed, which may follow from the "
+    "partition's number)"
+)
+
+
+# -- checksums ---------------------------------------------------------------------------------------
+
+
+class Checksum(NamedTuple):
+    """Checksums of a block: of all of it, and of some rows."""
+
+    all: int
+    some: int
+
+
+def checksum_of(samples: Samples) -> Checksum:
+    """The checksum of a block."""
+    return Checksum(_checksum(samples, 1), _checksum(samples, _stride(samples)))
+
+
+def check_block(samples: Samples, number: int, checksum: Checksum | None, *, whole: bool) -> Samples:
+    """Compare a block with its checksum, if there is one: all rows or, at next to no cost, some rows.
+
+    ValueError: another block than at first.
+    """
+    if checksum is not None:
+        samples = unframed(samples)
+        found = _checksum(samples, 1 if whole else _stride(samples))
+        if found != (checksum.all if whole else checksum.some):
+            raise ValueError(_OTHERS.format(number=number))
+    return samples
+
+
+def _stride(samples: Samples) -> int:
+    return max(len(samples.y) // 64, 1)  # some 64 rows are compared whenever a block is read
+
+
+def _checksum(samples: Samples, stride: int) -> int:
+    """The checksum of every stride-th row, or stride-th entry of CSR."""
+    X, y, weights = samples
+    rows, found = as_csr(X) if sp.issparse(X) else None, 0
+    for part in (*((X,) if rows is None else (rows.data, rows.indices, rows.indptr)), y, weights):
+        if part is not None:
+            found = _extended(found, np.asarray(part), stride)
+    return found
+
+
+def _extended(found: int, values: Any, stride: int) -> int:
+    """A checksum continued with an array."""
+    if values.dtype == object:
+        values, stride = values[::stride], 1
+        if values.ndim > 1:
+            values = values.astype(np.float64)
+        else:
+            from pandas.util import hash_array  # which knows missing labels
+
+            values = hash_array(values)
+    found = crc32(repr((values.shape, str(values.dtype))).encode(), found)
+    values = values[::stride]
+    rows = max((1 << 20) // max(values[:1].nbytes, 1), 1)  # a megabyte is copied at once, if at all
+    for first in range(0, len(values), rows):
+        piece = np.ascontiguousarray(values[first : first + rows])
+        found = crc32(piece.reshape(-1).view(np.uint8).data, found)
+    return found
+
+
+# -- the first look ----------------------------------------------------------------------------------
+
+
+class Report(NamedTuple):
+    """Findings of the first look at a block.
+
+    m: features.
+    labels, weights: labels that have weight, and the weight of each.
+    is_sparse: True if the samples are CSR.
+    problem: the fault of the block, empty if there is none.
+    names: the features' names, if there are any.
+    """
+
+    m: int
+    labels: NDArray[Any]
+    weights: NDArray[Any]
+    is_sparse: bool
+    problem: str = ""
+    checksum: Checksum | None = None
+    names: tuple[str, ...] | None = None
+
+
+def inspect_block(
+    samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
+) -> Report:
+    """Check a block when it is first read; its number and its place in a file are for messages.
+
+    `names` are those of the features, by default those of a frame.
+    """
+    where = f"partition {number} ({place})" if place else f"partition {number}"
+    names = column_names(samples.X) if names is None else names
+    try:
+        samples = unframed(samples)
+    except ValueError as error:
+        return _wrong(f"X in {where}: {error}")
+    X, y, weights = samples
+    for name, given in (("X", X), ("y", y), ("sample_weight", weights)):
+        if np.ma.is_masked(given):
+            return _wrong(f"{name} has masked entries, which are missing values, in {where}")
+    if not sp.issparse(X):
+        X = np.asarray(X)
+    shape: tuple[int, ...] = X.shape
+    if len(shape) != 2:
+        return _wrong(f"X has {len(shape)} dimensions in {where}, and needs two")
+    if len(y) != shape[0] or (weights is not None and len(weights) != shape[0]):
+        other = "y" if len(y) != shape[0] else "sample_weight"
+        length = len(y) if other == "y" else len(weights)
+        return _wrong(f"{other} has {length} entries in {where}, and X has {shape[0]} rows")
+    y = np.asarray(y)
+    for name, each in (("y", y), ("sample_weight", weights)):
+        if each is not None and np.ndim(each) != 1:
+            return _wrong(f"{name} has {np.ndim(each)} dimensions in {where}, and needs one")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        return _wrong(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
+    if y.dtype.kind in "mM" and (missing := np.isnat(y)).any():
+        return _wrong(f"y has no label in {where}, row {_first(missing)}")
+    if y.dtype == object and (missing := np.array([is_missing(label) for label in y], bool)).any():
+        return _wrong(f"y has no label in {where}, row {_first(missing)}")
+    weights = np.ones(len(y)) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        row = _first(~(np.isfinite(weights) & (weights >= 0)))
+        return _wrong(
+            f"sample_weight must be finite and at least 0; in {where}, row {row}, it is {weights[row]}"
+        )
+    try:
+        bad = _first_bad(matrix_of(X))
+    except (TypeError, ValueError) as error:
+        return _wrong(f"X holds other values than numbers in {where} ({error})")
+    if bad is not None:
+        row, feature = bad
+        column = f"feature {feature}" if names is None else f"column {names[feature]!r}"
+        return _wrong(f"X has NaN or an infinite value in {where}, row {row}, {column}")
+    labels, codes = np.unique(y[weights > 0], return_inverse=True)
+    return Report(
+        shape[1],
+        labels,
+        np.bincount(codes, weights[weights > 0], len(labels)),
+        bool(sp.issparse(X)),
+        checksum=checksum_of(samples),
+        names=None if names is None else tuple(names),
+    )
+
+
+def _wrong(problem: str) -> Report:
+    return Report(0, np.zeros(0), np.zeros(0), False, problem)
+
+
+def _first(which: NDArray[np.bool_]) -> int:
+    return int(which.argmax())
+
+
+def _first_bad(X: Any) -> tuple[int, int] | None:
+    """Row and feature of the first number that is not finite."""
+    if sp.issparse(X):
+        if np.isfinite(X.data).all():
+            return None
+        at = _first(~np.isfinite(X.data))
+        return int(X.indptr.searchsorted(at, side="right")) - 1, int(X.indices[at])
+    for start in range(0, len(X), ROWS_AT_ONCE):
+        good = np.isfinite(X[start : start + ROWS_AT_ONCE])
+        if not good.all():
+            row, feature = np.argwhere(~good)[0]
+            return start + int(row), int(feature)
+    return None
+
+
+# -- two classes -------------------------------------------------------------------------------------
+
+
+class Costed(NamedTuple):
+    """The rows of two classes that have weight, mask of the second class among them, and their weights."""
+
+    chosen: NDArray[np.bool_]
+    up: NDArray[np.bool_]
+    counts: NDArray[np.float64]
+
+
+class TwoClasses(NamedTuple):
+    """Samples of two classes: X (n, m), mask of the second class (n,), and weights (n,)."""
+
+    X: Any
+    outside: NDArray[np.bool_]
+    weights: NDArray[Any]
+
+
+class SolverBlock(Protocol):
+    """A block of a solver, which is given its samples before it is asked, and loses them after.
+
+    chosen: the rows of the block as it was read that belong to it; None for all.
+    """
+
+    samples: Any  # has them as its X
+    chosen: NDArray[np.bool_] | None
+    done: int
+    answer: object
+
+
+class BlockRecipe(Protocol):
+    """The construction of a solver's blocks from samples."""
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> SolverBlock | None:
+        """Make block `number`; None if the solver needs none of its samples."""
+
+
+class Recipe(NamedTuple):
+    """The linear machine of two classes: the classes, their weights, the cost of slack, and the bound B."""
+
+    classes: tuple[Any, Any]
+    factors: tuple[float, float]
+    C: float
+    B: float = np.inf
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
+        """The block of both classes; None if it has no such samples."""
+        found = costed(samples, self.classes, self.factors)
+        if found is None:
+            return None
+        families = Hinge(np.where(found.up, 1, -1).astype(np.int8), self.C * found.counts, self.B)
+        weights = None if bool((found.counts == 1.0).all()) else found.counts
+        block = Block(Rows(rows_of(samples, found.chosen)), families, 1, weights, work)
+        block.chosen = None if found.chosen.all() else found.chosen
+        return block
+
+
+def matrix_of(X: MatrixLike) -> Any:
+    """Samples (n, m) for the solver: dense in rows, or CSR in order; small integers as float32."""
+    if sp.issparse(X):
+        X = canonical(as_csr(X))
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    X = np.asarray(X)
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float32 if X.dtype in _EXACT_IN_FLOAT32 else np.float64)
+    return aligned(X)  # numpy adds up others in another order
+
+
+def held_matrix(X: MatrixLike) -> Any:
+    """Samples (n, m) for loops over rows: bytes as bytes, others as of :func:`matrix_of`."""
+    return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
+
+
+def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, float]) -> Costed | None:
+    """The samples of two classes that have weight, times the classes' factors; None if there are none."""
+    y = np.asarray(samples.y)
+    chosen = (y == classes[0]) | (y == classes[1])
+    weights = None if samples.weights is None else np.asarray(samples.weights, dtype=float)
+    if weights is not None:
+        chosen &= weights > 0
+    if not chosen.any():
+        return None
+    up = y[chosen] == classes[1]
+    counts = np.where(up, factors[1], factors[0])
+    return Costed(chosen, up, counts if weights is None else counts * weights[chosen])
+
+
+class SomeRows:
+    """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in each pass."""
+
+    def __init__(self, X: NDArray[Any], chosen: NDArray[np.bool_]):
+        self._X, self._places = np.asarray(X), np.flatnonzero(chosen)
+        self.shape, self.dtype = (len(self._places), X.shape[1]), X.dtype
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        return self._X.take(self._places[part], axis=0)
+
+
+def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
+    """The chosen samples (None: all) for the solver: a matrix, or an object that gives slices of one."""
+    X = matrix_of(samples.X)
+    if chosen is None or chosen.all():
+        return X
+    return X[chosen] if sp.issparse(X) else SomeRows(X, chosen)
+
+
+def two_classes(samples: Samples, recipe: Recipe) -> TwoClasses:
+    """The samples of both classes that have weight, for loops over rows: bytes stay bytes."""
+    found, X = costed(samples, recipe.classes, recipe.factors), held_matrix(samples.X)
+    if found is None:
+        return TwoClasses(X[:0], np.zeros(0, bool), np.zeros(0))
+    return TwoClasses(X if found.chosen.all() else X[found.chosen], found.up, found.counts)
+
+
+def joined(parts: Sequence[TwoClasses]) -> TwoClasses:
+    """The samples of at least one block, in the order of the blocks."""
+    rows, outside, weights = zip(*parts, strict=True)
+    X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
+    return TwoClasses(X, np.concatenate(outside), np.concatenate(weights))
+
+
+class Hinge:
+    """The families of rows of labels `signs` (n,) in a byte each, costs of slack (n,) and the bound B."""
+
+    def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float = np.inf):
+        alike = len(costs) > 0 and bool((costs == costs[0]).all())
+        self._signs, self._costs, self._B = signs, costs[:1] if alike else costs, B
+
+    def __call__(self) -> Families:
+        """The families, made anew."""
+        n = len(self._signs)
+        costs = np.broadcast_to(self._costs, (n,)) if len(self._costs) == 1 else self._costs
+        return Families(margin_family(self._signs.astype(float), costs), *bound_families(n, self._B))
