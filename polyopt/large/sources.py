@@ -8,27 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import refuse_masked, whole
-from formulations.language.types import as_csr
+from formulations.language.types import MatrixLike, as_csr
 from polyopt.datasets.svmlight import svmlight_block, svmlight_lines
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame, refuse_dates
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
 from polyopt.estimators.validation import check_label_kinds
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import MatrixLike
-
-__all__ = [
-    "Arrays", "Generated", "NpyFiles", "ParquetFiles", "Samples", "Source", "SvmlightFile", "described",
-    "heading_of", "unframed",
-]  # fmt: skip
 
 ROWS = 1 << 18
 """Samples in a block, where nothing else is said."""

@@ -13,24 +13,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, is_sparse
+from polyopt.certificates.certificate import Certificate
+from polyopt.datasets import Dataset
 from polyopt.estimators.column_table import read_columns
 from polyopt.estimators.frames import column_names, in_order, named_as
 from polyopt.estimators.status import solutions_of
 from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from onnx import ModelProto
     from sklearn.base import BaseEstimator
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from formulations.language.types import Matrix
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.datasets import Dataset
     from polyopt.models.raw_units import RawUnits
 
 

@@ -13,22 +13,15 @@ Reference: C. L. Lawson, R. J. Hanson, Solving Least Squares Problems (1974), ch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-
-
-__all__ = ["project"]
+from formulations.language.types import Array
 
 _EPS = float(np.finfo(float).eps)
 _NOISE = 32.0 * _EPS  # rounding of a row, relative to the sizes that make it up

@@ -12,18 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import real_array
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array
-
-__all__ = ["Case", "Region", "Rows"]
+from formulations.language.types import Array
 
 
 @dataclass(frozen=True)
