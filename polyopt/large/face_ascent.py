@@ -186,7 +186,8 @@ class FaceAscents:
         self._W, proofs = W.copy(), []
         for faces in [W] if held is None else [W, held]:
             at = (faces, self._scale, MIN_HINGE_DECREASE)
-            met = together(self._each(weighed, lambda k, at=at: (self._recipe, *self._given(k), *at)))
+            given = [(self._recipe, *self._given(number), *at) for number in self._blocks]
+            met = together(self._executor.each(weighed, given))
             proofs.append(Proof(faces, halves_of(gained, met, faces, self._scale, tol), met))
         return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
 
@@ -298,8 +299,10 @@ class FaceAscents:
     def recall(self, known: dict[str, Any]) -> None:
         """Resume from a state; the assignment is to follow."""
         cuts = np.cumsum(known["counts"])[:-1]
-        parts = zip(*(np.split(known[name], cuts) for name in Pairs._fields[:3]), strict=True)
-        self._pairs = [Pairs(*each, np.ones(len(each[0]), bool)) for each in parts]
+        rows, faces, alpha = (np.split(known[name], cuts) for name in Pairs._fields[:3])
+        self._pairs = [
+            Pairs(*each, np.ones(len(each[0]), bool)) for each in zip(rows, faces, alpha, strict=True)
+        ]
         self._W, self._passes, self.scans = known["faces now"], known["passes"], known["scans"]
         self._slope, self._bounds = known["accuracy"], known["gained"].tolist()
 

@@ -39,7 +39,7 @@ class LinearBlockClassifier(BlockClassifier):
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
     verbose : bool or int, default=False
-        Whether to print the progress, a line a second, on standard error.
+        If True, print the progress, a line a second, on standard error.
 
     Attributes
     ----------

@@ -79,14 +79,14 @@ class ConvexPolytopeMachine(BlockClassifier):
     random_state : int, RandomState instance or None, default=0
         Seed of the pilot and of the local steps, which only go on from a checkpoint with the same number.
     solver : {"auto", "interior point", "dual ascent"}, default="auto"
-        What solves the programs of a round. An iteration of the interior point costs n m^2 for each face; the
-        dual ascent, for more features, steps on one multiplier after another without a matrix. "auto" takes
-        it above 256 features where `tol` is 1e-4 or more, above 5,000, and for a `feature_scale`.
+        The solver of the programs of a round. An iteration of the interior point costs n m^2 for each face;
+        the dual ascent, for more features, steps on one multiplier after another without a matrix. "auto"
+        takes it above 256 features where `tol` is 1e-4 or more, above 5,000, and for a `feature_scale`.
     feature_scale : float, default=1.0
-        What every feature counts times, as for bytes that stand for shares; other than 1 for the dual ascent
+        Factor of every feature, as for bytes that stand for shares; other than 1 for the dual ascent
         alone.
     verbose : bool or int, default=False
-        Whether to print the progress, a line a second, on standard error.
+        If True, print the progress, a line a second, on standard error.
 
     Attributes
     ----------

@@ -117,7 +117,7 @@ class Model:
 
     @cached_property
     def raw_units(self) -> RawUnits:
-        """What the machine's features are in the columns of the table.
+        """The machine's features in the columns of the table.
 
         ValueError: a step through which they cannot be followed.
         """
@@ -135,7 +135,7 @@ class Model:
 
     @property
     def fills_gaps(self) -> bool:
-        """Whether values may be missing."""
+        """True if values may be missing."""
         from polyopt.datasets.preparation import imputes
 
         return imputes(self.preparation)
@@ -153,7 +153,7 @@ class Model:
 
     @property
     def holds_data(self) -> bool:
-        """Whether it holds training data, which a machine of another package may do unasked."""
+        """True if it holds training data, as a machine of another package may."""
         return bool(getattr(self.estimator, "holds_data", True))
 
     def without_data(self) -> Self:
@@ -209,7 +209,7 @@ class Model:
         return named_as(self.estimator, X)
 
     def raw_values(self, X: Matrix) -> Any:
-        """The values of samples of which the machine's features are made, in the units of the table."""
+        """The values that make the machine's features, in the units of the table."""
         return self.raw_units.values(self.in_order(X))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
@@ -265,7 +265,7 @@ def facts_of_fit(
     certificate: Certificate | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is written down at a fit, as plain text and numbers: versions, parameters, data, proof.
+    """The facts of a fit that a saved model has, as plain text and numbers.
 
     Parameters
     ----------

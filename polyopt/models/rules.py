@@ -46,7 +46,7 @@ class Rules:
     model: the model.
     polytopes: one, or two that decide by the difference of their scores; or the pieces of a union.
     inside, outside: the labels of each.
-    is_union: whether the inside is what is in one of them.
+    is_union: True if the inside is the union of the polytopes.
     """
 
     model: Model
