@@ -34,9 +34,9 @@ from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from polyopt import ConvexPolytopeMachine, large
 from polyopt.cpm.local_steps import Point, Run, begin, visit
 from polyopt.large import Samples, Source
-from polyopt.large.held import Here, Walk
+from polyopt.large.blocks import Recipe, two_classes
+from polyopt.large.executor import Fold, LocalExecutor
 from polyopt.large.local_sgd import row_order, solve_cpm_rounds
-from polyopt.large.parts import Recipe, sides_of
 from polyopt.linalg.rows import as_rows
 
 RATE = 1e-4  # λ = 2/(n C)
@@ -61,23 +61,23 @@ def _rate(data: Images, source: Source, repeats: int) -> Rows:
         import distributed  # noqa: F401
     except ImportError:
         return
-    from polyopt.dask.crew import Team
+    from polyopt.dask.executor import DaskExecutor
 
     n = sum(len(source.read(number).y) for number in range(source.count))
     recipe = Recipe((-1, 1), (1.0, 1.0), 2 / (n * RATE))
     W = solve_cpm_rounds(
-        Here(source), source.count, recipe, _FACES, n_shards=_SHARDS, scale=data.scale, tol=1e-9,
+        LocalExecutor(source), recipe, _FACES, n_shards=_SHARDS, scale=data.scale, tol=1e-9,
         n_pilot=2_000, max_iter=1,
     )["W"]  # fmt: skip
     first = begin(Point(W, W, n), np.float32)
     shards = [range(shard, source.count, _SHARDS) for shard in range(_SHARDS)]
-    walks = [Walk(first, [(number, (recipe, n, data.scale)) for number in shard]) for shard in shards]
+    folds = [Fold(first, [(number, (recipe, n, data.scale)) for number in shard]) for shard in shards]
     spent: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
     with cluster(1) as one, cluster(2) as two:
         for repeat in range(repeats + 1):
             for workers, client in ((1, one), (2, two)):
                 begun, clock = client.run(time.process_time), time.perf_counter()
-                Team(client, [source] * source.count).walk(_visited, walks)
+                DaskExecutor(client, [source] * source.count).fold(_visited, folds)
                 seconds = time.perf_counter() - clock
                 cpu = [now - begun[name] for name, now in client.run(time.process_time).items()]
                 if repeat:  # the first has read everything
@@ -91,7 +91,7 @@ def _rate(data: Images, source: Source, repeats: int) -> Rows:
 
 
 def _visited(run: Run, samples: Samples, number: int, recipe: Recipe, n: int, scale: float) -> Run:
-    X, outside, weights = sides_of(samples, recipe)
+    X, outside, weights = two_classes(samples, recipe)
     order = row_order(0, 0, number, len(weights))
     return visit(run, as_rows(X), outside, 0.5 * n * recipe.C * weights, order, _FACES, scale)
 

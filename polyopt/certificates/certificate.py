@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from polyopt.certificates.claims.statement import Evidence
 
 
-__all__ = [
-    "Certificate",
-    "Claim",
-    "Residual",
-    "combine",
-    "conclude",
-    "conclude_conditions",
-    "conclude_infeasible",
-    "relative_gap",
-    "residual",
-    "weakest",
-]
-
-
 _REFUTED = "The bound that the solver states is above the value of a feasible point, so it is ignored."
 _OVERFLOW = "The values overflow double precision; scale the data."
 
@@ -89,7 +75,7 @@ def residual(condition: str, row: str, violation: NDArray[Any], scale: float) ->
 
 
 class Claim(Enum):
-    """What a certificate proves, the strongest first; each value is a sentence."""
+    """The claims of certificates, the strongest first; each value is a sentence."""
 
     OPTIMAL = "The point is optimal within the tolerance."
     SOLVERS_WORD = "A solver states that the point is optimal within the tolerance; that is not proven here."
@@ -109,7 +95,7 @@ class Claim(Enum):
 
 @dataclass(frozen=True, repr=False)
 class Certificate(Shown):
-    """What is proven about a point.
+    """The proof of a point's quality.
 
     Attributes
     ----------
@@ -129,17 +115,17 @@ class Certificate(Shown):
     tol : float
         The tolerance, relative, for the gap and for every residual.
     scope : str
-        What the bound is a bound on, where that is less than the whole problem.
+        The subject of the bound, if that is less than the whole problem.
     note : str
         Anything a reader should know, as a sentence.
     sense : str
         ``"minimise"`` or ``"maximise"``: on which side of the optimum the point's value lies.
     rounding : float
-        By how much the two values were moved apart, in all, to be true of real numbers.
+        The amount by which the two values were moved apart to be true of real numbers.
     stated : float or None
-        A bound that only a solver states. It is shown, and nothing is proven by it.
+        A bound that only a solver states: it proves nothing.
     evidence : tuple of Evidence
-        What a file of the claim is made of, one for each program; empty where there is no form for it.
+        The content of a file of the claim, one for each program; empty if there is no form for it.
     """
 
     program: str
@@ -181,7 +167,7 @@ class Certificate(Shown):
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the claim is ``optimal``."""
+        """True if the claim is ``optimal``."""
         return self.claim is Claim.OPTIMAL
 
     @property
@@ -349,12 +335,12 @@ def conclude(
     primal, dual: value of the point and bound on the optimum. Of a ball the safe end is taken: the upper one
         of the value, the lower one of the bound. A plain number counts as exact.
     residuals: every optimality condition checked.
-    feasible: whether the point keeps its hard rows; otherwise nothing is claimed.
-    reached: what is proven where gap and residuals are within `tol`.
-    scope: what the bound is a bound on; the program by default.
-    notes: sentences for the reader; those that are empty are left out.
-    stated: A bound that only a solver states. Where it is attained and the proven one is not, the claim is
-        ``solvers_word``; where it lies above the value of a feasible point, it is ignored.
+    feasible: False if the point breaks a hard row; then nothing is claimed.
+    reached: the claim if gap and residuals are within `tol`.
+    scope: subject of the bound; the program by default.
+    notes: sentences for the reader, of which empty ones are left out.
+    stated: a bound that only a solver states. If it is attained and the proven one is not, the claim is
+        ``solvers_word``; if it is above the value of a feasible point, it is ignored.
     """
     primal, dual = Ball.of(primal), Ball.of(dual)
     p, d = float(primal.upper if primal.rad else primal.mid), float(dual.lower if dual.rad else dual.mid)
@@ -394,19 +380,19 @@ def conclude(
 def conclude_conditions(
     program: str, value: float, lagrangian: float, residuals: Sequence[Residual], tol: float, sense: str
 ) -> Certificate:
-    """Of the optimality conditions alone: as of :func:`conclude`, but the Lagrangian is no bound."""
+    """The certificate of optimality conditions alone; the Lagrangian is no bound."""
     holds = all(r.relative <= tol for r in residuals) and relative_gap(value, lagrangian) <= tol
     claim = Claim.CONDITIONS if holds else Claim.NONE
     return Certificate(program, claim, value, lagrangian, tuple(residuals), tol, program, sense=sense)
 
 
 def conclude_infeasible(program: str, value: float, residuals: Sequence[Residual], tol: float) -> Certificate:
-    """Of multipliers that form a ray, which the caller has proven: no point is feasible."""
+    """The certificate that no point is feasible, by multipliers that the caller has proven to be a ray."""
     return Certificate(program, Claim.INFEASIBLE, value, np.inf, tuple(residuals), tol)
 
 
 def weakest(claims: Sequence[Claim]) -> Claim:
-    """The claim and values of all parts together."""
+    """The weakest of several claims."""
     return max(claims, key=list(Claim).index)
 
 

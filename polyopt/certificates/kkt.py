@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from formulations.language.program import Program
 
-__all__ = ["certify_program"]
-
 _NO_BOUND = (
     "conditions of optimality that hold to a tolerance prove no bound, and so there is no claim to save"
 )

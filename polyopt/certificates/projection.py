@@ -11,11 +11,11 @@ something of it, the bound says how far away all points are that the ray does no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import real_array, tolerance
+from formulations.language.types import Vector
 from polyopt.certificates.certificate import (
     Certificate,
     Claim,
@@ -25,14 +25,7 @@ from polyopt.certificates.certificate import (
     residual,
 )
 from polyopt.linalg.rounding import ABOVE, UNIT, Ball, product, transposed_product
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Vector
-    from polyopt.polytope.nearest import Nearest
-
-__all__ = ["certify_nearest", "certify_projection"]
+from polyopt.polytope.nearest import Nearest
 
 _BROKEN = "The point breaks a bound, or moves a feature that is held."
 

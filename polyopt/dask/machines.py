@@ -13,29 +13,26 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import refuse_masked
-from polyopt.dask.crew import Team
+from polyopt.base.types import SamplesLike
+from polyopt.dask.executor import DaskExecutor
 from polyopt.estimators.column_table import refuse_dates
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
 from polyopt.estimators.validation import validated
-from polyopt.large import machines, polytopes
+from polyopt.large import linear, polytopes
 from polyopt.large.base import BlockClassifier
-from polyopt.large.parts import held_matrix
+from polyopt.large.blocks import held_matrix
+from polyopt.large.executor import Executor
 from polyopt.large.sources import Arrays, heading_of
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from polyopt.base.types import SamplesLike
-    from polyopt.large.held import Hands
-
 CollectionLike: TypeAlias = Any
 """A Dask array or frame."""
 
-__all__ = ["SVM", "ConvexPolytopeMachine", "RelativeMarginMachine", "SigmaSVM"]
-
 
 def is_collection(X: object) -> bool:
-    """Whether something is a Dask array or frame."""
+    """True for a Dask array or frame."""
     return hasattr(X, "__dask_graph__") and (hasattr(X, "blocks") or hasattr(X, "partitions"))
 
 
@@ -55,7 +52,7 @@ def _values(each: Any) -> Any:
 
 
 def _ordered(X: Any, names: list[Any], where: str) -> Any:
-    """On a worker: a partition with its columns in order, and its numbers as such."""
+    """A partition on a worker, with its columns in order, as numbers."""
     if not hasattr(X, "columns"):
         return X
     X = in_order(X, names, where)
@@ -66,7 +63,7 @@ def _ordered(X: Any, names: list[Any], where: str) -> Any:
 
 
 def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
-    """On a worker: the arrays of a partition, which must not be masked, nor hold dates."""
+    """The arrays of a partition on a worker, which must not be masked, nor hold dates."""
     for name, each in (("X", X), ("y", y), ("sample_weight", weights)):
         refuse_masked(name, each)
     refuse_dates(X)
@@ -82,10 +79,7 @@ def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
 def parts_of(
     client: Client, X: CollectionLike, y: CollectionLike, weights: CollectionLike | None = None
 ) -> list[Any]:
-    """Futures of the arrays of every partition, which stay with the workers.
-
-    ValueError: X, y and weights have different numbers of partitions.
-    """
+    """Futures of the arrays of every partition, which stay with the workers."""
     from dask import delayed
 
     pieces = [_pieces(X, "X"), _pieces(y, "y")]
@@ -104,18 +98,10 @@ def parts_of(
     return list(client.compute([part(*each) for each in zip(*pieces, strict=True)]))
 
 
-def parts_of_arrays(client: Client, arrays: Arrays) -> list[Any]:
-    """The same of arrays in the client's memory, of which the scheduler keeps a copy, too."""
-    return [client.submit(_part, *arrays.read(k), pure=False) for k in range(arrays.count)]
-
-
 def mapped(
     X: CollectionLike, function: Callable[[Any], Any], width: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
-    """A lazy Dask array of what a function gives for the rows of each partition.
-
-    width, dtype: shape and type of what a row gives.
-    """
+    """A lazy Dask array of a function of the rows of each partition; `width`, `dtype` are those of a row."""
     if not hasattr(X, "chunks"):
         names = list(X.columns)
         X = X.map_partitions(_ordered, names, "a partition", meta=X._meta).to_dask_array()
@@ -132,7 +118,7 @@ def mapped(
 
 
 class _OnDask(BlockClassifier):
-    """What machines on Dask share."""
+    """The base of machines on Dask."""
 
     _client: Client | None = None
 
@@ -152,16 +138,19 @@ class _OnDask(BlockClassifier):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_client"}
 
-    def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
+    def _executor_of(self, X: Any, y: Any, sample_weight: Any) -> Executor:
+        client = self.client
         if is_collection(X) and y is not None:
-            return Team(self.client, parts_of(self.client, X, y, sample_weight), column_names(heading_of(X)))
+            parts = parts_of(client, X, y, sample_weight)
+            return DaskExecutor(client, parts, column_names(heading_of(X)))
         source = self._source(X, y, sample_weight)
-        if isinstance(source, Arrays):
-            return Team(self.client, parts_of_arrays(self.client, source), source.names)
-        return Team(self.client, [source] * source.count)
+        if isinstance(source, Arrays):  # a copy is kept by the scheduler
+            parts = [client.submit(_part, *source.read(k), pure=False) for k in range(source.count)]
+            return DaskExecutor(client, parts, source.names)
+        return DaskExecutor(client, [source] * source.count)
 
     def _checked(self, X: CollectionLike) -> Self:
-        """The machine without names, for partitions of a collection that has the right ones."""
+        """The machine without feature names, for partitions of a collection whose names are right."""
         check_is_fitted(self)
         head = heading_of(X)
         validated(self, X if head is None else head, reset=False, skip_check_array=True)
@@ -226,12 +215,12 @@ def _column(values: Any, name: str) -> Any:
 
 
 def _sized(values: Any, other: Any) -> Any:
-    """Values (n,) with known lengths of partitions, if the other ones have them; frames have none."""
+    """Values (n,) with known lengths of partitions, if those of `other` are known; frames have none."""
     return values.compute_chunk_sizes() if np.isnan(values.shape[0]) and _has_length(other) else values
 
 
 def _check_lengths(name: str, values: Any, answers: Any) -> None:
-    """Refuse values that are as many as the samples are not, where both are known."""
+    """Raise ValueError for lengths that are known and different."""
     given, needed = values.shape[0], answers.shape[0]
     if not (np.isnan(given) or np.isnan(needed) or given == needed):
         raise ValueError(f"{name} has {given} entries, and X has {needed} rows")
@@ -241,15 +230,15 @@ def _has_length(values: Any) -> bool:
     return not hasattr(values, "to_dask_array") and not np.isnan(values.shape[0])
 
 
-class SVM(_OnDask, machines.SVM):
+class SVM(_OnDask, linear.SVM):
     """Support vector machine with linear features on Dask; see :class:`polyopt.large.SVM`."""
 
 
-class SigmaSVM(_OnDask, machines.SigmaSVM):
+class SigmaSVM(_OnDask, linear.SigmaSVM):
     """Sigma-SVM with linear features on Dask; see :class:`polyopt.large.SigmaSVM`."""
 
 
-class RelativeMarginMachine(_OnDask, machines.RelativeMarginMachine):
+class RelativeMarginMachine(_OnDask, linear.RelativeMarginMachine):
     """Relative Margin Machine on Dask; see :class:`polyopt.large.RelativeMarginMachine`."""
 
 

@@ -1,53 +1,54 @@
-"""What a worker does, and what it keeps between two tasks: its blocks, and the memory of the pass before.
+"""The work on a worker, and its memory between two tasks: its blocks, and buffers of the pass before.
 
-Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``, which also ends what glibc's malloc does by itself: to map no
-array afresh whose like was freed before. Each array of more than 128 kB is then new pages in every pass, and
-the system's time for them was half of all. While a fit is under way the worker is set as glibc would be.
+Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``, which also switches off glibc's own adaptation: reusing the
+memory of freed arrays. Each array of more than 128 kB is then new pages in every pass, and the system's time
+for them was half of all. During a fit the worker's malloc is therefore set as glibc would set it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polyopt.base.threads import blas_held
-from polyopt.large.parts import Maker, check_mark, look, rows_of
+from polyopt.large.blocks import (
+    BlockRecipe,
+    Checksum,
+    Report,
+    SolverBlock,
+    check_block,
+    inspect_block,
+    rows_of,
+)
 from polyopt.large.sources import Samples, Source
 from polyopt.margin.interior_point.block import Work
 from polyopt.margin.interior_point.crew import Change, bring
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from polyopt.large.parts import Looked, Made, Mark
-
-
-__all__ = ["Missing", "Part", "answers", "forget", "hold", "looked", "samples_at"]
-
 _TRIM, _MAP = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
 _NAMES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP: "MALLOC_MMAP_THRESHOLD_"}
-_HELD = {_TRIM: 1 << 26, _MAP: 1 << 25}  # up to which glibc goes by itself
+_ADAPTED = {_TRIM: 1 << 26, _MAP: 1 << 25}  # bytes, glibc's own upper limits
 _GLIBC_DEFAULT = 1 << 17  # bytes, of both
 
 
 Part = Source | tuple[Any, ...]
-"""The samples of a block: what it is read from, or its arrays."""
+"""A block's source, or its arrays."""
 
 
 class Missing:
-    """A worker's answer where it has not the block that it is asked for."""
+    """A worker's answer if it does not have the block."""
 
 
 class _Here:
-    """A block on a worker, and whose turn it is."""
+    """A block on a worker, and its lock."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.block: Made | None = None
+        self.block: SolverBlock | None = None
 
 
 _held: dict[tuple[str, int], _Here] = {}
@@ -57,47 +58,40 @@ _room = SimpleNamespace(work=Work())  # memory to work in, kept as long as there
 
 
 def samples_at(part: Part, number: int) -> Samples:
-    """On a worker: the samples of a block."""
+    """The samples of a block on a worker."""
     return part.read(number) if isinstance(part, Source) else Samples(*part)
 
 
 def looked(
     _: None, samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
-) -> Looked:
-    """On a worker: a first look at a block, as a step of a walk."""
-    return look(samples, number, place, names)
+) -> Report:
+    """The first look at a block, as a step of a fold."""
+    return inspect_block(samples, number, place, names)
 
 
 def answers(
-    fit: str, numbers: Sequence[int], recipe: Maker, parts: Sequence[Part], marks: Sequence[Mark | None],
-    log: Sequence[Change], begins: int, ask: Change | None,
+    fit: str, numbers: Sequence[int], recipe: BlockRecipe, parts: Sequence[Part],
+    checksums: Sequence[Checksum | None], log: Sequence[Change], begins: int, ask: Change | None,
 ) -> list[Any]:  # fmt: skip
-    """On a worker: what some blocks answer, or that they are not here.
-
-    fit: the name of the fit.
-    numbers, parts, marks: of each block its number, its samples, and what it is known by.
-    log: the log from place `begins` on.
-    ask: what is asked.
-    """
+    """The answers of some blocks of a fit on a worker, or :class:`Missing`; the log is from `begins` on."""
     hold()
     with blas_held():
         return [
-            _answer(
-                _held.setdefault((fit, n), _Here()), recipe, n, samples_at(part, n), mark, log, begins, ask
-            )
-            for n, part, mark in zip(numbers, parts, marks, strict=True)
-        ]
+            _answer(_held.setdefault((fit, n), _Here()), recipe, n, samples_at(part, n), checksum, log,
+                    begins, ask)
+            for n, part, checksum in zip(numbers, parts, checksums, strict=True)
+        ]  # fmt: skip
 
 
 def _answer(
-    here: _Here, recipe: Maker, number: int, samples: Samples, mark: Mark | None, log: Sequence[Change],
-    begins: int, ask: Change | None,
+    here: _Here, recipe: BlockRecipe, number: int, samples: Samples, checksum: Checksum | None,
+    log: Sequence[Change], begins: int, ask: Change | None,
 ) -> Any:  # fmt: skip
     with here.lock:
-        # It may also be one that was here before another worker had it, and has missed a part of the log.
+        # A block that was here before another worker had it has missed a part of the log, too.
         if begins > (0 if here.block is None else here.block.done):
             return Missing()
-        samples = check_mark(samples, number, mark, whole=here.block is None)
+        samples = check_block(samples, number, checksum, whole=here.block is None)
         if here.block is None:
             here.block = recipe.block(samples, number, _room.work)
         if here.block is None:
@@ -110,7 +104,7 @@ def _answer(
 
 
 def forget(fit: str) -> None:
-    """On a worker: let go of a fit's blocks."""
+    """Release a fit's blocks on a worker."""
     for key in [key for key in _held if key[0] == fit]:
         _held.pop(key, None)
     if not _held:
@@ -119,16 +113,16 @@ def forget(fit: str) -> None:
 
 
 def hold() -> None:
-    """Keep what is freed; nothing where the process has another malloc, or was not told to give it back."""
+    """Keep freed memory; no effect with another malloc, or if the nanny set no threshold."""
     if _NAMES[_TRIM] in os.environ:
-        for option, size in _HELD.items():
+        for option, size in _ADAPTED.items():
             _set(option, max(size, _told(option)))
 
 
 def give_back() -> None:
-    """Give back what was kept, and keep no more than the process was told to."""
+    """Return freed memory, and keep no more than the threshold of the environment."""
     if _NAMES[_TRIM] in os.environ:
-        for option in _HELD:
+        for option in _ADAPTED:
             _set(option, _told(option))
         with suppress(AttributeError, TypeError, OSError):
             ctypes.CDLL(None).malloc_trim(0)

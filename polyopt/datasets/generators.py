@@ -231,12 +231,6 @@ def make_two_lines(
     random_state : int, RandomState or None
         Seed. The same seed gives the same points at every scale, but for the factor.
 
-    Returns
-    -------
-    X : ndarray, shape (n, 2)
-    y : ndarray of int, shape (n,)
-        ±1.
-
     References
     ----------
     P. K. Shivaswamy, T. Jebara, "Relative Margin Machines", NIPS 2008, Figure 1.
@@ -256,7 +250,7 @@ def make_two_lines(
 def make_checkerboard(
     n_samples: int = 1000, n_fields: int = 4, *, noise: float = 0.0, random_state: Seed = None
 ) -> tuple[Floats, Ints]:
-    """The fields of a checkerboard by their colour: points uniform in [0, n_fields]².
+    """The fields of a checkerboard by their colour: X (n, 2) uniform in [0, n_fields]², and y.
 
     The label is +1 where the sum of a field's row and column is even and -1 where it is odd, so that each
     class has ``n_fields²/2`` pieces which touch at corners.
@@ -271,12 +265,6 @@ def make_checkerboard(
         Share of the labels that is flipped, chosen at random. Between 0 and 0.5.
     random_state : int, RandomState or None
         Seed.
-
-    Returns
-    -------
-    X : ndarray, shape (n, 2)
-    y : ndarray of int, shape (n,)
-        ±1.
     """
     whole("n_samples", n_samples)
     whole("n_fields", n_fields)
@@ -291,7 +279,7 @@ def make_checkerboard(
 def make_two_spirals(
     n_samples: int = 1000, *, turns: float = 1.5, noise: float = 0.02, random_state: Seed = None
 ) -> tuple[Floats, Ints]:
-    """Two spirals wound round each other, from the origin to the unit circle.
+    """Two spirals wound round each other, from the origin to the unit circle: X (n, 2) and y.
 
     A point lies at the angle φ, and half a turn further for the class -1, at the distance ``φ / (2π turns)``
     from the origin; φ is drawn so that points lie about equally dense along a spiral. Gaussian noise is
@@ -308,12 +296,6 @@ def make_two_spirals(
         ``1 / (2 turns)`` apart.
     random_state : int, RandomState or None
         Seed.
-
-    Returns
-    -------
-    X : ndarray, shape (n, 2)
-    y : ndarray of int, shape (n,)
-        ±1.
     """
     whole("n_samples", n_samples)
     positive("turns", turns)
@@ -330,7 +312,7 @@ def make_two_spirals(
 def make_bananas(
     n_samples: int = 1000, *, noise: float = 0.2, random_state: Seed = None
 ) -> tuple[Floats, Ints]:
-    """Two bent classes that reach into each other: arcs of 3/4 of a unit circle, and Gaussian noise.
+    """Two bent classes, arcs of 3/4 of a unit circle with Gaussian noise: X (n, 2) and y.
 
     The arc of class +1 is open downwards around the origin, that of class -1 upwards around (0.75, -0.75).
 
@@ -342,12 +324,6 @@ def make_bananas(
         Standard deviation of the noise, in the units of X; not negative.
     random_state : int, RandomState or None
         Seed.
-
-    Returns
-    -------
-    X : ndarray, shape (n, 2)
-    y : ndarray of int, shape (n,)
-        ±1.
     """
     whole("n_samples", n_samples)
     at_least("noise", noise, 0.0)
@@ -360,7 +336,7 @@ def make_bananas(
 
 
 def make_ringnorm(n_samples: int = 1000, *, random_state: Seed = None) -> tuple[Floats, Ints]:
-    """Breiman's ringnorm: a narrow Gaussian class within a wide one, in 20 dimensions.
+    """Breiman's ringnorm, a narrow Gaussian class within a wide one: X (n, 20) and y.
 
     Class +1 has mean 0 and covariance 4 I, class -1 has mean (a, …, a) with a = 2/√20 and covariance I. The
     least error that any classifier has is about 1.3 %.
@@ -371,12 +347,6 @@ def make_ringnorm(n_samples: int = 1000, *, random_state: Seed = None) -> tuple[
         Points n: n // 2 of class +1 and the rest of class -1, in random order.
     random_state : int, RandomState or None
         Seed.
-
-    Returns
-    -------
-    X : ndarray, shape (n, 20)
-    y : ndarray of int, shape (n,)
-        ±1.
 
     References
     ----------

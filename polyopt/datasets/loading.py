@@ -13,6 +13,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -88,6 +89,7 @@ def load(name: str) -> Dataset:
         with resources.as_file(resources.files("polyopt.datasets") / "files" / f"{name}.npz") as path:
             parts = read_npz(path)
     X, X_test = (None if part is None else part.astype(entry.dtype, copy=False) for part in parts[::2])
+    y: Any
     # Small integers widened: an int8 label times a count would overflow.
     y, y_test = (part.astype(np.int64) if part is not None and part.dtype.kind in "iub" else part
                  for part in parts[1::2])  # fmt: skip
@@ -136,13 +138,13 @@ def _download(entry: Entry) -> Parts:
     try:
         parts = FETCHERS[entry.name](folder)
     except OSError as error:
-        _remove_empty(folder)  # what arrived stays, for the next attempt to go on from
+        _remove_empty(folder, folder.parent, cache_folder())  # but not what is to be resumed
         raise DatasetUnavailable(
             f"{entry.name!r} is not on this machine and could not be downloaded from {entry.url} "
             f"({error}). {_how_to_get(entry)}"
         ) from error
     shutil.rmtree(folder, ignore_errors=True)
-    _remove_empty(folder.parent)
+    _remove_empty(folder.parent, cache_folder())
     _check_figures(entry, "training", parts.X, parts.y, entry.n_samples, entry.counts)
     if parts.X_test is not None and parts.y_test is not None:
         _check_figures(entry, "test", parts.X_test, parts.y_test, entry.n_test, entry.counts_test)
@@ -161,15 +163,10 @@ def _download_folder(name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix="polyopt-"))
 
 
-def _remove_empty(folder: Path) -> None:
-    """Remove the folder and those above it in the cache, as far as they are empty."""
-    for one in (folder, *folder.parents):
-        if one != cache_folder() and cache_folder() not in one.parents and one != folder:
-            return
-        try:
-            one.rmdir()
-        except OSError:
-            return
+def _remove_empty(*folders: Path) -> None:
+    with suppress(OSError):
+        for each in folders:
+            each.rmdir()
 
 
 def _check_figures(
@@ -305,6 +302,7 @@ def _features(path: Path, stored: dict[str, NDArray[Any]], suffix: str) -> Featu
 def write_npz(path: Path, parts: Parts) -> None:
     """Write the arrays in the layout that :func:`read_npz` reads, all or nothing."""
     arrays: dict[str, Any] = {}
+    X: Any
     for suffix, X, y in (("", parts.X, parts.y), ("_test", parts.X_test, parts.y_test)):
         if sparse.issparse(X):
             cells = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": np.array(X.shape)}
@@ -331,7 +329,8 @@ def _fetch(entry: Entry, folder: Path) -> Parts:
     for path in _files(entry, folder):
         if entry.form.startswith("svmlight"):
             data = read_svmlight(path, n_features=entry.n_features)
-            found += [data.X.toarray() if "dense" in entry.form else data.X, data.y]
+            X: Any = data.X
+            found += [X.toarray() if "dense" in entry.form else X, data.y]
             continue
         label = 0 if "first" in entry.form else -1
         rows = np.loadtxt(path, delimiter="," if "commas" in entry.form else None, ndmin=2)

@@ -376,8 +376,8 @@ def read_csv(
     decimal : str
         The decimal mark, ``"."`` or ``","``.
     categorical : "all" or sequence of int and str
-        Columns of text, by place or name, each text of which becomes a feature; all that hold more texts
-        than numbers. By default a text is an error.
+        Columns of text, by place or name, whose texts become features; all that hold more texts than
+        numbers. By default a text is an error.
     impute : {"median", "most-frequent"}, optional
         What fills missing values (empty cells, NA, N/A, NaN, null, ?). By default one is an error.
 

@@ -8,24 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import as_weights, real_array, real_number
-from formulations.language.types import as_csr, canonical, is_sparse
+from formulations.language.types import Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
 from polyopt.base.text import visible
 from polyopt.check.check import plain
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.kernel_classifier import variance
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
-
-__all__ = ["Answer", "Intercept", "Samples", "answers_of", "gamma_by", "label_among"]
 
 Intercept: TypeAlias = Literal["free", "penalised", "none"]
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations import soft_rmm
 from formulations.families import hinge_families
@@ -22,13 +23,15 @@ from formulations.language.arguments import (
     whole,
     within,
 )
+from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import lift
 from polyopt.base.text import visible
 from polyopt.certificates.certificate import Certificate, Claim, combine
+from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.estimator import ConvexPolytopeMachine
 from polyopt.foreign import PROGRAMS
-from polyopt.foreign.answer import Answer, Samples, answers_of, gamma_by, label_among
+from polyopt.foreign.answer import Answer, Intercept, Samples, answers_of, gamma_by, label_among
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.certify import certify_families
@@ -39,15 +42,8 @@ from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
     from formulations.polytope import Loss
-    from polyopt.certificates.claims.statement import Evidence, Statement
     from polyopt.cpm.certificate import Margin
-    from polyopt.foreign.answer import Intercept
-
-__all__ = ["certify_solution"]
 
 _TITLES = {
     "svm": "the SVM",

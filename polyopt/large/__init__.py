@@ -6,7 +6,7 @@ sample. The optimum is that of the classifier of the same name in :mod:`polyopt`
 :mod:`polyopt.dask` has the same on more than one machine.
 """
 
-from polyopt.large.machines import SVM, RelativeMarginMachine, SigmaSVM
+from polyopt.large.linear import SVM, RelativeMarginMachine, SigmaSVM
 from polyopt.large.polytopes import ConvexPolytopeMachine
 from polyopt.large.sources import (
     Arrays,

@@ -1,43 +1,37 @@
-"""What all classifiers of samples in blocks share: a fit of every pair of classes, its proof, and labels."""
+"""The base of classifiers of samples in blocks: a fit of every pair of classes, its proof, and labels."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.clock import Clock, running
+from formulations.language.solution import Solution
 from polyopt.base.progress import counted, heard_by
 from polyopt.base.progress_lines import printer
+from polyopt.base.types import ClassWeight, SamplesLike
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import validated
 from polyopt.estimators.weights import check_total, class_weights
-from polyopt.large.held import Hands, Here
-from polyopt.large.parts import Looked
+from polyopt.large.blocks import Report
+from polyopt.large.executor import Executor, LocalExecutor
 from polyopt.large.sources import Arrays, Source, heading_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.solution import Solution
-    from polyopt.base.types import ClassWeight, SamplesLike
-    from polyopt.certificates.certificate import Certificate
-
-__all__ = ["MIN_CERTIFICATE_TOL", "BlockClassifier"]
-
 MIN_CERTIFICATE_TOL = 1e-6
-"""Least tolerance of a certificate, as in memory."""
+"""Smallest tolerance of a certificate, as in memory."""
 
 _NUMBERS = (np.float64, np.float32)  # types that samples to be scored may keep
 
@@ -76,10 +70,10 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : array_like of shape (n,), optional
             Non-negative weights; none for a source.
         checkpoint : str or Path, optional
-            A file to be written after every iteration, some vectors of the size of w for each of them. One
-            that cannot be written in the midst of a fit, on a full disk, is a warning.
+            A file to write after every iteration, some vectors of the size of w for each of them. If it
+            cannot be written during the fit, as on a full disk, a warning says so.
         resume : str or Path, optional
-            A checkpoint to go on from, of the same machine, blocks, labels and weights. It ends with the same
+            A checkpoint to resume, of the same machine, blocks, labels and weights; the result has the same
             bits. Both are for two classes.
 
         Returns
@@ -99,22 +93,20 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         head = heading_of(X)
         if head is not None:  # takes the names of the features, as scikit-learn does
             validated(self, head, skip_check_array=True)
-        hands = self._hands(X, y, sample_weight)
+        executor = self._executor_of(X, y, sample_weight)
         try:
             heard = heard_by(printer(type(self).__name__) if self.verbose else None)
             with running(Clock(self.time_limit)) as whole, heard:
-                self._fit(hands, whole, checkpoint, resume)
+                self._fit(executor, whole, checkpoint, resume)
         finally:
-            hands.close()
+            executor.close()
         self._warn_if_short()
         return self
 
-    def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
-        """Who reads the blocks."""
-        return Here(self._source(X, y, sample_weight))
+    def _executor_of(self, X: Any, y: Any, sample_weight: Any) -> Executor:
+        return LocalExecutor(self._source(X, y, sample_weight))
 
     def _source(self, X: Any, y: Any, sample_weight: Any) -> Source:
-        """What the blocks are read from."""
         if isinstance(X, Source):
             if y is not None or sample_weight is not None:
                 raise ValueError("a source has labels and weights itself: leave y and sample_weight out")
@@ -124,15 +116,15 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         return Arrays(X, y, sample_weight)
 
     def _fit(
-        self, hands: Hands, whole: Clock, checkpoint: str | Path | None, resume: str | Path | None
+        self, executor: Executor, whole: Clock, checkpoint: str | Path | None, resume: str | Path | None
     ) -> None:
-        looks = hands.look()
-        weights = self._read(looks)
+        reports = executor.inspect()
+        weights = self._read(reports)
         factors = class_weights(self.class_weight, self.classes_, np.arange(len(weights)), weights)
         pairs = list(combinations(range(len(self.classes_)), 2))
         if len(pairs) > 1 and (checkpoint is not None or resume is not None):
             raise ValueError(f"a checkpoint is of one pair of classes, and there are {len(pairs)}")
-        self._is_sparse, self._n_blocks = looks[0].is_sparse, len(looks)
+        self._is_sparse, self._n_blocks = reports[0].is_sparse, len(reports)
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self.solutions_: list[Solution] = []
         self.certificates_: list[Certificate] = []
@@ -140,27 +132,28 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         for number, (i, j) in enumerate(counted(pairs, len(pairs), "pair")):
             left = whole.left
             clock = Clock(None if left is None else left / (len(pairs) - number))
-            self._fit_pair(number, hands, (float(factors[i]), float(factors[j])), clock, checkpoint, resume)
+            own = float(factors[i]), float(factors[j])
+            self._fit_pair(number, executor, own, clock, checkpoint, resume)
         self.n_iter_ = max(max(each.iterations for each in self.solutions_), 1)
 
     def _begin(self, pairs: int) -> None:
-        """Make room for the answers of so many pairs of classes."""
+        """Allocate the attributes of the pairs of classes."""
 
     @abstractmethod
     def _fit_pair(
-        self, number: int, hands: Hands, factors: tuple[float, float], clock: Clock, checkpoint: Any,
+        self, number: int, executor: Executor, factors: tuple[float, float], clock: Clock, checkpoint: Any,
         resume: Any,
     ) -> None:  # fmt: skip
-        """Fit a pair of classes with these weights; add to the solutions and the certificates."""
+        """Fit a pair of classes with these weights; append to the solutions and the certificates."""
 
-    def _read(self, looks: list[Looked]) -> NDArray[Any]:
-        """Set the classes and the number of features; give the weight of each class."""
-        for each in looks:
+    def _read(self, reports: list[Report]) -> NDArray[Any]:
+        """Set the classes and the number of features; return the weight of each class."""
+        for each in reports:
             if each.problem:
                 raise ValueError(each.problem)
-        widths = {each.m for each in looks}
-        names = next((each.names for each in looks if each.names is not None), None)
-        for number, each in enumerate(looks):
+        widths = {each.m for each in reports}
+        names = next((each.names for each in reports if each.names is not None), None)
+        for number, each in enumerate(reports):
             if names is not None and each.names not in (None, names):
                 check_names(f"partition {number}", each.names, names)
                 raise ValueError(
@@ -168,13 +161,13 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 )
         if len(widths) > 1:
             raise ValueError(f"all partitions need as many features; there are some with {sorted(widths)}")
-        if len({each.is_sparse for each in looks}) > 1:
+        if len({each.is_sparse for each in reports}) > 1:
             raise ValueError("partitions must be all dense or all sparse")
-        self.n_features_in_ = looks[0].m
+        self.n_features_in_ = reports[0].m
         if names is not None and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         self.classes_ = np.unique(
-            np.concatenate([each.labels for each in looks if len(each.labels)] or [np.zeros(0)])
+            np.concatenate([each.labels for each in reports if len(each.labels)] or [np.zeros(0)])
         )
         if len(self.classes_) < 2:
             raise ValueError(
@@ -182,13 +175,13 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 f"the data has {self.classes_.tolist()}"
             )
         weights = np.zeros(len(self.classes_))
-        for each in looks:
+        for each in reports:
             weights[self.classes_.searchsorted(each.labels)] += each.weights
         check_total(weights)
         return weights
 
     def _warn_if_short(self) -> None:
-        """Warn of the first pair whose fit did not come to its end."""
+        """Warn of the first pair whose fit did not reach its tolerance."""
         for found, proof in zip(self.solutions_, self.certificates_, strict=True):
             is_fine = found.status in FINE
             if is_fine and self._is_proven(proof):
@@ -198,7 +191,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             return
 
     def _is_proven(self, proof: Certificate) -> bool:
-        """Whether a proof is as strong as that of a run that came to its end."""
+        """True if a proof is as strong as that of a run that was not cut off."""
         return proof.is_optimal
 
     def certificate(self) -> Certificate | list[Certificate]:
@@ -230,7 +223,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _pair_scores(self, X: Any) -> NDArray[Any]:
-        """The scores (t, pairs) of samples that were checked, positive for the second class of a pair."""
+        """The scores (t, pairs) of validated samples, positive for the second class of a pair."""
 
     def predict(self, X: SamplesLike) -> Any:
         """Labels of samples.

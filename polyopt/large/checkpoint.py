@@ -1,7 +1,7 @@
-"""Checkpoints of the interior point on blocks: the log of changes and what the loop knows, and no samples.
+"""Checkpoints of fits on blocks: the log of changes and the state of the loop, without samples.
 
-From these every block is made anew, so a checkpoint has some vectors of the size of w for each iteration,
-whatever the number of samples. It replaces the one before it when it is whole.
+Every block is made anew from these, so a checkpoint has some vectors of the size of w for each iteration,
+whatever the number of samples. It replaces the checkpoint before it when it is complete.
 """
 
 from __future__ import annotations
@@ -11,69 +11,54 @@ import math
 import warnings
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyopt.base.files import check_target, write_bytes
 from polyopt.margin.interior_point.crew import Change
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Saver", "load", "machine_of", "probe", "save"]
-
-_FORMAT = "polyopt checkpoint 2"
+_FORMAT = "polyopt checkpoint 3"
 
 
 def probe(*shape: int) -> NDArray[np.float64]:
-    """Weights, always the same: what some samples cost at these tells them, and their labels, from others."""
+    """Fixed weights, at which the loss of samples serves as a digest of them and of their labels."""
     places = np.arange(math.prod(shape), dtype=float)
     return ((7919.0 * places + 13.0) % 101.0 - 50.0).reshape(shape) / 50.0
 
 
-def save(path: str | Path, log: list[Change], known: dict[str, Any], about: dict[str, Any]) -> None:
-    """Write a checkpoint.
-
-    path: the file; one that is there is replaced when the new one is whole.
-    known: what the loop knows: numbers, arrays, or lists of records.
-    about: what machine and samples these are, in plain values.
-    OSError: when the file cannot be written; the message names it.
-    """
-    arrays: dict[str, Any] = {}
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            arrays[f"a{len(arrays)}"] = value
-            return {"array": f"a{len(arrays) - 1}"}
-        if isinstance(value, bool | np.bool_):
-            return bool(value)
-        return {"float": float(value).hex()} if isinstance(value, float) else value
-
-    changes = [[change.name, [plain(each) for each in change.arguments]] for change in log]
-    loop = {name: plain(value) for name, value in known.items()}
-    head = {"format": _FORMAT, "about": about, "log": changes, "known": loop}
-    stream = BytesIO()
-    np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
-    write_bytes(path, stream.getvalue())
-
-
-class Saver:
+class CheckpointWriter:
     """Writes a checkpoint after every iteration, as long as it can: a full disk does not end a fit.
 
-    The first failure is a warning; the checkpoint that was written last stays, and the next iteration tries
-    again.
+    The first failure is a warning; the last checkpoint stays, and the next iteration tries again. `about`
+    identifies machine and samples in plain values.
     """
 
     def __init__(self, path: str | Path, log: list[Change], about: dict[str, Any]):
         check_target(path, "checkpoint")
         self._path, self.log, self._about, self._has_failed = path, log, about, False
 
-    def __call__(self, known: dict[str, Any]) -> None:
-        """Write what the loop knows."""
+    def __call__(self, state: dict[str, Any]) -> None:
+        """Write the state of the loop: numbers, arrays, or lists of records."""
+        arrays: dict[str, Any] = {}
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, np.ndarray):
+                arrays[f"a{len(arrays)}"] = value
+                return {"array": f"a{len(arrays) - 1}"}
+            if isinstance(value, bool | np.bool_):
+                return bool(value)
+            return {"float": float(value).hex()} if isinstance(value, float) else value
+
+        changes = [[change.name, [plain(each) for each in change.arguments]] for change in self.log]
+        loop = {name: plain(value) for name, value in state.items()}
+        head = {"format": _FORMAT, "about": self._about, "log": changes, "known": loop}
+        stream = BytesIO()
+        np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
         try:
-            save(self._path, self.log, known, self._about)
+            write_bytes(self._path, stream.getvalue())
         except OSError as error:
             if not self._has_failed:
                 warnings.warn(
@@ -85,12 +70,9 @@ class Saver:
 
 
 def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:
-    """Read a checkpoint of this machine and these samples.
+    """Read all changes and the state of the loop from a checkpoint of this machine and these samples.
 
-    about: as of :func:`save`.
-    Returns: all changes, and what the loop knew.
-    ValueError: no checkpoint, or one of something else.
-    FileNotFoundError: no such file.
+    ValueError: not a checkpoint, or one of another fit.
     """
     head, arrays = _read(path)
     was = head["about"]
@@ -113,10 +95,7 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 
 
 def machine_of(path: str | Path) -> str:
-    """What a checkpoint is of: the name of its machine, or of the part of a fit that it was written in.
-
-    ValueError, FileNotFoundError: as of :func:`load`.
-    """
+    """The name of a checkpoint's machine, or of the part of a fit in which it was written."""
     return str(_read(path)[0]["about"].get("machine"))
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polyopt.base.threads import run_blocks
-from polyopt.large.parts import Looked, Made, Maker, check_mark, look, rows_of
+from polyopt.large.blocks import rows_of
+from polyopt.large.parts import Looked, Made, Maker, check_mark, look
 from polyopt.large.sources import described
 from polyopt.margin.interior_point.block import Work
 from polyopt.margin.interior_point.crew import Crew, Local

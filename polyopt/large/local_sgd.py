@@ -1,46 +1,41 @@
 """The Convex Polytope Machine's Algorithm 1 on blocks: rounds of local steps on a fixed number of shards.
 
 1. **Pilot.** Faces have no order, and runs from different random starts cannot be averaged. So Algorithm 1
-   is run on a sample in memory first. This gives each face what it is for, and its steps count as steps.
-   That matters: at small t the first steps make faces that are far too long, which only 1/t mends, and no
-   average over shards does, as all of them do so alike.
-2. **Rounds.** In each, every shard begins at the same point, takes steps 1/(λ(t+1)) through its rows, in an
-   order that follows from the seed, the pass and the shard, and the shards' points are averaged in their
-   order, weighted by their rows. t is counted by each shard for itself. A round takes no more steps than
-   were taken before, and no more than a pass: so the shards never go far apart, first of all not from the
-   pilot's faces.
-3. **Answer.** The better of the average of all iterates and the last one, at the best measured round. The
-   start is measured too, so the answer is never worse than it.
+   first runs on a sample in memory, which gives each face its part of the samples. Its steps count: at
+   small t, steps make faces far too long, which later steps mend, but no average over shards.
+2. **Rounds.** In each, every shard begins at the same point and takes steps 1/(λ(t+1)) through its rows, in
+   an order fixed by the seed, the pass and the shard; the shards' points are averaged in their order,
+   weighted by their rows. Each shard counts its own t. A round takes at most as many steps as were taken
+   before, and at most a pass, so that the shards stay near each other and near the pilot's faces.
+3. **Answer.** The better of the average of all iterates and the last iterate, at the best measured round. The
+   start is measured too, so the answer is never worse than the start.
 
 For smooth and strongly convex objectives S shards of T steps each, averaged after every H of them, have the
 error of S T steps of one run as long as H is of the order of sqrt(T / S) (Stich 2019), and rounds that grow
 are as good (Qin, Etesami and Uribe 2022). Hinges are not smooth, and with K > 1 the objective is not convex:
-the method follows these theorems, and what is known of its answer is the objective that is measured.
+the theorems motivate the method, and only the measured objective is known of its answer.
 
-Shards and rounds define the method, and workers do not: the answer is the same to the bit for any number of
-them, as long as blocks, shards and seed are.
+Shards and rounds define the method: the answer depends on blocks, shards and seed, but not on the workers.
 
 References
 ----------
 Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
 Stich, Local SGD Converges Fast and Communicates Little (2019).
 Qin, Etesami and Uribe, The Role of Local Steps in Local SGD (2022).
-
-Shards: a fixed number of lists of blocks, what is in them, and the order in which their rows are visited.
-
-Nothing here depends on who reads the blocks. An order follows from the seed, the pass, and the number of the
-block or shard.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import positive, tolerance, whole
 from formulations.language.clock import Clock, interrupted
@@ -50,31 +45,43 @@ from polyopt.certificates.points import checked_faces
 from polyopt.cpm.local_steps import Point, Run, begin, mean, visit
 from polyopt.cpm.sgd import losses, precision
 from polyopt.cpm.solve import Settings, solve_cpm
-from polyopt.large import checkpoint as files
-from polyopt.large.held import Walk
-from polyopt.large.parts import Recipe, Sides, sides_of
+from polyopt.large.blocks import Recipe, TwoClasses, joined, two_classes
+from polyopt.large.checkpoint import CheckpointWriter, load, probe
+from polyopt.large.executor import Executor, Fold
+from polyopt.large.sources import Samples
 from polyopt.linalg.rows import as_rows
 from polyopt.margin.interior_point.crew import total
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+Vector = NDArray[np.float64]
 
-    from numpy.typing import ArrayLike, NDArray
+MACHINE = "local steps of the Convex Polytope Machine"
+"""The machine of a checkpoint of local steps."""
 
-    from polyopt.large.held import Hands
-    from polyopt.large.sources import Samples
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["MACHINE", "Shards", "draw", "each_block", "joined", "row_order", "solve_cpm_rounds", "survey"]
-
-# What a random order is for.
+# Purposes of random orders.
 _BLOCKS, _ROWS, _SHARES, _DRAWN = range(4)
 
 
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the method.
+
+    n_agreeing: measurements that must lie within `tol` of the best for a run to have converged.
+    pilot_epochs: epochs of each start of the pilot at most.
+    pilot_starts: random starts of the pilot, for more than one face.
+    pilot_time_share: share of the time left that the pilot may take.
+    """
+
+    n_agreeing: int = 3
+    pilot_epochs: int = 100
+    pilot_starts: int = 3
+    pilot_time_share: float = 0.3
+
+
+# -- the samples of the blocks -----------------------------------------------------------------------
+
+
 class Part(NamedTuple):
-    """What is known of a block: features, samples inside and outside, their costs, its largest entry."""
+    """Figures of a block: features, samples inside and outside, sum and extremes of costs, largest entry."""
 
     m: int
     inside: int
@@ -86,12 +93,12 @@ class Part(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Its samples."""
+        """Number of samples."""
         return self.inside + self.outside
 
 
 class Facts(NamedTuple):
-    """What is known of every block, and of all: samples, features, extremes of costs, the largest entry."""
+    """Figures of every block, and of all: samples, features, extremes of costs, largest entry."""
 
     parts: list[Part]
     n: int
@@ -101,27 +108,12 @@ class Facts(NamedTuple):
     size: float
 
 
-def each_block(
-    hands: Hands,
-    step: Callable[..., Any],
-    arguments: Sequence[tuple[Any, ...] | None],
-    is_over: Callable[[], bool] | None = None,
-) -> list[Any] | None:
-    """What a step gives for each block that has arguments; None where time was over before.
+def survey(executor: Executor, recipe: Recipe) -> Facts:
+    """Measure all blocks.
 
-    arguments: for each block what else it takes; None leaves the block out.
+    ValueError: no sample of a class, different numbers of features, or entries that are not finite.
     """
-    walks = [Walk(None, [(number, given)]) for number, given in enumerate(arguments) if given is not None]
-    return hands.walk(step, walks, is_over)
-
-
-def survey(hands: Hands, recipe: Recipe, count: int) -> Facts:
-    """What is in the blocks.
-
-    ValueError: no sample of one of the classes, different numbers of features, or entries that are not
-        finite.
-    """
-    parts: list[Part] = each_block(hands, _survey, [(recipe,)] * count) or []
+    parts: list[Part] = executor.each(_survey, [(recipe,)] * executor.count)
     full = [part for part in parts if part.n]
     for number, part in enumerate(parts):
         if not np.isfinite(part.size):
@@ -142,7 +134,7 @@ def survey(hands: Hands, recipe: Recipe, count: int) -> Facts:
 
 
 def _survey(_: None, samples: Samples, number: int, recipe: Recipe) -> Part:
-    X, outside, weights = sides_of(samples, recipe)
+    X, outside, weights = two_classes(samples, recipe)
     n, m = X.shape
     if not n:
         return Part(m, 0, 0, 0.0, np.inf, 0.0, 0.0)
@@ -153,13 +145,12 @@ def _survey(_: None, samples: Samples, number: int, recipe: Recipe) -> Part:
 
 
 def draw(
-    hands: Hands, recipe: Recipe, facts: Facts, size: int, seed: int,
+    executor: Executor, recipe: Recipe, facts: Facts, size: int, seed: int,
     is_over: Callable[[], bool] | None = None,
-) -> Sides | None:  # fmt: skip
-    """Some samples, drawn without replacement from each class; weights say how many of all each stands for.
+) -> TwoClasses | None:  # fmt: skip
+    """Draw about `size` samples without replacement from each class, of a class at least a tenth or all.
 
-    size: how many samples, roughly; of a class at least a tenth of it, or all that there are.
-    is_over: whether time is over; None is the answer then.
+    Weights are multiplied by the number of samples that each stands for. None if time is over.
     """
     rng, shares, factors = np.random.default_rng([seed, _SHARES]), [], []
     for name in ("inside", "outside"):
@@ -169,37 +160,32 @@ def draw(
         shares.append(_share(rng, counts, some))
         factors.append(all_ / int(shares[-1].sum()))
     takes = list(zip(*(share.tolist() for share in shares), strict=True))
-    found = each_block(hands, _draw, [(recipe, seed, take) if sum(take) else None for take in takes], is_over)
+    found = executor.each(_draw, [(recipe, seed, take) if sum(take) else None for take in takes], is_over)
     if found is None:
         return None
     X, outside, weights = joined(found)
-    return Sides(X, outside, weights * np.where(outside, factors[1], factors[0]))
-
-
-def joined(parts: Sequence[Sides]) -> Sides:
-    """Samples of at least one block, in their order."""
-    rows, outside, weights = zip(*parts, strict=True)
-    X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
-    return Sides(X, np.concatenate(outside), np.concatenate(weights))
+    return TwoClasses(X, outside, weights * np.where(outside, factors[1], factors[0]))
 
 
 def _share(rng: np.random.Generator, counts: NDArray[np.int64], some: int) -> NDArray[np.int64]:
-    """How many of `some` samples, drawn without replacement, are of each block."""
-    if counts.sum() < 10**9:  # numpy draws from no more
+    """Numbers of samples per block in a draw of `some` without replacement."""
+    if counts.sum() < 10**9:  # numpy draws from no more; with replacement there is hardly a difference
         return rng.multivariate_hypergeometric(counts, some, method="marginals")
-    # Of so many, drawing with replacement differs by next to nothing; it may be a few less in small blocks.
+    # It may be a few less in small blocks.
     return np.minimum(rng.multinomial(some, counts / counts.sum()), counts)
 
 
-def _draw(_: None, samples: Samples, number: int, recipe: Recipe, seed: int, take: tuple[int, int]) -> Sides:
-    X, outside, weights = sides_of(samples, recipe)
+def _draw(
+    _: None, samples: Samples, number: int, recipe: Recipe, seed: int, take: tuple[int, int]
+) -> TwoClasses:
+    X, outside, weights = two_classes(samples, recipe)
     rng = np.random.default_rng([seed, _DRAWN, number])
     chosen = [
         rng.choice(np.flatnonzero(outside == side), some, replace=False, shuffle=False)
         for side, some in zip((False, True), take, strict=True)
     ]
     rows = np.sort(np.concatenate(chosen))
-    return Sides(X[rows], outside[rows], weights[rows])
+    return TwoClasses(X[rows], outside[rows], weights[rows])
 
 
 def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
@@ -208,12 +194,7 @@ def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
 
 
 class Shards:
-    """Blocks dealt out to shards in turn.
-
-    counts: the samples of each block; blocks without are left out.
-    n_shards: how many shards, at most one for each block.
-    seed: of the orders.
-    """
+    """Blocks with samples (`counts` of each block) dealt out in turn to at most `n_shards` shards."""
 
     def __init__(self, counts: Sequence[int], n_shards: int, seed: int):
         full = [number for number, count in enumerate(counts) if count]
@@ -223,10 +204,10 @@ class Shards:
         self.longest = max(self.sizes)
 
     def stops(self, shard: int, passes: int, first: int, last: int) -> list[tuple[int, tuple[int, int]]]:
-        """The blocks on the way through a part of a pass, with the first and the last place of each.
+        """The blocks of a part of a pass, each with its first and last place.
 
-        passes: the passes before.
-        first, last: the part, in rows of the longest shard; of others as large a share.
+        The part is given in rows of the longest shard, and is an equal share of the others; `passes` is the
+        number of passes before.
         """
         size = self.sizes[shard]
         begin, end = first * size // self.longest, last * size // self.longest
@@ -241,63 +222,95 @@ class Shards:
         return found
 
 
-MACHINE = "local steps of the Convex Polytope Machine"
-"""What a checkpoint of them is of."""
+# -- losses and checkpoints --------------------------------------------------------------------------
 
-_N_AGREEING = 3  # measurements that must agree for a run to have settled
-_PILOT_EPOCHS = 100  # of each start of the pilot, at most
+
+def losses_at(
+    executor: Executor, recipe: Recipe, facts: Facts, scale: float, faces: list[Vector],
+    is_over: Callable[[], bool] | None = None,
+) -> Vector | None:  # fmt: skip
+    """The loss of all samples at each of some faces (K, m+1); None if time is over."""
+    given = [(recipe, scale, faces) if part.n else None for part in facts.parts]
+    paid = executor.each(_losses, given, is_over)
+    return None if paid is None else np.asarray(total(paid))
+
+
+def _losses(
+    _: None, samples: Samples, number: int, recipe: Recipe, scale: float, faces: list[Vector]
+) -> Vector:
+    X, outside, weights = two_classes(samples, recipe)
+    rows, costs = as_rows(X), recipe.C * weights
+    return np.array([losses(W, rows, outside, costs, scale) for W in faces])
+
+
+def about_faces(
+    executor: Executor, recipe: Recipe, facts: Facts, n_faces: int, scale: float, machine: str, **more: Any
+) -> dict[str, Any]:
+    """The identity of a checkpoint of faces; the digest is a loss, which tells samples and labels apart."""
+    paid = losses_at(executor, recipe, facts, scale, [probe(n_faces, facts.m + 1)])
+    assert paid is not None
+    return {
+        "machine": machine, "samples": facts.n, "features": facts.m, "blocks": len(facts.parts),
+        "C": recipe.C, "factors": repr(recipe.factors), "faces": n_faces, **more, "scale": float(scale),
+        "digest": sha256(repr(facts.parts).encode() + paid.tobytes()).hexdigest()[:16],
+    }  # fmt: skip
+
+
+# -- the rounds --------------------------------------------------------------------------------------
 
 
 def solve_cpm_rounds(
-    hands: Hands, count: int, recipe: Recipe, n_faces: int, *, start: ArrayLike | None = None,
-    steps: int | None = None, n_shards: int = 8, n_pilot: int = 20_000, scale: float = 1.0,
-    max_iter: int = 30, tol: float = 1e-3, time_limit: float | None = None, seed: int = 0,
-    checkpoint: str | Path | None = None, resume: str | Path | None = None,
+    executor: Executor, recipe: Recipe, n_faces: int, *, facts: Facts | None = None,
+    start: ArrayLike | None = None, steps: int | None = None, n_shards: int = 8, n_pilot: int = 20_000,
+    scale: float = 1.0, max_iter: int = 30, tol: float = 1e-3, time_limit: float | None = None,
+    seed: int = 0, checkpoint: str | Path | None = None, resume: str | Path | None = None,
+    options: Options | None = None,
 ) -> Solution:  # fmt: skip
     """Minimise J(W) of :mod:`formulations.cpm` with loss="sum" by rounds of local steps.
 
-    hands: who reads the blocks.
-    count: how many blocks there are.
     recipe: the class inside and the class outside, their weights, and C.
-    n_faces: K, at least 1.
-    start (K, m+1): faces to begin from, bias last; by default the pilot's.
-    steps: how many steps of Algorithm 1 a given start counts for: the fewer, the longer the first steps. By
-        default 100 times `n_pilot`.
-    n_shards: S, at least 1; no more than there are blocks with samples.
+    facts: of :func:`survey`, if it was called before.
+    start (K, m+1): initial faces, bias last; by default the pilot's.
+    steps: number of steps of Algorithm 1 that a given start counts for: the fewer, the longer the first
+        steps. By default 100 times `n_pilot`.
+    n_shards: S, at least 1, at most the number of blocks with samples.
     n_pilot: samples of the pilot, roughly.
-    scale: what every entry of X counts times.
+    scale: factor of every entry of X.
     max_iter: passes through all samples at most.
-    tol: the run ends when its last three measurements, over more than half of its passes, lie within this
-        share of the least.
+    tol: the run ends when its last three measurements, over more than half of its passes, are within this
+        relative distance of the least.
     time_limit: seconds. A round that it cuts off is dropped.
-    seed: of all that is random.
-    checkpoint: A file to be written after every round.
-    resume: A checkpoint to go on from, of the same problem; it ends with the same bits.
+    checkpoint, resume: a file to write after every round, and one to resume, to the same bits.
     Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are rounds.
         ``history`` has one record per round, the start's first: the passes so far, the estimate of the
-        objective that the steps gave on their way, and the objective of the better of average and last
-        iterate where it was measured (at the start, after 1, 2, 3, 5, 8, ... passes, and at the end; else
-        nan). The objective is inf where the time was over before anything was measured.
+        objective from the steps, and the measured objective of the better of average and last iterate (at
+        the start, after 1, 2, 3, 5, 8, ... passes, and at the end; else nan). The objective is inf if the
+        time was over before anything was measured.
     ValueError: an argument out of its range, one class alone, or a checkpoint of something else.
     """
-    clock, tol = Clock(time_limit), tolerance(tol)
+    clock, tol, options = Clock(time_limit), tolerance(tol), options or Options()
     scale = positive("scale", scale)
     for name, value in (
         ("n_faces", n_faces), ("n_shards", n_shards), ("n_pilot", n_pilot), ("max_iter", max_iter),
     ):  # fmt: skip
         whole(name, value, 1)
-    steps = whole("steps", _PILOT_EPOCHS * n_pilot if steps is None else steps, 1)
-    facts = survey(hands, recipe, count)
+    steps = whole("steps", options.pilot_epochs * n_pilot if steps is None else steps, 1)
+    facts = facts or survey(executor, recipe)
     W = None if start is None else checked_faces("start", start, n_faces, facts.m + 1)
-    rounds = _Rounds(
-        hands, recipe, facts, n_faces, Shards([p.n for p in facts.parts], n_shards, seed), scale, seed, clock
-    )
-    about = {} if checkpoint is None and resume is None else rounds.about(n_pilot, W, steps)
-    save = None if checkpoint is None else files.Saver(checkpoint, [], about)
+    shards = Shards([part.n for part in facts.parts], n_shards, seed)
+    rounds = _Rounds(executor, recipe, facts, n_faces, shards, scale, seed, clock, options)
+    about = {}
+    if checkpoint is not None or resume is not None:
+        begun = None if W is None else sha256(W.tobytes() + str(steps).encode()).hexdigest()[:16]
+        about = about_faces(
+            executor, recipe, facts, n_faces, scale, MACHINE, shards=len(shards.blocks), pilot=n_pilot,
+            seed=seed, start=begun,
+        )  # fmt: skip
+    save = None if checkpoint is None else CheckpointWriter(checkpoint, [], about)
     status = Status.TIME_LIMIT
     try:
         if resume is not None:
-            rounds.state = State.of(files.load(resume, about)[1])
+            rounds.state = State.of(load(resume, about)[1])
         elif rounds.begin(n_pilot, W, steps) and save is not None:
             save(rounds.state.known())
         status = rounds.run(max_iter, tol, save)
@@ -312,13 +325,13 @@ def solve_cpm_rounds(
 
 @dataclass
 class State:
-    """All that a checkpoint has.
+    """The state of a run, which a checkpoint has.
 
-    point: where the next round begins.
-    best, reached: the best faces that were measured, and their objective.
-    rounds, passes, done: rounds; whole passes; and rows of the next one that the longest shard has visited.
+    point: start of the next round.
+    best, reached: the best measured faces, and their objective.
+    rounds, passes, done: rounds; whole passes; rows of the longest shard in the pass under way.
     due: passes at which the next measurement is due.
-    measured: objectives that were measured when they were due, without the start's.
+    measured: objectives of due measurements, without the start's.
     history: one record for each round.
     """
 
@@ -333,7 +346,7 @@ class State:
     history: list[dict[str, float]] = field(default_factory=list)
 
     def known(self) -> dict[str, Any]:
-        """Numbers, arrays and lists by name, as :func:`polyopt.large.checkpoint.save` takes them."""
+        """Numbers, arrays and lists by name, for a checkpoint."""
         return {
             **{name: value for name, value in vars(self).items() if name != "point"},
             **self.point._asdict(),
@@ -341,43 +354,28 @@ class State:
 
     @classmethod
     def of(cls, known: dict[str, Any]) -> State:
-        """The state of what a checkpoint has."""
+        """The state of a checkpoint."""
         return cls(Point(*(known.pop(name) for name in Point._fields)), **known)
 
 
 class _Rounds:
-    """The loop, and what it needs in every round."""
+    """The loop of the rounds."""
 
     state: State
 
     def __init__(
-        self, hands: Hands, recipe: Recipe, facts: Facts, n_faces: int, shards: Shards, scale: float,
-        seed: int, clock: Clock,
+        self, executor: Executor, recipe: Recipe, facts: Facts, n_faces: int, shards: Shards, scale: float,
+        seed: int, clock: Clock, options: Options,
     ):  # fmt: skip
-        self.hands, self.recipe, self.facts, self.n_faces = hands, recipe, facts, n_faces
-        self.shards, self.scale, self.seed, self.clock = shards, scale, seed, clock
+        self.executor, self.recipe, self.facts, self.n_faces = executor, recipe, facts, n_faces
+        self.shards, self.scale, self.seed, self.clock, self.options = shards, scale, seed, clock, options
         half = 0.5 * facts.n
         self.dtype = precision(facts.size * scale, half * facts.least, half * facts.most)
         zero = np.zeros((n_faces, facts.m + 1))
         self.state = State(Point(zero, zero, 1), zero)
 
-    def about(self, n_pilot: int, start: Vector | None, steps: int) -> dict[str, Any]:
-        """What a checkpoint must be of, to be gone on from."""
-        paid = self._paid([files.probe(self.n_faces, self.facts.m + 1)])
-        assert paid is not None
-        known = repr(self.facts.parts).encode() + paid.tobytes()
-        begun = None if start is None else sha256(start.tobytes() + str(steps).encode()).hexdigest()[:16]
-        return {
-            "machine": MACHINE,
-            "samples": self.facts.n, "features": self.facts.m, "blocks": len(self.facts.parts),
-            "C": self.recipe.C, "factors": repr(self.recipe.factors), "faces": self.n_faces,
-            "shards": len(self.shards.blocks), "pilot": n_pilot, "scale": self.scale, "seed": self.seed,
-            "start": begun,
-            "digest": sha256(known).hexdigest()[:16],
-        }  # fmt: skip
-
     def begin(self, n_pilot: int, start: Vector | None, steps: int) -> bool:
-        """Take the start, or make it by a pilot; False where time is over before there is one."""
+        """Take the start, or make one by a pilot; False if time is over before."""
         if start is None:
             found = self._pilot(n_pilot)
             if found is None:
@@ -387,22 +385,23 @@ class _Rounds:
         return True
 
     def _pilot(self, n_pilot: int) -> tuple[Vector, int] | None:
-        """Faces, and the steps that they have taken."""
-        drawn = draw(self.hands, self.recipe, self.facts, n_pilot, self.seed, self._is_over)
+        """Faces of a pilot, and their number of steps; None if time is over."""
+        drawn = draw(self.executor, self.recipe, self.facts, n_pilot, self.seed, self._is_over)
         if drawn is None:
             return None
         X, outside, weights = drawn
-        left = self.clock.left
+        left, options = self.clock.left, self.options
         settings = Settings(
-            self.n_faces, "sgd", feature_scale=self.scale, n_init=3 if self.n_faces > 1 else 1,
-            max_iter=_PILOT_EPOCHS, time_limit=None if left is None else 0.3 * left,
+            self.n_faces, "sgd", feature_scale=self.scale,
+            n_init=options.pilot_starts if self.n_faces > 1 else 1, max_iter=options.pilot_epochs,
+            time_limit=None if left is None else options.pilot_time_share * left,
         )  # fmt: skip
         found = solve_cpm(X, np.where(outside, 1.0, -1.0), self.recipe.C * weights, settings, self.seed)
         epochs = max(each.iterations for each in found.runs or (found,))
         return np.asarray(found["W"]), max(epochs, 1) * X.shape[0]
 
-    def run(self, max_iter: int, tol: float, save: files.Saver | None) -> Status:
-        """Rounds until it has settled or a limit is reached."""
+    def run(self, max_iter: int, tol: float, save: CheckpointWriter | None) -> Status:
+        """Take rounds until convergence or a limit."""
         while True:
             state = self.state
             passes = state.passes + state.done / self.shards.longest
@@ -413,8 +412,8 @@ class _Rounds:
                 # A measurement costs about as much as a pass, and so they become rarer.
                 state.due = max(passes + 1.0, 1.5 * passes) if passes else 1.0
             tell(state.history[-1])
-            last = state.measured[-_N_AGREEING:]
-            if len(last) == _N_AGREEING and max(last) <= (1.0 + tol) * min(state.measured):
+            last = state.measured[-self.options.n_agreeing :]
+            if len(last) == self.options.n_agreeing and max(last) <= (1.0 + tol) * min(state.measured):
                 return Status.CONVERGED
             if is_last:
                 return Status.ITERATION_LIMIT
@@ -427,7 +426,7 @@ class _Rounds:
         return self.clock.is_over
 
     def _round(self) -> bool:
-        """One round; False, and nothing has changed, where time is over before."""
+        """Take one round; False, and nothing has changed, if time is over."""
         state, shards = self.state, self.shards
         left = shards.longest - state.done
         # No round takes more steps than were taken before, save for the short rest of a pass.
@@ -435,13 +434,13 @@ class _Rounds:
         place = state.done, state.done + steps
         first = begin(state.point, self.dtype)
         how = (self.recipe, self.facts.n, self.n_faces, self.scale, self.seed, state.passes)
-        walks = [
-            Walk(
+        folds = [
+            Fold(
                 first, [(number, (*how, *part)) for number, part in shards.stops(shard, state.passes, *place)]
             )
             for shard in range(len(shards.blocks))
         ]
-        runs: list[Run] | None = self.hands.walk(_visit, walks, self._is_over)
+        runs: list[Run] | None = self.executor.fold(_visit, folds, self._is_over)
         if runs is None:
             return False
         taken = sum(run.steps - first.steps for run in runs)
@@ -465,12 +464,12 @@ class _Rounds:
         )
 
     def _measure(self, counts: bool) -> bool:
-        """Measure the objectives and keep the best; False where time is over before."""
+        """Measure the objectives and keep the best; False if time is over."""
         state = self.state
         if not state.history:
             self._record(math.nan)
         found = [state.point.W, *([state.point.A] if state.point.weight else [])]
-        paid = self._paid(found, self._is_over)
+        paid = losses_at(self.executor, self.recipe, self.facts, self.scale, found, self._is_over)
         if paid is None:
             return False
         values = [float((W**2).sum() + loss) for W, loss in zip(found, paid, strict=True)]
@@ -482,27 +481,12 @@ class _Rounds:
             state.best, state.reached = found[values.index(value)], value
         return True
 
-    def _paid(self, found: list[Vector], is_over: Callable[[], bool] | None = None) -> Vector | None:
-        """The losses of all samples at some faces; None where time is over before."""
-        given = [(self.recipe, self.scale, found) if part.n else None for part in self.facts.parts]
-        paid = each_block(self.hands, _losses, given, is_over)
-        return None if paid is None else np.asarray(total(paid))
-
 
 def _visit(
     run: Run, samples: Samples, number: int, recipe: Recipe, n: int, n_faces: int, scale: float,
     seed: int, passes: int, first: int, last: int,
 ) -> Run:  # fmt: skip
     """A run's steps through places `first` to `last` of a block's order."""
-    X, outside, weights = sides_of(samples, recipe)
+    X, outside, weights = two_classes(samples, recipe)
     order = row_order(seed, passes, number, len(weights))[first:last]
     return visit(run, as_rows(X), outside, 0.5 * n * recipe.C * weights, order, n_faces, scale)
-
-
-def _losses(
-    _: None, samples: Samples, number: int, recipe: Recipe, scale: float, found: list[Vector]
-) -> Vector:
-    """The loss of a block at some faces."""
-    X, outside, weights = sides_of(samples, recipe)
-    rows, costs = as_rows(X), recipe.C * weights
-    return np.array([losses(W, rows, outside, costs, scale) for W in found])

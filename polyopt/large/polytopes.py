@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import one_of, positive, real_array, whole, within
-from formulations.language.solution import Status
-from polyopt.certificates.certificate import Claim
+from formulations.language.clock import Clock
+from formulations.language.solution import Solution, Status
+from polyopt.base.types import ClassWeight, SamplesLike, Seed
+from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.validation import validated
-from polyopt.large import checkpoint as files
+from polyopt.large.alternation import Limits, Rounds
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
-from polyopt.large.face_ascent import FaceAscents
-from polyopt.large.local_sgd import MACHINE, solve_cpm_rounds
-from polyopt.large.parts import Recipe
-from polyopt.large.rounds import FacesRecipe, Limits, Rounds, Sizes, about_faces, scaled, sizes_of
+from polyopt.large.blocks import Recipe
+from polyopt.large.checkpoint import CheckpointWriter, load, machine_of
+from polyopt.large.executor import Executor
+from polyopt.large.face_ascent import FaceAscents, Vector, scaled
+from polyopt.large.local_sgd import MACHINE, Facts, about_faces, solve_cpm_rounds, survey
+from polyopt.large.sources import Source
+from polyopt.margin.interior_point.crew import total
 from polyopt.polytope import Polytope
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.clock import Clock
-    from formulations.language.solution import Solution
-    from polyopt.base.types import ClassWeight, SamplesLike, Seed
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.large.held import Hands
-    from polyopt.large.sources import Source
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["ConvexPolytopeMachine"]
-
 _SOLVERS = ("auto", "interior point", "dual ascent")
-# Features up to which solver="auto" is the interior point: if the tolerance is coarse, passes are cheaper
-# beyond than n m² for every face; if not, m² numbers are too many for a block (chosen, not measured).
+# Features up to which solver="auto" is the interior point. For a coarse tolerance passes are cheaper beyond
+# than n m² for every face; for others m² numbers are too many for a block (chosen, not measured).
 _MAX_FEATURES_COARSE, _MIN_COARSE_TOL = 256, 1e-4
 _MAX_FEATURES = 5_000
 
@@ -88,14 +79,14 @@ class ConvexPolytopeMachine(BlockClassifier):
     random_state : int, RandomState instance or None, default=0
         Seed of the pilot and of the local steps, which only go on from a checkpoint with the same number.
     solver : {"auto", "interior point", "dual ascent"}, default="auto"
-        What solves the programs of a round. An iteration of the interior point costs n m^2 for each face; the
-        dual ascent, for more features, steps on one multiplier after another without a matrix. "auto" takes
-        it above 256 features where `tol` is 1e-4 or more, above 5,000, and for a `feature_scale`.
+        The solver of the programs of a round. An iteration of the interior point costs n m^2 for each face;
+        the dual ascent, for more features, steps on one multiplier after another without a matrix. "auto"
+        takes it above 256 features where `tol` is 1e-4 or more, above 5,000, and for a `feature_scale`.
     feature_scale : float, default=1.0
-        What every feature counts times, as for bytes that stand for shares; other than 1 for the dual ascent
+        Factor of every feature, as for bytes that stand for shares; other than 1 for the dual ascent
         alone.
     verbose : bool or int, default=False
-        Whether to print the progress, a line a second, on standard error.
+        If True, print the progress, a line a second, on standard error.
 
     Attributes
     ----------
@@ -209,78 +200,71 @@ class ConvexPolytopeMachine(BlockClassifier):
             )
 
     def _is_flipped(self, pairs: int) -> bool:
-        """Whether ``classes_[1]`` is inside."""
+        """True if ``classes_[1]`` is inside."""
         if pairs > 1:
             refuse_inside_label(self.inside_label, len(self.classes_))
         return self.inside_label is not None and inside_place(self.inside_label, self.classes_) == 1
 
     def _fit_pair(
-        self, number: int, hands: Hands, factors: tuple[float, float], clock: Clock, checkpoint: Any,
+        self, number: int, executor: Executor, factors: tuple[float, float], clock: Clock, checkpoint: Any,
         resume: Any,
     ) -> None:  # fmt: skip
         first, second = self.pairs_[number]
-        recipe = FacesRecipe((first, second), factors, float(self.C))
+        recipe = Recipe((first, second), factors, float(self.C))
         if self._flip:
-            recipe = FacesRecipe((second, first), factors[::-1], float(self.C))
-        crew = hands.crew(recipe)
-        sizes = sizes_of(crew)
-        check_sizes(sizes.largest, sizes.costs)
-        is_kept = checkpoint is not None or resume is not None
-        ascents = self._ascents(hands, recipe, sizes)
-        solver = "interior point" if ascents is None else "dual ascent"
-        about = about_faces(crew, recipe, sizes, self.n_faces, solver, self.feature_scale) if is_kept else {}
-        saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
+            recipe = Recipe((second, first), factors[::-1], float(self.C))
+        facts, scale = survey(executor, recipe), float(self.feature_scale)
+        check_sizes(facts.size, float(total([part.costs for part in facts.parts])))
+        ascents = self._ascents(executor, recipe, facts)
+        solver, about = "interior point" if ascents is None else "dual ascent", {}
+        if checkpoint is not None or resume is not None:
+            machine = "the Convex Polytope Machine"
+            about = about_faces(executor, recipe, facts, self.n_faces, scale, machine, solver=solver)
+        writer = None if checkpoint is None else CheckpointWriter(checkpoint, [], about)
         proof_tol = max(self.tol, MIN_CERTIFICATE_TOL)
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, proof_tol)
-        rounds = Rounds(hands, recipe, crew, limits, clock, saver, ascents, float(self.feature_scale))
+        rounds = Rounds(executor, recipe, limits, clock, writer, ascents, scale)
         start = None
         steps = self._beginning is None and self.n_faces > 1  # a single face has one assignment
-        if resume is not None and not (steps and files.machine_of(resume) == MACHINE):
-            held = rounds.recall(*files.load(resume, about))
+        if resume is not None and not (steps and machine_of(resume) == MACHINE):
+            held = rounds.recall(*load(resume, about))
         elif self._beginning is not None:
-            held = scaled(self._beginning, 1.0 / float(self.feature_scale))
+            held = scaled(self._beginning, 1.0 / scale)
         elif not steps:
             held = np.zeros((1, self.n_features_in_ + 1))
         else:
-            start = self._local_steps(hands, recipe, clock, checkpoint, resume)
+            left = clock.left
+            start = solve_cpm_rounds(
+                executor, recipe, self.n_faces, facts=facts, n_shards=self.n_shards, n_pilot=self.pilot,
+                max_iter=self.max_passes, time_limit=None if left is None else 0.5 * left, scale=scale,
+                seed=self._seed(), checkpoint=checkpoint, resume=resume,
+            )  # fmt: skip
             held = start["W"]
         found, proof = rounds.run(held, hurry=start is not None and start.status is Status.INTERRUPTED)
-        crew.close()
         self.starts_.append(start)
-        self.faces_[number] = scaled(found["W"], float(self.feature_scale))
+        self.faces_[number] = scaled(found["W"], scale)
         self.solutions_.append(found)
         self.certificates_.append(proof)
 
-    def _ascents(self, hands: Hands, recipe: FacesRecipe, sizes: Sizes) -> FaceAscents | None:
-        """What climbs all faces together; None where the interior point solves them."""
-        is_scaled, m = self.feature_scale != 1.0, len(sizes.features)
+    def _ascents(self, executor: Executor, recipe: Recipe, facts: Facts) -> FaceAscents | None:
+        """The dual ascent of all faces together; None for the interior point."""
+        is_scaled = self.feature_scale != 1.0
         if self.solver == "interior point" and is_scaled:
             raise ValueError("feature_scale is for solver='dual ascent': the interior point takes X as it is")
-        is_wide = is_scaled or m > (_MAX_FEATURES_COARSE if self.tol >= _MIN_COARSE_TOL else _MAX_FEATURES)
+        most = _MAX_FEATURES_COARSE if self.tol >= _MIN_COARSE_TOL else _MAX_FEATURES
+        is_wide = is_scaled or facts.m > most
         if self.solver == "interior point" or (self.solver == "auto" and not is_wide):
             return None
         return FaceAscents(
-            hands, Recipe(recipe.classes, recipe.factors, recipe.C), self._n_blocks, self.n_faces,
-            m, scale=float(self.feature_scale), largest=sizes.largest, seed=self._seed(),
+            executor, recipe, self.n_faces, facts.m, scale=float(self.feature_scale), largest=facts.size,
+            seed=self._seed(),
         )  # fmt: skip
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _local_steps(
-        self, hands: Hands, recipe: FacesRecipe, clock: Clock, checkpoint: Any, resume: Any
-    ) -> Solution:
-        """The faces that the rounds begin from."""
-        left = clock.left
-        return solve_cpm_rounds(
-            hands, self._n_blocks, Recipe(recipe.classes, recipe.factors, recipe.C), self.n_faces,
-            n_shards=self.n_shards, n_pilot=self.pilot, max_iter=self.max_passes,
-            time_limit=None if left is None else 0.5 * left,
-            scale=float(self.feature_scale), seed=self._seed(), checkpoint=checkpoint, resume=resume,
-        )  # fmt: skip
-
     def _is_proven(self, proof: Certificate) -> bool:
-        # Of rounds that have come to their end: of what they leave the certificate has a note or a residual.
+        # The certificate has a note or a residual of positives that would pay less by another face.
         within = proof.claim is Claim.SUBOPTIMAL_BY and proof.relative_gap <= proof.tol
         return within or proof.claim in (Claim.OPTIMAL, Claim.STATIONARY)
 

@@ -1,37 +1,27 @@
-"""Samples in blocks, each of which is read when it is needed: from memory, files, or whatever makes them.
+"""Samples in blocks that are read when they are needed: from memory, files, or a function.
 
-A source knows how many blocks it has and reads one of them, as often as it is asked and always the same. It
-may be sent to other processes, which read it for themselves.
+A source reads any of its blocks, any number of times, and always the same. It may be sent to other processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import refuse_masked, whole
-from formulations.language.types import as_csr
+from formulations.language.types import MatrixLike, as_csr
 from polyopt.datasets.svmlight import svmlight_block, svmlight_lines
 from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame, refuse_dates
 from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
 from polyopt.estimators.validation import check_label_kinds
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import MatrixLike
-
-__all__ = [
-    "Arrays", "Generated", "NpyFiles", "ParquetFiles", "Samples", "Source", "SvmlightFile", "described",
-    "heading_of", "unframed",
-]  # fmt: skip
-
 ROWS = 1 << 18
-"""Samples in a block, where nothing else is said."""
+"""Samples in a block by default."""
 
 
 class Samples(NamedTuple):
@@ -44,7 +34,7 @@ class Samples(NamedTuple):
 
 @runtime_checkable
 class Source(Protocol):
-    """What samples are read from."""
+    """A source of samples."""
 
     count: int  # of blocks
 
@@ -57,29 +47,18 @@ def _cut(n: int, rows: int) -> int:
 
 
 def heading_of(X: object) -> Any:
-    """A frame with the columns of samples, which may have no rows; None if they have no names.
-
-    X: A frame, a Dask frame, or anything else.
-    """
+    """A frame with the columns of samples, perhaps without rows; None if they have no names."""
     return getattr(X, "_meta", X) if hasattr(X, "columns") else None
 
 
 def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:
-    """The place that a source has a block from, empty if it does not say, and the names of the columns.
-
-    source: A source, or anything else.
-    number: the block's number.
-    """
+    """The place of a source's block, empty if it is not told, and the names of the columns."""
     place = source.place(number) if hasattr(source, "place") else ""
     return place, getattr(source, "names", None)
 
 
 def unframed(samples: Samples) -> Samples:
-    """The samples with a matrix of numbers: cells of a frame, or objects, as floats, and NaN for gaps.
-
-    samples: A block.
-    ValueError: A column that holds anything but numbers, booleans and gaps.
-    """
+    """The samples with a matrix of numbers: cells of a frame, or objects, as floats, and NaN for gaps."""
     X = samples.X
     refuse_dates(X)
     if is_frame(X):
@@ -142,7 +121,7 @@ class Arrays:
 
 
 class NpyFiles:
-    """Files of numpy's format, of which no more than a block is in memory.
+    """Files in numpy's format, with one block at a time in memory.
 
     Parameters
     ----------
@@ -211,13 +190,7 @@ class ParquetFiles:
             raise ValueError(f"{self.place(number)}: {error}") from None
 
     def place(self, number: int) -> str:
-        """The file and the row group of a block, for messages.
-
-        Parameters
-        ----------
-        number : int
-            The block's number.
-        """
+        """The file and the row group of a block, for messages."""
         path, group = self._groups[number]
         return f"{path}, row group {group}"
 
@@ -257,25 +230,19 @@ class SvmlightFile:
         return Samples(*svmlight_block(self._path, text, number * self._rows + 1, self._m))
 
     def place(self, number: int) -> str:
-        """The file and the lines of a block, for messages.
-
-        Parameters
-        ----------
-        number : int
-            The block's number.
-        """
+        """The file and the lines of a block, for messages."""
         return f"{self._path}, from line {number * self._rows + 1} on"
 
 
 class Generated:
-    """Samples that a function makes, the same whenever it is called.
+    """Samples that a function makes, always the same for a block.
 
     Parameters
     ----------
     make : callable
-        Takes the number of a block, and gives X and y, or X, y and weights.
+        Returns X and y, or X, y and weights, for the number of a block.
     count : int
-        How many blocks there are.
+        Number of blocks.
     """
 
     def __init__(self, make: Callable[[int], tuple[Any, ...]], count: int):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from formulations.language.types import is_sparse
+from numpy.typing import NDArray
+
+from formulations.language.types import Array, Matrix, is_sparse
 from polyopt.estimators.frames import named_as
 from polyopt.explanations.subject import Column, Subject
+from polyopt.models.model import Model
+from polyopt.models.raw_units import RawUnits
 from polyopt.models.rules import Rules
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array, Matrix
-    from polyopt.models.model import Model
-    from polyopt.models.raw_units import RawUnits
 
 _MAX_CELLS = 50_000_000  # of a sparse table that is made dense
 

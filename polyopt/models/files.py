@@ -170,11 +170,11 @@ def load_model(path: str | Path) -> Model:
 
 
 class _RefusedError(Exception):
-    """What a file holds that no model needs."""
+    """Content that no model needs."""
 
 
 class _ForeignError(Exception):
-    """Why a file is not a model, as the rest of a sentence."""
+    """The reason why a file is not a model, as the rest of a sentence."""
 
 
 def _words(error: BaseException) -> str:
@@ -277,7 +277,7 @@ def _content(stream: IO[bytes]) -> Any:
 
 
 def _content_by_skops(stream: IO[bytes], trusted: list[str]) -> Any:
-    """What skops makes of a file, with its checks; an import of it takes longer than most predictions."""
+    """The content of a file by skops, with its checks."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
@@ -316,7 +316,7 @@ def _of_the_first(content: dict[str, Any]) -> Model:
 
 
 def _are_facts(facts: object) -> bool:
-    """Whether what was written down at the fit has the form in which it is."""
+    """True if the facts of a fit have their form."""
     mappings = ("settings", "parameters", "claim", "data", "versions")
     return (
         isinstance(facts, dict)

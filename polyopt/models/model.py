@@ -13,24 +13,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, is_sparse
+from polyopt.certificates.certificate import Certificate
+from polyopt.datasets import Dataset
 from polyopt.estimators.column_table import read_columns
 from polyopt.estimators.frames import column_names, in_order, named_as
 from polyopt.estimators.status import solutions_of
 from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from onnx import ModelProto
     from sklearn.base import BaseEstimator
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from formulations.language.types import Matrix
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.datasets import Dataset
     from polyopt.models.raw_units import RawUnits
 
 
@@ -118,7 +117,7 @@ class Model:
 
     @cached_property
     def raw_units(self) -> RawUnits:
-        """What the machine's features are in the columns of the table.
+        """The machine's features in the columns of the table.
 
         ValueError: a step through which they cannot be followed.
         """
@@ -136,7 +135,7 @@ class Model:
 
     @property
     def fills_gaps(self) -> bool:
-        """Whether values may be missing."""
+        """True if values may be missing."""
         from polyopt.datasets.preparation import imputes
 
         return imputes(self.preparation)
@@ -154,7 +153,7 @@ class Model:
 
     @property
     def holds_data(self) -> bool:
-        """Whether it holds training data, which a machine of another package may do unasked."""
+        """True if it holds training data, as a machine of another package may."""
         return bool(getattr(self.estimator, "holds_data", True))
 
     def without_data(self) -> Self:
@@ -210,7 +209,7 @@ class Model:
         return named_as(self.estimator, X)
 
     def raw_values(self, X: Matrix) -> Any:
-        """The values of samples of which the machine's features are made, in the units of the table."""
+        """The values that make the machine's features, in the units of the table."""
         return self.raw_units.values(self.in_order(X))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
@@ -266,7 +265,7 @@ def facts_of_fit(
     certificate: Certificate | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is written down at a fit, as plain text and numbers: versions, parameters, data, proof.
+    """The facts of a fit that a saved model has, as plain text and numbers.
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ def _draw_columns(graph: Graph, columns: Columns, step: Any) -> Columns:
 
 
 def _is_identity(part: Any) -> bool:
-    """Whether a part hands its columns on as they are: "passthrough", or its fitted form."""
+    """True if a part leaves its columns as they are: "passthrough", or its fitted form."""
     return part == "passthrough" or getattr(part, "func", 0) is None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -23,17 +23,14 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from formulations.language.types import is_sparse
+from formulations.language.types import Array, is_sparse
 from polyopt.datasets.preparation import feature_names, parts_of
 from polyopt.estimators.column_table import column_as_texts, is_missing, read_columns
 from polyopt.estimators.hinges import Hinges
 from polyopt.polytope import Polytope
 from polyopt.polytope.spellings import other_spellings, text_of_number
 
-if TYPE_CHECKING:
-    from formulations.language.types import Array
-
-    Features = Sequence["Feature"]
+Features = Sequence["Feature"]
 
 _SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.types import Matrix
 from polyopt.methods import METHODS, find_method
+from polyopt.models.model import Model
+from polyopt.polytope import Polytope
 from polyopt.polytope.code import (
+    Label,
     Reading,
     as_python,
     as_sql,
@@ -19,14 +24,6 @@ from polyopt.polytope.code import (
     union_as_sql,
 )  # fmt: skip
 from polyopt.polytope.rules import union_as_json, union_rules
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Matrix
-    from polyopt.models.model import Model
-    from polyopt.polytope import Polytope
-    from polyopt.polytope.code import Label
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Rules:
     model: the model.
     polytopes: one, or two that decide by the difference of their scores; or the pieces of a union.
     inside, outside: the labels of each.
-    is_union: whether the inside is what is in one of them.
+    is_union: True if the inside is the union of the polytopes.
     """
 
     model: Model

@@ -26,7 +26,7 @@ _MAX_LENGTH = 1_000_000  # characters of a statement, as many as SQLite takes by
 
 @dataclass(frozen=True)
 class Reading:
-    """How features are read from the columns of a table.
+    """The features in the columns of a table.
 
     columns: the columns' names.
     features: for each feature its column and, for an indicator, the text for which it is 1.

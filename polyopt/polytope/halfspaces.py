@@ -26,10 +26,10 @@ from formulations.language.highs import quiet_highs
 from formulations.language.types import Array
 
 _EPS = float(np.finfo(float).eps)
-_MIN_CUT = 1e-8  # share of its distance from the centre, up to which a face cuts nothing off
+_MIN_CUT = 1e-8  # relative to its distance from the centre, below which a face cuts nothing off
 _MAX_FEATURES = 8  # beyond, corners are too many to be of use
 _MAX_VERTICES = 200_000  # by the upper bound theorem, at most
-_MIN_DISTANCE = 1e-9  # corners nearer to each other than this share of the polytope's width are one
+_MIN_DISTANCE = 1e-9  # of two corners, relative to the polytope's width
 # The tightest that HiGHS takes.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog

@@ -1,34 +1,27 @@
-"""The nearest point of a polytope, by Goldfarb and Idnani's dual active-set method.
+"""The nearest point of a polytope, by non-negative least squares.
 
 The program is in :mod:`formulations.projection`. In the units of the features, u_j = (z_j − x_j)/s_j, the
-program is the least ‖u‖ subject to n_k·u ≤ c_k with normals of length 1, and to bounds. The method starts
-at u = 0, where x itself is, takes up the row that is violated most, and moves along its normal in the space
-that the active rows leave, giving up an active row where its multiplier comes to 0. ½‖u‖² grows with every
-row taken up, so that no set of active rows comes back. A row that no direction can satisfy and no
-multiplier stops gives a ray: none is feasible.
+program is the least ‖u‖ subject to A u ≤ c, with rows of length 1 for the faces and the bounds. By Lawson and
+Hanson, with the residual r of the least squares min ‖[−A'; −c'/d] y − e‖ over y ≥ 0, e the last unit vector,
+u = −d (r_1, …, r_f) / r_(f+1), and y > 0 at the rows that hold with equality; r = 0 if no point is feasible,
+and y is a ray then. The point is accurate if its distance is of the order of d, which is raised until it is.
+From the rows that hold it is then computed anew, to rounding.
 
-A bound that is active takes its feature out of the system, so that only the normals of active faces are
-factorised, and anew each time: there are few, and nothing drifts.
+Reference: C. L. Lawson, R. J. Hanson, Solving Least Squares Problems (1974), chapter 23.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
 
 from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-
-
-__all__ = ["project"]
+from formulations.language.types import Array
 
 _EPS = float(np.finfo(float).eps)
 _NOISE = 32.0 * _EPS  # rounding of a row, relative to the sizes that make it up
@@ -39,7 +32,7 @@ class LeastLength:
     """The least ‖u‖ subject to N u ≤ c and low_u ≤ u ≤ high_u, the rows of N of length 1, or 0.
 
     N, c, noise (K, f): the rows of the faces, and the rounding of c.
-    length (K,): what the normals were divided by; a row of length 0 is none.
+    length (K,): divisors of the normals; a row of length 0 is no row.
     low_u, high_u (f,): bounds, below and above each other.
     """
 
@@ -51,172 +44,53 @@ class LeastLength:
     high_u: Array
 
 
-class ActiveSet:
-    """The point u, the active rows and their multipliers, as they change.
+def _least_length(q: LeastLength) -> tuple[Array | None, Array]:
+    """The point u and the multipliers of the faces; None and a ray of them if no point is feasible."""
+    size = q.N.shape[1]
+    eye, high, low = np.eye(size), np.isfinite(q.high_u), np.isfinite(q.low_u)
+    A = np.vstack([q.N, eye[high], -eye[low]])
+    c = np.concatenate([q.c, q.high_u[high], -q.low_u[low]])
+    noise = np.concatenate([q.noise, np.zeros(len(c) - len(q.c))])
+    usable = np.concatenate([q.length > 0.0, np.ones(len(c) - len(q.c), dtype=bool)])
+    A, c, noise, places = A[usable], c[usable], noise[usable], np.flatnonzero(usable)
+    u, faces = np.zeros(size), np.zeros(len(q.c))
+    beyond = -c - noise
+    if not len(c) or beyond.max() <= 0.0:
+        return u, faces
+    distance = float(beyond.max())  # a lower bound, as rows have the length 1
+    far, first = 1e12 * distance, np.zeros(0)  # the first multipliers are the most accurate ray
+    while distance <= far:
+        E = np.vstack([-A.T, -c / distance])
+        y, _ = nnls(E, np.append(np.zeros(size), 1.0), maxiter=100 * len(c))
+        rest, first = E @ y, first if len(first) else y
+        left = 1.0 - float(rest[-1])  # the squared length of the residual, 0 if no point is feasible
+        if left > 1e-13:
+            u, active = rest[:-1] / left * distance, np.flatnonzero(y > 0.0)
+            if np.linalg.norm(u) > 100.0 * distance:  # once more, in units in which it is accurate
+                distance = float(np.linalg.norm(u))
+                continue
+            u, lam = _on_rows(A[active], c[active], u, y[active] / left * distance)
+            length = np.linalg.norm(u)
+            if length <= far and (A @ u - c <= noise + 1e-10 * length).all():
+                own = places[active] < len(q.c)
+                faces[places[active][own]] = lam[own]
+                return u, faces / np.where(q.length > 0.0, q.length, 1.0)
+        distance *= 1e5
+    ray = np.zeros(len(q.c))
+    own = places < len(q.c)
+    ray[places[own]] = first[own]
+    ray = ray / np.where(q.length > 0.0, q.length, 1.0)
+    return None, ray / ray.max() if ray.max() > 0.0 else ray
 
-    q: the program.
-    """
 
-    def __init__(self, q: LeastLength):
-        K, size = q.N.shape
-        self.q, self.steps = q, 0
-        self.u = np.zeros(size)
-        self.faces = np.zeros(K)  # multipliers of all faces
-        self.bounds = np.zeros(size)  # of the bounds, positive at the upper one, negative at the lower one
-        self.active: list[int] = []  # faces
-        self.side = np.zeros(size, dtype=np.int64)  # of each feature: 1 at its high, -1 at its low, else 0
-        self.settled: set[tuple[int, int]] = set()  # rows that are kept but for rounding, at this u
-        self.ray = np.zeros(K)
-
-    def finish(self) -> Status:
-        """Take up rows until none is violated."""
-        limit = 10 * (len(self.q.c) + 2 * len(self.u) + 10)
-        while self.steps < limit:
-            face, feature, side = self._most_violated()
-            if face < 0 and feature < 0:
-                return Status.SOLVED
-            found = self._take_up(face, feature, side, limit)
-            if found is not None:
-                return found
-        return Status.STALLED
-
-    def _most_violated(self) -> tuple[int, int, int]:
-        """The face or the feature whose row is violated most, and the bound's side; -1 for none."""
-        q, slight = self.q, _NOISE * float(np.linalg.norm(self.u))
-        beyond = q.N @ self.u - q.c - self._rounding()
-        beyond[self.active] = -np.inf
-        beyond[q.length == 0.0] = -np.inf
-        over, under = self.u - q.high_u - slight, q.low_u - self.u - slight
-        over[self.side == 1], under[self.side == -1] = -np.inf, -np.inf
-        for face, feature in self.settled:
-            if face >= 0:
-                beyond[face] = -np.inf
-            else:
-                over[feature] = under[feature] = -np.inf
-        k = int(np.argmax(beyond)) if len(beyond) else -1
-        best, found = (beyond[k] if k >= 0 else -np.inf), (k, -1, 0)
-        for side, amounts in ((1, over), (-1, under)):
-            if len(amounts) and amounts.max() > max(best, 0.0):
-                best, found = amounts.max(), (-1, int(np.argmax(amounts)), side)
-        return found if best > 0.0 else (-1, -1, 0)
-
-    def _rounding(self) -> Array:
-        """How far rounding may put the faces' rows from what they are."""
-        return self.q.noise + _NOISE * (np.abs(self.q.N) @ np.abs(self.u) + np.abs(self.q.c))
-
-    def _is_settled(self, violation: float, face: int, rates: Array, on_bounds: Array) -> bool:
-        """Whether the active rows imply this one, but for what their rounding adds up to."""
-        own, slight = self._rounding(), _NOISE * float(np.linalg.norm(self.u))
-        carried = np.abs(rates) @ own[self.active] + slight * (1.0 + np.abs(on_bounds).sum())
-        return bool(violation <= carried + (own[face] if face >= 0 else 0.0))
-
-    def _take_up(self, face: int, feature: int, side: int, limit: int) -> Status | None:
-        """Satisfy one row, giving up active ones on the way; a status where that is the end."""
-        q, own = self.q, 0.0  # the row's own multiplier
-        normal = q.N[face] if face >= 0 else side * np.eye(1, len(self.u), feature)[0]
-        target = q.c[face] if face >= 0 else side * (q.high_u if side > 0 else q.low_u)[feature]
-        while self.steps < limit:
-            self.steps += 1
-            left, rates, on_bounds, dependent = self._directions(normal)
-            violation = float(normal @ self.u - target)
-            slight = dependent and self._is_settled(violation, face, rates, on_bounds)
-            if slight and not own:
-                self.settled.add((face, feature))
-                return None
-            full = np.inf if dependent else violation / float(left @ left)
-            stop, first = self._first_to_go(rates, on_bounds)
-            if np.isinf(min(full, stop)):
-                if slight:
-                    break  # nothing is violated, nor proven: rounding has the last word
-                self._keep_ray(face, rates)
-                return Status.INFEASIBLE
-            step = max(min(full, stop), 0.0)
-            own += step
-            self.u = self.u if dependent else self.u - step * left
-            self.faces[self.active] -= step * rates
-            self.bounds -= step * on_bounds * self.side
-            if full <= stop:
-                self._add(face, feature, side, own)
-                return None
-            self._drop(first)
-        return Status.STALLED
-
-    def _directions(self, normal: Array) -> tuple[Array, Array, Array, bool]:
-        """What is left of a normal beside the active rows, its coefficients in them, and if nothing is."""
-        inner = self.side == 0
-        left = np.where(inner, normal, 0.0)
-        rates, spread = np.zeros(len(self.active)), 1.0
-        if self.active:
-            Q, R = np.linalg.qr(self.q.N[self.active][:, inner].T)
-            part = left[inner]
-            shares = Q.T @ part
-            part = part - Q @ shares
-            again = Q.T @ part  # once more: what is left may be small
-            left[inner] = part - Q @ again
-            rates = solve_triangular(R, shares + again, check_finite=False)
-            spread = 1.0 / max(float(np.abs(np.diag(R)).min()), _EPS)
-        on_bounds = np.where(inner, 0.0, self.side * (normal - rates @ self.q.N[self.active]))
-        size = float(np.linalg.norm(left))
-        return left, rates, on_bounds, size <= min(1e-13 * spread, 1e-6)
-
-    def _first_to_go(self, rates: Array, on_bounds: Array) -> tuple[float, tuple[int, int]]:
-        """The step at which the first multiplier comes to 0, and whose it is: (place of a face, feature)."""
-        best, first = np.inf, (-1, -1)
-        for place, (k, rate) in enumerate(zip(self.active, rates, strict=True)):
-            if rate > 0.0 and self.faces[k] / rate < best:
-                best, first = self.faces[k] / rate, (place, -1)
-        going = np.flatnonzero(on_bounds > 0.0)
-        if len(going):
-            steps = np.abs(self.bounds[going]) / on_bounds[going]
-            if steps.min() < best:
-                best, first = float(steps.min()), (-1, int(going[np.argmin(steps)]))
-        return max(best, 0.0), first
-
-    def _drop(self, first: tuple[int, int]) -> None:
-        place, feature = first
-        if place >= 0:
-            self.faces[self.active.pop(place)] = 0.0
-        else:
-            self.side[feature], self.bounds[feature] = 0, 0.0
-
-    def _add(self, face: int, feature: int, side: int, own: float) -> None:
-        if face >= 0:
-            self.active.append(face)
-            self.faces[face] = own
-        else:
-            self.side[feature], self.bounds[feature] = side, own * side
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """The point and the multipliers of these active rows from nothing else, which forgets rounding."""
-        self.settled.clear()
-        q, inner = self.q, self.side == 0
-        u = np.where(self.side > 0, q.high_u, np.where(self.side < 0, q.low_u, 0.0))
-        lam = np.zeros(len(self.active))
-        if self.active:
-            A = q.N[self.active]
-            Q, R = np.linalg.qr(A[:, inner].T)
-            room = q.c[self.active] - A[:, ~inner] @ u[~inner]
-            along = solve_triangular(R, room, trans="T", check_finite=False)
-            u[inner] = Q @ along
-            lam = -solve_triangular(R, along, check_finite=False)
-        if not np.isfinite(u).all():
-            return  # faces that are all but parallel: the point as it was stepped to
-        self.u = u
-        self.faces = np.zeros(len(q.c))
-        self.faces[self.active] = np.maximum(lam, 0.0)
-        pull = -(u + lam @ q.N[self.active]) if self.active else -u
-        self.bounds = np.where(inner, 0.0, np.maximum(pull * self.side, 0.0) * self.side)
-
-    def _keep_ray(self, face: int, rates: Array) -> None:
-        """The multipliers of the faces on the ray: of this row less what it takes of the active ones."""
-        ray = np.zeros(len(self.q.c))
-        ray[self.active] = np.maximum(-rates, 0.0)
-        if face >= 0:
-            ray[face] = 1.0
-        length = np.where(self.q.length > 0.0, self.q.length, 1.0)
-        ray = ray / length
-        self.ray = ray / ray.max() if ray.max() > 0.0 else ray
+def _on_rows(A: Array, c: Array, u: Array, lam: Array) -> tuple[Array, Array]:
+    """The point of least length on these rows, and its multipliers, computed anew."""
+    if len(A) > A.shape[1]:
+        return u, lam
+    Q, R = np.linalg.qr(A.T)
+    along = solve_triangular(R, c, trans="T", check_finite=False)
+    point, own = Q @ along, -solve_triangular(R, along, check_finite=False)
+    return (point, np.maximum(own, 0.0)) if np.isfinite(point).all() else (u, lam)
 
 
 def project(
@@ -233,30 +107,20 @@ def project(
     held (m,): the features that may not move.
     Returns: of the program :func:`formulations.projection.primal`: ``z``, and the multipliers of the rows
         ``face``, ``above``, ``below`` (m,) and ``held`` (m,; 0 where a feature is free). The objective is
-        half the squared distance. Where the status is ``INFEASIBLE`` there is no point, and the multipliers
-        are a ray of the dual; ``STALLED`` if rounding kept the method from its end.
+        half the squared distance. If the status is ``INFEASIBLE`` there is no point, and the multipliers
+        are a ray of the dual.
     ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
         or a low above its high.
     """
-    q = _Question.of(x, W, b, spread, low, high, held)
-    ray = q.contradiction()
-    if ray is not None:
-        return _no_point(q, ray, 0)
-    run = ActiveSet(q.rows)
-    status = run.finish()
-    if status is Status.INFEASIBLE:
-        return _no_point(q, run.ray, run.steps)
-    faces = run.faces / np.where(q.rows.length > 0.0, q.rows.length, 1.0)
-    z = q.point(run.u)
-    duals = q.duals(faces, z)
+    q, solver = _Question.of(x, W, b, spread, low, high, held), "non-negative least squares"
+    ray, u = q.contradiction(), None
+    if ray is None:
+        u, ray = _least_length(q.rows)
+    if u is None:
+        return Solution(Status.INFEASIBLE, {}, q.duals_of_ray(ray), np.nan, None, solver)
+    z = q.point(u)
     value = 0.5 * float(np.sum(((z - q.x) / q.spread) ** 2))
-    return Solution(status, {"z": z}, duals, value, None, "active set", run.steps)
-
-
-def _no_point(q: _Question, ray: Array, steps: int) -> Solution:
-    """The end without a point: the multipliers of the faces, and of the bounds that go with them."""
-    duals = q.duals_of_ray(ray)
-    return Solution(Status.INFEASIBLE, {}, duals, np.nan, None, "active set", steps)
+    return Solution(Status.SOLVED, {"z": z}, q.duals(ray, z), value, None, solver)
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import real_array
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Array
-
-__all__ = ["Case", "Region", "Rows"]
+from formulations.language.types import Array
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows W z + b ≤ 0, W (r, m) and b (r,), and what each is called."""
+    """Rows W z + b ≤ 0, W (r, m) and b (r,), and their names."""
 
     W: Array
     b: Array
@@ -55,7 +50,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Case:
-    """A polytope, all of whose rows hold, and choices, of each of which one row holds."""
+    """A polytope, all of whose rows hold, and choices, sets of rows of which at least one holds."""
 
     rows: Rows
     choices: tuple[Rows, ...] = ()
@@ -74,14 +69,14 @@ class Region:
 
     @classmethod
     def outside(cls, pieces: Sequence[tuple[ArrayLike, ArrayLike]]) -> Self:
-        """What is beyond, or on, some face of each of the polytopes."""
+        """The points beyond, or on, some face of each of the polytopes."""
         choices = tuple(Rows.of(W, b, piece, -1.0) for piece, (W, b) in enumerate(pieces))
         m = choices[0].W.shape[1] if choices else 0
         return cls((Case(Rows.together((), m), choices),))
 
     @classmethod
     def above(cls, first: tuple[ArrayLike, ArrayLike], second: tuple[ArrayLike, ArrayLike]) -> Self:
-        """Where max_k (W_k·z + b_k) of the first is at least that of the second; rows are called (k, l)."""
+        """The points where max_k (W_k·z + b_k) of the first is at least the second's, named (k, l)."""
         (W1, b1), (W2, b2) = ((real_array("W", W), real_array("b", b)) for W, b in (first, second))
         cases = []
         for k in range(len(b1)):

@@ -42,7 +42,7 @@ def rules_of(
 def shortened_faces(
     polytope: Faces, digits: int | None, threshold: float, max_terms: int | None
 ) -> tuple[Array, Array]:
-    """Normals and offsets of the faces as rules state them: rounded, and what is left out at its centre."""
+    """Normals and offsets of the faces as the rules state them: rounded, hidden features at the centre."""
     _check(1 if digits is None else digits, threshold, max_terms)
     weights = np.abs(polytope.W) * _sizes(polytope)
     W, b = np.zeros(polytope.W.shape), np.array(polytope.b)
@@ -73,7 +73,7 @@ def _rounded(values: ArrayLike, digits: int | None) -> Array:
 
 
 def _terms(polytope: Faces, k: int, weights: Array) -> NDArray[np.intp]:
-    """The features of a face, weightiest first; none where its normal is a solver's rounding."""
+    """The features of a face by decreasing weight; none if its normal is a solver's rounding."""
     order = np.argsort(-weights, kind="stable")
     order = order[polytope.W[k, order] != 0]
     is_noise = polytope.spread is not None and weights.sum() <= 1e-9 * abs(polytope.b[k])
@@ -89,7 +89,7 @@ def _shown(
 
 
 def _left_out(polytope: Faces, k: int, hidden: NDArray[np.intp]) -> float:
-    """What the terms that are not shown add up to at the centre; 0 where that is not known."""
+    """The sum of the hidden terms at the centre; 0 if that is not known."""
     return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
@@ -109,7 +109,6 @@ def _rule(
     """One face as "outside if 0.52 length − 1.2 width > 3.4"."""
     text = _sum_of(polytope, k, weights, digits, threshold, max_terms)
     if not text:
-        # What a solver's rounding leaves of a face that fell out of use: no data come near it.
         why = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
         return f"{'always' if polytope.are_beyond(polytope.b[k]) else 'never'} outside: {why}"
     limit = 0.0 - polytope.b[k]  # never "-0"
@@ -117,7 +116,7 @@ def _rule(
 
 
 def conditions_of(polytope: Faces, digits: int, threshold: float, max_terms: int | None) -> list[str]:
-    """What holds inside, a condition for each face: "0.52 length − 1.2 width <= 3.4"."""
+    """The conditions of the inside, one for each face: "0.52 length − 1.2 width <= 3.4"."""
     _check(digits, threshold, max_terms)
     weights, found = np.abs(polytope.W) * _sizes(polytope), []
     for k in range(polytope.n_faces):
@@ -131,7 +130,7 @@ def conditions_of(polytope: Faces, digits: int, threshold: float, max_terms: int
 def _sum_of(
     polytope: Faces, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
-    """The terms of a face as "0.52 length − 1.2 width"; nothing where it has none but rounding."""
+    """The terms of a face as "0.52 length − 1.2 width"; empty if it has none but rounding."""
     row, order = polytope.W[k], _terms(polytope, k, weights)
     shown = _shown(order, weights, threshold, max_terms)
     text = ""
@@ -148,7 +147,7 @@ def _sum_of(
 
 
 def _sizes(polytope: Faces) -> Array:
-    """How much each feature varies: as given, else the polytope's own width, else all alike."""
+    """The spread of each feature: as given, else the polytope's own width, else 1."""
     if polytope.spread is not None:
         return polytope.spread
     if polytope.is_empty or polytope.is_flat or not polytope.is_bounded:

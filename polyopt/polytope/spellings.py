@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["number_spelled", "other_spellings", "text_of_number"]
+from collections.abc import Iterable
 
 TRUE, FALSE = ("True", "true", "TRUE", "1", "1.0"), ("False", "false", "FALSE", "0", "0.0")
 

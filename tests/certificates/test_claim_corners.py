@@ -8,9 +8,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from polyopt.certificates.claims.exact import exactly, optimum, to_digits
+from polyopt.certificates.claims.active_set import exactly, optimal_vertex, optimum, to_digits
 from polyopt.certificates.claims.statement import numeral, numerals
-from polyopt.certificates.claims.vertex import optimal_vertex
 from polyopt.check.check import Program
 
 C = Fraction(1, 2)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from polyopt.certificates.claims import repair
+from polyopt.certificates.claims import file
 
 F = Fraction
 
@@ -26,21 +26,21 @@ def program(*families, faces=1, intercept=True):
 
 def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
     given = [0.3, 1e-3, 3.0, 2.0**-70]
-    made = repair.feasible_multipliers(program(rows(), intercept=False), {"r": np.array([given])})
+    made = file.feasible_multipliers(program(rows(), intercept=False), {"r": np.array([given])})
     unit = F(1, 2**60)  # of 3 = 0.75 * 2²
     assert made["r"] == [[F(v) // unit * unit for v in given]]
     assert made["r"][0][3] == 0
-    assert 0 < repair.feasible_multipliers(program(rows()), {"r": np.zeros((1, 4))}, 53)["r"][0][0] + 1
+    assert 0 < file.feasible_multipliers(program(rows()), {"r": np.zeros((1, 4))}, 53)["r"][0][0] + 1
     third = [F(1, 3)] * 4
-    few = repair.feasible_multipliers(program(rows()), {"r": [third]}, 10)["r"][0]
+    few = file.feasible_multipliers(program(rows()), {"r": [third]}, 10)["r"][0]
     unit = F(1, 2**20)  # of 1/3 = 0.67 * 2⁻¹: 10 + 9 bits and one
     assert few == [F(1, 3) // unit * unit] * 4
     # The largest of all rows says how fine they are, those of others too.
     beside = {"r": np.full((1, 4), 3.0), "other": np.full((1, 4), 2.0**-59 / 3)}
-    made = repair.feasible_multipliers(program(rows(), rows("other"), intercept=False), beside)
+    made = file.feasible_multipliers(program(rows(), rows("other"), intercept=False), beside)
     assert made["other"][0] == [0] * 4
     # Only rows that are given have multipliers.
-    assert set(repair.feasible_multipliers(program(rows(), rows("other")), {"r": [third]})) == {"r"}
+    assert set(file.feasible_multipliers(program(rows(), rows("other")), {"r": [third]})) == {"r"}
 
 
 # -- points --------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def point(faces, W, b, hard=(), prices=None, kind="plain", bits=10):
         rows=hard, kind=kind, prices=prices or [[(0, 0, 0, F(-2), F(3))] * len(w) for w in W],
         through=lambda w, b: ([sum(w), w[0] - w[1]], F(0)),
     )  # fmt: skip
-    return repair.feasible_point(told, SimpleNamespace(W=W, b=b, bits=bits))
+    return file.feasible_point(told, SimpleNamespace(W=W, b=b, bits=bits))
 
 
 def test_a_point_is_clipped_to_its_box_unless_it_has_a_kernel():
@@ -104,7 +104,7 @@ def group_program(shape="square", price=2.0, l1=(0.5,) * 4, low=-np.inf, high=np
 
 
 def held(told, V, W):
-    made = repair.held_by_groups(
+    made = file.held_by_groups(
         told, [[F(v) for v in part] for part in V], [[F(v) for v in part] for part in W]
     )
     assert all(isinstance(v, Fraction) for part in made for v in part)
@@ -141,18 +141,18 @@ def test_a_group_holds_along_faces_for_the_worst_margin():
 
 
 def test_what_is_held_is_on_a_grid_and_never_above():
-    made = repair.held_by_groups(group_program(price=3.0), [[F(1, 3) + 1] * 4] * 2, [[0] * 4] * 2)
+    made = file.held_by_groups(group_program(price=3.0), [[F(1, 3) + 1] * 4] * 2, [[0] * 4] * 2)
     assert made[0][0] % F(1, 2**58) == 0  # 3 = 0.75 * 2²: 60 bits
     assert float(made[0][0]) == pytest.approx(5 / 6, rel=1e-15)
     assert made[0][0] <= F(5, 6)
 
 
 def test_shares_add_up_and_none_is_lost():
-    assert repair.shares_of([0.0, 0.0, 0.0]) == [1, 0, 0]
-    assert repair.shares_of([1.0, 3.0]) == [F(1, 4), F(3, 4)]
-    tiny = repair.shares_of([1e-30, 2.0, 1.0])
+    assert file.shares_of([0.0, 0.0, 0.0]) == [1, 0, 0]
+    assert file.shares_of([1.0, 3.0]) == [F(1, 4), F(3, 4)]
+    tiny = file.shares_of([1e-30, 2.0, 1.0])
     assert tiny[0] == F(1, 1 << 50)
     assert sum(tiny) == 1
     assert tiny[2] == F(round((1 << 50) / 3), 1 << 50)
     assert float(tiny[1]) == pytest.approx(2 / 3, rel=1e-12)  # the largest gives what is missing
-    assert repair.shares_of([0.0, 2.0, 0.0]) == [0, 1, 0]
+    assert file.shares_of([0.0, 2.0, 0.0]) == [0, 1, 0]

@@ -11,8 +11,7 @@ import pytest
 
 from formulations.class_faces import Owners
 from formulations.face_penalty import FacePenalty
-from polyopt.certificates.claims.file import cells_of
-from polyopt.certificates.claims.repair import feasible_multipliers
+from polyopt.certificates.claims.file import cells_of, feasible_multipliers
 from polyopt.check.check import Program, Refused
 from polyopt.cpm.certificate import state_choice, state_cpm
 from polyopt.cpm.certificate_restricted import state_integers

@@ -13,7 +13,7 @@ from helpers.commands import run
 import polyopt
 from formulations import l0
 from polyopt import Claim, exact_solution
-from polyopt.certificates.claims.exact import exactly, to_digits
+from polyopt.certificates.claims.active_set import exactly, to_digits
 from polyopt.check import check as checker
 
 KERNELS = [{"kernel": "linear"}, {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5}]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from polyopt.certificates.claims.repair import feasible_multipliers, held_by_groups, shares_of
+from polyopt.certificates.claims.file import feasible_multipliers, held_by_groups, shares_of
 from polyopt.certificates.claims.statement import numeral
 from polyopt.check.check import Program, Refused
 

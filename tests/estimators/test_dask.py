@@ -219,8 +219,8 @@ def test_a_nan_is_named_with_its_partition_and_row(client, data):
 
 def test_threads_in_place_of_processes_have_the_same_bits(data):
     import polyopt.dask
-    from polyopt.dask.crew import Team
-    from polyopt.large.held import Here
+    from polyopt.dask.executor import DaskExecutor
+    from polyopt.large.executor import LocalExecutor
 
     X, y, weights = data
     wanted = bits(machines(large)[-1].fit(large.Arrays(X, y, weights, rows=CHUNK)))
@@ -234,5 +234,5 @@ def test_threads_in_place_of_processes_have_the_same_bits(data):
             machine.client = client
             assert bits(machine.fit(*on_dask(X, y, weights))) == wanted
             source = large.Arrays(X, y, weights, rows=20)
-            steps = rounds(Team(client, [source] * source.count), source.count)
-            assert steps == rounds(Here(source), source.count)
+            steps = rounds(DaskExecutor(client, [source] * source.count))
+            assert steps == rounds(LocalExecutor(source))

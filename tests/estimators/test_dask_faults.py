@@ -45,14 +45,14 @@ def killing(client, monkeypatch, sender, name_of, phases):
 
 
 def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
-    """One dies while blocks are made, one in a face, one in its proof, one as faces are weighed."""
+    """One dies while blocks are made, one in a face, one in its proof."""
     import polyopt.dask
-    from polyopt.dask.crew import Workers
+    from polyopt.dask.executor import DaskBlocks
 
     X, y, weights = data
-    phases = [("facts", 2), (None, 9), ("prove", 3), ("weigh", 1)]
+    phases = [("facts", 2), (None, 9), ("prove", 3)]
     wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
-    killed = killing(client, monkeypatch, Workers, lambda crew, numbers, ask: ask and ask.name, phases)
+    killed = killing(client, monkeypatch, DaskBlocks, lambda crew, numbers, ask: ask and ask.name, phases)
     begun = time.monotonic()
     assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == len(phases)
@@ -60,9 +60,9 @@ def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
 
 
 def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
-    """In walks from block to block and side by side: a sweep, a scan, gathered rows, and the proof."""
+    """In folds from block to block and side by side: a sweep, a scan, gathered rows, and the proof."""
     import polyopt.dask
-    from polyopt.dask import crew
+    from polyopt.dask.executor import DaskExecutor
 
     def fitted(module):
         machine = polytopes(module).set_params(solver="dual ascent", feature_scale=0.5, max_rounds=2)
@@ -70,7 +70,7 @@ def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
 
     wanted = bits_of_faces(fitted(large))
     phases = [("swept", 2), ("scanned", 2), ("gathered", 2), ("weighed", 1)]
-    killed = killing(client, monkeypatch, crew, lambda own, parts, step, *rest: step.__name__, phases)
+    killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
     assert bits_of_faces(fitted(polyopt.dask)) == wanted
     assert len(killed) == len(phases)
 
@@ -78,7 +78,7 @@ def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
 def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
     """It was at home here, then elsewhere, and is here again, whoever was lost in between."""
     from polyopt.dask.on_worker import Missing, answers, forget
-    from polyopt.large.parts import Recipe
+    from polyopt.large.blocks import Recipe
 
     X, y, _ = data
     log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("aim", (0.0, 0.0))]
@@ -92,11 +92,11 @@ def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
 
 
 def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
-    from polyopt.dask import SVM, crew
+    from polyopt.dask import SVM, executor
 
     source = large.Arrays(*data, rows=20)
     wanted = bits(large.SVM().fit(source))
-    send, homes, asked = crew.Workers._send, [], []
+    send, homes, asked = executor.DaskBlocks._send, [], []
 
     def sending(self, numbers, ask):
         asked.append("change" if ask is None else ask.name)
@@ -108,8 +108,8 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
         homes.append(self._homes[numbers[0]])
         return send(self, numbers, ask)
 
-    monkeypatch.setattr(crew, "_WORKER_POLL_SECONDS", 0.0)  # workers are looked at in every round
-    monkeypatch.setattr(crew.Workers, "_send", sending)
+    monkeypatch.setattr(executor, "_WORKER_POLL_SECONDS", 0.0)  # workers are looked at in every round
+    monkeypatch.setattr(executor.DaskBlocks, "_send", sending)
     try:
         assert bits(SVM().fit(source)) == wanted
     finally:
@@ -120,30 +120,30 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
 
 def test_an_error_that_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
     from polyopt.dask import SVM
-    from polyopt.dask.crew import Workers
+    from polyopt.dask.executor import DaskBlocks
 
     np.save(tmp_path / "X.npy", data[0])
     np.save(tmp_path / "y.npy", data[1])
     source = large.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50)
-    send = Workers._send
+    send = DaskBlocks._send
 
     def sending(self, numbers, ask):
         if ask is not None and ask.name == "survey":
             (tmp_path / "X.npy").unlink(missing_ok=True)
         return send(self, numbers, ask)
 
-    monkeypatch.setattr(Workers, "_send", sending)
+    monkeypatch.setattr(DaskBlocks, "_send", sending)
     with pytest.raises(FileNotFoundError, match=r"X\.npy"):
         SVM().fit(source)
 
 
 def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
     from polyopt.dask import SVM
-    from polyopt.dask.crew import Workers
+    from polyopt.dask.executor import DaskBlocks
 
     X, y, _ = data
     best = large.SVM().fit(X, y).certificate()
-    ended, rounds = Workers._ended, []
+    ended, rounds = DaskBlocks._ended, []
 
     def interrupted(self, futures):
         rounds.append(1)
@@ -151,7 +151,7 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
             raise KeyboardInterrupt
         return ended(self, futures)
 
-    monkeypatch.setattr(Workers, "_ended", interrupted)
+    monkeypatch.setattr(DaskBlocks, "_ended", interrupted)
     machine = SVM().fit(*on_dask(X, y))
     assert machine.solutions_[0].status is Status.INTERRUPTED
     proof = machine.certificate()
@@ -162,39 +162,38 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
 
 def test_killed_workers_cost_local_steps_no_bit(client, data, monkeypatch):
     """While the sample is drawn, and in a round."""
-    from polyopt.dask import crew
-    from polyopt.dask.crew import Team
+    from polyopt.dask.executor import DaskExecutor
     from polyopt.dask.machines import parts_of
-    from polyopt.large.held import Here
+    from polyopt.large.executor import LocalExecutor
 
     source = large.Arrays(*data, rows=20)
-    wanted = rounds(Here(source), source.count)
+    wanted = rounds(LocalExecutor(source))
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
     phases = [("_draw", 2), ("_visit", 5)]
-    killed = killing(client, monkeypatch, crew, lambda own, parts, step, *rest: step.__name__, phases)
-    team = Team(client, parts_of(client, dX, dy, dw))
-    assert rounds(team, len(team.parts)) == wanted
+    killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
+    team = DaskExecutor(client, parts_of(client, dX, dy, dw))
+    assert rounds(team) == wanted
     team.close()
     assert len(killed) == len(phases)
     monkeypatch.undo()
-    assert rounds(Team(client, [source] * source.count), source.count) == wanted  # which workers read
+    assert rounds(DaskExecutor(client, [source] * source.count)) == wanted  # which workers read
 
 
 def test_walks_stop_at_the_time_limit_and_raise_errors(client, data):
-    from polyopt.dask.crew import Team
-    from polyopt.large.held import Here, Walk
+    from polyopt.dask.executor import DaskExecutor
+    from polyopt.large.executor import Fold, LocalExecutor
 
     source = large.Arrays(*data, rows=20)
-    team = Team(client, [source] * source.count)
-    walks = [Walk(number, [(0, ()), (1, ())]) for number in range(3)] + [Walk("as it was", [])]
-    assert team.walk(_counted, walks) == [40, 41, 42, "as it was"]
-    assert team.walk(_counted, walks, lambda: True) is None
+    team = DaskExecutor(client, [source] * source.count)
+    folds = [Fold(number, [(0, ()), (1, ())]) for number in range(3)] + [Fold("as it was", [])]
+    assert team.fold(_counted, folds) == [40, 41, 42, "as it was"]
+    assert team.fold(_counted, folds, lambda: True) is None
     with pytest.raises(ZeroDivisionError):
-        team.walk(_broken, walks)
-    leaving = [walk._replace(leaves=True) for walk in walks]
+        team.fold(_broken, folds)
+    leaving = [walk._replace(leaves=True) for walk in folds]
     wanted = [(40 + number, [number, 20 + number]) for number in range(3)] + [("as it was", [])]
-    assert team.walk(_left, leaving) == wanted
-    assert Here(source).walk(_left, leaving) == wanted
+    assert team.fold(_left, leaving) == wanted
+    assert LocalExecutor(source).fold(_left, leaving) == wanted
 
 
 def _counted(carried, samples, number):
@@ -211,13 +210,13 @@ def _broken(carried, samples, number):
 
 def test_a_lost_scheduler_is_an_error_and_leaves_a_checkpoint(data, tmp_path):
     from polyopt.dask import SVM
-    from polyopt.dask.crew import Workers
+    from polyopt.dask.executor import DaskBlocks
 
     X, y, _ = data
     source, path, sent = large.Arrays(X, y, rows=CHUNK), tmp_path / "checkpoint", []
     wanted = bits(large.SVM().fit(source))
     with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
-        send = Workers._send
+        send = DaskBlocks._send
 
         def sending(self, *arguments):
             sent.append(1)
@@ -225,7 +224,7 @@ def test_a_lost_scheduler_is_an_error_and_leaves_a_checkpoint(data, tmp_path):
                 made.sync(made.scheduler.close)
             return send(self, *arguments)
 
-        patched.setattr(Workers, "_send", sending)
+        patched.setattr(DaskBlocks, "_send", sending)
         machine = SVM()
         machine.client = client
         with pytest.raises(RuntimeError, match="scheduler is lost"):
@@ -234,17 +233,17 @@ def test_a_lost_scheduler_is_an_error_and_leaves_a_checkpoint(data, tmp_path):
 
 
 def test_a_scheduler_lost_in_the_first_look_is_an_error(data):
-    from polyopt.dask import SVM, crew
+    from polyopt.dask import SVM, executor
 
     with pytest.MonkeyPatch.context() as patched, in_one_process() as (made, client):
-        send = crew._send
+        send = executor.DaskExecutor._send
 
         def sending(*arguments):
             future = send(*arguments)
             made.sync(made.scheduler.close)
             return future
 
-        patched.setattr(crew, "_send", sending)
+        patched.setattr(executor.DaskExecutor, "_send", sending)
         machine = SVM()
         machine.client = client
         with pytest.raises(RuntimeError, match="scheduler is lost"):

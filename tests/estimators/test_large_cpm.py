@@ -19,9 +19,10 @@ from formulations.language.solution import Status
 from polyopt import Claim, large
 from polyopt.certificates.certificate import Residual
 from polyopt.cpm.certificate_by_blocks import certify_faces
+from polyopt.large.alternation import FaceRecipe
+from polyopt.large.blocks import Recipe
 from polyopt.large.checkpoint import machine_of
-from polyopt.large.held import Here
-from polyopt.large.rounds import FaceRecipe, FacesRecipe
+from polyopt.large.executor import LocalExecutor
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state
@@ -133,9 +134,9 @@ def test_one_face_is_optimal_whatever_it_begins_from(data):
 
 def halves(source, faces, moved=0.0):
     """Halves of the faces' proofs, of points that are moved by so much."""
-    hands, recipe, found = Here(source), FacesRecipe(("in", "out"), (1.0, 1.0), 0.7), []
+    executor, recipe, found = LocalExecutor(source), Recipe(("in", "out"), (1.0, 1.0), 0.7), []
     for face in range(K):
-        crew = hands.crew(FaceRecipe(*recipe, faces, face))
+        crew = executor.crew(FaceRecipe(recipe, faces, face))
         answer = solve_problem(state(crew, 1, None, intercept=False), 1e-9, None, Clock(None), None)
         v = np.append(answer["w"], answer["b"]) + moved
         rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.35)))
@@ -243,9 +244,9 @@ def test_limits_keep_a_point_with_its_proof(data, start):
 
 def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
     X, y, _ = data
-    from polyopt.large import rounds
+    from polyopt.large import alternation
 
-    solve, faces = rounds.solve_problem, []
+    solve, faces = alternation.solve_problem, []
 
     def interrupted(problem, tol, max_iter, clock, progress, save, known, start):
         faces.append(max_iter)
@@ -256,7 +257,7 @@ def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
 
         return solve(problem, tol, max_iter, clock, progress, save, known, start)
 
-    monkeypatch.setattr(rounds, "solve_problem", interrupted)
+    monkeypatch.setattr(alternation, "solve_problem", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         found = machine().fit(X, y, faces=start)
     assert found.solutions_[0].status is Status.INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -75,7 +76,9 @@ def assignment(X, faces):
 def way(request, monkeypatch):
     """How passes over pairs that may move are made."""
     if request.param == "by blocks":
-        monkeypatch.setattr(face_ascent, "_MAX_GATHERED", 0)
+        by_blocks = face_ascent.Options(max_gathered_entries=0)
+        ascents = partial(face_ascent.FaceAscents, options=by_blocks)
+        monkeypatch.setattr(polytopes, "FaceAscents", ascents)
     return request.param
 
 
@@ -202,7 +205,7 @@ def test_limits_and_ctrl_c_keep_a_point_with_its_proof(data, start, monkeypatch,
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(face_ascent, "climbed" if way == "by blocks" else "climbed_here", interrupted)
+    monkeypatch.setattr(face_ascent, "climbed" if way == "by blocks" else "climb_gathered", interrupted)
     shorts.append(quietly(machine(), source, faces=start))
     assert shorts[-1].solutions_[0].status is Status.INTERRUPTED
     for short in shorts:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from polyopt import large
-from polyopt.large.parts import check_mark, mark_of
+from polyopt.large.blocks import check_block, checksum_of
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +25,9 @@ def changed(values, place, to):
 
 def test_a_mark_is_of_every_number_and_of_nothing_else(data):
     X, y, weights = data
-    mark = mark_of(large.Samples(X, y, weights))
+    checksum = checksum_of(large.Samples(X, y, weights))
     alike = [(np.asfortranarray(X), y, weights), (X.copy(), y.copy(), np.stack([weights, weights], 1)[:, 0])]
-    assert {mark_of(large.Samples(*each)) for each in alike} == {mark}
+    assert {checksum_of(large.Samples(*each)) for each in alike} == {checksum}
     others = [
         (changed(X, (88, 2), 9.0), y, weights),
         (X, changed(y, 88, "no" if y[88] == "yes" else "yes"), weights),
@@ -37,25 +37,27 @@ def test_a_mark_is_of_every_number_and_of_nothing_else(data):
         (X[:89], y[:89], weights[:89]),
         (X.astype(np.float32), y, weights),
     ]
-    assert all(mark_of(large.Samples(*each)).all != mark.all for each in others)
+    assert all(checksum_of(large.Samples(*each)).all != checksum.all for each in others)
     rows = sp.csr_array(X)
     moved = sp.csr_array((rows.data, changed(rows.indices, 0, 1 - rows.indices[0]), rows.indptr), rows.shape)
-    assert mark_of(large.Samples(sp.coo_array(rows), y)) == mark_of(large.Samples(rows, y))
-    assert mark_of(large.Samples(moved, y)) != mark_of(large.Samples(rows, y))
+    assert checksum_of(large.Samples(sp.coo_array(rows), y)) == checksum_of(large.Samples(rows, y))
+    assert checksum_of(large.Samples(moved, y)) != checksum_of(large.Samples(rows, y))
     texts = [y.astype(object), np.array([str(each) for each in y], dtype=object)]
-    assert len({mark_of(large.Samples(X.astype(object), each)) for each in texts}) == 1
+    assert len({checksum_of(large.Samples(X.astype(object), each)) for each in texts}) == 1
 
 
 def test_some_rows_tell_a_block_that_is_another_as_a_whole(data):
     X, y, _ = data
     X, y = np.tile(X, (50, 1)), np.tile(y, 50)
-    samples, mark = large.Samples(X, y), mark_of(large.Samples(X, y))
-    assert check_mark(samples, 0, mark, whole=False) is check_mark(samples, 0, None, whole=True) is samples
+    samples, checksum = large.Samples(X, y), checksum_of(large.Samples(X, y))
+    assert (
+        check_block(samples, 0, checksum, whole=False) is check_block(samples, 0, None, whole=True) is samples
+    )
     with pytest.raises(ValueError, match="partition 7 was read again"):
-        check_mark(large.Samples(X[::-1], y), 7, mark, whole=False)
+        check_block(large.Samples(X[::-1], y), 7, checksum, whole=False)
     one = large.Samples(changed(X, (1, 0), 9.0), y)
     with pytest.raises(ValueError, match="partition 8 was read again"):
-        check_mark(one, 8, mark, whole=True)
+        check_block(one, 8, checksum, whole=True)
 
 
 class Changing:
@@ -78,7 +80,7 @@ class Changing:
     [("SVM", 1), ("SVM", 6), ("ConvexPolytopeMachine", 1), ("ConvexPolytopeMachine", 4)],
 )
 def test_a_block_that_is_read_again_and_is_another_is_named(machine, readings, data):
-    """As it is made, in the midst of the interior point, as faces look at it, and in local steps."""
+    """As it is made, in the midst of the interior point, as faces inspect_block at it, and in local steps."""
     X, y, _ = data
     with pytest.raises(ValueError, match="partition 1 was read again, and has other samples"):
         getattr(large, machine)().fit(Changing(X, y, readings))

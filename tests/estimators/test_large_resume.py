@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from polyopt import Claim, large
-from polyopt.large import rounds
+from polyopt.large import alternation
 
 
 def half_and_half(feature):
@@ -64,7 +64,7 @@ def test_local_steps_are_of_their_labels(data, tmp_path, monkeypatch):
     def killed(*_, **__):
         raise SystemExit
 
-    monkeypatch.setattr(rounds.Rounds, "run", killed)
+    monkeypatch.setattr(alternation.Rounds, "run", killed)
     with pytest.raises(SystemExit):
         polytope().fit(large.Arrays(X, y, rows=30), checkpoint=path)
     refused(polytope(), X, other, path)
@@ -78,7 +78,7 @@ def test_local_steps_are_of_their_labels(data, tmp_path, monkeypatch):
 def test_faces_of_two_assignments_prove_nothing_together(data, monkeypatch):
     """As where a row that two faces share by rounding was left out by both."""
     X, y, _ = data
-    source, faces, certify = large.Arrays(X, y, rows=30), np.eye(2, 4), rounds.certify_blocks
+    source, faces, certify = large.Arrays(X, y, rows=30), np.eye(2, 4), alternation.certify_blocks
     whole = polytope(least_fall=1.0, max_rounds=9).fit(source, faces=faces)
     assert whole.certificate().claim in (Claim.STATIONARY, Claim.SUBOPTIMAL_BY)
 
@@ -86,7 +86,7 @@ def test_faces_of_two_assignments_prove_nothing_together(data, monkeypatch):
         half = certify(*given, **settings)
         return replace(half, primal_value=half.primal_value - 1e-3, dual_value=half.dual_value - 1e-3)
 
-    monkeypatch.setattr(rounds, "certify_blocks", less)
+    monkeypatch.setattr(alternation, "certify_blocks", less)
     with pytest.warns(ConvergenceWarning, match="not of one assignment"):
         torn = polytope(least_fall=1.0, max_rounds=9).fit(source, faces=faces)
     assert torn.certificate().claim is Claim.NONE

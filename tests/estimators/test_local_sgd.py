@@ -19,9 +19,9 @@ from polyopt import ConvexPolytopeMachine, large
 from polyopt.base import threads
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.large import local_sgd
-from polyopt.large.held import Here
+from polyopt.large.blocks import Recipe
+from polyopt.large.executor import LocalExecutor
 from polyopt.large.local_sgd import Shards, draw, row_order, solve_cpm_rounds, survey
-from polyopt.large.parts import Recipe
 from polyopt.linalg.rows import as_rows
 
 K = 2
@@ -41,7 +41,7 @@ def start():
 
 def solve(source, recipe=RECIPE, n_faces=K, **settings):
     usual = {"n_shards": 3, "n_pilot": 60, "max_iter": 3, "seed": 4}
-    return solve_cpm_rounds(Here(source), source.count, recipe, n_faces, **usual | settings)
+    return solve_cpm_rounds(LocalExecutor(source), recipe, n_faces, **usual | settings)
 
 
 def bits(found):
@@ -172,10 +172,10 @@ def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
     X, y, _ = data
     y = np.where(np.arange(150) < 7, "yes", "no")
     source = large.Generated(lambda k: (X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]), 8)
-    facts = survey(Here(source), RECIPE, source.count)
+    facts = survey(LocalExecutor(source), RECIPE)
     assert [part.outside for part in facts.parts] == [7] + 7 * [0]
     for size, rare in ((10, 1), (60, 6), (1000, 7)):
-        drawn = draw(Here(source), RECIPE, facts, size, 0)
+        drawn = draw(LocalExecutor(source), RECIPE, facts, size, 0)
         assert drawn.outside.sum() == rare
         assert drawn.weights[drawn.outside].sum() == pytest.approx(7.0)
         assert drawn.weights[~drawn.outside].sum() == pytest.approx(143.0)

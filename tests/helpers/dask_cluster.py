@@ -18,7 +18,7 @@ CHUNK = 40
 
 @contextmanager
 def cluster(workers):
-    """Workers of processes; where there is fork, of one that has loaded all that they need."""
+    """DaskBlocks of processes; where there is fork, of one that has loaded all that they need."""
     settings = {
         "distributed.comm.timeouts.connect": "10s",
         "distributed.deploy.lost-worker-timeout": "120s",  # a busy machine starts a worker slowly
@@ -82,13 +82,13 @@ def polytopes(module):
     return module.ConvexPolytopeMachine(2, C=0.5, max_passes=1, max_rounds=1, max_iter=5)
 
 
-def rounds(hands, count, **settings):
+def rounds(executor, **settings):
     """Local steps: their answer, its objective, and what they met."""
+    from polyopt.large.blocks import Recipe
     from polyopt.large.local_sgd import solve_cpm_rounds
-    from polyopt.large.parts import Recipe
 
     usual = {"n_shards": 3, "n_pilot": 60, "max_iter": 3, "seed": 4}
-    found = solve_cpm_rounds(hands, count, Recipe(("no", "yes"), (1.0, 2.0), 0.1), 2, **usual | settings)
+    found = solve_cpm_rounds(executor, Recipe(("no", "yes"), (1.0, 2.0), 0.1), 2, **usual | settings)
     return found["W"].tobytes(), found.objective, [record["estimate"] for record in found.history[1:]]
 
 

@@ -1,9 +1,8 @@
-"""Certificates as files that a stranger can check: ``polyopt/check/FORMAT.md`` says what is in them.
+"""Certificates as files that a stranger can check: ``polyopt/check/FORMAT.md`` describes their content.
 
-In the order to read: ``statement`` (a program, a point and multipliers, as numbers), ``repair`` (both made
-feasible in rational arithmetic), ``hinge``, ``faces`` and ``logistic`` (the statements of the families),
-``file`` (what is written), ``exact`` and ``vertex`` (the optimum from its active set) and ``refine`` (claims
-of the optimum itself).
+In the order to read: ``statement`` (a program, a point and multipliers, as numbers), ``file`` (both made
+feasible in rational arithmetic, and written), ``active_set`` (the optimum from its active set) and
+``refine`` (claims of the optimum itself).
 """
 
 from polyopt.certificates.claims.file import save_claims

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from polyopt.certificates.claims.exact import exactly, has_form, optimum, to_digits
-from polyopt.certificates.claims.file import cells_of, claim_of
-from polyopt.certificates.claims.repair import feasible_multipliers, feasible_point
+from polyopt.certificates.claims.active_set import (
+    check_vertex_form,
+    exactly,
+    has_form,
+    optimal_vertex,
+    optimum,
+    to_digits,
+)
+from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
-from polyopt.certificates.claims.vertex import check_vertex_form, optimal_vertex
-from polyopt.check.check import Program, number
+from polyopt.check.check import Cells, Program, number
 
-if TYPE_CHECKING:
-    from polyopt.check.check import Cells
-
-    Vector = list[Fraction]
-
-__all__ = ["ExactSolution", "exact_solution", "refined"]
+Vector = list[Fraction]
 
 _MAX_DIGITS = 100
 _END_TOL, _REFINED_END_TOL = 1e-6, 1e-24  # how near an end is, to a point of a solver and to a refined one

@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Matrix
-
-__all__ = ["Evidence", "Number", "Statement", "cap_of", "numeral", "numerals", "without_form"]
+from formulations.language.types import Matrix
 
 Number: TypeAlias = "float | Fraction"
 
@@ -71,16 +67,15 @@ class Evidence:
     Attributes
     ----------
     state : callable
-        Gives the statement.
+        Returns the statement.
     names : tuple of str
-        The labels, as the data have them, of -1 and of +1.
+        The labels, as in the data, of -1 and of +1.
     rows : ndarray of int, optional
-        Which samples of the data the statement is of; all by default.
+        The samples of the data in the statement; all by default.
     factor : float
-        What their features were multiplied by.
+        The factor of their features.
     fixed : callable, optional
-        Where the claim goes through cases: the statement of the convex program that is left of the point's
-        own case, whose optimum the point is.
+        Of a claim by cases: returns the statement of the convex program of the point's own case.
     """
 
     state: Callable[[], Statement]
@@ -104,7 +99,7 @@ def _refuse(reason: str) -> Statement:
 
 
 def numeral(value: Number) -> int | str:
-    """A number as the file has it: whole, a hexadecimal float of any length, or a fraction."""
+    """A number for the file: whole, a hexadecimal float of any length, or a fraction."""
     exact = Fraction(value)
     top, den = exact.numerator, exact.denominator
     if den == 1 and abs(top) < 1 << 53:
@@ -116,13 +111,13 @@ def numeral(value: Number) -> int | str:
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
-    """Caps of a family (inf for a hard row) as the file has them: one for all if they are the same."""
+    """Caps of a family (inf for a hard row) for the file: one for all if they are the same."""
     found = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
     return found[0] if len(set(found)) == 1 else found
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
-    """Numbers as the file has them: one for all if they are the same, only the nonzero ones if few."""
+    """Numbers for the file: one for all if they are the same, only the nonzero ones if few."""
     plain: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
     exact = [Fraction(value) for value in plain]
     if len(exact) > 1 and all(value == exact[0] for value in exact):

@@ -1,57 +1,31 @@
-"""A block of samples as it was read, made ready for a machine: checked, and of two classes.
+"""A block of samples as it was read: recognised by its checksum, inspected, and reduced to two classes.
 
-A checksum of a block's samples, labels and weights, by which it is known when it is read again.
-
-What a block is made from must give the same each time: blocks are read more than once, and made anew where a
-worker was lost. A random source without a seed gives others, and an answer would be of no samples at all.
+A source must give the same block each time, because blocks are read more than once, and made anew if a worker
+was lost. A random source without a seed gives others, and an answer would be of no samples at all.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from formulations.families import Families, bound_families, margin_family
-from formulations.language.types import aligned, as_csr, canonical
+from formulations.language.types import MatrixLike, aligned, as_csr, canonical
 from polyopt.estimators.column_table import column_as_numbers, is_missing
 from polyopt.estimators.frames import column_names
-from polyopt.large.sources import unframed
+from polyopt.large.sources import Samples, unframed
 from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.rows import Rows
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+ROWS_AT_ONCE = 1 << 14
+"""Rows of a block that are checked, scored or assigned together."""
 
-    from numpy.typing import NDArray
-
-    from formulations.language.types import MatrixLike
-    from polyopt.large.sources import Samples
-
-
-__all__ = [
-    "ROWS_AT_ONCE",
-    "Costed",
-    "Hinge",
-    "Looked",
-    "Made",
-    "Maker",
-    "Mark",
-    "Recipe",
-    "Sides",
-    "SomeRows",
-    "check_mark",
-    "costed",
-    "held_matrix",
-    "look",
-    "mark_of",
-    "matrix_of",
-    "rows_of",
-    "sides_of",
-]
-
+_EXACT_IN_FLOAT32 = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)
 _OTHERS = (
     "partition {number} was read again, and has other samples, labels or weights than at first: what it is "
     "made from must give the same each time (a random source needs a seed, which may follow from the "
@@ -59,51 +33,58 @@ _OTHERS = (
 )
 
 
-class Mark(NamedTuple):
+# -- checksums ---------------------------------------------------------------------------------------
+
+
+class Checksum(NamedTuple):
     """Checksums of a block: of all of it, and of some rows."""
 
     all: int
     some: int
 
 
-def mark_of(samples: Samples) -> Mark:
-    """The mark of a block."""
-    return Mark(_checksum(samples, 1), _checksum(samples, _stride(samples)))
+def checksum_of(samples: Samples) -> Checksum:
+    """The checksum of a block."""
+    return Checksum(_checksum(samples, 1), _checksum(samples, _stride(samples)))
 
 
-def check_mark(samples: Samples, number: int, mark: Mark | None, *, whole: bool) -> Samples:
-    """A block as it was read now, compared with its mark; as it is if there is no mark.
+def check_block(samples: Samples, number: int, checksum: Checksum | None, *, whole: bool) -> Samples:
+    """Compare a block with its checksum, if there is one: all rows or, at next to no cost, some rows.
 
-    whole: whether to look at all of it; else at some rows, which costs next to nothing.
-    ValueError: it is another block than at first.
+    ValueError: another block than at first.
     """
-    if mark is not None:
+    if checksum is not None:
         samples = unframed(samples)
         found = _checksum(samples, 1 if whole else _stride(samples))
-        if found != (mark.all if whole else mark.some):
+        if found != (checksum.all if whole else checksum.some):
             raise ValueError(_OTHERS.format(number=number))
     return samples
 
 
 def _stride(samples: Samples) -> int:
-    return max(len(samples.y) // 64, 1)  # some 64 rows are looked at whenever a block is read
+    return max(len(samples.y) // 64, 1)  # some 64 rows are compared whenever a block is read
 
 
 def _checksum(samples: Samples, stride: int) -> int:
-    """Of every so many rows; of CSR of every so many entries."""
+    """The checksum of every stride-th row, or stride-th entry of CSR."""
     X, y, weights = samples
     rows, found = as_csr(X) if sp.issparse(X) else None, 0
     for part in (*((X,) if rows is None else (rows.data, rows.indices, rows.indptr)), y, weights):
         if part is not None:
-            found = _further(found, np.asarray(part), stride)
+            found = _extended(found, np.asarray(part), stride)
     return found
 
 
-def _further(found: int, values: Any, stride: int) -> int:
-    """A checksum gone on with an array, by pieces."""
+def _extended(found: int, values: Any, stride: int) -> int:
+    """A checksum continued with an array."""
     if values.dtype == object:
-        values = _plain(values[::stride])
-        stride = 1
+        values, stride = values[::stride], 1
+        if values.ndim > 1:
+            values = values.astype(np.float64)
+        else:
+            from pandas.util import hash_array  # which knows missing labels
+
+            values = hash_array(values)
     found = crc32(repr((values.shape, str(values.dtype))).encode(), found)
     values = values[::stride]
     rows = max((1 << 20) // max(values[:1].nbytes, 1), 1)  # a megabyte is copied at once, if at all
@@ -113,26 +94,17 @@ def _further(found: int, values: Any, stride: int) -> int:
     return found
 
 
-def _plain(values: Any) -> Any:
-    """Objects as numbers: samples as they are read, labels by pandas, which knows what is missing."""
-    if values.ndim > 1:
-        return values.astype(np.float64)
-    from pandas.util import hash_array
-
-    return hash_array(values)
+# -- the first look ----------------------------------------------------------------------------------
 
 
-ROWS_AT_ONCE = 1 << 14
-"""Rows of a block that are looked at, scored or assigned together."""
+class Report(NamedTuple):
+    """Findings of the first look at a block.
 
-_SMALL = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)  # types that float32 holds exactly
-
-
-class Looked(NamedTuple):
-    """What a first look at a block tells: features, labels that have weight, and how much weight each has.
-
-    `problem` says what is wrong with it; empty where nothing is. `is_sparse` is whether its samples are CSR,
-    `mark` what it is known by when it is read again, and `names` are the features' names, if there are any.
+    m: features.
+    labels, weights: labels that have weight, and the weight of each.
+    is_sparse: True if the samples are CSR.
+    problem: the fault of the block, empty if there is none.
+    names: the features' names, if there are any.
     """
 
     m: int
@@ -140,67 +112,16 @@ class Looked(NamedTuple):
     weights: NDArray[Any]
     is_sparse: bool
     problem: str = ""
-    mark: Mark | None = None
+    checksum: Checksum | None = None
     names: tuple[str, ...] | None = None
 
 
-class Sides(NamedTuple):
-    """Samples of two classes: X (n, m), whether each is of the second (n,), and its weight (n,)."""
+def inspect_block(
+    samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
+) -> Report:
+    """Check a block when it is first read; its number and its place in a file are for messages.
 
-    X: Any
-    outside: NDArray[np.bool_]
-    weights: NDArray[Any]
-
-
-class Made(Protocol):
-    """What is made of a block of samples, whose own it is given before it is asked, and loses after."""
-
-    samples: Any  # has them as its X
-    chosen: NDArray[np.bool_] | None  # which of those that were read; None for all
-    done: int
-    answer: object
-
-
-class Maker(Protocol):
-    """What makes something of every block."""
-
-    def block(self, samples: Samples, number: int, work: Work | None = None) -> Made | None:
-        """What is made of block `number`; None if none of its samples has to do with it."""
-
-
-class Costed(NamedTuple):
-    """The samples of two classes that have weight: which these are, who is of the second, their weights."""
-
-    chosen: NDArray[np.bool_]
-    up: NDArray[np.bool_]
-    counts: NDArray[np.float64]
-
-
-class Recipe(NamedTuple):
-    """What is made of every block: the two classes, their weights, the cost of slack, and the bound B."""
-
-    classes: tuple[Any, Any]
-    factors: tuple[float, float]
-    C: float
-    B: float = np.inf
-
-    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
-        """The block of both classes; None where it has no such samples."""
-        found = costed(samples, self.classes, self.factors)
-        if found is None:
-            return None
-        families = Hinge(np.where(found.up, 1, -1).astype(np.int8), self.C * found.counts, self.B)
-        weights = None if bool((found.counts == 1.0).all()) else found.counts
-        block = Block(Rows(rows_of(samples, found.chosen)), families, 1, weights, work)
-        block.chosen = None if found.chosen.all() else found.chosen
-        return block
-
-
-def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None) -> Looked:
-    """Look at a block for the first time.
-
-    number, place: the block's number, and the part of a file that it is from, for messages.
-    names: names of the features; by default those of a frame.
+    `names` are those of the features, by default those of a frame.
     """
     where = f"partition {number} ({place})" if place else f"partition {number}"
     names = column_names(samples.X) if names is None else names
@@ -245,23 +166,19 @@ def look(samples: Samples, number: int, place: str = "", names: Sequence[str] | 
         row, feature = bad
         column = f"feature {feature}" if names is None else f"column {names[feature]!r}"
         return _wrong(f"X has NaN or an infinite value in {where}, row {row}, {column}")
-    return Looked(
+    labels, codes = np.unique(y[weights > 0], return_inverse=True)
+    return Report(
         shape[1],
-        *_weighed(y, weights),
+        labels,
+        np.bincount(codes, weights[weights > 0], len(labels)),
         bool(sp.issparse(X)),
-        mark=mark_of(samples),
+        checksum=checksum_of(samples),
         names=None if names is None else tuple(names),
     )
 
 
-def _weighed(y: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The labels that have weight, and how much."""
-    labels, codes = np.unique(y[weights > 0], return_inverse=True)
-    return labels, np.bincount(codes, weights[weights > 0], len(labels))
-
-
-def _wrong(problem: str) -> Looked:
-    return Looked(0, np.zeros(0), np.zeros(0), False, problem)
+def _wrong(problem: str) -> Report:
+    return Report(0, np.zeros(0), np.zeros(0), False, problem)
 
 
 def _first(which: NDArray[np.bool_]) -> int:
@@ -283,19 +200,77 @@ def _first_bad(X: Any) -> tuple[int, int] | None:
     return None
 
 
+# -- two classes -------------------------------------------------------------------------------------
+
+
+class Costed(NamedTuple):
+    """The rows of two classes that have weight, mask of the second class among them, and their weights."""
+
+    chosen: NDArray[np.bool_]
+    up: NDArray[np.bool_]
+    counts: NDArray[np.float64]
+
+
+class TwoClasses(NamedTuple):
+    """Samples of two classes: X (n, m), mask of the second class (n,), and weights (n,)."""
+
+    X: Any
+    outside: NDArray[np.bool_]
+    weights: NDArray[Any]
+
+
+class SolverBlock(Protocol):
+    """A block of a solver, which is given its samples before it is asked, and loses them after.
+
+    chosen: the rows of the block as it was read that belong to it; None for all.
+    """
+
+    samples: Any  # has them as its X
+    chosen: NDArray[np.bool_] | None
+    done: int
+    answer: object
+
+
+class BlockRecipe(Protocol):
+    """The construction of a solver's blocks from samples."""
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> SolverBlock | None:
+        """Make block `number`; None if the solver needs none of its samples."""
+
+
+class Recipe(NamedTuple):
+    """The linear machine of two classes: the classes, their weights, the cost of slack, and the bound B."""
+
+    classes: tuple[Any, Any]
+    factors: tuple[float, float]
+    C: float
+    B: float = np.inf
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
+        """The block of both classes; None if it has no such samples."""
+        found = costed(samples, self.classes, self.factors)
+        if found is None:
+            return None
+        families = Hinge(np.where(found.up, 1, -1).astype(np.int8), self.C * found.counts, self.B)
+        weights = None if bool((found.counts == 1.0).all()) else found.counts
+        block = Block(Rows(rows_of(samples, found.chosen)), families, 1, weights, work)
+        block.chosen = None if found.chosen.all() else found.chosen
+        return block
+
+
 def matrix_of(X: MatrixLike) -> Any:
-    """Samples (n, m) as the solver takes them: dense in rows, or CSR in order; small integers as float32."""
+    """Samples (n, m) for the solver: dense in rows, or CSR in order; small integers as float32."""
     if sp.issparse(X):
         X = canonical(as_csr(X))
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     X = np.asarray(X)
     if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float32 if X.dtype in _SMALL else np.float64)
+        X = X.astype(np.float32 if X.dtype in _EXACT_IN_FLOAT32 else np.float64)
     return aligned(X)  # numpy adds up others in another order
 
 
 def held_matrix(X: MatrixLike) -> Any:
-    """Samples (n, m) as they are kept: bytes as bytes, others as of :func:`matrix_of`."""
+    """Samples (n, m) for loops over rows: bytes as bytes, others as of :func:`matrix_of`."""
     return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
 
 
@@ -314,7 +289,7 @@ def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, flo
 
 
 class SomeRows:
-    """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in a pass."""
+    """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in each pass."""
 
     def __init__(self, X: NDArray[Any], chosen: NDArray[np.bool_]):
         self._X, self._places = np.asarray(X), np.flatnonzero(chosen)
@@ -325,27 +300,30 @@ class SomeRows:
 
 
 def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
-    """The chosen samples (None: all) as the solver takes them: a matrix, or what gives slices of one."""
+    """The chosen samples (None: all) for the solver: a matrix, or an object that gives slices of one."""
     X = matrix_of(samples.X)
     if chosen is None or chosen.all():
         return X
     return X[chosen] if sp.issparse(X) else SomeRows(X, chosen)
 
 
-def sides_of(samples: Samples, recipe: Recipe) -> Sides:
+def two_classes(samples: Samples, recipe: Recipe) -> TwoClasses:
     """The samples of both classes that have weight, for loops over rows: bytes stay bytes."""
     found, X = costed(samples, recipe.classes, recipe.factors), held_matrix(samples.X)
     if found is None:
-        return Sides(X[:0], np.zeros(0, bool), np.zeros(0))
-    return Sides(X if found.chosen.all() else X[found.chosen], found.up, found.counts)
+        return TwoClasses(X[:0], np.zeros(0, bool), np.zeros(0))
+    return TwoClasses(X if found.chosen.all() else X[found.chosen], found.up, found.counts)
+
+
+def joined(parts: Sequence[TwoClasses]) -> TwoClasses:
+    """The samples of at least one block, in the order of the blocks."""
+    rows, outside, weights = zip(*parts, strict=True)
+    X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
+    return TwoClasses(X, np.concatenate(outside), np.concatenate(weights))
 
 
 class Hinge:
-    """The families of rows, made of labels in a byte each, and of one cost if all are alike.
-
-    signs (n,), costs (n,): labels, and costs of slack.
-    B: bound on outputs.
-    """
+    """The families of rows of labels `signs` (n,) in a byte each, costs of slack (n,) and the bound B."""
 
     def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float = np.inf):
         alike = len(costs) > 0 and bool((costs == costs[0]).all())

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.families import hinge_families
+from formulations.language.clock import Clock
 from polyopt.base.progress import listener
+from polyopt.base.types import ClassWeight
 from polyopt.estimators.parameters import shared
-from polyopt.large import checkpoint as files
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
-from polyopt.large.parts import Recipe
+from polyopt.large.blocks import Recipe
+from polyopt.large.checkpoint import CheckpointWriter, load, probe
+from polyopt.large.executor import Executor
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import Problem, state
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-    from formulations.language.clock import Clock
-    from polyopt.base.types import ClassWeight
-    from polyopt.large.held import Hands
-
-__all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
-
-
-class LargeMachine(BlockClassifier):
+class LinearBlockClassifier(BlockClassifier):
     """Base of the linear machines whose samples are read by blocks.
 
     Parameters
@@ -44,7 +39,7 @@ class LargeMachine(BlockClassifier):
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
     verbose : bool or int, default=False
-        Whether to print the progress, a line a second, on standard error.
+        If True, print the progress, a line a second, on standard error.
 
     Attributes
     ----------
@@ -65,27 +60,21 @@ class LargeMachine(BlockClassifier):
         "C", "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]
     )
 
-    _D: ClassVar[str | None] = None  # the name of the Sigma-SVM's share
-    _B: ClassVar[str | None] = None  # and of the bound on outputs
-
     def _begin(self, pairs: int) -> None:
         self.coef_, self.intercept_ = np.zeros((pairs, self.n_features_in_)), np.zeros(pairs)
 
     def _fit_pair(
-        self, number: int, hands: Hands, factors: tuple[float, float], clock: Clock, checkpoint: Any,
+        self, number: int, executor: Executor, factors: tuple[float, float], clock: Clock, checkpoint: Any,
         resume: Any,
     ) -> None:  # fmt: skip
-        B = np.inf if self._B is None else float(getattr(self, self._B))
-        recipe = Recipe(self.pairs_[number], factors, float(self.C), B)
-        crew = hands.crew(recipe)
-        D = None if self._D is None else float(getattr(self, self._D))
-        problem = state(crew, 1, D)
-        is_kept = checkpoint is not None or resume is not None
-        about = self._about(problem, recipe) if is_kept else {}
-        known = None
+        recipe = Recipe(self.pairs_[number], factors, float(self.C), float(getattr(self, "B", np.inf)))
+        D = float(self.D) if hasattr(self, "D") else None
+        crew = executor.crew(recipe)
+        problem, known = state(crew, 1, D), None
+        about = {} if checkpoint is None and resume is None else self._about(problem, recipe, D)
         if resume is not None:
-            crew.log[:], known = files.load(resume, about)
-        save = None if checkpoint is None else files.Saver(checkpoint, crew.log, about)
+            crew.log[:], known = load(resume, about)
+        save = None if checkpoint is None else CheckpointWriter(checkpoint, crew.log, about)
         found = solve_problem(problem, self.tol, self.max_iter, clock, listener(), save, known)
         w, b = found["w"], float(found["b"])
         if problem.is_centred:
@@ -106,10 +95,10 @@ class LargeMachine(BlockClassifier):
         )
         crew.close()
 
-    def _about(self, problem: Problem, recipe: Recipe) -> dict[str, Any]:
-        """What a checkpoint must be of, to be gone on from."""
+    def _about(self, problem: Problem, recipe: Recipe, D: float | None) -> dict[str, Any]:
+        """The identity of a checkpoint."""
         facts, crew = problem.facts, problem.crew
-        paid = float(total(crew.ask("costs_at", files.probe(facts.m + 1), 1.0)))
+        paid = float(total(crew.ask("costs_at", probe(facts.m + 1), 1.0)))
         known = problem.shift.tobytes() + facts.costs.hex().encode() + paid.hex().encode()
         return {
             "machine": self._title,
@@ -118,7 +107,7 @@ class LargeMachine(BlockClassifier):
             "blocks": crew.count,
             "C": recipe.C,
             "B": repr(recipe.B),
-            "D": None if self._D is None else float(getattr(self, self._D)),
+            "D": D,
             "digest": sha256(known).hexdigest()[:16],
         }
 
@@ -126,7 +115,7 @@ class LargeMachine(BlockClassifier):
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
 
-class SVM(LargeMachine):
+class SVM(LinearBlockClassifier):
     """Support vector machine with linear features, of samples that are read by blocks."""
 
     _title = "the SVM"
@@ -140,7 +129,7 @@ class SVM(LargeMachine):
         self.class_weight, self.verbose = class_weight, verbose
 
 
-class SigmaSVM(LargeMachine):
+class SigmaSVM(LinearBlockClassifier):
     """Sigma-SVM with linear features, of samples that are read by blocks.
 
     Parameters
@@ -150,8 +139,7 @@ class SigmaSVM(LargeMachine):
     """
 
     _title = "the Sigma-SVM"
-    _D = "D"
-    _parameter_constraints = LargeMachine._parameter_constraints | shared("D")
+    _parameter_constraints = LinearBlockClassifier._parameter_constraints | shared("D")
 
     def __init__(
         self, C: float = 1.0, D: float = 0.5, *, tol: float = 1e-8, max_iter: int | None = None,
@@ -162,7 +150,7 @@ class SigmaSVM(LargeMachine):
         self.class_weight, self.verbose = class_weight, verbose
 
 
-class RelativeMarginMachine(LargeMachine):
+class RelativeMarginMachine(LinearBlockClassifier):
     """Relative Margin Machine with linear features, of samples that are read by blocks.
 
     Parameters
@@ -172,8 +160,7 @@ class RelativeMarginMachine(LargeMachine):
     """
 
     _title = "the Relative Margin Machine"
-    _B = "B"
-    _parameter_constraints = LargeMachine._parameter_constraints | shared("B")
+    _parameter_constraints = LinearBlockClassifier._parameter_constraints | shared("B")
 
     def __init__(
         self, C: float = 1.0, B: float = 2.0, *, tol: float = 1e-8, max_iter: int | None = None,
