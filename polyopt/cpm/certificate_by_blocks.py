@@ -94,7 +94,7 @@ def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: fl
     """Reduce a block to the loss of its samples at faces W (K, m+1), and to every violated condition.
 
     least: decrease of its hinge for which a sample outside would change its face.
-    Returns: sums of :meth:`polyopt.large.rounds.FacesBlock.weigh`, and the loss ``paid`` (K,) per face, as
+    Returns: sums of :meth:`polyopt.large.alternation.weigh_faces`, and the loss ``paid`` (K,) per face, as
         a ball.
     """
     K, n = len(W), block.X.shape[0]

@@ -2,7 +2,7 @@
 
 This is for samples with many features. An iteration of the interior point costs n m² for every face; here
 nothing costs more than n m, and the gap falls to some 1e-4 in a few scans. The method is that of the solver
-in memory (:mod:`polyopt.cpm.face_dual`), a block at a time:
+in memory (:mod:`polyopt.cpm.dual`), a block at a time:
 
 1. two sweeps over all samples, from multipliers of 0;
 2. a scan of all samples at the current faces, which measures the gap and finds the pairs of a sample and a
