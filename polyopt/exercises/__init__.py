@@ -32,8 +32,7 @@ def exercises() -> dict[str, Any]:
 def _of(chapter: str) -> dict[str, Any]:
     from polyopt.exercises.exercise import Exercise
 
-    module = import_module(f"polyopt.exercises.{chapter}")
-    known = {name: getattr(module, name) for name in module.__all__}
+    known = vars(import_module(f"polyopt.exercises.{chapter}"))
     return {name: one for name, one in known.items() if isinstance(one, Exercise)}
 
 

@@ -12,27 +12,20 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 
 from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
+from polyopt.exercises.exercise import Exercise
 from polyopt.report.programs import mathml, program_section
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sphinx.application import Sphinx
-
-    from polyopt.exercises.exercise import Exercise
-
-
-__all__ = ["connect", "marked", "setup"]
 
 _WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}  # as furo asks
 _LINE = re.compile(r'<li class="toctree-l(\d+)')

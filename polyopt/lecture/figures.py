@@ -5,20 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 import polyopt
 from polyopt import datasets, plots
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-__all__ = ["MAKERS", "Picture", "svg_file"]
+Array = NDArray[Any]
 
 _FEATURES = (7, 21)  # of wdbc: mean concave points, and worst texture
 _NAMES = ("mean concave points", "worst texture")
@@ -26,12 +22,7 @@ _NAMES = ("mean concave points", "worst texture")
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a lecture.
-
-    name: of its file.
-    title: what it shows, in short.
-    caption: what is to be seen in it.
-    """
+    """A picture of a lecture, by the name of its file, with a title and a caption."""
 
     name: str
     title: str

@@ -8,32 +8,25 @@ Content that does not fit on a slide goes to the next one. :func:`slide_page` ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import pairwise
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from formulations.language.symbols import symbols_of
 from formulations.language.typeset import conditions_of
 from polyopt.base.text import escape
 from polyopt.compare.programs import find_programs
+from polyopt.exercises.exercise import Exercise
+from polyopt.lecture.figures import Picture
 from polyopt.plots.figure import svg
 from polyopt.report import frame
 from polyopt.report.programs import held, mathml, program_section
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
-
-    from polyopt.exercises.exercise import Exercise
-    from polyopt.lecture.figures import Picture
-
-
-__all__ = ["Block", "slide_page", "slides_of"]
 
 _MAX_LINES, _MAX_LINES_SMALLER = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
 _MIN_LINES = 3.5  # for a slide of its own
@@ -46,13 +39,7 @@ _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install p
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a slide.
-
-    html: what is shown.
-    lines: the lines of text that it takes, about.
-    note: what is said of it, as HTML, where that is more than is shown.
-    note_lines: the lines that the note would take on the slide.
-    """
+    """A part of a slide as HTML, the lines of text that it takes, and a note if more is said than shown."""
 
     html: str
     lines: float
@@ -62,12 +49,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Slide:
-    """A heading, and what stands under it.
-
-    title: as HTML.
-    section: the section that it is a part of, as HTML; empty for the section's own.
-    blocks: what stands on it.
-    """
+    """A heading as HTML, the section that it is a part of (empty for the section's own), and its blocks."""
 
     title: str
     section: str = ""
@@ -80,12 +62,9 @@ class Slide:
 
 
 def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Slide]:
-    """The slides of a chapter; the first has its title.
+    """Cut a chapter into slides, the first with its title.
 
-    special: makes of a directive and its argument, as of ``{program} rmm.qp``, what is shown; None for
-        nothing.
-    ModuleNotFoundError: what reads Markdown is not installed.
-    ValueError: A formula that cannot be drawn.
+    `special` makes a block, or None, of a directive and its argument, as of ``{program} rmm.qp``.
     """
     reader = _reader()
     slides = [Slide("")]
@@ -263,10 +242,7 @@ def _code(token: Token) -> str:
 
 
 def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str, Exercise]) -> str:
-    """The slides of a chapter as one page.
-
-    pictures: shown after the first section, a slide each.
-    """
+    """Return the slides of a chapter as one page, with a slide for each picture after the first section."""
 
     def special(name: str, argument: str) -> Block | None:
         if name == "program":

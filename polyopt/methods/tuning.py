@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from formulations.language.solution import Status
 from polyopt.estimators.status import status_of
 from polyopt.margin.svm import SVM
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["narrower_class", "relative_bound"]
 
 
 def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> float:
