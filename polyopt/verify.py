@@ -204,12 +204,7 @@ def _check_program(
 
 
 def _as_check(
-    name: str,
-    program: Program,
-    solver: str,
-    solution: Solution,
-    certificate: Certificate,
-    difference: float,
+    name: str, program: Program, solver: str, solution: Solution, certificate: Certificate, difference: float
 ) -> Check:
     worst = certificate.worst
     assert worst is not None

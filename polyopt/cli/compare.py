@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from polyopt.base.files import check_target
 from polyopt.cli import options
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _Data = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight file; "
         "may be given again.",
         autocompletion=complete_data,
@@ -38,13 +38,11 @@ _Data = Annotated[
 ]
 _Methods = Annotated[
     str | None,
-    typer.Option(
-        "--methods", "--method", help="Methods, separated by commas.", autocompletion=complete_methods
-    ),
+    Option("--methods", "--method", help="Methods, separated by commas.", autocompletion=complete_methods),
 ]
 _Prove = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--global",
         help="Also prove the optimum where the others prove less (of a polytope, over all assignments).",
     ),
@@ -59,15 +57,15 @@ def compare(
     kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None,
     splits: Annotated[
-        int, typer.Option(min=1, help="Splits into training and test part: means, intervals, differences.")
+        int, Option(min=1, help="Splits into training and test part: means, intervals, differences.")
     ] = 1,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
+    seeds: Annotated[int, Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
+    seed: Annotated[int, Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
+    time_limit: Annotated[float | None, Option(help="Seconds at most for each fit.")] = None,
     target: options.Target = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Also write one self-contained HTML page.")] = None,
+    csv: Annotated[bool, Option("--csv", help="Print the rows as CSV.")] = False,
+    json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
+    report: Annotated[Path | None, Option(help="Also write one self-contained HTML page.")] = None,
     separator: options.Separator = None, decimal: options.Decimal = ".",
     categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, force: options.Force = False, quiet: options.Quiet = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from polyopt.base.text import visible
 from polyopt.cli import options
@@ -34,11 +34,11 @@ _COLUMNS = ("pair", "row", "letter", "sample", "face", "feature", "label", "mult
 def duals(
     method: options.MethodName = DEFAULT_METHOD,
     data: Annotated[
-        str, typer.Option(help="Name of a data set, or path of a file.", autocompletion=complete_data)
+        str, Option(help="Name of a data set, or path of a file.", autocompletion=complete_data)
     ] = "ionosphere",
-    top: Annotated[int, typer.Option(min=1, help="Rows to print of each letter.")] = 10,
-    csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
-    solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.EXACT,
+    top: Annotated[int, Option(min=1, help="Rows to print of each letter.")] = 10,
+    csv: Annotated[bool, Option("--csv", help="Print all rows as CSV.")] = False,
+    solver: Annotated[options.Solver, Option(help="Which solver.")] = options.Solver.EXACT,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from polyopt.base.files import STANDARD, check_is_file, check_target, write_bytes, write_text
 from polyopt.base.text import visible
@@ -26,23 +26,21 @@ _BREAKS = "\r\n"
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit.")],
+    model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
     data: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="CSV or svmlight file, with or without labels, or name of a data set; - for standard input."
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="File for the labels, one per line; standard output by default.")
+        Path | None, Option(help="File for the labels, one per line; standard output by default.")
     ] = None,
     probabilities: Annotated[
-        bool,
-        typer.Option("--probabilities", help="Write a table: the label, and the probability of each class."),
+        bool, Option("--probabilities", help="Write a table: the label, and the probability of each class.")
     ] = False,
     reliability: Annotated[
-        Path | None,
-        typer.Option(help="Picture (png, svg, pdf) of how often a class is as it is said to be."),
+        Path | None, Option(help="Picture (png, svg, pdf) of how often a class is as it is said to be.")
     ] = None,
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
