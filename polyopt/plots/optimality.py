@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -48,8 +47,7 @@ _MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 _MARGIN = ("inside the margin", "on the margin", "beyond the margin")
 
 
-@dataclass(frozen=True)
-class _Family:
+class _Family(NamedTuple):
     """Multipliers that are drawn alike."""
 
     label: str
@@ -114,14 +112,14 @@ def multipliers(
         if families:
             panels.legend(3 if max(len(family.label) for family in families) < 12 else 2)
         else:
-            axes[0].text(
-                0.5, 0.5, "every multiplier is 0", transform=axes[0].transAxes,
-                ha="center", va="center", color=MUTED,
-            )  # fmt: skip
+            middle = {"transform": axes[0].transAxes, "ha": "center", "va": "center", "color": MUTED}
+            axes[0].text(0.5, 0.5, "every multiplier is 0", **middle)
         if with_outputs:
             _mark_outputs(axes[1], duals, families, small, B)
-        for panel in axes:
-            _from_zero(panel, bool((duals["multiplier"] < -small).any()))
+        for panel in axes:  # nothing under zero unless there are negative multipliers
+            panel.axhline(0.0, color=MUTED, lw=0.6)
+            if not (duals["multiplier"] < -small).any():
+                panel.set_ylim(0.0, None)
     return panels.drawn
 
 
@@ -178,13 +176,6 @@ def _mark_outputs(axes: Axes, duals: pd.DataFrame, families: list[_Family], smal
     span = max(float(rows.loc[rows["multiplier"].abs() > small, "output"].abs().max()) for rows in drawn)
     span = 1.08 * max(span, *(abs(place) for place, _, _ in marks))
     axes.set_xlim(-span, span)
-
-
-def _from_zero(axes: Axes, negative: bool) -> None:
-    """A line at zero, and nothing under it unless there are negative multipliers."""
-    axes.axhline(0.0, color=MUTED, lw=0.6)
-    if not negative:
-        axes.set_ylim(0.0, None)
 
 
 _MAX_CONDITIONS = 24  # conditions that are drawn, the worst

@@ -47,13 +47,9 @@ class Scene:
     """The polytope, the samples, their names, and the side of each class, for all panels."""
 
     def __init__(
-        self,
-        model: object,
-        X: ArrayLike,
-        y: ArrayLike,
-        feature_names: Sequence[str] | None,
+        self, model: object, X: ArrayLike, y: ArrayLike, feature_names: Sequence[str] | None,
         class_names: Sequence[str] | None,
-    ):
+    ):  # fmt: skip
         self.polytope = _polytope_of(model)
         self.X, self.y = values_of(X, self.polytope.names), np.asarray(y)
         m = self.polytope.n_features
@@ -64,9 +60,8 @@ class Scene:
             raise ValueError(f"y must be of two classes, not {len(self.classes)}")
         names = self.polytope.names if feature_names is None else feature_names
         self.names = [in_picture(str(name)) for name in names]
-        self.class_names = [
-            in_picture(str(c)) for c in (self.classes if class_names is None else class_names)
-        ]
+        known = self.classes if class_names is None else class_names
+        self.class_names = [in_picture(str(name)) for name in known]
         self.spread = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
         outer = self._outer(model)
         self.outer_label, inner = self.classes[outer], 1 - outer
@@ -151,17 +146,10 @@ def _polytope_of(model: object) -> Polytope:
 
 
 def polytope_slices(
-    model: object,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    features: Sequence[int | str] | None = None,
-    at: str | ArrayLike = "inside",
-    feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    title: str = "",
-    ax: Places | None = None,
-) -> Drawn:
+    model: object, X: ArrayLike, y: ArrayLike, *, features: Sequence[int | str] | None = None,
+    at: str | ArrayLike = "inside", feature_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None, title: str = "", ax: Places | None = None,
+) -> Drawn:  # fmt: skip
     """Slices through a polytope, one for each pair of the chosen features.
 
     In a slice two features vary and all others are held at one point, the cross. The faces are lines, thick
@@ -227,15 +215,9 @@ def polytope_slices(
 
 
 def polytope_plane(
-    model: object,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    title: str = "",
-    ax: Axes | None = None,
-) -> Drawn:
+    model: object, X: ArrayLike, y: ArrayLike, *, feature_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
+) -> Drawn:  # fmt: skip
     """A polytope of two features in full: corners, largest ball inside, and which face answers where.
 
     Every point of the plane outside has the tint of the face that answers for it, the face of the largest
@@ -310,10 +292,8 @@ def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: boo
     rows = [np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -1.0, 0.0, 0.0])]
     if others:
         rest = np.arange(plane.n_faces) != face
-        rows = [
-            np.vstack([rows[0], plane.W[rest] * unit]),
-            np.append(rows[1], plane.b[rest] + plane.W[rest] @ low),
-        ]
+        W, b_rest = plane.W[rest] * unit, plane.b[rest] + plane.W[rest] @ low
+        rows = [np.vstack([rows[0], W]), np.append(rows[1], b_rest)]
     slope, room = rows[0] @ along, -(rows[0] @ start + rows[1])
     flat = np.abs(slope) <= 1e-12 * np.linalg.norm(rows[0], axis=1)
     if np.any(room[flat] < -1e-9):
@@ -416,12 +396,9 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
 
 
 def face_weights(
-    explanation: ModelExplanation | BaseEstimator,
-    most: int = 6,
-    columns: int = 2,
-    *,
+    explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *,
     ax: Places | None = None,
-) -> Drawn:
+) -> Drawn:  # fmt: skip
     """Each face as a bar chart: the weights of its features times their spreads, the largest first.
 
     A bar to the right pulls towards the outside where the feature is large, one to the left where it is
@@ -442,10 +419,8 @@ def face_weights(
     if hasattr(machine, "explain_model"):
         explanation = machine.explain_model()
     if not hasattr(explanation, "faces"):
-        raise TypeError(
-            "explanation must be one of explain_model, or a machine with faces, "
-            f"not {type(explanation).__name__}"
-        )
+        kind = type(explanation).__name__
+        raise TypeError(f"explanation must be one of explain_model, or a machine with faces, not {kind}")
     most, columns = whole("most", most), whole("columns", columns)
     roles = sorted(explanation.faces, key=lambda role: -role.answers)[:12]
     columns = min(columns, len(roles))
@@ -455,9 +430,8 @@ def face_weights(
         places = panels.grid(rows, columns).ravel()
         reach = max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
         for axes, role in zip(places, roles, strict=False):
-            name = (
-                f"{role.name[0]}.{role.name[1]}" if explanation.subject.kind != "polytope" else role.name[1]
-            )
+            several = explanation.subject.kind != "polytope"
+            name = f"{role.name[0]}.{role.name[1]}" if several else role.name[1]
             _draw(axes, role, most, reach, f"face {name}")
         for axes in places[len(roles) :]:
             axes.set_axis_off()
@@ -478,6 +452,5 @@ def _draw(axes: Axes, role: FaceRole, most: int, reach: float, name: str) -> Non
     if hidden:
         total = sum(abs(weight) for _, weight in role.weights)
         rest = sum(abs(weight) for _, weight in hidden) / total
-        axes.set_xlabel(
-            f"{len(hidden)} others have {100 * rest:.0f} % of the weight", fontsize=7.5, color=MUTED
-        )
+        text = f"{len(hidden)} others have {100 * rest:.0f} % of the weight"
+        axes.set_xlabel(text, fontsize=7.5, color=MUTED)
