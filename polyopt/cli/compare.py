@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json as writer
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -86,7 +87,12 @@ def compare(
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     check_target(report, "--report", inputs=data or (), replace_input=force, is_alone=False)
     given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
-    chosen = _chosen(methods, prove)
+    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
+    entries = [find_method(name) for name in (methods.split(",") if methods is not None else usual)]
+    chosen = [entry.name for entry in entries]
+    if prove and not any(entry.proving for entry in entries):
+        able = ", ".join(method.name for method in METHODS.values() if method.proving)
+        raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
     form = Form(separator, decimal, categorical, impute, large)
     named = _with_built_in(data or ())
     check_read_once(named)
@@ -98,7 +104,8 @@ def compare(
     from polyopt.compare import compare as run
 
     names = named or _with_built_in(PROVABLE_DATA if prove else DEFAULT_DATA)
-    given = _settings_of(chosen, given, others)
+    of_kernel = [for_kernel(entry, given.get("kernel")) for entry in entries]
+    given = options.check_settings(of_kernel, given, others)
     datasets = [load_data(text, target, form) for text in names]
     for one in datasets:
         check_faces(one, given, large)
@@ -108,7 +115,14 @@ def compare(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
             prove=prove,
         )  # fmt: skip
-    _show(found, csv, json)
+    tell("what was done by then is printed")
+    if json:
+        text = writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        emit(f"{text}\n")
+    elif csv:
+        emit(found.to_table().to_csv(index=False, lineterminator="\n"))
+    else:
+        output().print(found)
     if report is not None and (not found.interrupted or is_replaced(report, force)):
         _write_page(found, report, quiet)
     end_if_stopped(found.interrupted)
@@ -129,7 +143,7 @@ def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
     with progress("method", quiet, n_steps) as step:
 
         def drawing(text: str) -> None:
-            if not found.interrupted:  # a page of which pictures are missing is not written
+            if not found.interrupted:  # a page with missing pictures is not written
                 raise_if_stopped()
             step.name(text)
             step.done()
@@ -137,33 +151,3 @@ def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
         write_report(found, report, on_step=drawing)
     tell(f"what was done by then is kept in {report}")
     say(f"report: {report}")
-
-
-def _chosen(methods: str | None, prove: bool) -> list[str]:
-    """The names of the methods to compare."""
-    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
-    chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
-    if prove and not any(find_method(name).proving for name in chosen):
-        able = ", ".join(method.name for method in METHODS.values() if method.proving)
-        raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
-    return chosen
-
-
-def _settings_of(methods: list[str], settings: dict[str, Any], others: list[str] | None) -> dict[str, Any]:
-    """The settings, of which each is one of a method's."""
-    entries = [for_kernel(find_method(name), settings.get("kernel")) for name in methods]
-    return options.check_settings(entries, settings, others)
-
-
-def _show(found: Comparison, csv: bool, json: bool) -> None:
-    """Print the comparison in the form asked for."""
-    tell("what was done by then is printed")
-
-    if json:
-        import json as writer
-
-        emit(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    elif csv:
-        emit(found.to_table().to_csv(index=False, lineterminator="\n"))
-    else:
-        output().print(found)

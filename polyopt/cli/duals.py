@@ -116,8 +116,7 @@ def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solv
 
 def _sorted(frame: pd.DataFrame, letters: list[str], leftovers: tuple[str, ...]) -> pd.DataFrame:
     """Letters in the program's order, leftovers last; within a letter, largest first, of either sign."""
-    ranks = {letter: (letter in leftovers, i) for i, letter in enumerate(letters)}
-    order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda letter: ranks[letter]))}
+    order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda one: one in leftovers))}
     sizes = frame["multiplier"].abs()
     # Rounded, so that samples at the same bound stay in input order.
     rounded = -(sizes / max(float(sizes.max()), 1e-300)).round(9)
@@ -175,9 +174,10 @@ def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
     for row in frame.to_dict("records"):
         numbers = (number(float(row[name])) for name in ("value", "objective", "derivative", "elasticity"))
-        side = "" if row["two_sided"] else "may differ between its two sides"
-        table.add_row(
-            *(visible(str(row[key])) for key in keys), row["parameter"], *numbers, row["formula"], side
+        side, shown = (
+            "" if row["two_sided"] else "may differ between its two sides",
+            [row[key] for key in keys],
         )
+        table.add_row(*map(visible, shown), row["parameter"], *numbers, row["formula"], side)
     console.print(table)
     console.print()

@@ -62,7 +62,14 @@ def predict(
     X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
     shown = saved.predict_proba(X) if probabilities or reliability is not None else None
-    text = _as_lines(labels) if shown is None or not probabilities else _as_table(saved, labels, shown)
+    if shown is not None and probabilities:  # CSV with every digit
+        rows = [["label", *(f"p({label})" for label in saved.estimator.classes_.tolist())]]
+        pairs = zip(labels.tolist(), shown.tolist(), strict=True)
+        rows += [[str(label), *map(repr, row)] for label, row in pairs]
+        text = "".join(",".join(_quoted(cell, _BREAKS + ',"') for cell in row) + "\n" for row in rows)
+    else:
+        lines = {label: f"{_quoted(str(label), _BREAKS)}\n" for label in set(labels.tolist())}
+        text = "".join(lines[label] for label in labels.tolist())
     if reliability is not None and shown is not None:
         write_bytes(reliability, _picture(saved, shown, y, data, kind or "png"))
     if out is None or str(out) == STANDARD:
@@ -71,22 +78,6 @@ def predict(
         write_text(out, text)
     if y is not None:
         say(_error(saved, labels, y))
-
-
-def _as_lines(labels: NDArray[Any]) -> str:
-    """One label a line, as it is; one with line breaks is quoted as in CSV."""
-    lines = {label: f"{_quoted(str(label), _BREAKS)}\n" for label in set(labels.tolist())}
-    return "".join(lines[label] for label in labels.tolist())
-
-
-def _as_table(model: Model, labels: NDArray[Any], probabilities: NDArray[Any]) -> str:
-    """Labels and probabilities as CSV, with every digit."""
-    rows = [["label", *(f"p({label})" for label in model.estimator.classes_.tolist())]]
-    rows += [
-        [str(label), *map(repr, row)]
-        for label, row in zip(labels.tolist(), probabilities.tolist(), strict=True)
-    ]
-    return "".join(",".join(_quoted(cell, _BREAKS + ',"') for cell in row) + "\n" for row in rows)
 
 
 def _kind_of(picture: Path) -> str:
