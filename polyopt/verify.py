@@ -109,7 +109,7 @@ def _check_family(name: str, module: ModuleType, seed: int) -> list[Check]:
 
 
 def falls_short(checks: list[Check]) -> list[str]:
-    """Names of the programs that the checks do not prove.
+    """Return names of the programs that the checks do not prove.
 
     A program is proven when nothing fails and two independent solvers (one, where only one can
     solve it) pass.
@@ -218,7 +218,7 @@ def _as_check(
 
 
 def verification_table(checks: list[Check]) -> Table:
-    """The checks as a rich table, and under it the programs that fall short."""
+    """Return the checks as a rich table, and under it the programs that fall short."""
     from rich.table import Table
 
     short = falls_short(checks)

@@ -129,7 +129,7 @@ def compare(
 
 
 def _with_built_in(names: Sequence[str]) -> list[str]:
-    """The names, ``built-in`` replaced by all that it stands for."""
+    """Return the names, ``built-in`` replaced by all that it stands for."""
     from polyopt.datasets import built_in
 
     return [name for given in names for name in (built_in() if given == "built-in" else (given,))]

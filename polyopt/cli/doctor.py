@@ -101,7 +101,7 @@ def _kernels(problems: list[str]) -> dict[str, Any]:
 
 
 def _caches() -> dict[str, Any]:
-    """Where data sets are kept."""
+    """Describe the folder of downloaded data sets."""
     from polyopt.datasets._download import cache_folder
 
     data = cache_folder()

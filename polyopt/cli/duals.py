@@ -98,7 +98,7 @@ def duals(
 
 
 def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solver: str) -> dict[str, Row]:
-    """The row of each letter, in the order of the program whose multipliers these are."""
+    """Return the row of each letter, in the order of the program whose multipliers these are."""
     from formulations.cpm_sparse import rows_of_prices
     from polyopt.compare.programs import find_programs
 

@@ -102,7 +102,7 @@ def certify(
 def _of_solution(
     coefficients: Path, data: str, program: str, given: dict[str, Any], target: str | None, form: Form
 ) -> tuple[Certificate, str | int]:
-    """The certificate of another package's solution, and the label column of the data."""
+    """Return the certificate of another package's solution, and the label column of the data."""
     if program not in PROGRAMS:
         raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
     import pandas as pd
@@ -275,7 +275,7 @@ def _is_cut(estimator: BaseEstimator) -> bool:
 
 
 def _certified(estimator: Any) -> Certificate | None:
-    """The certificate; none where Ctrl-C leaves no time for it, or for those of all pairs of classes."""
+    """Return the certificate, or None if Ctrl-C leaves no time for it or for those of all pairs."""
     if len(estimator.classes_) > 2 and _is_cut(estimator):
         return None
     try:

@@ -56,7 +56,7 @@ def info(
 
 
 def size_text(size: int) -> str:
-    """A size in bytes as people read it."""
+    """Return a size in bytes as people read it."""
     amount = float(size)
     for unit in ("B", "kB", "MB"):
         if amount < 1000.0:
@@ -108,7 +108,7 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names and texts, in the order of print."""
+    """Yield names and texts, in the order of print."""
     yield "method", f"{found['method']}: {found['title']}"
     settings = found["settings"] or {}
     yield "settings", ", ".join(f"{name}={value}" for name, value in settings.items()) or _UNKNOWN

@@ -25,20 +25,20 @@ def complete_method(incomplete: str) -> list[str]:
 
 
 def complete_methods(incomplete: str) -> list[str]:
-    """The last of several methods with commas between."""
+    """Return the last of several methods with commas between."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in complete_method(last)]
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Names of data sets; the shell adds files where it finds none."""
+    """Return names of data sets; the shell adds files where it finds none."""
     from polyopt.datasets import names
 
     return among(*names())(incomplete)
 
 
 def complete_family(incomplete: str) -> list[str]:
-    """Families of programs."""
+    """Return families of programs."""
     return among(*(name.replace("_", "-") for name in families()))(incomplete)
 
 

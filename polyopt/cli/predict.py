@@ -81,7 +81,7 @@ def predict(
 
 
 def _kind_of(picture: Path) -> str:
-    """The format of a picture, by its name's ending."""
+    """Return the format of a picture, by its name's ending."""
     kind = picture.suffix.lower().removeprefix(".")
     if kind not in _PICTURES:
         raise ValueError(f"--reliability must end with .{', .'.join(_PICTURES)}, not {str(picture)!r}")
@@ -104,7 +104,7 @@ def _picture(
 
 
 def _quoted(text: str, special: str) -> str:
-    """A text in the quotation marks of CSV if it has one of the special characters, else as it is."""
+    """Return a text in the quotation marks of CSV if it has one of the special characters, else as it is."""
     return '"' + text.replace('"', '""') + '"' if any(char in text for char in special) else text
 
 

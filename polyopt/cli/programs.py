@@ -44,7 +44,7 @@ def catalogue(
 
 
 def _table(entries: Sequence[Entry], compact: bool) -> Table:
-    """The list; where there is little room the source stands under the name."""
+    """Return the list; where there is little room the source stands under the name."""
     from rich.console import Group, RenderableType
     from rich.padding import Padding
     from rich.table import Table

@@ -47,7 +47,7 @@ SIZES = {"support vectors": "sv", "faces": "faces"}
 
 
 def number(value: float, digits: int = 8) -> str:
-    """A value to `digits` significant digits, trailing zeros kept; a dash where there is no value."""
+    """Format a value to `digits` significant digits, trailing zeros kept; a dash where there is no value."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else str(value)
     text = f"{value:#.{digits}g}"
@@ -55,7 +55,7 @@ def number(value: float, digits: int = 8) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds to three digits or the full second, so that the column is as wide for slow runs as for fast."""
+    """Format seconds to three digits or the full second: slow runs take no wider column than fast ones."""
     return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f}"
 
 
@@ -110,7 +110,7 @@ def marks_explained(claims: Sequence[str | None], width: int) -> list[Renderable
 
 
 def _short_falls(rows: Iterable[Row]) -> list[str]:
-    """Who fell short, and how: a line for each reason, those of one method and solver together."""
+    """Return a line for each reason of a failed fit, with its methods, solvers and data."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         if row.status not in (str(Status.SOLVED), str(Status.CONVERGED)):
@@ -180,7 +180,7 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
 
 def solver_word(solver: str, width: int) -> str:
-    """A solver's name; where the table is narrow its first part, cut short if that is long."""
+    """Return a solver's name; where the table is narrow its first part, cut short if that is long."""
     if width >= _FULL_WIDTH or len(solver) <= 9:
         return solver
     first = solver.partition("-")[0]
@@ -192,7 +192,7 @@ VERDICTS = {"lower": "green", "higher": "red", "not told apart": "dim", "equal":
 
 
 def points(share: float, sign: bool = False) -> str:
-    """A share in points of a hundred; a dash where there is none."""
+    """Format a share in points of a hundred; a dash where there is none."""
     if np.isnan(share):
         return "–"
     text = f"{100 * share:{'+' if sign else ''}.1f}"
@@ -200,7 +200,7 @@ def points(share: float, sign: bool = False) -> str:
 
 
 def span(low: float, high: float, sign: bool = False) -> str:
-    """An interval in points of a hundred; a dash where there is none."""
+    """Format an interval in points of a hundred; a dash where there is none."""
     return "–" if np.isnan(low) else f"{points(low, sign)} to {points(high, sign)}"
 
 
@@ -227,7 +227,7 @@ def repeat_tables(
 
 
 def shown_differences(differences: Sequence[Difference], summaries: Sequence[Summary]) -> list[Difference]:
-    """All differences on a data set; of many methods those to the method whose mean test error is lowest."""
+    """Return all differences on a data set, or of many methods those to the lowest mean test error."""
     if len(differences) <= 15:
         return list(differences)
     fast = {(one.method, one.solver) for one in differences}
@@ -304,7 +304,7 @@ def proof_table(proofs: list[Proof], width: int = 120) -> Table:
 def _proof_cells(
     proofs: list[Proof], solvers: list[str], digits: int, timed: bool
 ) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows; the methods are named where there are several."""
+    """Return headers and rows; the methods are named where there are several."""
     several = len({proof.method for proof in proofs}) > 1
     rows = []
     for proof in proofs:

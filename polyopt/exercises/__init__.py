@@ -25,7 +25,7 @@ CHAPTERS = {
 
 
 def exercises() -> dict[str, Any]:
-    """All exercises by name, in their order."""
+    """Return all exercises by name, in their order."""
     return {name: exercise for chapter in CHAPTERS for name, exercise in _of(chapter).items()}
 
 

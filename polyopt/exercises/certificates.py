@@ -31,7 +31,7 @@ def _saved() -> tuple[Any, str]:
 
 
 def claim() -> Any:
-    """A claim about the support vector machine of six samples, to be changed: a dict as in the file."""
+    """Return a claim about the support vector machine of six samples, to be changed: a dict."""
     return copy.deepcopy(_saved()[0])
 
 

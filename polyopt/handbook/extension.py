@@ -134,7 +134,7 @@ def _list_arguments(lines: list[str]) -> None:
 
 
 def _indented(lines: list[str]) -> set[int]:
-    """The places of lines that stand indented after a blank line, and belong to no list."""
+    """Return the places of lines that stand indented after a blank line, and belong to no list."""
     found: set[int] = set()
     above = ""  # the last line that is neither blank nor found
     for i, line in enumerate(lines):
@@ -147,7 +147,7 @@ def _indented(lines: list[str]) -> set[int]:
 
 
 def marked(contents: str, link: str) -> str:
-    """The contents of a folder as they stand beside one of its pages.
+    """Return the contents of a folder as they stand beside one of its pages.
 
     link: where the page is, from its folder.
     """

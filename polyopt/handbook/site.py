@@ -31,12 +31,12 @@ from polyopt.base.text import visible
 
 
 def package() -> Path:
-    """The folder of polyopt."""
+    """Return the folder of polyopt."""
     return Path(str(resources.files("polyopt")))
 
 
 def hand_written() -> dict[str, Path]:
-    """The pages by hand by their short names, such as ``rmm`` or ``tour``: where each is in the package."""
+    """Return the places in the package of the pages by hand, by short names such as ``rmm`` or ``tour``."""
     root = package()
     found = [*root.glob("handbook/chapters/*.md"), *root.glob("handbook/*.md"), root / "check/FORMAT.md"]
     apart = ("index", "results")
@@ -95,7 +95,7 @@ def _list_of(part: str, names: list[str]) -> str:
 
 
 def _notebook_page(path: Path) -> str:
-    """A notebook as a page: its words and its code, to be run where it is."""
+    """Return a notebook as a page: its words and its code, to be run where it is."""
     parts = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         text = "".join(cell["source"]).rstrip()
@@ -163,7 +163,7 @@ def check_installed() -> None:
 
 
 def digest() -> str:
-    """Of all that the site is made of, the version and the tools included."""
+    """Return a digest of all sources of the site, of the version and of the tools."""
     from importlib.metadata import version
 
     tools = [f"{name} {version(name)}" for name in ("sphinx", "myst-parser", "furo")]
@@ -177,7 +177,7 @@ def digest() -> str:
 
 
 def site_folder() -> Path:
-    """Where this version's site is kept once it is built: in the cache or, if that is read-only, aside."""
+    """Return the folder of this version's site: in the cache or, if that is read-only, aside."""
     from polyopt.datasets._download import cache_folder
 
     own = Path("handbook", f"{polyopt.__version__}-{digest()}")
@@ -262,21 +262,21 @@ def _few_collections() -> Iterator[None]:
 
 
 def _cores() -> int:
-    """Processes for a build. Sphinx forks them, which is safe on Linux alone."""
+    """Return the number of processes of a build: Sphinx forks, which is safe on Linux alone."""
     from joblib import cpu_count
 
     return min(4, cpu_count()) if sys.platform == "linux" else 1
 
 
 class _Said(io.StringIO):
-    """What Sphinx says of its progress, one sentence at a time, without colours."""
+    """A stream that passes Sphinx's progress on, one sentence at a time, without colours."""
 
     def __init__(self, tell: Callable[[str], None]):
         super().__init__()
         self._hearer = tell
 
     def write(self, text: str) -> int:
-        """Tell the first words of what is said."""
+        """Pass on the first words."""
         words = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split("... ")[0].strip()
         if words:
             self._hearer(words)
@@ -340,7 +340,7 @@ def _check_place(folder: Path) -> None:
 
 
 def _put(made: Path, folder: Path) -> None:
-    """The new site in the place of the old one; the old one goes when the new one is there."""
+    """Put the new site in the place of the old one, which is removed afterwards."""
     if not folder.exists():
         made.rename(folder)
         return

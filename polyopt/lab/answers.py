@@ -66,7 +66,7 @@ class _Album:
         self._now = []
 
     def pages(self) -> list[dict[str, Any]]:
-        """The points of the best start."""
+        """Return the points of the best start."""
         if self._now:
             self._turn()
         return self._best
@@ -274,7 +274,7 @@ def _film(context: Context) -> dict[str, Any]:
 
 
 def exported(fitted: Fitted) -> dict[str, Any]:
-    """The Python lines and the claim, as texts."""
+    """Return the Python lines and the claim, as texts."""
     claim, data, sentence = _claim(fitted)
     return {
         "kind": "export", "python": python_lines(fitted), "claim": claim, "claim_sentence": sentence,
@@ -309,7 +309,7 @@ def python_lines(fitted: Fitted) -> str:
 
 
 def _claim(fitted: Fitted) -> tuple[str | None, str | None, str]:
-    """The claim and the points that it is about; a sentence on them, or on why there are none."""
+    """Return the claim and the points that it is about; a sentence on them, or on why there are none."""
     with tempfile.TemporaryDirectory(prefix="polyopt-lab-") as folder:
         claim, data = Path(folder) / _CLAIM, Path(folder) / _DATA
         try:

@@ -64,7 +64,7 @@ class Fitted:
 
 
 def of_kernel(state: State) -> dict[str, Any]:
-    """The settings of a state without those of other kernels than its own."""
+    """Return the settings of a state without those of other kernels than its own."""
     kernel, shown = state.settings.get("kernel"), state.machine.settings
     return {
         name: value for name, value in state.settings.items()

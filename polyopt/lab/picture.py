@@ -125,7 +125,7 @@ def _faces(fitted: Fitted) -> list[dict[str, Any]]:
 
 
 def _levels(fitted: Fitted) -> list[dict[str, Any]]:
-    """The values of f at which something is told: 0, the margins, the bounds."""
+    """Return the values of f at which something is told: 0, the margins, the bounds."""
     found: list[dict[str, Any]] = [{"value": 0.0, "name": "boundary"}]
     states = fitted.duals["state"].astype(str)
     if not fitted.method.has_faces or states.str.contains("margin").any():

@@ -65,7 +65,7 @@ def _program(name: str) -> Program:
 def _typeset(
     name: str, told: dict[str, list[dict[str, Any]]], held: dict[str, list[tuple[int, Held]]], is_dual: bool
 ) -> dict[str, Any]:
-    """The mathematics, and beside each row its numbers."""
+    """Return the mathematics, and beside each row its numbers."""
     program = _program(name)
     rows = []
     for row, parts in _rows(name):
@@ -84,7 +84,7 @@ def _typeset(
 
 
 def _turned(one: dict[str, Any], capped: dict[tuple[int, int | None], float] | None) -> dict[str, Any]:
-    """The numbers of a row of the dual: a price of the primal is what it leaves, and the other way round."""
+    """Return the numbers of a row of the dual: multiplier and slack of the primal's row change places."""
     price = one["multiplier"]
     return {
         **one, "binding": not one["binding"], "multiplier": one["slack"], "slack": price,
@@ -94,14 +94,14 @@ def _turned(one: dict[str, Any], capped: dict[tuple[int, int | None], float] | N
 
 
 def _capped(own: str, held: dict[str, list[tuple[int, Held]]]) -> dict[tuple[int, int | None], float]:
-    """The multipliers that the prices of slacks keep below their caps."""
+    """Return the multipliers that the prices of slacks keep below their caps."""
     suffix = own.removeprefix("slack")
     family = held.get(f"bound{suffix}" if suffix else "margin", [])
     return {(sample, one.face): one.multiplier for sample, one in family}
 
 
 def _of_dual(row: str, held: dict[str, list[tuple[int, Held]]]) -> str:
-    """The row of the primal whose multiplier a dual's row keeps from falling below 0."""
+    """Return the row of the primal whose multiplier a dual's row keeps from falling below 0."""
     if row in held:
         return row
     return row.replace("xi", "slack", 1) if row.startswith("xi") else ""
@@ -132,7 +132,7 @@ def _where(name: str) -> list[str]:
 
 
 def _variables(fitted: Fitted) -> list[dict[str, Any]]:
-    """The model's own numbers."""
+    """Return the model's own numbers."""
     estimator, found = fitted.estimator, []
     if getattr(estimator, "coef_", None) is not None:
         found.append(_variable("w", np.ravel(estimator.coef_)))
@@ -145,7 +145,7 @@ def _variables(fitted: Fitted) -> list[dict[str, Any]]:
 
 
 def _prices(held: dict[str, list[tuple[int, Held]]]) -> list[dict[str, Any]]:
-    """The multipliers, family by family."""
+    """Return the multipliers, family by family."""
     families: dict[str, list[float]] = {}
     for own in held.values():
         for _, one in own:

@@ -125,7 +125,7 @@ def lab_app(port: int, token: str, begin: Mapping[str, Any] | None = None) -> AS
 
 
 def page_files() -> dict[str, bytes]:
-    """The files of the page by name."""
+    """Return the files of the page by name."""
     folder = resources.files("polyopt.lab") / "static"
     if not (folder / "index.html").is_file():
         raise ValueError("the lab's page is missing: install polyopt anew")

@@ -98,7 +98,7 @@ _MADE: dict[str, tuple[str, Callable[[int, int], Any]]] = {
 
 
 def datasets() -> list[dict[str, Any]]:
-    """The sets that can be loaded: those that are drawn, and the built-in ones of two classes."""
+    """Return the sets that can be loaded: those that are drawn, and the built-in ones of two classes."""
     found: list[dict[str, Any]] = [
         {"name": name, "title": title, "samples": None, "features": None}
         for name, (title, _) in _MADE.items()
@@ -111,7 +111,7 @@ def datasets() -> list[dict[str, Any]]:
 
 
 def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Points of a named set, or of a file that the page has read."""
+    """Return points of a named set, or of a file that the page has read."""
     name, features = told.get("name"), told.get("features")
     most, seed = told.get("most", _N_POINTS), told.get("seed", 0)
     if type(most) is not int or not 4 <= most <= MAX_POINTS:
@@ -177,7 +177,7 @@ def _some_of_each(codes: NDArray[np.intp], most: int, seed: int) -> NDArray[np.i
 
 
 def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array, list[str], str]:
-    """Two coordinates of each sample, scaled, their names, and what they are."""
+    """Return two coordinates of each sample, scaled, their names, and what they are."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.preprocessing import StandardScaler
 
@@ -210,7 +210,7 @@ def _scaled(plane: Array) -> Array:
 
 
 def state_of(points: list[list[float]]) -> dict[str, Any]:
-    """A state with these points, and the default machine."""
+    """Return a state with these points, and the default machine."""
     machine = machines()[DEFAULT_METHOD]
     settings = {name: one.default for name, one in machine.settings.items()}
     return {
@@ -220,5 +220,5 @@ def state_of(points: list[list[float]]) -> dict[str, Any]:
 
 
 def beginning() -> dict[str, Any]:
-    """The state that the lab begins with where none is given."""
+    """Return the state that the lab begins with where none is given."""
     return state_of(dataset({"name": "blobs", "most": 60, "seed": 1})["points"])

@@ -28,7 +28,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.MULT
 
 
 def bundle() -> str:
-    """The page's script as one module, as a widget has no place from which it could import others.
+    """Return the page's script as one module, as a widget has no place from which it could import others.
 
     The modules that it imports stand before it, each once; their names are unique, so the words ``import``
     and ``export`` are all that has to go.
@@ -50,7 +50,7 @@ def bundle() -> str:
 
 
 def style() -> str:
-    """The page's style sheet."""
+    """Return the page's style sheet."""
     return (resources.files("polyopt.lab") / "static" / "lab.css").read_text(encoding="utf-8")
 
 
@@ -134,7 +134,7 @@ def _points(points: ArrayLike | None, X: ArrayLike | None, y: ArrayLike | None) 
 
 
 def _begin(points: list[list[float]] | None, estimator: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The state to begin with, checked."""
+    """Return the state to begin with, checked."""
     state = beginning() if points is None else state_of(points)
     settings = dict(given)
     if estimator is not None:

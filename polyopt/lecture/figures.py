@@ -31,7 +31,7 @@ class Picture:
 
 
 def svg_file(figure: Figure) -> str:
-    """A figure as an SVG file that stands alone, the same whenever it is written."""
+    """Return a figure as an SVG file that stands alone, the same whenever it is written."""
     import matplotlib
 
     buffer = io.StringIO()
@@ -41,7 +41,7 @@ def svg_file(figure: Figure) -> str:
 
 
 def _wdbc() -> tuple[Array, Array]:
-    """Two features of 120 samples of wdbc, standardised; 1 is a benign tumour."""
+    """Return two features of 120 samples of wdbc, standardised; 1 is a benign tumour."""
     data = datasets.load("wdbc")
     X = np.asarray(data.X, dtype=float)[:, list(_FEATURES)]
     rows = np.sort(np.random.default_rng(0).choice(len(X), 120, replace=False))
@@ -50,7 +50,7 @@ def _wdbc() -> tuple[Array, Array]:
 
 
 def _stretched() -> tuple[Array, Array]:
-    """Two classes spread along a slope."""
+    """Return two classes spread along a slope."""
     rng = np.random.default_rng(0)
     y = np.repeat([-1, 1], 30)
     X = rng.normal(size=(60, 2)) @ [[1.9, 1.2], [1.2, 1.1]]
@@ -59,7 +59,7 @@ def _stretched() -> tuple[Array, Array]:
 
 
 def _ring() -> tuple[Array, Array]:
-    """A disc, and a ring around it."""
+    """Return a disc, and a ring around it."""
     rng = np.random.default_rng(3)
     y = np.repeat([0, 1], [40, 60])
     radius = np.where(y == 0, rng.uniform(0.0, 1.3, 100), rng.uniform(1.2, 2.6, 100))
@@ -112,7 +112,7 @@ def _rmm() -> Iterator[Picture]:
 def _boundaries_and_faces(
     machines: dict[str, Any], X: Any, y: Any, one: str, words: tuple[str, str, str], its: tuple[str, str, str]
 ) -> Iterator[Picture]:
-    """The boundaries of all machines, and the faces of one of them."""
+    """Yield the boundaries of all machines, and the faces of one of them."""
     yield Picture(*words, plots.decision_boundaries(machines, X, y))
     yield Picture(*its, plots.polytope_plane(machines[one], X, y))
 

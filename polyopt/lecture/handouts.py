@@ -20,7 +20,7 @@ _SOLVED = "Each with a solution, and why it is right."
 
 
 def notebook(cells: Iterable[tuple[str, str]]) -> str:
-    """A notebook without outputs, in the format 4.5 of Jupyter."""
+    """Return a notebook without outputs, in the format 4.5 of Jupyter."""
     made: list[dict[str, Any]] = []
     for number, (kind, text) in enumerate(cells):
         cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}}
@@ -36,7 +36,7 @@ def notebook(cells: Iterable[tuple[str, str]]) -> str:
 
 
 def exercise_notebook(title: str, exercises: Mapping[str, Exercise], *, solved: bool) -> str:
-    """The exercises, each with its task, a hint to unfold, and a cell that judges an answer."""
+    """Return the exercises, each with its task, a hint to unfold, and a cell that judges an answer."""
     what, how = ("solutions", _SOLVED) if solved else ("exercises", _OPEN)
     cells = [("markdown", f"# {title}: {what}\n\n{how}")]
     for name, exercise in exercises.items():
@@ -54,7 +54,7 @@ def exercise_notebook(title: str, exercises: Mapping[str, Exercise], *, solved: 
 
 
 def _plain(text: str) -> str:
-    """A text to which Markdown does nothing: its stars, dollars and lines are what they are."""
+    """Return a text to which Markdown does nothing: its stars, dollars and lines are what they are."""
     return "".join(f"\\{char}" if char in "\\`*_$[]#" else char for char in escape(text, quote=False))
 
 
@@ -74,7 +74,7 @@ _SPECIAL = {
 
 
 def latex_file(title: str, programs: Iterable[Statement]) -> str:
-    """A document with each program: its formulas, its letters, and what its multipliers say."""
+    """Return a document with each program: its formulas, its letters, and what its multipliers say."""
     sections = "\n".join(_program_section(program) for program in programs)
     heading = rf"\section*{{{_text(title)}: the programs}}"
     return f"{_HEAD}\n{heading}\n\n{sections}\n\\end{{document}}\n"
@@ -108,7 +108,7 @@ def _row_item(row: Row, functions: Collection[str]) -> str:
 
 
 def _prose(latex: str) -> str:
-    """A formula with words after it, as words with formulas in them, whose lines break."""
+    """Return a formula with words after it, as words with formulas in them, whose lines break."""
     return "".join(_text(part) if is_text else f"${part.strip()}$" for is_text, part in pieces(latex))
 
 

@@ -42,7 +42,7 @@ class Lecture:
     families: tuple[str, ...]
 
     def programs(self) -> list[Program]:
-        """The programs of the families, in the order in which they are named here."""
+        """Return the programs of the families, in the order in which they are named here."""
         return [
             program for stem in self.families for name in families()
             if name == stem or name.startswith(f"{stem}_") for program in programs_of(name).values()

@@ -96,7 +96,7 @@ def _put(slides: list[Slide], block: Block) -> None:
 
 
 def _joined(slides: list[Slide]) -> Iterator[Slide]:
-    """The slides; what is left of a heading and too little for a slide goes to the one before."""
+    """Yield the slides; what is left of a heading and too little for a slide goes to the one before."""
     kept = slides[0]
     for slide in slides[1:]:
         goes_on = (slide.title, slide.section) == (kept.title, kept.section)
@@ -109,7 +109,7 @@ def _joined(slides: list[Slide]) -> Iterator[Slide]:
 
 
 def _filled(slide: Slide) -> Slide:
-    """The slide with its first paragraphs in full, as far as there is room for them."""
+    """Return the slide with its first paragraphs in full, as far as there is room for them."""
     blocks, lines = list(slide.blocks), slide.lines
     for place, block in enumerate(blocks):
         more = block.note_lines - block.lines
@@ -142,7 +142,7 @@ def _reader() -> MarkdownIt:
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """The blocks of a text, one after the other, with what is in them."""
+    """Yield the blocks of a text, one after the other, with what is in them."""
     block: list[Token] = []
     depth = 0
     for token in tokens:
@@ -154,7 +154,7 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _with_outputs(blocks: Iterator[list[Token]]) -> Iterator[list[Token]]:
-    """The blocks, with code and what it prints as one."""
+    """Yield the blocks, with code and what it prints as one."""
     kept: list[Token] = []
     for block in blocks:
         if kept and kept[-1].type == "fence" and block[0].type == "fence" and block[0].info == "output":
@@ -189,7 +189,7 @@ def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str]
 
 
 def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
-    """A paragraph by its first sentence, and as a note in full."""
+    """Return a paragraph by its first sentence, and as a note in full."""
     whole = reader.renderer.render(tokens, reader.options, {})
     source = " ".join(tokens[1].content.split())
     lead = source if len(source) <= 120 else _lead(source)
@@ -200,7 +200,7 @@ def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
 
 
 def _lead(source: str) -> str:
-    """The first sentence, and the last one where it leads to what follows: a formula may be its end.
+    """Return the first sentence, and the last one if it leads to what follows: a formula may be its end.
 
     Where the first is a heading, bold or slanted, the next one as well.
     """
@@ -216,7 +216,7 @@ def _lead(source: str) -> str:
 
 
 def _masked(source: str) -> str:
-    """The text with formulas, code, brackets and headings written over: no sentence ends within them."""
+    """Return the text with formulas, code, brackets and headings masked: no sentence ends within them."""
     inner = r"(?<=\*\*)[^*]+(?=[.:]\*\*)"
     pattern = rf"\$[^$]*\$|`[^`]*`|\([^()]*\)|\b(?:al|eq|vs|cf|e\.g|i\.e)\.|{inner}"
     return re.sub(pattern, lambda match: "X" * len(match[0]), source)

@@ -19,7 +19,7 @@ def _hinge(
     variants: Mapping[str, str] = MappingProxyType({}),
     **rest: Any,
 ) -> tuple[Method, Method]:
-    """The linear machine, and that with a Gaussian kernel: `home` is the module on all floors, and the class.
+    """Return the linear machine, and that with a Gaussian kernel; `home` is its module, and the class.
 
     Programs and cross-checks are without their modules; `variants` names, by a setting, the module of the
     same programs for that setting's other values.
@@ -81,7 +81,7 @@ _KERNEL_MACHINES = (
 
 
 def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
-    """The linear machine, and that with a Gaussian kernel: one program of the kernel's matrix."""
+    """Return the linear machine, and that with a Gaussian kernel: one program of the kernel's matrix."""
     return (
         Method(name, f"{title}, linear", settings={"C": 1.0, "kernel": "linear"}, **rest),
         Method(f"{name}-rbf", f"{title}, RBF kernel", settings={"C": 1.0, "kernel": "rbf"}, **rest),
@@ -138,7 +138,7 @@ _CPM_FAMILIES = (
 
 
 def _narrower(what: str) -> dict[str, Any]:
-    """How a machine of faces is tuned, and what its size is; `what` its faces make."""
+    """Return the tuning of a machine of faces, and the unit of its size; `what` its faces make."""
     return {
         "counts": "faces",
         "tuned": "inside_label",
@@ -151,7 +151,7 @@ def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
     settings: Mapping[str, Any], certificate: str, proving: str = "",
 ) -> Method:  # fmt: skip
-    """A machine that has its positives inside: `home` is the module of its programs, and the class.
+    """Return a machine that has its positives inside: `home` is the module of its programs, and the class.
 
     `programs` are without their module; `fast` is the fast solver, and its unit;
     `certificate` is the certificate's module; `proving` is an integer solver, with a bound on all

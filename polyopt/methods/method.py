@@ -125,7 +125,7 @@ class Method:
         return self.counts == "faces"
 
     def solvers(self, prove: bool = False) -> tuple[str, ...]:
-        """The solvers to compare: the exact one, the fast one, and at will the others and the proving one."""
+        """Return the solvers to compare: exact, fast and, to `prove` the optimum, the others."""
         more = (*self.besides, self.proving) if prove and self.proving else ()
         return ("exact", self.fast, *more)
 

@@ -101,7 +101,7 @@ class _Methods(Mapping[str, Method]):
 
 
 def _entry_points() -> list[EntryPoint]:
-    """The entry points of this group. One file that cannot be read spoils all of the standard library's."""
+    """Return the entry points of this group, also if the file of one package cannot be read."""
     from importlib.metadata import distributions, entry_points
 
     try:
@@ -189,7 +189,7 @@ def is_family(name: str) -> bool:
 
 
 def families() -> tuple[str, ...]:
-    """The families of programs of all methods, those of one method side by side."""
+    """Return the families of programs of all methods, those of one method side by side."""
     _ = METHODS.complete
     return tuple(METHODS.families)
 
@@ -221,7 +221,7 @@ def answering_for(method: Method) -> Iterator[None]:
 
 
 def _words(error: BaseException) -> str:
-    """The error in a line: a ValueError is a sentence, of others the kind says more."""
+    """Return the error in a line: a ValueError is a sentence, of others the kind says more."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
 

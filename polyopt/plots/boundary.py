@@ -37,7 +37,7 @@ def decision_boundary(
     estimator: Any, X: ArrayLike, y: ArrayLike, *, axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
 ) -> Drawn:  # fmt: skip
-    """Picture of a binary classifier of two features.
+    """Draw a picture of a binary classifier of two features.
 
     The boundary f = 0 and the margins f = ±1; for a finite B the bounds f = ±B; for a polytope each
     of its faces as a line. The samples that carry the solution are ringed.
@@ -72,7 +72,7 @@ def decision_boundaries(
     estimators: Mapping[str, Any], X: ArrayLike, y: ArrayLike, *, axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None, ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """Pictures of several binary classifiers of the same two features, three in a row.
+    """Draw pictures of several binary classifiers of the same two features, three in a row.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _draw(axes: Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: Sequenc
 
 
 def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
-    """The limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
+    """Return the limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
     low, high = X.min(axis=0), X.max(axis=0)
     pad = 0.06 * np.maximum(high - low, 1e-9)
     return np.column_stack([low - pad, high + pad])
@@ -139,14 +139,14 @@ def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
 def draw_classes(
     axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: ArrayLike, names: Sequence[str]
 ) -> None:
-    """The samples of both classes, each with its colour and marker."""
+    """Draw the samples of both classes, each with its colour and marker."""
     for label, name, (colour, marker) in zip(np.asarray(labels), names, CLASSES, strict=True):
         u, v = X[y == label].T
         axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
 
 
 def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
-    """The two sides as tints, and the lines f = 0, ±1, ±B."""
+    """Draw the two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, 240) for low, high in limits)
     U, V = np.meshgrid(u, v)
     points: Any = np.column_stack([U.ravel(), V.ravel()])
@@ -167,14 +167,14 @@ def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
 
 
 def _faces(estimator: Any) -> NDArray[Any]:
-    """Rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
+    """Return rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
     if not (hasattr(estimator, "W_") and hasattr(estimator, "b_")):
         return np.empty((0, 3))
     return np.column_stack([estimator.W_, estimator.b_])
 
 
 def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
-    """Each face as a line across the picture; one that misses the picture is left out."""
+    """Draw each face as a line across the picture; one that misses the picture is left out."""
     U, V = np.meshgrid(*limits)
     for k, (w1, w2, b) in enumerate(faces):
         values = w1 * U + w2 * V + b
@@ -191,7 +191,7 @@ def whitening(
     estimator: RelativeMarginMachine | SigmaSVM, *, axis_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None, ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """Picture of the metric in which a machine's margin is large, over its samples.
+    """Draw a picture of the metric in which a machine's margin is large, over its samples.
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
     between f = −1 and f = 1. On the right the machine itself: to a Relative Margin Machine the samples at
@@ -256,7 +256,7 @@ def _check(estimator: Any) -> None:
 
 
 def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:
-    """Where the ellipse is centred, its metric, and what machine and metric are called."""
+    """Return the centre of the ellipse, its metric, and names of machine and metric."""
     if isinstance(estimator, SigmaSVM):
         (mean, Sigma), D = moments(X, estimator._costs), float(estimator.D)
         words = f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"
@@ -267,7 +267,7 @@ def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:
 
 
 def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: str, dotted: bool) -> None:
-    """The points whose distance from the boundary's nearest to the centre is the margin, in the metric.
+    """Draw the points whose distance from the boundary's nearest to the centre is the margin, in the metric.
 
     Distances in x are those of the inverse metric, as that of w is the metric: the dual norm.
     """
@@ -286,7 +286,7 @@ def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: st
 
 
 def _bounding(estimator: Any) -> tuple[Array, Array]:
-    """The multipliers λ and λ* (none for a Sigma-SVM), without what an interior point leaves of zeros."""
+    """Return the multipliers λ and λ* (none for a Sigma-SVM), with an interior point's zeros as 0."""
     small = 1e-6 * float(estimator._costs.max())
     zeros = np.zeros_like(estimator._costs)
     owns = (estimator.multipliers_.get(name, zeros) for name in ("bound_above", "bound_below"))

@@ -60,7 +60,7 @@ class _Family(NamedTuple):
 def multipliers(
     duals: pd.DataFrame | BaseEstimator, *, B: float | None = None, title: str = "", ax: Places | None = None
 ) -> Drawn:
-    """Picture of the multipliers of a fitted estimator.
+    """Draw a picture of the multipliers of a fitted estimator.
 
     Above, each family from its largest multiplier down, one stem per row, zeros left out; a machine with
     several faces has a family for each. Below, each multiplier against the sample's output, at its face if
@@ -160,7 +160,7 @@ def _stems(axes: Axes, family: _Family, held: pd.DataFrame, first: int) -> int:
 
 
 def _mark_outputs(axes: Axes, duals: pd.DataFrame, families: list[_Family], small: float, B: float) -> None:
-    """The outputs at which multipliers change, and limits that hold all that is drawn."""
+    """Draw the outputs at which multipliers change, and limits that hold all that is drawn."""
     several = "face" in duals and duals["face"].nunique() > 1
     axes.set(xlabel=f"output of the sample{' at the face' if several else ', f'}", ylabel="multiplier")
     marks = [(-1.0, "−1", INK), (1.0, "1", INK)] if duals["state"].isin(_MARGIN).any() else [(0.0, "0", INK)]
@@ -183,7 +183,7 @@ _AXIS_FLOOR = 1e-18  # shown for conditions that hold to the last digit
 
 
 def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> Drawn:
-    """Picture of a certificate: how far each optimality condition is from holding, relative to its size.
+    """Draw the violation of each optimality condition of a certificate, relative to its size.
 
     What is within the tolerance is a blue dot left of the line, what is not an orange triangle right of it.
     What holds exactly stands at the left end. Of more than 24 conditions the worst are drawn.

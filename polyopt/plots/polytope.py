@@ -88,7 +88,7 @@ class Scene:
         return int(np.argmin([inside[self.y == label].mean() for label in self.classes]))
 
     def pick(self, features: Sequence[int | str] | None) -> list[int]:
-        """The chosen features by number, or those that weigh most."""
+        """Return the chosen features by number, or those that weigh most."""
         if self.polytope.n_features < 2:
             raise ValueError("slices need two features, and the polytope has one")
         if features is None:
@@ -108,7 +108,7 @@ class Scene:
         return found
 
     def point(self, at: str | ArrayLike) -> Array:
-        """Where the features are held that do not vary."""
+        """Return the point at which the features are held that do not vary."""
         if not isinstance(at, str):
             point = np.asarray(at, dtype=float)
             if point.shape != (self.polytope.n_features,):
@@ -150,7 +150,7 @@ def polytope_slices(
     at: str | ArrayLike = "inside", feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None, title: str = "", ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """Slices through a polytope, one for each pair of the chosen features.
+    """Draw slices through a polytope, one for each pair of the chosen features.
 
     In a slice two features vary and all others are held at one point, the cross. The faces are lines, thick
     where they bound the polytope; its inside is tinted. The samples are projected onto each slice and
@@ -218,7 +218,7 @@ def polytope_plane(
     model: object, X: ArrayLike, y: ArrayLike, *, feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
 ) -> Drawn:  # fmt: skip
-    """A polytope of two features in full: corners, largest ball inside, and which face answers where.
+    """Draw a polytope of two features in full: corners, largest ball inside, and which face answers where.
 
     Every point of the plane outside has the tint of the face that answers for it, the face of the largest
     score, and samples there have its colour; samples inside have the colour of the class inside. A
@@ -282,7 +282,7 @@ def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Arra
 
 
 def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: bool) -> Array | None:
-    """The part of a face's line within the picture, and if so asked within the other faces."""
+    """Return the part of a face's line within the picture, and if so asked within the other faces."""
     unit = high - low
     w, b = plane.W[face] * unit, plane.b[face] + plane.W[face] @ low  # the picture is [0, 1]²
     size = float(np.hypot(*w))
@@ -327,7 +327,7 @@ def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> l
 
 
 def _handle(label: str, **look: Any) -> Artist:
-    """An entry of a legend."""
+    """Return an entry of a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], label=label, **look)
@@ -373,7 +373,7 @@ def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
 
 
 def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Array) -> list[Artist]:
-    """Their entries in the legend."""
+    """Draw them, and return their entries in the legend."""
     from matplotlib.patches import Circle
 
     if polytope.is_empty or polytope.is_flat:
@@ -399,7 +399,7 @@ def face_weights(
     explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *,
     ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """Each face as a bar chart: the weights of its features times their spreads, the largest first.
+    """Draw each face as a bar chart: the weights of its features times their spreads, the largest first.
 
     A bar to the right pulls towards the outside where the feature is large, one to the left where it is
     small. Faces that answer for most samples come first, up to 12.

@@ -75,7 +75,7 @@ def _is_fast(row: Row) -> bool:
 
 
 def _outputs(data: Prepared, row: Row) -> Picture:
-    """The outputs of the model of the table on the test samples, by class."""
+    """Return the outputs of the model of the table on the test samples, by class."""
     method, f = METHODS[row.method], row.estimator.decision_function(data.X_test)
     with Panels(None, 5.0, 4.6) as panels:
         axes = panels.axes()
@@ -96,7 +96,7 @@ def _outputs(data: Prepared, row: Row) -> Picture:
 
 
 def _boundary(data: Prepared, row: Row) -> Picture:
-    """The boundary of the model of the table, in the plane of its two features."""
+    """Return the boundary of the model of the table, in the plane of its two features."""
     names, classes = ("x₁ (scaled)", "x₂ (scaled)"), [_name(str(name)) for name in data.target_names]
     figure = decision_boundary(
         row.estimator, data.X_train, data.y_train, axis_names=names, class_names=classes
@@ -107,7 +107,7 @@ def _boundary(data: Prepared, row: Row) -> Picture:
 
 
 def _name(text: str) -> str:
-    """A class's name as a legend shows it: no formula, never left out, cut where there is no room."""
+    """Return a class's name as a legend shows it: no formula, never left out, cut where there is no room."""
     text = visible(text).strip() or "(no name)"
     return cut_short(text, 28)
 
@@ -349,7 +349,7 @@ def _badge(claim: str) -> str:
 
 
 def _programs(name: str, primal: str, contents: Contents) -> str:
-    """The mathematics of a method with this primal program, and its dual, for those who open it."""
+    """Return the mathematics of a method with this primal program, and its dual, for those who open it."""
     method = METHODS[name]
     pair = next(each for each in (method.programs, *method.variants.values()) if each[0] == primal)
     try:

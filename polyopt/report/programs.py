@@ -42,7 +42,7 @@ def mathml(latex: str, *, display: bool = False) -> str:
 
 
 def held(html: str) -> str:
-    """A page whose points and brackets stay in the line of the formula that they follow.
+    """Return a page whose points and brackets stay in the line of the formula that they follow.
 
     A browser may break a line on either side of a formula, as it does of a picture.
     """
@@ -58,7 +58,7 @@ def prose(latex: str) -> str:
 
 
 def pieces(latex: str) -> Iterator[tuple[bool, str]]:
-    """The words of a formula and the formulas between them, in their order: whether words, and which."""
+    """Yield the words of a formula (True) and the formulas between them (False), in their order."""
     formula, place, depth = "", 0, 0
     while place < len(latex):
         if depth == 0 and latex.startswith(_WORDS, place) and not formula.endswith(("_", "^")):
@@ -83,7 +83,7 @@ _CATALOGUE_COLUMNS = (
 
 
 def program_section(program: Statement) -> str:
-    """A program's mathematics: objective, rows, and what each multiplier means."""
+    """Return a program's mathematics: objective, rows, and what each multiplier means."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = r",\, ".join(latex_name(name) for name in program.variables)
     objective = mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
@@ -111,12 +111,12 @@ def program_section(program: Statement) -> str:
 
 
 def _multiplier(row: Row) -> str:
-    """Its letter; a dash where it has none."""
+    """Return its letter, or a dash."""
     return "–" if row.multiplier == "–" else mathml(latex_name(row.multiplier))
 
 
 def programs_page(programs: Sequence[Program]) -> str:
-    """A page that shows some programs."""
+    """Return a page that shows some programs."""
     names = ", ".join(dict.fromkeys(program.name for program in programs))
     title = f"polyopt: {names}"
     if len(programs) == 1:
@@ -127,7 +127,7 @@ def programs_page(programs: Sequence[Program]) -> str:
 
 
 def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
-    """The catalogue as an HTML table."""
+    """Return the catalogue as an HTML table."""
     body, family = [], ""
     for entry in entries:
         cells = (
@@ -147,7 +147,7 @@ _MAX_ROWS = 400  # rows of a table: more make a notebook slow
 
 
 def html_of(summary: Summary) -> str:
-    """A summary as a part of a page, with its style, in the colours of the page that it comes into.
+    """Return a summary as a part of a page, with its style, in the colours of the page that it comes into.
 
     Nothing in it runs, and nothing is loaded. Its tables fold.
     """

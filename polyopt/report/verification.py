@@ -85,7 +85,7 @@ def _crosschecks(outcomes: list[Outcome]) -> str:
 
 
 def _program(entry: Entry, checks: list[Check], short: bool, contents: Contents) -> str:
-    """A program to be opened: its mathematics, and what each solver made of it."""
+    """Return a program to be opened: its mathematics, and what each solver made of it."""
     own = [check for check in checks if check.program == entry.name]
     verdict = "FAILS" if short else "ok" if any(check.verdict == "ok" for check in own) else "not run"
     cells = [

@@ -25,7 +25,7 @@ class Certified(Protocol):
     """A fitted machine that can say how far from optimal it is."""
 
     def certificate(self, tol: float = ...) -> Certificate:
-        """Its certificate, as :meth:`polyopt.estimators.base.PairwiseClassifier.certificate`."""
+        """Return its certificate, as :meth:`polyopt.estimators.base.PairwiseClassifier.certificate`."""
 
 
 class Solved(Protocol):
@@ -88,7 +88,7 @@ def paid(duals: pd.DataFrame, rows: NDArray[np.intp], weights: Array) -> tuple[A
 
 
 def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
-    """How the optimal value of a fitted estimator's program moves with its parameters.
+    """Return the slopes of the optimal value of a fitted estimator's program in its parameters.
 
     Nothing is solved again: by the envelope theorem the multipliers and slacks of the one solution say it.
     For a machine with faces it is the program of the assignment (cells, responsibilities) that it has, for
@@ -131,7 +131,7 @@ def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
 
 
 def binding(estimator: Solved) -> pd.DataFrame:
-    """Which rows hold a fitted estimator's solution: its multipliers, family by family.
+    """Return the rows that hold a fitted estimator's solution: its multipliers, family by family.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
 
 
 def _machines(estimator: Any) -> list[tuple[dict[str, str], Any]]:
-    """The binary machines with one program each, with the columns that tell them apart."""
+    """Return the binary machines with one program each, with the columns that tell them apart."""
     if not isinstance(estimator, PairwiseClassifier) and method_of(estimator) is None:
         raise TypeError(
             f"{type(estimator).__name__} is not a classifier of polyopt with a program of its own; of a "

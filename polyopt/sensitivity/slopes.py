@@ -33,7 +33,7 @@ from polyopt.sparse.one_norm_estimator import OneNormSVM
 
 
 def of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
-    """The prices of slack, and where the machine has them the bound and the share."""
+    """Return the slopes in the prices of slack and, if the machine has them, the bound and the share."""
     value, rows = value_of(machine, tol), machine.families_
     found = []
     for name in dict.fromkeys(family.price for family in rows if family.price):
@@ -54,7 +54,7 @@ def of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
 
 
 def _active_samples(machine: HingeClassifier) -> Array:
-    """A row (φ(x_i), 1) for every row of the program that holds without its multiplier being known by it.
+    """Return a row (φ(x_i), 1) for every active row of the program, whose multiplier is not known by its slack.
 
     Their multipliers are unique where these are independent. For a kernel the rows are those of the Gram
     matrix among them, plus 1, which is of the same rank.
@@ -80,7 +80,7 @@ def _norm_and_variance(machine: SigmaSVM) -> tuple[float, float]:
 
 
 def centre_prices(estimator: CrossEntropySVM) -> pd.DataFrame:
-    """What the L0 machine would gain by one more centre.
+    """Return the gains of the L0 machine by one more centre.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def centre_prices(estimator: CrossEntropySVM) -> pd.DataFrame:
 
 
 def of_one_norm(machine: OneNormSVM, tol: float) -> list[Sensitivity]:
-    """The price of slack, which caps the coefficients as well."""
+    """Return the slope in the price of slack, which caps the coefficients as well."""
     frame = machine.duals_
     s = frame.query("letter == 's'")["multiplier"].to_numpy()
     matrix, strict = _basis(machine)
@@ -120,7 +120,7 @@ def of_one_norm(machine: OneNormSVM, tol: float) -> list[Sensitivity]:
 
 
 def of_l0(machine: CrossEntropySVM, tol: float) -> list[Sensitivity]:
-    """The price of loss, for the pattern found."""
+    """Return the slope in the price of loss, for the pattern found."""
     frame, sigma = machine.duals_, np.asarray(machine.solution_["sigma"])
     s = frame.query("letter == 's'")["multiplier"].to_numpy()
     xi, weights = paid(frame, machine._rows, machine._weights)
@@ -133,7 +133,7 @@ def of_l0(machine: CrossEntropySVM, tol: float) -> list[Sensitivity]:
 
 
 def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:
-    """The samples on the margin by the coefficients between their bounds and b, and whether all is strict.
+    """Return the matrix of samples on the margin by free coefficients and b, and True if all is strict.
 
     The multipliers are unique where its rows are independent; the coefficients, where it is square and
     regular besides and every other row holds with a multiplier.
@@ -152,14 +152,14 @@ def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:
 
 
 def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
-    """The price of slack, and those of weights, for the assignment reached."""
+    """Return the slopes in the prices of slack and of weights, for the assignment reached."""
     found, value = paid(machine.duals_, machine._rows, machine._costs / machine.C), value_of(machine, tol)
     known = machine.margin == "total"  # of the worst margin a face that may be longer is not unique
     return [slopes.cost(machine.C, value, *found), *_prices(machine, value, known)]
 
 
 def _prices(machine: PricedFaces, value: float, known: bool = True) -> list[Sensitivity]:
-    """The prices of weights and of groups, where there are any."""
+    """Return the slopes in the prices of weights and of groups, if there are any."""
     own, W = machine._price(), machine.solution_["W"]
     if own is None:
         return []
@@ -169,13 +169,13 @@ def _prices(machine: PricedFaces, value: float, known: bool = True) -> list[Sens
 
 
 def of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:
-    """The ridge, for the cells reached."""
+    """Return the slope in the ridge, for the cells reached."""
     machine._need_data("sensitivities()")
     return [slopes.ridge(machine.ridge, value_of(machine, tol), machine.solution_["W"])]
 
 
 def of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
-    """The ridge and the sharpness of the gate, for the responsibilities reached."""
+    """Return the slopes in the ridge and the sharpness of the gate, for the responsibilities reached."""
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], value_of(machine, tol)
     return [
@@ -185,7 +185,7 @@ def of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
 
 
 def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensitivity]:
-    """The ridge, and with it that of the biases, and the prices of weights, for the assignment reached."""
+    """Return the slopes in the ridge, the biases' included, and the prices of weights, for the assignment."""
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], value_of(machine, tol)
     size = float(np.abs(W[:, :-1]).sum())
@@ -195,7 +195,7 @@ def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensit
 
 
 def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
-    """The radius of the box, for the assignment reached."""
+    """Return the slope in the radius of the box, for the assignment reached."""
     machine._need_data("sensitivities()")
     u = machine.solution_.duals.get("margin")
     need_multipliers(machine, u)
@@ -212,7 +212,7 @@ def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
 
 
 def of_pc_slp(machine: PCSLP, tol: float) -> list[Sensitivity]:
-    """The radius of the box, for the assignment reached."""
+    """Return the slope in the radius of the box, for the assignment reached."""
     machine._need_data("sensitivities()")
     duals, y = machine.solution_.duals, machine._y
     need_multipliers(machine, duals.get("inside"))
@@ -226,7 +226,7 @@ def of_pc_slp(machine: PCSLP, tol: float) -> list[Sensitivity]:
 
 
 def _open_pairs(machine: PCSLP, own: NDArray[np.bool_], held: NDArray[np.bool_]) -> Array:
-    """A row of the equations for each sample and face whose multiplier its slack does not say by itself.
+    """Return a row of the equations for each sample and face whose multiplier its slack does not tell.
 
     The equations are the balance of the faces where the box does not hold them, and for each positive with a
     slack at several faces at once that they share its price. The box's multipliers are unique where these
