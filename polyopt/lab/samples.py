@@ -123,7 +123,7 @@ class Words:
 
 
 def _beside(left: float, level: float, name: str = "") -> str:
-    """Compare a value with its level, as ``0.4 < 1`` or ``2.5 > B = 2``; a value at the level has its name."""
+    """Compare a value with its level, as ``0.4 < 1`` or ``2.5 > B = 2``; at the level it has its name."""
     name = name or number_told(level)
     if abs(left - level) <= _LEVEL_TOLERANCE * max(1.0, abs(level)):
         return name

@@ -76,6 +76,12 @@ def page(title: str, body: str, *, style: str, script: str) -> str:
     )
 
 
+def columns(headings: str) -> list[tuple[str, str]]:
+    """Return heading and class of each column; a star marks a column of texts, as in ``"name*, size"``."""
+    names = headings.split(", ")
+    return [(name.removesuffix("*"), "text" if name.endswith("*") else "") for name in names]
+
+
 def cells_table(
     columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, sortable: bool = False
 ) -> str:

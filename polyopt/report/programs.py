@@ -15,7 +15,7 @@ from formulations.language.statement import Statement
 from formulations.language.symbols import symbols_of
 from formulations.language.typeset import conditions_of, latex_name, size_of
 from polyopt.base.text import escape
-from polyopt.report.frame import Contents, framed, head_cells, part, scrolling, table_row
+from polyopt.report.frame import Contents, columns, framed, head_cells, part, scrolling, table_row
 
 _OPENING = '<math display="block">'
 _WORDS = r"\text{"
@@ -76,10 +76,7 @@ def pieces(latex: str) -> Iterator[tuple[bool, str]]:
 
 
 _HEADINGS = ("row", "subject to", "multiplier", "what it means")
-_CATALOGUE_COLUMNS = (
-    ("name", "text"), ("paper", "text"), ("equation", "text"), ("class", "text"), ("variables", ""),
-    ("constraints", ""), ("dual beside it", "text"),
-)  # fmt: skip
+_CATALOGUE_COLUMNS = columns("name*, paper*, equation*, class*, variables, constraints, dual beside it*")
 
 
 def program_section(program: Statement) -> str:

@@ -54,7 +54,7 @@ def of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
 
 
 def _active_samples(machine: HingeClassifier) -> Array:
-    """Return a row (φ(x_i), 1) for every active row of the program, whose multiplier is not known by its slack.
+    """Return a row (φ(x_i), 1) for every active row, whose multiplier is not known by its slack.
 
     Their multipliers are unique where these are independent. For a kernel the rows are those of the Gram
     matrix among them, plus 1, which is of the same rank.
