@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from polyopt.certificates import Certificate
 
 __all__ = ["TOLERANCE", "Check", "verification_table", "verify"]
 
@@ -44,11 +43,11 @@ class Check:
     Attributes
     ----------
     family, program : str
-        Which program.
+        The program.
     solver : str
-        Who found the point: a solver, or ``"recovered"`` for the map from the dual.
+        The source of the point: a solver, or ``"recovered"`` for the map from the dual.
     value : float
-        The objective at the point; nan where there is none.
+        The objective at the point; nan if there is none.
     difference : float
         Relative difference to the pair's reference value, the primal by its preferred solver.
     residual : float
@@ -99,17 +98,15 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
     return checks
 
 
-def _check_family(name: str, module: ModuleType, seed: int) -> list[Check]:
-    checks: list[Check] = []
+def _check_family(name: str, module: ModuleType, seed: int) -> Iterator[Check]:
     for pair in module.pairs(seed):
-        checks += _check_pair(name, pair)
+        yield from _check_pair(name, pair)
     for program in getattr(module, "singles", lambda seed: [])(seed):
-        checks += _check_single(name, program)
-    return checks
+        yield from _check_single(name, program)
 
 
 def falls_short(checks: list[Check]) -> list[str]:
-    """Names of the programs that the checks do not prove.
+    """Return names of the programs that the checks do not prove.
 
     A program is proven when nothing fails and two independent solvers (one, where only one can
     solve it) pass.
@@ -162,15 +159,9 @@ def _check_single(name: str, program: Program) -> Iterator[Check]:
         difference = relative_gap(program.value(solution.primal), reference)
         verdict = "ok" if max(difference, violations[row]) <= TOLERANCE else "FAILS"
         yield Check(
-            name,
-            program.name,
-            solver,
-            solution.objective,
-            difference,
-            violations[row],
-            f"primal of {row}",
-            verdict,
-        )
+            name, program.name, solver, solution.objective, difference, violations[row],
+            f"primal of {row}", verdict,
+        )  # fmt: skip
 
 
 def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
@@ -184,8 +175,7 @@ def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
     row = max(violations, key=lambda key: violations[key])
     value = pair.primal.value(recovered)
     difference = relative_gap(value, reference)
-    passed = max(difference, violations[row]) <= TOLERANCE
-    verdict = "ok" if passed else "FAILS"
+    verdict = "ok" if max(difference, violations[row]) <= TOLERANCE else "FAILS"
     yield Check(
         name, pair.primal.name, "recovered", value, difference, violations[row], f"primal of {row}", verdict
     )
@@ -199,31 +189,18 @@ def _check_program(
             yield Check(name, program.name, solver, np.nan, np.nan, np.nan, "no point", "gave up")
             continue
         certificate = certify_program(program, solution.primal, solution.duals, tol=TOLERANCE)
-        difference = relative_gap(solution.objective, reference)
-        yield _as_check(name, program, solver, solution, certificate, difference)
-
-
-def _as_check(
-    name: str,
-    program: Program,
-    solver: str,
-    solution: Solution,
-    certificate: Certificate,
-    difference: float,
-) -> Check:
-    worst = certificate.worst
-    assert worst is not None
-    if certificate.claim is Claim.CONDITIONS and difference <= TOLERANCE:
-        verdict = "ok"
-    else:
+        difference, worst = relative_gap(solution.objective, reference), certificate.worst
+        assert worst is not None
         verdict = "FAILS" if solution.status is Status.SOLVED else "gave up"
-    return Check(
-        name, program.name, solver, solution.objective, difference, worst.relative, worst.label, verdict
-    )
+        if certificate.claim is Claim.CONDITIONS and difference <= TOLERANCE:
+            verdict = "ok"
+        yield Check(
+            name, program.name, solver, solution.objective, difference, worst.relative, worst.label, verdict
+        )
 
 
 def verification_table(checks: list[Check]) -> Table:
-    """The checks as a rich table, and under it the programs that fall short."""
+    """Return the checks as a rich table, and under it the programs that fall short."""
     from rich.table import Table
 
     short = falls_short(checks)

@@ -16,6 +16,8 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -53,53 +55,48 @@ _STATUSES = (
 )
 
 
+@contextmanager
+def _as_sentences() -> Iterator[None]:
+    """Turn what is raised inside into a sentence and an exit status."""
+    try:
+        yield
+    except BrokenPipeError:
+        silence()
+        raise typer.Exit(BROKEN_PIPE) from None
+    except (typer.Exit, typer.Abort):
+        raise  # these say how to end, and are RuntimeErrors by birth
+    except KeyboardInterrupt:
+        raise typer.Exit(status_of_stop()) from None
+    except Exception as error:
+        # A signal may have become an error: imports do so, and C code that goes on without a value.
+        if came():
+            raise typer.Exit(status_of_stop()) from None
+        if not isinstance(error, ValueError | OSError | RuntimeError | MemoryError):
+            raise
+        say(f"error: {error}")
+        raise typer.Exit(2) from None
+
+
 class _Commands(TyperGroup):
     """The group of commands, which turns what they raise into a sentence."""
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        try:
-            return super().make_context(*arguments, **settings)
-        except KeyboardInterrupt:
-            raise typer.Exit(status_of_stop()) from None
-        except BrokenPipeError:  # of the help, which is printed while the options are read
-            silence()
-            raise typer.Exit(BROKEN_PIPE) from None
-        except OSError as error:
-            say(f"error: {error}")
-            raise typer.Exit(2) from None
-
-    def invoke(self, ctx: Any) -> Any:
         forget()
         tell("nothing was written")
-        try:
-            with sentences_at_once():
-                result = super().invoke(ctx)
+        with _as_sentences():  # help is printed while the options are read
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _as_sentences(), sentences_at_once():
+            result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except BrokenPipeError:
-            silence()
-            raise typer.Exit(BROKEN_PIPE) from None
-        except (typer.Exit, typer.Abort):
-            raise  # these say how to end, and are RuntimeErrors by birth
-        except KeyboardInterrupt:
-            raise typer.Exit(status_of_stop()) from None
-        except Exception as error:
-            # A signal may have become an error: imports do so, and C code that goes on without a value.
-            if came():
-                raise typer.Exit(status_of_stop()) from None
-            if not isinstance(error, ValueError | OSError | RuntimeError | MemoryError):
-                raise
-            say(f"error: {error}")
-            raise typer.Exit(2) from None
 
 
 app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    epilog=_STATUSES,
-    pretty_exceptions_enable=False,
+    cls=_Commands, no_args_is_help=True, epilog=_STATUSES, pretty_exceptions_enable=False,
     rich_markup_mode=None,
-)
+)  # fmt: skip
 
 
 def _version(asked: bool) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json as writer
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from polyopt.base.files import check_target
 from polyopt.cli import options
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _Data = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight file; "
         "may be given again.",
         autocompletion=complete_data,
@@ -38,13 +39,11 @@ _Data = Annotated[
 ]
 _Methods = Annotated[
     str | None,
-    typer.Option(
-        "--methods", "--method", help="Methods, separated by commas.", autocompletion=complete_methods
-    ),
+    Option("--methods", "--method", help="Methods, separated by commas.", autocompletion=complete_methods),
 ]
 _Prove = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--global",
         help="Also prove the optimum where the others prove less (of a polytope, over all assignments).",
     ),
@@ -59,15 +58,15 @@ def compare(
     kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None,
     splits: Annotated[
-        int, typer.Option(min=1, help="Splits into training and test part: means, intervals, differences.")
+        int, Option(min=1, help="Splits into training and test part: means, intervals, differences.")
     ] = 1,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
+    seeds: Annotated[int, Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
+    seed: Annotated[int, Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
+    time_limit: Annotated[float | None, Option(help="Seconds at most for each fit.")] = None,
     target: options.Target = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Also write one self-contained HTML page.")] = None,
+    csv: Annotated[bool, Option("--csv", help="Print the rows as CSV.")] = False,
+    json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
+    report: Annotated[Path | None, Option(help="Also write one self-contained HTML page.")] = None,
     separator: options.Separator = None, decimal: options.Decimal = ".",
     categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, force: options.Force = False, quiet: options.Quiet = False,
@@ -88,7 +87,12 @@ def compare(
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     check_target(report, "--report", inputs=data or (), replace_input=force, is_alone=False)
     given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
-    chosen = _chosen(methods, prove)
+    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
+    entries = [find_method(name) for name in (methods.split(",") if methods is not None else usual)]
+    chosen = [entry.name for entry in entries]
+    if prove and not any(entry.proving for entry in entries):
+        able = ", ".join(method.name for method in METHODS.values() if method.proving)
+        raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
     form = Form(separator, decimal, categorical, impute, large)
     named = _with_built_in(data or ())
     check_read_once(named)
@@ -100,7 +104,8 @@ def compare(
     from polyopt.compare import compare as run
 
     names = named or _with_built_in(PROVABLE_DATA if prove else DEFAULT_DATA)
-    given = _settings_of(chosen, given, others)
+    of_kernel = [for_kernel(entry, given.get("kernel")) for entry in entries]
+    given = options.check_settings(of_kernel, given, others)
     datasets = [load_data(text, target, form) for text in names]
     for one in datasets:
         check_faces(one, given, large)
@@ -110,14 +115,21 @@ def compare(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
             prove=prove,
         )  # fmt: skip
-    _show(found, csv, json)
+    tell("what was done by then is printed")
+    if json:
+        text = writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        emit(f"{text}\n")
+    elif csv:
+        emit(found.to_table().to_csv(index=False, lineterminator="\n"))
+    else:
+        output().print(found)
     if report is not None and (not found.interrupted or is_replaced(report, force)):
         _write_page(found, report, quiet)
     end_if_stopped(found.interrupted)
 
 
 def _with_built_in(names: Sequence[str]) -> list[str]:
-    """The names, ``built-in`` replaced by all that it stands for."""
+    """Return the names, ``built-in`` replaced by all that it stands for."""
     from polyopt.datasets import built_in
 
     return [name for given in names for name in (built_in() if given == "built-in" else (given,))]
@@ -131,7 +143,7 @@ def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
     with progress("method", quiet, n_steps) as step:
 
         def drawing(text: str) -> None:
-            if not found.interrupted:  # a page of which pictures are missing is not written
+            if not found.interrupted:  # a page with missing pictures is not written
                 raise_if_stopped()
             step.name(text)
             step.done()
@@ -139,33 +151,3 @@ def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
         write_report(found, report, on_step=drawing)
     tell(f"what was done by then is kept in {report}")
     say(f"report: {report}")
-
-
-def _chosen(methods: str | None, prove: bool) -> list[str]:
-    """The names of the methods to compare."""
-    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
-    chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
-    if prove and not any(find_method(name).proving for name in chosen):
-        able = ", ".join(method.name for method in METHODS.values() if method.proving)
-        raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
-    return chosen
-
-
-def _settings_of(methods: list[str], settings: dict[str, Any], others: list[str] | None) -> dict[str, Any]:
-    """The settings, of which each is one of a method's."""
-    entries = [for_kernel(find_method(name), settings.get("kernel")) for name in methods]
-    return options.check_settings(entries, settings, others)
-
-
-def _show(found: Comparison, csv: bool, json: bool) -> None:
-    """Print the comparison in the form asked for."""
-    tell("what was done by then is printed")
-
-    if json:
-        import json as writer
-
-        emit(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    elif csv:
-        emit(found.to_table().to_csv(index=False, lineterminator="\n"))
-    else:
-        output().print(found)

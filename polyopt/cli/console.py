@@ -46,7 +46,7 @@ def tell(sentence: str) -> None:
 
 
 def came() -> int:
-    """The number of the first signal that came; 0 while there was none."""
+    """Return the number of the first signal that came; 0 while there was none."""
     return _State.number
 
 
@@ -148,19 +148,19 @@ def output(at_least: int = 0) -> Console:
 
 
 def say(sentence: str) -> None:
-    """A remark on standard error, on one line; a full disk there keeps nothing from being done."""
+    """Print a remark on one line of standard error; a full disk there is no error."""
     with suppress(OSError):
         typer.echo(visible(" ".join(sentence.split())), err=True)
 
 
 def emit(text: str) -> None:
-    """Lines on standard output: as they are for a program, control characters written out for a person."""
+    """Print lines on standard output, with control characters written out on a terminal."""
     typer.echo(visible(text, keep="\n\t") if sys.stdout.isatty() else text, nl=False, color=True)
 
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[None]:
-    """Each warning raised inside as one line on standard error, once."""
+    """Print each warning raised inside on one line of standard error, once, at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -170,7 +170,7 @@ def warnings_as_sentences() -> Iterator[None]:
 
 @contextmanager
 def sentences_at_once() -> Iterator[None]:
-    """Each warning raised inside as one line on standard error, as it comes."""
+    """Print each warning raised inside on one line of standard error, at once."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         yield
@@ -216,7 +216,7 @@ def _drawn(watch: Watch, title: str) -> Iterator[None]:
 
 
 def _line(watch: Watch, title: str, elapsed: float) -> Text:
-    """A bar of 12 columns, times, and as much of what is going on as there is room for."""
+    """Return a bar of 12 columns, times, and as much of what is going on as there is room for."""
     from rich.text import Text
 
     share, line = watch.share, Text(no_wrap=True, overflow="ellipsis")
@@ -232,7 +232,7 @@ def _line(watch: Watch, title: str, elapsed: float) -> Text:
 
 
 def _clock(seconds: float) -> str:
-    """Seconds as ``1:05`` or ``2:03:04``."""
+    """Return seconds as ``1:05`` or ``2:03:04``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -154,14 +154,14 @@ def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> Non
 
 
 def _imputation(value: str | None) -> Literal["median", "most-frequent"] | None:
-    """The value of ``--impute``, if it is one."""
+    """Return the value of ``--impute``, if it is one."""
     if value not in (None, "median", "most-frequent"):
         raise ValueError(f"--impute must be median or most-frequent, not {value!r}")
     return cast(Literal["median", "most-frequent"] | None, value)
 
 
 def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:
-    """The columns of text, each by name or place."""
+    """Return the columns of text, each by name or place."""
     import csv
 
     if form.categorical is None:
@@ -196,7 +196,7 @@ def _check_sizes(data: Dataset) -> None:
 
 
 def column_of(source: Source, target: str, separator: str | None = None) -> int | str:
-    """A column given as text: a name if the file has it in its first row, else a place."""
+    """Return a column given as text: a name if the file has it in its first row, else a place."""
     if target in first_row(source, separator):
         return target
     return int(target) if re.fullmatch(r"-?\d{1,9}", target, re.ASCII) else target

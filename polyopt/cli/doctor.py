@@ -34,7 +34,7 @@ NEEDED = ("HIGHS", "OSQP", "CLARABEL", "SCS")
 
 
 def examine() -> dict[str, Any]:
-    """Versions, machine, kernels, caches, solvers, and what is wrong with them, as plain values."""
+    """Collect versions, machine, kernels, caches, solvers and problems, as plain values."""
     problems: list[str] = []
     return {
         "versions": _versions(problems),
@@ -81,7 +81,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _kernels(problems: list[str]) -> dict[str, Any]:
-    """The compiled kernels: the processors that they are for, where they are, and whether one computes."""
+    """Describe the compiled kernels, and try one."""
     import numpy as np
 
     from polyopt.native.library import LIBRARIES, kernel, level
@@ -101,7 +101,7 @@ def _kernels(problems: list[str]) -> dict[str, Any]:
 
 
 def _caches() -> dict[str, Any]:
-    """Where data sets are kept."""
+    """Describe the folder of downloaded data sets."""
     from polyopt.datasets.loading import cache_folder
 
     data = cache_folder()
@@ -177,12 +177,9 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
     width = max(map(len, values))
     lines = []
     for name, value in values.items():
-        told = (
-            ", ".join(f"{key} {_word(each)}" for key, each in value.items())
-            if isinstance(value, dict)
-            else ""
-        )
-        lines.append(f"  {name:<{width}}  {told or _word(value)}")
+        parts = value.items() if isinstance(value, dict) else ()
+        told = ", ".join(f"{key} {_word(each)}" for key, each in parts) or _word(value)
+        lines.append(f"  {name:<{width}}  {told}")
     return lines
 
 

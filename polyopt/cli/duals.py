@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from polyopt.base.text import visible
 from polyopt.cli import options
@@ -34,11 +34,11 @@ _COLUMNS = ("pair", "row", "letter", "sample", "face", "feature", "label", "mult
 def duals(
     method: options.MethodName = DEFAULT_METHOD,
     data: Annotated[
-        str, typer.Option(help="Name of a data set, or path of a file.", autocompletion=complete_data)
+        str, Option(help="Name of a data set, or path of a file.", autocompletion=complete_data)
     ] = "ionosphere",
-    top: Annotated[int, typer.Option(min=1, help="Rows to print of each letter.")] = 10,
-    csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
-    solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.EXACT,
+    top: Annotated[int, Option(min=1, help="Rows to print of each letter.")] = 10,
+    csv: Annotated[bool, Option("--csv", help="Print all rows as CSV.")] = False,
+    solver: Annotated[options.Solver, Option(help="Which solver.")] = options.Solver.EXACT,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,
@@ -98,7 +98,7 @@ def duals(
 
 
 def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solver: str) -> dict[str, Row]:
-    """The row of each letter, in the order of the program whose multipliers these are."""
+    """Return the row of each letter, in the order of the program whose multipliers these are."""
     from formulations.cpm_sparse import rows_of_prices
     from polyopt.methods.programs import find_programs
 
@@ -116,8 +116,7 @@ def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solv
 
 def _sorted(frame: pd.DataFrame, letters: list[str], leftovers: tuple[str, ...]) -> pd.DataFrame:
     """Letters in the program's order, leftovers last; within a letter, largest first, of either sign."""
-    ranks = {letter: (letter in leftovers, i) for i, letter in enumerate(letters)}
-    order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda letter: ranks[letter]))}
+    order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda one: one in leftovers))}
     sizes = frame["multiplier"].abs()
     # Rounded, so that samples at the same bound stay in input order.
     rounded = -(sizes / max(float(sizes.max()), 1e-300)).round(9)
@@ -175,9 +174,10 @@ def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
     for row in frame.to_dict("records"):
         numbers = (number(float(row[name])) for name in ("value", "objective", "derivative", "elasticity"))
-        side = "" if row["two_sided"] else "may differ between its two sides"
-        table.add_row(
-            *(visible(str(row[key])) for key in keys), row["parameter"], *numbers, row["formula"], side
+        side, shown = (
+            "" if row["two_sided"] else "may differ between its two sides",
+            [row[key] for key in keys],
         )
+        table.add_row(*map(visible, shown), row["parameter"], *numbers, row["formula"], side)
     console.print(table)
     console.print()

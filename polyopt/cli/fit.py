@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from polyopt.base.files import check_is_file, check_target
 from polyopt.cli import options
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 
 
 def certify(
-    model: Annotated[Path | None, typer.Argument(help="Model saved by polyopt fit --keep-data.")] = None,
+    model: Annotated[Path | None, Argument(help="Model saved by polyopt fit --keep-data.")] = None,
     data: Annotated[
         str | None,
-        typer.Argument(help="The data it was fitted to: a name or a file.", autocompletion=complete_data),
+        Argument(help="The data it was fitted to: a name or a file.", autocompletion=complete_data),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write the claim in, such as claim.json.")] = None,
+    out: Annotated[Path | None, Option(help="File to write the claim in, such as claim.json.")] = None,
     coefficients: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Another package's solution in the place of a model: weights and intercept in CSV or .npy, "
             "or an .npz with w and b, and multipliers if there are any."
         ),
     ] = None,
     of: Annotated[
         str | None,
-        typer.Option("--data", help="The data that it is of, as that package saw them: a name or a file.",
+        Option("--data", help="The data that it is of, as that package saw them: a name or a file.",
                      autocompletion=complete_data),
     ] = None,
     program: Annotated[
-        str, typer.Option(help=f"Its program: {', '.join(PROGRAMS)}.", autocompletion=among(*PROGRAMS))
+        str, Option(help=f"Its program: {', '.join(PROGRAMS)}.", autocompletion=among(*PROGRAMS))
     ] = next(iter(PROGRAMS)),
     positive: Annotated[
-        str | None, typer.Option(help="Label where w'x + b is positive; by default the second in order.")
+        str | None, Option(help="Label where w'x + b is positive; by default the second in order.")
     ] = None,
     C: options.C = None, B: options.B = None, D: options.D = None, kernel: options.Kernel = None,
     gamma: options.Gamma = None, others: options.Set = None, target: options.Target = None,
@@ -102,7 +102,7 @@ def certify(
 def _of_solution(
     coefficients: Path, data: str, program: str, given: dict[str, Any], target: str | None, form: Form
 ) -> tuple[Certificate, str | int]:
-    """The certificate of another package's solution, and the label column of the data."""
+    """Return the certificate of another package's solution, and the label column of the data."""
     if program not in PROGRAMS:
         raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
     import pandas as pd
@@ -174,22 +174,17 @@ def _write_claim(
 
 _KeepData = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--keep-data", help="Keep the training data in the file, which certificates and duals are made of."
     ),
 ]
 _Data = Annotated[
-    str,
-    typer.Argument(
-        help="Name of a data set, or path of a CSV or svmlight file.", autocompletion=complete_data
-    ),
+    str, Argument(help="Name of a data set, or path of a CSV or svmlight file.", autocompletion=complete_data)
 ]
-_Scale = Annotated[
-    bool, typer.Option(help="Scale the features to unit variance; the model keeps the scaling.")
-]
+_Scale = Annotated[bool, Option(help="Scale the features to unit variance; the model keeps the scaling.")]
 _Claim = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--certificate", help="File to write the certificate in, such as claim.json, for anyone to check."
     ),
 ]
@@ -198,10 +193,10 @@ _Claim = Annotated[
 def fit(
     data: _Data,
     method: options.MethodName = DEFAULT_METHOD,
-    out: Annotated[Path | None, typer.Option(help="File to save the model in, such as model.skops.")] = None,
+    out: Annotated[Path | None, Option(help="File to save the model in, such as model.skops.")] = None,
     claim: _Claim = None,
     scale: _Scale = True,
-    solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.AUTO,
+    solver: Annotated[options.Solver, Option(help="Which solver.")] = options.Solver.AUTO,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     kernel: options.Kernel = None, gamma: options.Gamma = None,
     calibration: options.Calibration = None, others: options.Set = None, target: options.Target = None,
@@ -280,7 +275,7 @@ def _is_cut(estimator: BaseEstimator) -> bool:
 
 
 def _certified(estimator: Any) -> Certificate | None:
-    """The certificate; none where Ctrl-C leaves no time for it, or for those of all pairs of classes."""
+    """Return the certificate, or None if Ctrl-C leaves no time for it or for those of all pairs."""
     if len(estimator.classes_) > 2 and _is_cut(estimator):
         return None
     try:

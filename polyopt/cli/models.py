@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from polyopt.base.files import check_is_file, check_target, write_bytes
 from polyopt.base.text import visible
@@ -36,8 +37,8 @@ _UNKNOWN = "not known: the file is of the first version"
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON instead.")] = False,
+    model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
+    as_json: Annotated[bool, Option("--json", help="Print it as JSON instead.")] = False,
 ) -> None:
     """Print what a saved model is: method, parameters, what was proven, features, classes, data, versions."""
     check_is_file(model, "model")
@@ -55,7 +56,7 @@ def info(
 
 
 def size_text(size: int) -> str:
-    """A size in bytes as people read it."""
+    """Return a size in bytes as people read it."""
     amount = float(size)
     for unit in ("B", "kB", "MB"):
         if amount < 1000.0:
@@ -107,7 +108,7 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names and texts, in the order of print."""
+    """Yield names and texts, in the order of print."""
     yield "method", f"{found['method']}: {found['title']}"
     settings = found["settings"] or {}
     yield "settings", ", ".join(f"{name}={value}" for name, value in settings.items()) or _UNKNOWN
@@ -142,8 +143,8 @@ def _some(values: list[Any]) -> str:
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit.")],
-    out: Annotated[Path, typer.Option(help="File to write, such as model.onnx.")],
+    model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
+    out: Annotated[Path, Option(help="File to write, such as model.onnx.")],
 ) -> None:
     """Write a saved model as other programs read it: the whole pipeline as an ONNX graph.
 
@@ -175,20 +176,19 @@ class Output(StrEnum):
 
 
 def rules(
-    model: Annotated[Path, typer.Argument(help="A polytope machine that 'polyopt fit' saved.")],
+    model: Annotated[Path, Argument(help="A polytope machine that 'polyopt fit' saved.")],
     digits: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Significant digits; {_DIGITS} in text and Markdown, else all by default."),
+        Option(min=1, help=f"Significant digits; {_DIGITS} in text and Markdown, else all by default."),
     ] = None,
-    terms: Annotated[int | None, typer.Option(min=1, help="Terms of each face; all by default.")] = None,
+    terms: Annotated[int | None, Option(min=1, help="Terms of each face; all by default.")] = None,
     fidelity: Annotated[
-        float | None,
-        typer.Option(help="Take the fewest terms of each face that agree on this share of --data."),
+        float | None, Option(help="Take the fewest terms of each face that agree on this share of --data.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="File or data set on which rules and model are compared.")
+        str | None, Option(help="File or data set on which rules and model are compared.")
     ] = None,
-    form: Annotated[Output, typer.Option("--format", help="What the rules are printed as.")] = Output.TEXT,
+    form: Annotated[Output, Option("--format", help="What the rules are printed as.")] = Output.TEXT,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
 ) -> None:
@@ -278,24 +278,21 @@ def _cost(
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="A polytope machine that 'polyopt fit' saved.")],
+    model: Annotated[Path, Argument(help="A polytope machine that 'polyopt fit' saved.")],
     data: Annotated[
-        str, typer.Argument(help="CSV or svmlight file, with or without labels, or name of a data set.")
+        str, Argument(help="CSV or svmlight file, with or without labels, or name of a data set.")
     ],
     row: Annotated[
-        int | None, typer.Option(min=0, help="Explain this row of the data, counted from 0, not the model.")
+        int | None, Option(min=0, help="Explain this row of the data, counted from 0, not the model.")
     ] = None,
     hold: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A column that may not change; may be given again."),
+        list[str] | None, Option(metavar="NAME", help="A column that may not change; may be given again.")
     ] = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help="Columns to show: 5 of a row, 8 of the model by default.")
+        int | None, Option(min=1, help="Columns to show: 5 of a row, 8 of the model by default.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON instead.")] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Write it as a page, too, with the faces drawn.")
-    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print it as JSON instead.")] = False,
+    report: Annotated[Path | None, Option(help="Write it as a page, too, with the faces drawn.")] = None,
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from polyopt.methods import METHODS, Method
 from polyopt.methods.registry import BUILT_IN, answering_for, families, is_family
@@ -25,20 +25,20 @@ def complete_method(incomplete: str) -> list[str]:
 
 
 def complete_methods(incomplete: str) -> list[str]:
-    """The last of several methods with commas between."""
+    """Return the last of several methods with commas between."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in complete_method(last)]
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Names of data sets; the shell adds files where it finds none."""
+    """Return names of data sets; the shell adds files where it finds none."""
     from polyopt.datasets import names
 
     return among(*names())(incomplete)
 
 
 def complete_family(incomplete: str) -> list[str]:
-    """Families of programs."""
+    """Return families of programs."""
     return among(*(name.replace("_", "-") for name in families()))(incomplete)
 
 
@@ -57,72 +57,60 @@ _KERNELS = ("linear", "rbf", "poly", "sigmoid")
 
 MethodName = Annotated[
     str,
-    typer.Option(
+    Option(
         "--method",
         autocompletion=complete_method,
         help=f"One of {', '.join(BUILT_IN)}, or a method of another package.",
     ),
 ]
-C = Annotated[float | None, typer.Option("--C", help="Cost of a unit of slack.")]
-B = Annotated[
-    float | None, typer.Option("--B", help="Bound on the outputs; the method chooses one by default.")
-]
-D = Annotated[float | None, typer.Option("--D", help="Share of the output variance, 0 to 1.")]
-Kernel = Annotated[
-    str | None, typer.Option(autocompletion=among(*_KERNELS), help="linear, rbf, poly or sigmoid.")
-]
+C = Annotated[float | None, Option("--C", help="Cost of a unit of slack.")]
+B = Annotated[float | None, Option("--B", help="Bound on the outputs; the method chooses one by default.")]
+D = Annotated[float | None, Option("--D", help="Share of the output variance, 0 to 1.")]
+Kernel = Annotated[str | None, Option(autocompletion=among(*_KERNELS), help="linear, rbf, poly or sigmoid.")]
 Gamma = Annotated[
     str | None,
-    typer.Option(
+    Option(
         autocompletion=among("scale", "auto"),
         help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness.",
     ),
 ]
-Faces = Annotated[
-    int | None,
-    typer.Option("--faces", help="Faces of the polytope."),
-]
+Faces = Annotated[int | None, Option("--faces", help="Faces of the polytope.")]
 Calibration = Annotated[
     str | None,
-    typer.Option(
+    Option(
         autocompletion=among("sigmoid", "isotonic"),
         help="Probabilities, calibrated on samples held out: sigmoid or isotonic.",
     ),
 ]
-TimeLimit = Annotated[float | None, typer.Option(help="Seconds at most.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of a stochastic solver.")]
+TimeLimit = Annotated[float | None, Option(help="Seconds at most.")]
+Seed = Annotated[int, Option(min=0, help="Seed of a stochastic solver.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--set",
         metavar="NAME=VALUE",
         help="Another parameter of the estimator, such as degree=2; may be given again. "
         "A name that it does not have lists those it has.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Target = Annotated[str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")]
-ByPosition = Annotated[
-    bool, typer.Option("--by-position", help="Take the columns in order, whatever their names.")
-]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
+Target = Annotated[str | None, Option(help="Label column of a CSV file: name, or place from 0.")]
+ByPosition = Annotated[bool, Option("--by-position", help="Take the columns in order, whatever their names.")]
 Separator = Annotated[
     str | None,
-    typer.Option(help="What separates cells: comma, semicolon, tab, space or a character; found by default."),
+    Option(help="What separates cells: comma, semicolon, tab, space or a character; found by default."),
 ]
-Decimal = Annotated[str, typer.Option(help="Decimal mark: a point, or a comma.")]
+Decimal = Annotated[str, Option(help="Decimal mark: a point, or a comma.")]
 Categorical = Annotated[
     str | None,
-    typer.Option(help="Columns of text to make indicators of: all, or names or places with commas between."),
+    Option(help="Columns of text to make indicators of: all, or names or places with commas between."),
 ]
-Impute = Annotated[
-    str | None, typer.Option(help="Fill missing values by the column's: median or most-frequent.")
-]
+Impute = Annotated[str | None, Option(help="Fill missing values by the column's: median or most-frequent.")]
 Force = Annotated[
-    bool,
-    typer.Option("--force", help="Let the output replace a file that is read and, after Ctrl-C, any other."),
+    bool, Option("--force", help="Let the output replace a file that is read and, after Ctrl-C, any other.")
 ]
 Large = Annotated[
-    bool, typer.Option("--large", help="Go on although the data would take very long or much memory.")
+    bool, Option("--large", help="Go on although the data would take very long or much memory.")
 ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from polyopt.base.text import visible
 from polyopt.cli.console import came, progress, say, tell
@@ -15,17 +16,13 @@ _INSTALL = "the lab needs what is installed by: pip install 'polyopt[lab]'"
 
 
 def lab(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of this machine; 0 for a free one.")
-    ] = 8765,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = True,
+    port: Annotated[int, Option(min=0, max=65535, help="Port of this machine; 0 for a free one.")] = 8765,
+    browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     points: Annotated[
-        str | None, typer.Option(help="Data to begin with: the name of a set, or a file of two classes.")
+        str | None, Option(help="Data to begin with: the name of a set, or a file of two classes.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Column of a file's classes, by name or place; the last by default.")
+        str | None, Option(help="Column of a file's classes, by name or place; the last by default.")
     ] = None,
 ) -> None:
     """Open a page where points are drawn and dragged, and programs solved and certified at once.
@@ -111,15 +108,15 @@ def _serve(listening: Any, begin: dict[str, Any], browser: bool) -> None:
 
 def lecture(
     name: Annotated[
-        str | None, typer.Argument(help="Which lecture; without one, they are listed.", show_default=False)
+        str | None, Argument(help="Which lecture; without one, they are listed.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder to write; by default lecture-NAME.", show_default=False)
+        Path | None, Option(help="The folder to write; by default lecture-NAME.", show_default=False)
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace its files in a folder that is not empty.")
+        bool, Option("--force", help="Replace its files in a folder that is not empty.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Write a lecture: slides, exercises, their solutions, pictures, programs.
 
@@ -155,13 +152,11 @@ def lecture(
 def handbook(
     page: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             help="A page to begin with, such as optimisation, certificates or tour.", show_default=False
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the site into this folder, and do not open it.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Write the site into this folder, and do not open it.")] = None,
 ) -> None:
     """Open the handbook: chapters, programs, reference, commands, results.
 

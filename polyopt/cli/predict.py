@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from polyopt.base.files import STANDARD, check_is_file, check_target, write_bytes, write_text
 from polyopt.base.text import visible
@@ -26,23 +26,21 @@ _BREAKS = "\r\n"
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit.")],
+    model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
     data: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="CSV or svmlight file, with or without labels, or name of a data set; - for standard input."
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="File for the labels, one per line; standard output by default.")
+        Path | None, Option(help="File for the labels, one per line; standard output by default.")
     ] = None,
     probabilities: Annotated[
-        bool,
-        typer.Option("--probabilities", help="Write a table: the label, and the probability of each class."),
+        bool, Option("--probabilities", help="Write a table: the label, and the probability of each class.")
     ] = False,
     reliability: Annotated[
-        Path | None,
-        typer.Option(help="Picture (png, svg, pdf) of how often a class is as it is said to be."),
+        Path | None, Option(help="Picture (png, svg, pdf) of how often a class is as it is said to be.")
     ] = None,
     by_position: options.ByPosition = False,
     separator: options.Separator = None,
@@ -64,7 +62,14 @@ def predict(
     X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
     shown = saved.predict_proba(X) if probabilities or reliability is not None else None
-    text = _as_lines(labels) if shown is None or not probabilities else _as_table(saved, labels, shown)
+    if shown is not None and probabilities:  # CSV with every digit
+        rows = [["label", *(f"p({label})" for label in saved.estimator.classes_.tolist())]]
+        pairs = zip(labels.tolist(), shown.tolist(), strict=True)
+        rows += [[str(label), *map(repr, row)] for label, row in pairs]
+        text = "".join(",".join(_quoted(cell, _BREAKS + ',"') for cell in row) + "\n" for row in rows)
+    else:
+        lines = {label: f"{_quoted(str(label), _BREAKS)}\n" for label in set(labels.tolist())}
+        text = "".join(lines[label] for label in labels.tolist())
     if reliability is not None and shown is not None:
         write_bytes(reliability, _picture(saved, shown, y, data, kind or "png"))
     if out is None or str(out) == STANDARD:
@@ -75,24 +80,8 @@ def predict(
         say(_error(saved, labels, y))
 
 
-def _as_lines(labels: NDArray[Any]) -> str:
-    """One label a line, as it is; one with line breaks is quoted as in CSV."""
-    lines = {label: f"{_quoted(str(label), _BREAKS)}\n" for label in set(labels.tolist())}
-    return "".join(lines[label] for label in labels.tolist())
-
-
-def _as_table(model: Model, labels: NDArray[Any], probabilities: NDArray[Any]) -> str:
-    """Labels and probabilities as CSV, with every digit."""
-    rows = [["label", *(f"p({label})" for label in model.estimator.classes_.tolist())]]
-    rows += [
-        [str(label), *map(repr, row)]
-        for label, row in zip(labels.tolist(), probabilities.tolist(), strict=True)
-    ]
-    return "".join(",".join(_quoted(cell, _BREAKS + ',"') for cell in row) + "\n" for row in rows)
-
-
 def _kind_of(picture: Path) -> str:
-    """The format of a picture, by its name's ending."""
+    """Return the format of a picture, by its name's ending."""
     kind = picture.suffix.lower().removeprefix(".")
     if kind not in _PICTURES:
         raise ValueError(f"--reliability must end with .{', .'.join(_PICTURES)}, not {str(picture)!r}")
@@ -115,7 +104,7 @@ def _picture(
 
 
 def _quoted(text: str, special: str) -> str:
-    """A text in the quotation marks of CSV if it has one of the special characters, else as it is."""
+    """Return a text in the quotation marks of CSV if it has one of the special characters, else as it is."""
     return '"' + text.replace('"', '""') + '"' if any(char in text for char in special) else text
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from polyopt.base.files import check_target
 from polyopt.cli import options
@@ -27,9 +28,7 @@ _MIN_WIDTH, _FULL_WIDTH = 64, 110  # columns: for the longest name, and for the 
 def catalogue(
     family: Annotated[
         str | None,
-        typer.Argument(
-            help="A family (rmm); all by default.", show_default=False, autocompletion=complete_family
-        ),
+        Argument(help="A family (rmm); all by default.", show_default=False, autocompletion=complete_family),
     ] = None,
 ) -> None:
     """List every program: paper, equation, class, size, and the dual beside it.
@@ -46,7 +45,7 @@ def catalogue(
 
 
 def _table(entries: Sequence[Entry], compact: bool) -> Table:
-    """The list; where there is little room the source stands under the name."""
+    """Return the list; where there is little room the source stands under the name."""
     from rich.console import Group, RenderableType
     from rich.padding import Padding
     from rich.table import Table
@@ -89,9 +88,9 @@ _WIDTH = 100  # columns, below which the tables would lose some of theirs
 
 
 def verify(
-    everything: Annotated[bool, typer.Option("--all", help="Also evaluate every cross-check.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also evaluate every cross-check.")] = False,
     html: Annotated[
-        Path | None, typer.Option(help="Also write everything, with the mathematics, as one page.")
+        Path | None, Option(help="Also write everything, with the mathematics, as one page.")
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:

@@ -16,7 +16,7 @@ _LETTERS = {"margin": "alpha", "bound_above": "lambda", "bound_below": "lambda*"
 
 
 def worked_example(name: str, data: str, given: dict[str, Any]) -> str:
-    """The optimum of a method's program for a table, solved exactly, as text.
+    """Return the optimum of a method's program for a table, solved exactly, as text.
 
     Features are as they are in the table, and its decimals are taken for what they say: 0.1 is a tenth.
 
@@ -63,7 +63,7 @@ def _decimal(value: float | Fraction) -> Any:
 
 
 def _decimals(told: Any) -> Any:
-    """A program whose numbers are what their decimals say."""
+    """Return a program whose numbers are what their decimals say."""
     from polyopt.check.check import number
 
     if isinstance(told, dict):
@@ -74,7 +74,7 @@ def _decimals(told: Any) -> Any:
 
 
 def _lines(found: ExactSolution, labels: list[str]) -> list[str]:
-    """A line for each number of the solution that is not 0."""
+    """Return a line for each number of the solution that is not 0."""
 
     def shown(value: Fraction) -> str:
         text = str(value)

@@ -77,13 +77,13 @@ class Comparison:
         return {data.name: len(data.y_test) / len(data.y_train) for data in self.datasets}
 
     def to_frame(self) -> pd.DataFrame:
-        """The rows as a frame, one column per field of :class:`Row` but the estimator."""
+        """Return the rows as a frame, one column per field of :class:`Row` but the estimator."""
         columns = [f.name for f in fields(Row) if f.name != "estimator"]
         values = [[getattr(row, name) for name in columns] for row in self.rows]
         return pd.DataFrame(values, columns=columns)
 
     def to_table(self) -> pd.DataFrame:
-        """All in one frame, for CSV: the rows, and of a repeated run the summaries and the differences.
+        """Return all in one frame, for CSV: rows, and of a repeated run summaries and differences.
 
         A column ``kind`` then says if a line is a ``fit``, a ``mean`` or a ``difference``.
         """
@@ -188,7 +188,7 @@ class Comparison:
         }
 
     def table(self, width: int = 120) -> Group:
-        """The comparison as rich tables, one per data set, laid out for a width in characters."""
+        """Return the comparison as rich tables, one per data set, laid out for a width in characters."""
         titles = {data.name: data.summary for data in self.datasets}
         if self.is_repeated:
             titles = {data.name: self._repeated(data) for data in self.datasets}

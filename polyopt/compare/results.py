@@ -90,7 +90,7 @@ class Row:
 
 
 def as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by name, numbers that are not finite as None, for JSON."""
+    """Return the values by name, numbers that are not finite as None, for JSON."""
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value
         for name, value in values.items()
@@ -98,7 +98,7 @@ def as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 LEVEL = 0.95
-"""Of every interval."""
+"""Confidence level of every interval."""
 
 _CLAIMS = [claim.name.lower() for claim in Claim]  # the strongest first
 _ROUNDING = 1e-12  # of shares: what rounding leaves of equal ones
@@ -131,7 +131,7 @@ class Summary:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value; numbers that are not finite as None, for JSON."""
+        """Return every value; numbers that are not finite as None, for JSON."""
         return as_plain(asdict(self))
 
 
@@ -160,7 +160,7 @@ class Difference:
         return "equal" if equal else "not told apart"
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value; numbers that are not finite as None, for JSON."""
+        """Return every value; numbers that are not finite as None, for JSON."""
         return as_plain({**asdict(self), "verdict": self.verdict})
 
 
@@ -187,7 +187,7 @@ def summaries_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Summa
 
 
 def differences_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Difference]:
-    """Every two methods on each data set, by their fast solvers, on the splits that both have done."""
+    """Return every two methods on each data set, by their fast solvers, on the splits that both have done."""
     found = []
     groups = _grouped(rows)
     for data in dict.fromkeys(row.data for row in rows):
@@ -209,7 +209,7 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
 
 
 def _by_split(rows: Sequence[Row]) -> dict[int, float]:
-    """The mean test error of each split, of those whose fits all ended with an estimator."""
+    """Return the mean test error of each split, of those whose fits all ended with an estimator."""
     errors: dict[int, list[float]] = {}
     for row in rows:
         errors.setdefault(row.split, []).append(row.test_error)
@@ -288,7 +288,7 @@ def proofs_of(rows: Iterable[Row]) -> list[Proof]:
 
 
 def _run_of(estimator: Any) -> Vector:
-    """Seconds and gap of each record that has both values."""
+    """Return seconds and gap of each record that has both values."""
     history = getattr(estimator, "history_", None)
     if history is None or "pair" in history or not {"seconds", "objective", "bound"} <= set(history):
         return np.empty((0, 2))

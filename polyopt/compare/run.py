@@ -179,7 +179,7 @@ class _Race:
             return self._seeds[:1]
 
     def run(self, data: Prepared, split: int, step: Step) -> None:
-        """All methods on one split; what was done is kept whatever ends it."""
+        """Fit all methods on one split; rows that are done stay if it is interrupted."""
         for name, solvers in self._solvers.items():
             method = find_method(name)
             settings, wrong = _settings(method, data, self._given[name])
@@ -216,7 +216,7 @@ class _Race:
 
 
 def _named_apart(datasets: list[Dataset]) -> list[Dataset]:
-    """The data sets, the second of a name as ``name (2)``: rows and tables are by name."""
+    """Return the data sets, the second of a name as ``name (2)``: rows and tables are by name."""
     taken: dict[str, int] = {}
     found = []
     for data in datasets:
@@ -226,7 +226,7 @@ def _named_apart(datasets: list[Dataset]) -> list[Dataset]:
 
 
 def _settings(method: Method, data: Prepared, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The method's settings for these data; and why there are none, of a method that is another package's."""
+    """Return a method's settings for these data, and an error of another package's method as text."""
     if method.name in BUILT_IN:
         return method.settings_for(data.X_train, data.y_train, **given), ""
     try:
@@ -280,7 +280,7 @@ def _fit(
 
 
 def _judged(method: Method, estimator: Any, seconds: float, data: Prepared, known: Mapping[str, Any]) -> Row:
-    """The row of a fitted estimator."""
+    """Return the row of a fitted estimator."""
     certificate = estimator.certificate()
     worst = certificate.worst
     if method.is_bound_stated and certificate.stated is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ SIZES = {"support vectors": "sv", "faces": "faces"}
 
 
 def number(value: float, digits: int = 8) -> str:
-    """A value to `digits` significant digits, trailing zeros kept; a dash where there is no value."""
+    """Format a value to `digits` significant digits, trailing zeros kept; a dash where there is no value."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else str(value)
     text = f"{value:#.{digits}g}"
@@ -54,18 +55,35 @@ def number(value: float, digits: int = 8) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds to three digits or the full second, so that the column is as wide for slow runs as for fast."""
+    """Format seconds to three digits or the full second: slow runs take no wider column than fast ones."""
     return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f}"
+
+
+_TEXTS = ("method", "by", "solver", "at", "claim", "", "less", "so the first is", "data")  # headers of texts
+
+
+def _plain_table(
+    title: str, headers: Sequence[str], rows: Iterable[Sequence[str | Text]], gap: int = 1,
+    widths: Sequence[int | None] = (),
+) -> Table:  # fmt: skip
+    """Return a table without rules, its texts to the left and its numbers to the right."""
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
+        padding=(0, gap, 0, 0), header_style="bold",
+    )  # fmt: skip
+    for header, width in zip_longest(headers, widths):
+        justify: Any = "left" if header in _TEXTS else "right"
+        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def tables(
     rows: Sequence[Row], titles: Mapping[str, str], notes: Iterable[str], width: int,
     more: Sequence[RenderableType] = (),
 ) -> Group:  # fmt: skip
-    """One table per data set, then the meaning of the marks and how the numbers came about.
-
-    more: what else is to be shown, below the tables.
-    """
+    """Return a table per data set, `more` tables, the meaning of the marks, and notes on the numbers."""
     parts: list[RenderableType] = []
     shown = []
     for name, title in titles.items():
@@ -92,7 +110,7 @@ def marks_explained(claims: Sequence[str | None], width: int) -> list[Renderable
 
 
 def _short_falls(rows: Iterable[Row]) -> list[str]:
-    """Who fell short, and how: a line for each reason, those of one method and solver together."""
+    """Return a line for each reason of a failed fit, with its methods, solvers and data."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         if row.status not in (str(Status.SOLVED), str(Status.CONVERGED)):
@@ -106,10 +124,6 @@ def _short_falls(rows: Iterable[Row]) -> list[str]:
 
 def _fits_table(title: str, rows: list[Row], width: int) -> Table:
     gap = 1 if width < _FULL_WIDTH else 2
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
-        padding=(0, gap, 0, 0), header_style="bold",
-    )  # fmt: skip
     sizes = dict.fromkeys(SIZES[row.counts] for row in rows)
     counts = "/".join(sizes if width >= WIDE else (name if len(name) < 3 else name[0] for name in sizes))
     columns = _columns(width, counts)
@@ -122,12 +136,7 @@ def _fits_table(title: str, rows: list[Row], width: int) -> Table:
     # Where the room is short, the place of the worst residual alone is cut.
     place = headers.index("at")
     needs[place] = min(needs[place], max(4, width - gap * len(needs) - sum(needs) + needs[place]))
-    for header, need in zip(headers, needs, strict=True):
-        justify: Any = "left" if header in ("method", "by", "solver", "at", "claim", "") else "right"
-        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", width=need)
-    for row in cells:
-        table.add_row(*row)
-    return table
+    return _plain_table(title, headers, cells, gap, needs)
 
 
 def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | Text]]]:
@@ -137,6 +146,10 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
     def small(value: float) -> str:
         return "–" if np.isnan(value) else f"{value:.{places}e}"
+
+    def percent(row: Row) -> str:
+        sign = " %" if wide else ""
+        return "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f}{sign}"
 
     def claim(row: Row) -> Text:
         badge = CLAIMS[row.claim]
@@ -158,7 +171,7 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
         ("at", place),
         ("claim" if wide else "", claim),
         (counts, lambda row: "–" if row.complexity is None else str(row.complexity)),
-        ("test error" if wide else "err %", lambda row: _percent(row.test_error, wide)),
+        ("test error" if wide else "err %", percent),
         ("seconds" if wide else "sec", lambda row: duration(row.seconds)),
     ]
     if width >= _FULL_WIDTH:
@@ -167,17 +180,11 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
 
 def solver_word(solver: str, width: int) -> str:
-    """A solver's name; where the table is narrow its first part, cut short if that is long."""
+    """Return a solver's name; where the table is narrow its first part, cut short if that is long."""
     if width >= _FULL_WIDTH or len(solver) <= 9:
         return solver
     first = solver.partition("-")[0]
     return first if len(first) <= 9 else f"{first[:6]}."
-
-
-def _percent(share: float, with_sign: bool) -> str:
-    if np.isnan(share):
-        return "–"
-    return f"{100 * share:.1f}{' %' if with_sign else ''}"
 
 
 VERDICTS = {"lower": "green", "higher": "red", "not told apart": "dim", "equal": "dim"}
@@ -185,7 +192,7 @@ VERDICTS = {"lower": "green", "higher": "red", "not told apart": "dim", "equal":
 
 
 def points(share: float, sign: bool = False) -> str:
-    """A share in points of a hundred; a dash where there is none."""
+    """Format a share in points of a hundred; a dash where there is none."""
     if np.isnan(share):
         return "–"
     text = f"{100 * share:{'+' if sign else ''}.1f}"
@@ -193,7 +200,7 @@ def points(share: float, sign: bool = False) -> str:
 
 
 def span(low: float, high: float, sign: bool = False) -> str:
-    """An interval in points of a hundred; a dash where there is none."""
+    """Format an interval in points of a hundred; a dash where there is none."""
     return "–" if np.isnan(low) else f"{points(low, sign)} to {points(high, sign)}"
 
 
@@ -220,7 +227,7 @@ def repeat_tables(
 
 
 def shown_differences(differences: Sequence[Difference], summaries: Sequence[Summary]) -> list[Difference]:
-    """All differences on a data set; of many methods those to the method whose mean test error is lowest."""
+    """Return all differences on a data set, or of many methods those to the lowest mean test error."""
     if len(differences) <= 15:
         return list(differences)
     fast = {(one.method, one.solver) for one in differences}
@@ -253,45 +260,33 @@ def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> l
 
 def _means(title: str, summaries: Sequence[Summary], width: int) -> Table:
     wide = width >= WIDE
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
-        padding=(0, 1, 0, 0), header_style="bold",
-    )  # fmt: skip
     sizes = dict.fromkeys(SIZES[one.counts] for one in summaries)
     counts = "/".join(sizes if wide else (name if len(name) < 3 else name[0] for name in sizes))
     claim = "claim" if wide else ""
-    for header in ("method", "by", "fits", "objective", "gap", claim, counts, "err %", "interval", "sec"):
-        justify: Any = "left" if header in ("method", "by", "claim", "") else "right"
-        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis")
+    headers = ("method", "by", "fits", "objective", "gap", claim, counts, "err %", "interval", "sec")
+    rows: list[list[str | Text]] = []
     previous = ""
     for one in summaries:
         badge = CLAIMS[one.claim]
         gap = "–" if np.isnan(one.relative_gap) else f"{one.relative_gap:.0e}"
-        table.add_row(
+        rows.append([
             "" if one.method == previous else one.method, solver_word(one.solver, width), str(one.fits),
             number(one.objective, 8 if wide else 5), gap,
             Text(badge.word if wide else badge.mark, style=badge.style),
             "–" if np.isnan(one.complexity) else f"{one.complexity:.1f}".removesuffix(".0"),
             points(one.test_error), span(one.test_error_low, one.test_error_high), duration(one.seconds),
-        )  # fmt: skip
+        ])  # fmt: skip
         previous = one.method
-    return table
+    return _plain_table(title, headers, rows)
 
 
 def _apart(name: str, differences: Sequence[Difference]) -> Table:
-    table = Table(
-        title=f"{name}: differences of test error, in points", title_justify="left", title_style="bold",
-        box=None, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold",
-    )  # fmt: skip
-    for header in ("method", "less", "mean", "interval", "so the first is"):
-        justify: Any = "right" if header in ("mean", "interval") else "left"
-        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis")
-    for one in differences:
-        table.add_row(
-            one.method, one.other, points(one.difference, True), span(one.low, one.high, True),
-            Text(one.verdict, style=VERDICTS[one.verdict]),
-        )  # fmt: skip
-    return table
+    rows: list[list[str | Text]] = [
+        [one.method, one.other, points(one.difference, True), span(one.low, one.high, True),
+         Text(one.verdict, style=VERDICTS[one.verdict])] for one in differences
+    ]  # fmt: skip
+    headers = ("method", "less", "mean", "interval", "so the first is")
+    return _plain_table(f"{name}: differences of test error, in points", headers, rows)
 
 
 def proof_table(proofs: list[Proof], width: int = 120) -> Table:
@@ -302,33 +297,20 @@ def proof_table(proofs: list[Proof], width: int = 120) -> Table:
         needs = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
         if sum(needs) + 2 * len(needs) <= width:
             break
-    table = Table(
-        title=f"Gap to the bound on all points, in percent{', and seconds' if timed else ''}",
-        title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
-        padding=(0, 2, 0, 0), header_style="bold",
-    )  # fmt: skip
-    for header in headers:
-        is_name = header in ("data", "method")
-        table.add_column(header, no_wrap=True, justify="left" if is_name else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    timing = ", and seconds" if timed else ""
+    return _plain_table(f"Gap to the bound on all points, in percent{timing}", headers, rows, 2)
 
 
 def _proof_cells(
     proofs: list[Proof], solvers: list[str], digits: int, timed: bool
 ) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows; the methods are named where there are several."""
+    """Return headers and rows; the methods are named where there are several."""
     several = len({proof.method for proof in proofs}) > 1
     rows = []
     for proof in proofs:
         gaps = proof.gaps
-        ends = [
-            f"{100 * gaps[solver]:.3g}" + (f" ({duration(proof.seconds[solver])})" if timed else "")
-            if solver in gaps
-            else "–"
-            for solver in solvers
-        ]
+        times = {name: f" ({duration(proof.seconds[name])})" if timed else "" for name in gaps}
+        ends = [f"{100 * gaps[name]:.3g}{times[name]}" if name in gaps else "–" for name in solvers]
         best = min(proof.objectives.values(), default=np.nan)
         names = [proof.data, proof.method] if several else [proof.data]
         rows.append([*names, number(best, digits), number(proof.bound, digits), *ends])

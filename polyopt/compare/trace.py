@@ -19,7 +19,7 @@ class Traced(Protocol):
 
 
 def records_of(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
-    """The records of a run, one row each, as its solver left them."""
+    """Return the records of a run, one row each, as its solver left them."""
     from formulations.language.solution import Solution
 
     if isinstance(run, Solution):
@@ -28,7 +28,7 @@ def records_of(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
 
 
 def unit_of(records: pd.DataFrame) -> str:
-    """The name of what a solver counts, a column of its records: iteration, epoch, step or round."""
+    """Return the name of what a solver counts, a column of its records: iteration, epoch, step or round."""
     return next((name for name in _UNITS if name in records), _UNITS[0])
 
 

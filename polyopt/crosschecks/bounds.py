@@ -24,7 +24,7 @@ CHECKS = Registry("bounds")
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, float, float]:
-    """Samples (40, 3), ten more of other values, the energy E, and the weight D."""
+    """Return samples (40, 3), ten more of other values, the energy E, and the weight D."""
     X, _, _ = blobs(seed)
     return X, generator(seed).normal(size=(10, 3)) * [1.0, 3.0, 0.5], 2.0, 3.0
 

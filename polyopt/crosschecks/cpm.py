@@ -43,7 +43,7 @@ def one_face_is_an_svm(seed: int) -> Pair:
 
 
 def _rounds(seed: int, loss: Any) -> Pair:
-    """The objective after and before each round of alternating minimisation, from some random starts."""
+    """Return the objective after and before each round of alternating minimisation, from random starts."""
     X, y = clusters(seed, spread=0.8)
     problem, drawn = PolytopeProblem(X, y, np.ones(len(y)), 3, loss), generator(seed)
     after: list[float] = []
@@ -188,7 +188,7 @@ def branch_and_bound(seed: int) -> Pair:
 
 
 def _least_of_two_faces(program: Program, y: Vector) -> float:
-    """The least optimum of a fixed-assignment program over all assignments to two faces."""
+    """Return the least optimum of a fixed-assignment program over all assignments to two faces."""
     positives, values = np.flatnonzero(y > 0), []
     # The faces are alike: the first positive may stay at the first.
     for rest in product(range(2), repeat=len(positives) - 1):
@@ -393,7 +393,7 @@ def few_features_by_scip(seed: int) -> Pair:
 
 
 def _whole(seed: int) -> tuple[Program, float, float]:
-    """The program at the scale that our search has found, what it found there, and the squared scale."""
+    """Return the program at the scale of our search, the objective of the search, and the squared scale."""
     X, y, C = _sample(seed)
     X = X[:, :4]
     real = SubsetFace(X, y, C, 4).fit(np.arange(4)).w

@@ -21,7 +21,7 @@ _N_SAMPLES = 20  # samples: few enough for the integer program to be solved to 1
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, float, Vector]:
-    """A kernel that is neither symmetric nor semidefinite, labels, C, and a pattern of some centres."""
+    """Return a kernel that is neither symmetric nor semidefinite, labels, C, and a pattern of centres."""
     X, y, _ = blobs(seed)
     C = (2.0, 1.0, 5.0)[seed % 3]
     drawn = generator(seed)

@@ -70,7 +70,7 @@ def empty_subproblem(seed: int) -> Pair:
 
 
 def _slopes(seed: int) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
-    """The gradient of E_P by central differences, and where."""
+    """Return the gradient of E_P by central differences, and the point."""
     X, y, W = _sample(seed)
     h, slopes = 1e-6, np.zeros_like(W)
     for place in np.ndindex(W.shape):
@@ -112,7 +112,7 @@ def printed_loop(seed: int) -> Pair:
 
 
 def _descent(W: Vector, step: Callable[[Vector], Vector], value: Callable[[Vector], float]) -> Pair:
-    """The values after and before each of some steps."""
+    """Return the values after and before each of some steps."""
     values = [value(W)]
     for _ in range(6):
         W = step(W)
@@ -124,7 +124,7 @@ def _descent_of(
     program: Program, name: str, choice: Callable[..., Vector], error: Callable[..., float], X: Vector,
     y: Vector, W: Vector,
 ) -> Pair:  # fmt: skip
-    """The same of a program of three faces, in which `name` is the choice that fits the cells."""
+    """Return the values of a program of three faces, in which `name` is the choice that fits the cells."""
 
     def step(W: Vector) -> Vector:
         return program.set(**{name: choice(y, 3, polyhedral.cells(X, W))}).solve()["W"]
@@ -191,7 +191,7 @@ def duality_of_a_cell(seed: int) -> Pair:
 
 
 def _alternation(seed: int, positives: Any) -> tuple[Vector, Vector]:
-    """Values of SPLA1 after and before each step, from several starts."""
+    """Return values of SPLA1 after and before each step, from several starts."""
     X, y, _ = _sample(seed)
     problem = LogisticCells(X, y, np.ones(len(y)), 3, ridge=1e-2, positives=positives)
     pairs = [
@@ -259,7 +259,7 @@ def maximisation(seed: int) -> Pair:
 
 
 def _em(X: Vector, y: Vector, W: Vector, gamma: float, steps: int) -> tuple[Vector, Vector]:
-    """The losses along EM, one Newton step in each M-step, and the faces at its end."""
+    """Return the losses along EM, one Newton step in each M-step, and the faces at its end."""
     ones, values = np.ones(len(y)), [mixture.loss(X, y, W, gamma, 1.0, _RIDGE)]
     for _ in range(steps):
         R = mixture.responsibilities(X, y, W, gamma)

@@ -221,7 +221,7 @@ def tolerance_of(outcome: Outcome) -> str:
 
 
 def crosscheck_table(outcomes: list[Outcome]) -> Table:
-    """The outcomes as a rich table.
+    """Return the outcomes as a rich table.
 
     Parameters
     ----------

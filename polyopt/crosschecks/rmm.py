@@ -21,7 +21,7 @@ CHECKS = Registry("rmm")
 
 
 def _at_the_optimum(seed: int) -> tuple[Bounded, Program, dict[str, Vector]]:
-    """The dual (6), and the point of it that the multipliers of (5) are."""
+    """Return the dual (6), and the point of it that the multipliers of (5) are."""
     s = bounded(seed, 1.0)
     qcqp = rmm.qcqp(*s.data).solve()
     alpha, lam = np.clip(qcqp.duals["margin"], 0.0, s.C), np.maximum(qcqp.duals["spread"], 0.0)

@@ -16,12 +16,12 @@ _COSTS = (0.3, 1.0, 5.0)  # one for each seed, either side of 1
 
 
 def generator(seed: int) -> np.random.Generator:
-    """The generator of what a check draws besides its data."""
+    """Return the generator of what a check draws besides its data."""
     return np.random.default_rng([seed, 50])
 
 
 def blobs(seed: int, n: int = 40, m: int = 3) -> tuple[Vector, Vector, float]:
-    """Two overlapping classes (n, m) away from the origin, their labels (n,), and a cost."""
+    """Return two overlapping classes (n, m) away from the origin, their labels (n,), and a cost."""
     X, y = two_blobs(n=n, m=m, seed=seed)
     return X, y, _COSTS[seed % len(_COSTS)]
 
@@ -56,7 +56,7 @@ def bounded(seed: int, cost: float | None = None) -> Bounded:
 
 
 def unbalanced(seed: int) -> tuple[Vector, Vector]:
-    """Samples (30, 3) of which two thirds are positive, and their labels (30,)."""
+    """Return samples (30, 3) of which two thirds are positive, and their labels (30,)."""
     X, y = two_blobs(seed=seed)
     kept = np.sort(np.concatenate([np.flatnonzero(y > 0), np.flatnonzero(y < 0)[:10]]))
     return X[kept], y[kept]
@@ -75,5 +75,5 @@ def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vect
 
 
 def rbf(X: Vector) -> Vector:
-    """The Gaussian kernel between samples, (n, n)."""
+    """Return the Gaussian kernel between samples, (n, n)."""
     return np.asarray(Kernel("rbf", 0.4, 3, 0.0)(X))

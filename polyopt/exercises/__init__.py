@@ -25,15 +25,14 @@ CHAPTERS = {
 
 
 def exercises() -> dict[str, Any]:
-    """All exercises by name, in their order."""
+    """Return all exercises by name, in their order."""
     return {name: exercise for chapter in CHAPTERS for name, exercise in _of(chapter).items()}
 
 
 def _of(chapter: str) -> dict[str, Any]:
     from polyopt.exercises.exercise import Exercise
 
-    module = import_module(f"polyopt.exercises.{chapter}")
-    known = {name: getattr(module, name) for name in module.__all__}
+    known = vars(import_module(f"polyopt.exercises.{chapter}"))
     return {name: one for name, one in known.items() if isinstance(one, Exercise)}
 
 

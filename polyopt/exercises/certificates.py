@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 
 from polyopt.check import check as checker
-from polyopt.exercises.exercise import Find, Number
-from polyopt.exercises.texts import words_of
-
-__all__ = ["certificate_1", "certificate_2", "certificate_3", "claim"]
+from polyopt.exercises.exercise import Find, Number, words_of
 
 _WORDS = words_of("certificates")
 
@@ -34,7 +31,7 @@ def _saved() -> tuple[Any, str]:
 
 
 def claim() -> Any:
-    """A claim about the support vector machine of six samples, to be changed: a dict as in the file."""
+    """Return a claim about the support vector machine of six samples, to be changed: a dict."""
     return copy.deepcopy(_saved()[0])
 
 
@@ -53,23 +50,28 @@ def _refusal(changed: Any) -> str | None:
 certificate_1 = Number(**_WORDS["certificate_1"])
 
 
-def _judge_broken(changed: Any) -> str | None:
+def _read(changed: Any) -> dict[str, Any]:
+    changed = changed() if callable(changed) else changed
     if not isinstance(changed, dict):
         raise TypeError("a claim is a dict, such as polyopt.exercises.certificates.claim()")
-    if changed.get("data") != claim()["data"] or changed.get("program") != claim()["program"]:
-        return "The data and the program are to stay as they are."
-    if changed.get("claim") != claim()["claim"]:
-        return "The numbers of the claim are to stay as they are."
-    if changed.get("point") != claim()["point"]:
-        return "The point is to stay as it is."
+    return changed
+
+
+def _judge_broken(changed: Any) -> str | None:
+    changed = _read(changed)
+    parts = {
+        ("data", "program"): "The data and the program are to stay as they are.",
+        ("claim",): "The numbers of the claim are to stay as they are.",
+        ("point",): "The point is to stay as it is.",
+    }
+    for names, sentence in parts.items():
+        if any(changed.get(name) != claim()[name] for name in names):
+            return sentence
     return None if _refusal(changed) else "The checker still proves it."
 
 
 def _broken() -> Any:
-    made = claim()
-    rows = made["multipliers"]["rows"]
-    rows["margin"] = [[0] * len(_Y)]
-    return made
+    return _with(("multipliers", "rows", "margin"), [[0] * len(_Y)])
 
 
 def _with(path: tuple[Any, ...], value: Any) -> Any:
@@ -83,7 +85,7 @@ def _with(path: tuple[Any, ...], value: Any) -> Any:
 certificate_2 = Find(
     **_WORDS["certificate_2"],
     solution=_broken,
-    judge=lambda changed: _judge_broken(changed() if callable(changed) else changed),
+    judge=_judge_broken,
     mistakes=(
         (claim, "Nothing is changed."),
         (lambda: _with(("claim", "gap"), 0), "The numbers of the claim were changed."),
@@ -93,8 +95,7 @@ certificate_2 = Find(
 
 
 def _judge_true(changed: Any) -> str | None:
-    if not isinstance(changed, dict):
-        raise TypeError("a claim is a dict, such as polyopt.exercises.certificates.claim()")
+    changed = _read(changed)
     if set(changed) != set(claim()):
         return "It is to have the parts of claim(), and no others."
     if {**changed, "title": ""} == {**claim(), "title": ""}:
@@ -106,7 +107,7 @@ def _judge_true(changed: Any) -> str | None:
 certificate_3 = Find(
     **_WORDS["certificate_3"],
     solution=lambda: _with(("claim", "gap"), 1),
-    judge=lambda changed: _judge_true(changed() if callable(changed) else changed),
+    judge=_judge_true,
     mistakes=(
         (claim, "Nothing is changed."),
         (lambda: _with(("claim", "gap"), -1), "No gap is below 0."),

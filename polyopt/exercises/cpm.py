@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations import cpm
 from formulations.language.toy_data import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number, finite, whole
-from polyopt.exercises.texts import words_of
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-__all__ = ["cpm_1", "cpm_2", "cpm_3", "cpm_4", "cpm_5"]
+from polyopt.exercises.exercise import Find, Formula, Number, finite, whole, words_of
 
 _WORDS = words_of("cpm")
 
@@ -61,10 +56,7 @@ cpm_3 = Find(**_WORDS["cpm_3"], data={"X": _X, "y": _Y}, judge=_judge_assignment
 
 
 def loss(W: ArrayLike) -> float:
-    """The machine's objective on the data of this chapter, for C = 1: ‖W‖² and the hinges.
-
-    W (K, 2): faces: the weight of x, and the bias.
-    """
+    """Evaluate ‖W‖² and the hinges, for C = 1, of faces W (K, 2) on the data of this chapter."""
     faces = np.asarray(W, dtype=float)
     s = _X @ faces[:, :1].T + faces[:, 1]
     outer = np.maximum(0.0, 1.0 - s.max(axis=1))[_OUTER].sum()
@@ -89,11 +81,8 @@ def _of_steps() -> float:
 def _judge_faces(W: Any) -> str | None:
     words = "there are two faces of two numbers each: the weight of x, and the bias"
     found = loss(finite(W, (2, 2), words))
-    return (
-        None
-        if found < _of_steps()
-        else f"It costs {found:.4g}; two passes of steps end at {_of_steps():.4g}."
-    )
+    text = f"It costs {found:.4g}; two passes of steps end at {_of_steps():.4g}."
+    return None if found < _of_steps() else text
 
 
 cpm_4 = Find(**_WORDS["cpm_4"], data={"X": _X, "y": _Y}, judge=_judge_faces)
@@ -102,21 +91,14 @@ _BEST = loss(cpm_4.solution)
 
 
 def _judge_settings(settings: Any) -> str | None:
-    if not isinstance(settings, dict) or not set(settings) <= {
-        "max_iter",
-        "random_state",
-        "perplexity",
-        "average",
-    }:
+    known = {"max_iter", "random_state", "perplexity", "average"}
+    if not isinstance(settings, dict) or not set(settings) <= known:
         raise ValueError("settings is a dict of max_iter, random_state, perplexity and average")
     if isinstance(passes := settings.get("max_iter"), int) and passes > _MAX_PASSES:
         raise ValueError(f"max_iter is at most {_MAX_PASSES} here")
     found = _after_steps(**settings)
-    return (
-        None
-        if found > 1.25 * _BEST
-        else f"The steps end at {found:.4g}, less than a quarter above {_BEST:.4g}."
-    )
+    text = f"The steps end at {found:.4g}, less than a quarter above {_BEST:.4g}."
+    return None if found > 1.25 * _BEST else text
 
 
 cpm_5 = Find(**_WORDS["cpm_5"], judge=_judge_settings)

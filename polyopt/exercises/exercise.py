@@ -1,26 +1,44 @@
-"""The kinds of exercises: a task, an answer that is judged, a hint, and a solution."""
+"""The kinds of exercises: a task, an answer that is judged, a hint, and a solution; and their texts.
+
+Texts are in ``words/<chapter>.toml``, where they can be edited, or translated, without code.
+"""
 
 from __future__ import annotations
 
 import textwrap
+import tomllib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.language.consistency import Trial
 from formulations.language.statement import Row, Statement
 from polyopt.base.text import visible
 from polyopt.exercises.typed import as_read
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
-__all__ = ["Exercise", "Find", "Formula", "Number", "Verdict", "finite", "whole", "wrong"]
+def words_of(chapter: str) -> dict[str, dict[str, Any]]:
+    """Return the texts of a chapter's exercises by name: title, task, hint, solution, why and mistakes.
+
+    A line break inside of a text is a space, and an empty line a new paragraph.
+    """
+    read = (files("polyopt.exercises") / "words" / f"{chapter}.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(read)
+    for entry in found.values():
+        for part, value in entry.items():
+            if isinstance(value, str):
+                entry[part] = "\n".join(" ".join(one.split()) for one in value.split("\n\n"))
+            elif part == "mistakes":
+                entry[part] = tuple(tuple(pair) for pair in value)
+    return found
+
 
 _WIDTH = 79
 _TOLERANCE = 1e-9
@@ -28,10 +46,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """Judgement of an answer: right or not, with a remark.
-
-    It is true where the answer is right, and prints as a sentence.
-    """
+    """Judgement of an answer: true if it is right; it prints as a sentence with a remark."""
 
     is_right: bool
     text: str
@@ -46,19 +61,8 @@ class Verdict:
         return str(self)
 
 
-def wrong(text: str) -> Verdict:
-    """That an answer is not right, and why."""
-    return Verdict(False, text)
-
-
 def finite(answer: ArrayLike, shape: tuple[int, ...], words: str) -> Any:
-    """An answer as an array of finite numbers.
-
-    answer: what was given.
-    shape: what shape it must have.
-    words: what is asked for, as a sentence without its point.
-    ValueError: it is something else.
-    """
+    """Convert an answer to an array of finite numbers, or refuse it by `words` on what is asked for."""
     given = np.asarray(answer, dtype=float)
     if given.shape != shape:
         raise ValueError(words)
@@ -68,12 +72,7 @@ def finite(answer: ArrayLike, shape: tuple[int, ...], words: str) -> Any:
 
 
 def whole(answer: Iterable[Any], words: str) -> tuple[int, ...]:
-    """An answer as whole numbers.
-
-    answer: what was given.
-    words: what is asked for, as a sentence without its point.
-    ValueError: A number has a fraction, or it is something else.
-    """
+    """Convert an answer to whole numbers, or refuse it by `words` on what is asked for."""
     given = np.asarray(list(answer), dtype=None)
     if given.ndim != 1 or given.dtype.kind not in "iuf" or not (given == np.round(given)).all():
         raise ValueError(words)
@@ -82,15 +81,9 @@ def whole(answer: Iterable[Any], words: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Exercise(ABC):
-    """A task whose answer :meth:`check` judges.
+    """A task whose answer :meth:`check` judges, with a hint, its data, a right solution and why it is right.
 
-    title: what it is about.
-    task: what is to be done. Data are attributes of :attr:`data`.
-    hint: where to look.
-    solution: an answer that is right.
-    why: why it is.
-    data: what the task speaks of.
-    mistakes: answers that come to mind and are wrong, with what is wrong with them.
+    `mistakes` are answers that come to mind and are wrong, each with what is wrong with it.
     """
 
     title: str
@@ -102,20 +95,16 @@ class Exercise(ABC):
     mistakes: tuple[tuple[Any, str], ...] = ()
 
     def check(self, answer: object) -> Verdict:
-        """Judge an answer.
-
-        answer: of the kind that the task asks for.
-        Returns: True where it is right; it prints as a sentence, which says how an answer is wrong.
-        """
+        """Judge an answer of the kind that the task asks for."""
         if answer is ...:  # as the notebooks have it
-            return wrong("Put your answer in the place of the dots.")
+            return Verdict(False, "Put your answer in the place of the dots.")
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = self._judge(answer)
         except Exception as error:  # whatever an answer does: it may be anything
-            return wrong(f"This is no answer of the kind that is asked for: {_said(error)}.")
-        return Verdict(True, self.why) if found is None else wrong(found)
+            return Verdict(False, f"This is no answer of the kind that is asked for: {_said(error)}.")
+        return Verdict(True, self.why) if found is None else Verdict(False, found)
 
     @abstractmethod
     def _judge(self, answer: Any) -> str | None:
@@ -143,11 +132,7 @@ def _said(error: Exception) -> str:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Formula(Exercise):
-    """A formula of a program is asked for; any that is worth the same on random numbers is right.
-
-    program: makes the program.
-    of: ``"objective"``, or the name of a row.
-    """
+    """A formula of a program, `of` it the objective or a row: any of the same value is right."""
 
     program: Callable[[], Statement]
     of: str = "objective"
@@ -170,9 +155,6 @@ class Formula(Exercise):
         """Meaning of the letters of the program, besides its variables."""
         return dict(self._made.letters)
 
-    def _differs(self, formula: str) -> bool:
-        return any(not self._difference(trial, formula) <= _TOLERANCE for trial in self._trials)
-
     def _difference(self, trial: Trial, formula: str) -> float:
         return trial.objective(formula) if self.of == "objective" else trial.row(formula, self._row)
 
@@ -189,7 +171,8 @@ class Formula(Exercise):
         for mistake, text in self.mistakes:
             if self._reads_as(formula, str(mistake)):
                 return text
-        return self._what_differs(formula) if self._differs(formula) else None
+        differs = any(not self._difference(trial, formula) <= _TOLERANCE for trial in self._trials)
+        return self._what_differs(formula) if differs else None
 
     def _what_differs(self, formula: str) -> str | None:
         """Say what is wrong with a formula of another value, as far as a factor explains it."""
@@ -214,10 +197,10 @@ class Formula(Exercise):
             return round(1.0 + away[0], 9)
         turned = "=".join(f"−({side})" for side in formula.split("="))
         back = self._difference(self._trials[0], turned)
-        signed = [
-            one for one in (1.0 + away[0], 1.0 - away[0]) if abs(abs(one + 1.0) - back) <= 1e-6 * (1.0 + back)
-        ]
-        return round(signed[0], 9) if signed else None
+        for factor in (1.0 + away[0], 1.0 - away[0]):
+            if abs(abs(factor + 1.0) - back) <= 1e-6 * (1.0 + back):
+                return round(factor, 9)
+        return None
 
     def _reads_as(self, one: str, other: str) -> bool:
         """True if two formulas are the same text or, of an objective, equally far from the right one."""
@@ -231,10 +214,7 @@ class Formula(Exercise):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Number(Exercise):
-    """A number, or several in an array, is asked for.
-
-    tolerance: how far off each may be.
-    """
+    """A number is asked for, or several in an array, each within an absolute tolerance."""
 
     tolerance: float = 1e-6
 
@@ -256,20 +236,15 @@ class Number(Exercise):
         if np.abs(given - known).max() <= self.tolerance:
             return None
         for mistake, text in self.mistakes:
-            if (
-                np.shape(mistake) == given.shape
-                and np.abs(given - np.asarray(mistake)).max() <= self.tolerance
-            ):
+            is_alike = np.shape(mistake) == given.shape
+            if is_alike and np.abs(given - np.asarray(mistake)).max() <= self.tolerance:
                 return text
         return "The number is another one." if given.ndim == 0 else "Some of the numbers are others."
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Find(Exercise):
-    """Something with a property is asked for, and the property is checked.
-
-    judge: what is wrong with an answer, as a sentence; None where it is right.
-    """
+    """Something with a property is asked for; `judge` says what is wrong with an answer, or None."""
 
     judge: Callable[[Any], str | None]
 

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 
 from formulations import one_norm
-from polyopt.exercises.exercise import Find, Formula, Number, whole
-from polyopt.exercises.texts import words_of
-
-__all__ = ["l0_1", "l0_2", "l0_3", "l0_4", "l0_5"]
+from polyopt.exercises.exercise import Find, Formula, Number, whole, words_of
 
 _WORDS = words_of("l0")
 

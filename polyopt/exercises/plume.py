@@ -9,10 +9,7 @@ import numpy as np
 from formulations import plume
 from formulations.language.toy_data import two_blobs
 from formulations.mixture import responsibilities
-from polyopt.exercises.exercise import Find, Formula, Number, finite
-from polyopt.exercises.texts import words_of
-
-__all__ = ["plume_1", "plume_2", "plume_3", "plume_4"]
+from polyopt.exercises.exercise import Find, Formula, Number, finite, words_of
 
 _WORDS = words_of("plume")
 

@@ -8,10 +8,7 @@ import numpy as np
 
 from formulations import polyceptron
 from formulations.language.toy_data import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number, finite
-from polyopt.exercises.texts import words_of
-
-__all__ = ["polyceptron_1", "polyceptron_2", "polyceptron_3", "polyceptron_4", "polyceptron_5"]
+from polyopt.exercises.exercise import Find, Formula, Number, finite, words_of
 
 _WORDS = words_of("polyceptron")
 

@@ -9,11 +9,8 @@ import numpy as np
 
 from formulations import rmm, sigma_svm, svm
 from formulations.language.toy_data import two_blobs
-from polyopt.exercises.exercise import Find, Formula, finite
-from polyopt.exercises.texts import words_of
+from polyopt.exercises.exercise import Find, Formula, finite, words_of
 from polyopt.margin.certify import certify_rmm
-
-__all__ = ["rmm_1", "rmm_2", "rmm_3", "rmm_4", "rmm_5"]
 
 _WORDS = words_of("rmm")
 

@@ -8,11 +8,8 @@ import numpy as np
 
 from formulations import svm
 from formulations.language.toy_data import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number, finite
-from polyopt.exercises.texts import words_of
+from polyopt.exercises.exercise import Find, Formula, Number, finite, words_of
 from polyopt.margin.certify import certify_svm
-
-__all__ = ["svm_1", "svm_2", "svm_3", "svm_4", "svm_5", "svm_6", "svm_7"]
 
 _WORDS = words_of("svm")
 

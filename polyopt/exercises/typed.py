@@ -78,7 +78,7 @@ def _command(found: re.Match[str]) -> str:
 
 
 def _fractions(text: str) -> str:
-    r"""Each ``\frac`` as a quotient in brackets."""
+    r"""Rewrite each ``\frac`` as a quotient in brackets."""
     while found := re.search(r"\\[td]?frac", text):
         above, rest = _argument(text[found.end() :])
         below, rest = _argument(rest)

@@ -12,27 +12,20 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 
 from polyopt.base.text import escape
+from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
-from polyopt.methods.programs import find_programs
+from polyopt.exercises.exercise import Exercise
 from polyopt.report.programs import mathml, program_section
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sphinx.application import Sphinx
-
-    from polyopt.exercises.exercise import Exercise
-
-
-__all__ = ["connect", "marked", "setup"]
 
 _WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}  # as furo asks
 _LINE = re.compile(r'<li class="toctree-l(\d+)')
@@ -141,7 +134,7 @@ def _list_arguments(lines: list[str]) -> None:
 
 
 def _indented(lines: list[str]) -> set[int]:
-    """The places of lines that stand indented after a blank line, and belong to no list."""
+    """Return the places of lines that stand indented after a blank line, and belong to no list."""
     found: set[int] = set()
     above = ""  # the last line that is neither blank nor found
     for i, line in enumerate(lines):
@@ -154,7 +147,7 @@ def _indented(lines: list[str]) -> set[int]:
 
 
 def marked(contents: str, link: str) -> str:
-    """The contents of a folder as they stand beside one of its pages.
+    """Return the contents of a folder as they stand beside one of its pages.
 
     link: where the page is, from its folder.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import io
+import json
 import os
 import re
 import secrets
@@ -16,21 +17,93 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import formulations
 import polyopt
 from polyopt.base.files import is_writable, temporary_folder
 from polyopt.base.text import visible
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
-__all__ = ["MARK", "build_site", "check_installed", "kept_site", "page_of", "site_folder"]
+def package() -> Path:
+    """Return the folder of polyopt."""
+    return Path(str(resources.files("polyopt")))
+
+
+def hand_written() -> dict[str, Path]:
+    """Return the places in the package of the pages by hand, by short names such as ``rmm`` or ``tour``."""
+    root = package()
+    found = [*root.glob("handbook/chapters/*.md"), *root.glob("handbook/*.md"), root / "check/FORMAT.md"]
+    apart = ("index", "results")
+    return {path.stem.lower(): path.relative_to(root) for path in sorted(found) if path.stem not in apart}
+
+
+def write_sources(
+    folder: Path, *, families: Iterable[str] | None = None, names: Iterable[str] | None = None,
+    demonstrate: bool = True, results: bool = True,
+) -> None:  # fmt: skip
+    """Write the sources of the site into an empty folder.
+
+    By default all families of programs and all public names have pages, the programs are solved if
+    `demonstrate`, and the kept results have pages if they are at hand.
+    """
+    # Here, for a site that is kept is opened without the programs.
+    from polyopt.handbook.generated import api_pages, command_page, program_pages, results_pages
+
+    for path in hand_written().values():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(package() / path, folder / path)
+    for path in sorted(package().glob("handbook/notebooks/*.ipynb")):
+        target = folder / "handbook" / "notebooks" / f"{path.stem}.md"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(_notebook_page(path), encoding="utf-8")
+    write = {"programs": program_pages(families, demonstrate=demonstrate), "api": api_pages(names)}
+    for part, pages in write.items():
+        (folder / part).mkdir()
+        listed = []
+        for name, text in pages:
+            (folder / part / f"{name}.md").write_text(text, encoding="utf-8")
+            listed.append(name)
+        (folder / part / "index.md").write_text(_list_of(part, listed), encoding="utf-8")
+    (folder / "commands.md").write_text(command_page(), encoding="utf-8")
+    kept = dict(results_pages()) if results else {}
+    for name, text in kept.items():
+        (folder / f"{name}.md").parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    index = (package() / "handbook/index.md").read_text(encoding="utf-8")
+    index = index.replace("](chapters/", "](handbook/chapters/")  # it stands above all others here
+    if not kept:
+        index = index.replace("\nresults\n", "\n")
+    (folder / "index.md").write_text(index, encoding="utf-8")
+
+
+_HEADS = {
+    "programs": "# Programs\n\nEvery program with its mathematics, its letters, its dual and a "
+    "demonstration.\nThe formula that is shown is read and evaluated on random numbers by a test, against "
+    "what is computed.",
+    "api": "# Reference\n\nWhat there is to import, from the docstrings.",
+}
+
+
+def _list_of(part: str, names: list[str]) -> str:
+    return _HEADS[part] + "\n\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
+
+
+def _notebook_page(path: Path) -> str:
+    """Return a notebook as a page: its words and its code, to be run where it is."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"]).rstrip()
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    where = f"This is the notebook `polyopt/handbook/notebooks/{path.name}`, without what its code shows."
+    first, *others = parts
+    return "\n\n".join([first, where, *others]) + "\n"
+
 
 MARK = ".polyopt-handbook"
 """A file that says that a folder is a site of ours, which may be replaced."""
@@ -79,10 +152,7 @@ _CHANGES = (
 
 
 def check_installed() -> None:
-    """Say what to install where it is missing.
-
-    ValueError: sphinx, MyST or furo are not installed, or Python has left out the docstrings.
-    """
+    """Refuse to build without Sphinx, MyST and furo, or without docstrings."""
     if sys.flags.optimize > 1:
         raise ValueError("the handbook is made of docstrings, which Python leaves out with -OO and "
                          "PYTHONOPTIMIZE=2: run it without")  # fmt: skip
@@ -93,7 +163,7 @@ def check_installed() -> None:
 
 
 def digest() -> str:
-    """Of all that the site is made of, the version and the tools included."""
+    """Return a digest of all sources of the site, of the version and of the tools."""
     from importlib.metadata import version
 
     tools = [f"{name} {version(name)}" for name in ("sphinx", "myst-parser", "furo")]
@@ -107,7 +177,7 @@ def digest() -> str:
 
 
 def site_folder() -> Path:
-    """Where this version's site is kept once it is built: in the cache or, if that is read-only, aside."""
+    """Return the folder of this version's site: in the cache or, if that is read-only, aside."""
     from polyopt.datasets.loading import cache_folder
 
     own = Path("handbook", f"{polyopt.__version__}-{digest()}")
@@ -116,17 +186,7 @@ def site_folder() -> Path:
 
 
 def kept_site(tell: Callable[[str], None] = lambda _: None) -> Path:
-    """The folder of the site: the one that is kept, or built now.
-
-    tell: hears what the build is at, in a few words.
-
-    Raises
-    ------
-    ValueError
-        What builds it is not installed.
-    OSError
-        The cache cannot be written.
-    """
+    """Return the folder of the site, kept or built now; `tell` hears the steps of the build."""
     check_installed()
     folder = site_folder()
     if not (folder / MARK).is_file():
@@ -154,7 +214,7 @@ def build_site(
     folder : Path
         The place; a site that is there is replaced, and so is an empty folder.
     families, names, demonstrate, results
-        As of :func:`polyopt.handbook.sources.write_sources`.
+        As of :func:`write_sources`.
     processes : int, optional
         Processes that read and write pages; by default as many as there are cores, four at most.
     tell : callable
@@ -163,19 +223,10 @@ def build_site(
     Returns
     -------
     list of str
-        What Sphinx warned of.
-
-    Raises
-    ------
-    ValueError
-        What builds it is not installed, or the place is something else than a site or an empty folder.
-    OSError
-        It cannot be written there.
+        The warnings of Sphinx.
     """
     check_installed()
     _check_place(folder)
-    from polyopt.handbook.sources import write_sources
-
     folder = Path(os.path.realpath(folder))  # a link stays one, and leads to the new site
     made = folder.with_name(f".handbook.{secrets.token_hex(6)}.part")
     try:
@@ -211,21 +262,21 @@ def _few_collections() -> Iterator[None]:
 
 
 def _cores() -> int:
-    """Processes for a build. Sphinx forks them, which is safe on Linux alone."""
+    """Return the number of processes of a build: Sphinx forks, which is safe on Linux alone."""
     from joblib import cpu_count
 
     return min(4, cpu_count()) if sys.platform == "linux" else 1
 
 
 class _Said(io.StringIO):
-    """What Sphinx says of its progress, one sentence at a time, without colours."""
+    """A stream that passes Sphinx's progress on, one sentence at a time, without colours."""
 
     def __init__(self, tell: Callable[[str], None]):
         super().__init__()
         self._hearer = tell
 
     def write(self, text: str) -> int:
-        """Tell the first words of what is said."""
+        """Pass on the first words."""
         words = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split("... ")[0].strip()
         if words:
             self._hearer(words)
@@ -289,7 +340,7 @@ def _check_place(folder: Path) -> None:
 
 
 def _put(made: Path, folder: Path) -> None:
-    """The new site in the place of the old one; the old one goes when the new one is there."""
+    """Put the new site in the place of the old one, which is removed afterwards."""
     if not folder.exists():
         made.rename(folder)
         return
@@ -300,12 +351,7 @@ def _put(made: Path, folder: Path) -> None:
 
 
 def page_of(site: Path, name: str | None) -> Path:
-    """The file of a page of a site.
-
-    name: A short name, such as ``rmm`` or ``tour``; None for the first page.
-    """
-    from polyopt.handbook.sources import hand_written
-
+    """Return the file of a page of a site by a short name, such as ``rmm``; None for the first page."""
     if name is None:
         return site / "index.html"
     pages = hand_written()

@@ -66,7 +66,7 @@ class _Album:
         self._now = []
 
     def pages(self) -> list[dict[str, Any]]:
-        """The points of the best start."""
+        """Return the points of the best start."""
         if self._now:
             self._turn()
         return self._best
@@ -100,10 +100,13 @@ def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
     exact = fitted
     if state.solver != "exact" and not context.run.is_over:
         exact = context.fit(replace(state, solver="exact"))
+    point = pages[0]["point"]
+    kind = "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
+    kind = "cross-entropy" if "p" in point else "run" if "w" in point else kind
     shown = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
     lines = shown["faces"] or ([shown["line"]] if shown["line"] is not None else [])
     return {
-        "kind": "trace", "what": _kind(pages[0]["point"], fitted), "unit": album.unit, "steps": steps,
+        "kind": "trace", "what": kind, "unit": album.unit, "steps": steps,
         "optimum": _optimum(exact, lines), "sentence": which,
     }  # fmt: skip
 
@@ -114,14 +117,6 @@ def _optimum(exact: Fitted, faces: list[Any]) -> dict[str, Any]:
         "solver": exact.estimator.solver_, "objective": certificate["primal_value"],
         "bound": certificate["dual_value"], "faces": faces, "certificate": certificate,
     }  # fmt: skip
-
-
-def _kind(point: Mapping[str, Any], fitted: Fitted) -> str:
-    if "p" in point:
-        return "cross-entropy"
-    if "w" in point:
-        return "run"
-    return "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
 
 
 def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> dict[str, Any]:
@@ -279,7 +274,7 @@ def _film(context: Context) -> dict[str, Any]:
 
 
 def exported(fitted: Fitted) -> dict[str, Any]:
-    """The Python lines and the claim, as texts."""
+    """Return the Python lines and the claim, as texts."""
     claim, data, sentence = _claim(fitted)
     return {
         "kind": "export", "python": python_lines(fitted), "claim": claim, "claim_sentence": sentence,
@@ -314,7 +309,7 @@ def python_lines(fitted: Fitted) -> str:
 
 
 def _claim(fitted: Fitted) -> tuple[str | None, str | None, str]:
-    """The claim and the points that it is about; a sentence on them, or on why there are none."""
+    """Return the claim and the points that it is about; a sentence on them, or on why there are none."""
     with tempfile.TemporaryDirectory(prefix="polyopt-lab-") as folder:
         claim, data = Path(folder) / _CLAIM, Path(folder) / _DATA
         try:

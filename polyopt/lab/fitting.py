@@ -64,7 +64,7 @@ class Fitted:
 
 
 def of_kernel(state: State) -> dict[str, Any]:
-    """The settings of a state without those of other kernels than its own."""
+    """Return the settings of a state without those of other kernels than its own."""
     kernel, shown = state.settings.get("kernel"), state.machine.settings
     return {
         name: value for name, value in state.settings.items()
@@ -87,8 +87,14 @@ def fit_state(
         start = time.perf_counter()
         given = {name: value for name, value in of_kernel(state).items() if value is not None}
         settings = method.settings_for(state.X, state.y, **given)
+        held = state.assignment
+        first = begin if held is None else held
+        machine = method.make(state.solver if first is None else "exact", settings, seed=state.seed)
         with nullcontext() if seeing is None else seen_by(seeing):
-            estimator = _fitted(state, method, settings, begin)
+            if first is None:
+                estimator = machine.fit(state.X, state.y)
+            else:
+                estimator = machine.fit_from(state.X, state.y, first, hold=held is not None)
         solved = time.perf_counter()
         certificate = estimator.certificate()
         certified = time.perf_counter()
@@ -97,15 +103,6 @@ def fit_state(
         state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)),
         {"solve": solved - start, "certificate": certified - solved}, run.is_over,
     )  # fmt: skip
-
-
-def _fitted(state: State, method: Method, settings: dict[str, Any], begin: NDArray[np.int64] | None) -> Any:
-    held = state.assignment
-    first = begin if held is None else held
-    machine = method.make(state.solver if first is None else "exact", settings, seed=state.seed)
-    if first is None:
-        return machine.fit(state.X, state.y)
-    return machine.fit_from(state.X, state.y, first, hold=held is not None)
 
 
 @contextmanager

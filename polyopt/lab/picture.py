@@ -46,20 +46,16 @@ def picture(
         "rows": None, "why": None, "certificate": fitted.certificate.to_dict(),
     }  # fmt: skip
     if words:
-        told["rows"], told["why"] = _in_words(fitted, samples["support"])
+        own, y = Words(fitted), fitted.state.y.tolist()
+        held = rows_by_sample(rows, len(y))
+        told["rows"] = [[own.row(row, label) for row in each] for each, label in zip(held, y, strict=True)]
+        told["why"] = [own.why(*one) for one in zip(held, y, samples["support"], strict=True)]
     described = time.perf_counter()
     told |= drawing(fitted, view, grid)
     end = time.perf_counter()
     timings = {**fitted.seconds, "samples": described - start, "grid": end - described}
     told["timings"] = {**timings, "total": sum(timings.values())}
     return plain(told)
-
-
-def _in_words(fitted: Fitted, support: list[bool]) -> tuple[list[list[dict[str, Any]]], list[str]]:
-    words, y = Words(fitted), fitted.state.y.tolist()
-    held = rows_by_sample(rows_held(fitted), len(y))
-    rows = [[words.row(row, label) for row in own] for own, label in zip(held, y, strict=True)]
-    return rows, [words.why(*one) for one in zip(held, y, support, strict=True)]
 
 
 def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
@@ -129,7 +125,7 @@ def _faces(fitted: Fitted) -> list[dict[str, Any]]:
 
 
 def _levels(fitted: Fitted) -> list[dict[str, Any]]:
-    """The values of f at which something is told: 0, the margins, the bounds."""
+    """Return the values of f at which something is told: 0, the margins, the bounds."""
     found: list[dict[str, Any]] = [{"value": 0.0, "name": "boundary"}]
     states = fitted.duals["state"].astype(str)
     if not fitted.method.has_faces or states.str.contains("margin").any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -34,32 +33,27 @@ def program_told(fitted: Fitted) -> dict[str, Any]:
             for one in own:
                 held.setdefault(one.row, []).append((sample, one))
     labels = fitted.state.y.tolist()
-
-    def numbers(own: Iterable[tuple[int, Held]]) -> list[dict[str, Any]]:
-        return [{"sample": sample, **words.row(one, labels[sample])} for sample, one in own]
-
-    told = {row: numbers(own[:400]) for row, own in held.items()}
+    told = {
+        row: [{"sample": sample, **words.row(one, labels[sample])} for sample, one in own[:400]]
+        for row, own in held.items()
+    }
     of = "" if certificate.scope == certificate.program else f", of {certificate.scope}"
+
+    def shown(name: str, is_dual: bool, variables: list[Any], value: float, what: str) -> dict[str, Any]:
+        return {
+            **_typeset(name, told, held, is_dual), "variables": variables, "value": value, "note": note,
+            "value_words": f"{what}: {number_told(value)}{of}",
+        }  # fmt: skip
+
     return plain(
         {
-            "kind": "program",
-            "sentence": certificate.sentence,
-            "primal": {
-                **_typeset(primal, told, held, is_dual=False),
-                "variables": _variables(fitted),
-                "value": certificate.primal_value,
-                "value_words": f"value of the point: {number_told(certificate.primal_value)}{of}",
-                "note": note,
-            },
-            "dual": {
-                **_typeset(dual, told, held, is_dual=True),
-                "variables": _prices(held),
-                "value": certificate.dual_value,
-                "value_words": f"proven bound: {number_told(certificate.dual_value)}{of}",
-                "note": note,
-            },
+            "kind": "program", "sentence": certificate.sentence,
+            "primal": shown(
+                primal, False, _variables(fitted), certificate.primal_value, "value of the point"
+            ),
+            "dual": shown(dual, True, _prices(held), certificate.dual_value, "proven bound"),
         }
-    )
+    )  # fmt: skip
 
 
 @cache
@@ -70,7 +64,7 @@ def _program(name: str) -> Program:
 def _typeset(
     name: str, told: dict[str, list[dict[str, Any]]], held: dict[str, list[tuple[int, Held]]], is_dual: bool
 ) -> dict[str, Any]:
-    """The mathematics, and beside each row its numbers."""
+    """Return the mathematics, and beside each row its numbers."""
     program = _program(name)
     rows = []
     for row, parts in _rows(name):
@@ -79,12 +73,9 @@ def _typeset(
         if is_dual:
             capped = _capped(own, held) if own != row else None
             numbers = [_turned(one, capped) for one in numbers]
-        rows.append(
-            {
-                **parts, "row": row, "count": len(held.get(own, [])),
-                "binding": sum(one.is_zero == is_dual for _, one in held.get(own, [])), "numbers": numbers,
-            }
-        )  # fmt: skip
+        binding = sum(one.is_zero == is_dual for _, one in held.get(own, []))
+        count = len(held.get(own, []))
+        rows.append({**parts, "row": row, "count": count, "binding": binding, "numbers": numbers})
     return {
         "name": program.name, "title": program.title, "source": program.source, "sense": program.sense,
         "objective": _objective(name), "rows": rows, "where": _where(name),
@@ -92,7 +83,7 @@ def _typeset(
 
 
 def _turned(one: dict[str, Any], capped: dict[tuple[int, int | None], float] | None) -> dict[str, Any]:
-    """The numbers of a row of the dual: a price of the primal is what it leaves, and the other way round."""
+    """Return the numbers of a row of the dual: multiplier and slack of the primal's row change places."""
     price = one["multiplier"]
     return {
         **one, "binding": not one["binding"], "multiplier": one["slack"], "slack": price,
@@ -102,14 +93,14 @@ def _turned(one: dict[str, Any], capped: dict[tuple[int, int | None], float] | N
 
 
 def _capped(own: str, held: dict[str, list[tuple[int, Held]]]) -> dict[tuple[int, int | None], float]:
-    """The multipliers that the prices of slacks keep below their caps."""
+    """Return the multipliers that the prices of slacks keep below their caps."""
     suffix = own.removeprefix("slack")
     family = held.get(f"bound{suffix}" if suffix else "margin", [])
     return {(sample, one.face): one.multiplier for sample, one in family}
 
 
 def _of_dual(row: str, held: dict[str, list[tuple[int, Held]]]) -> str:
-    """The row of the primal whose multiplier a dual's row keeps from falling below 0."""
+    """Return the row of the primal whose multiplier a dual's row keeps from falling below 0."""
     if row in held:
         return row
     return row.replace("xi", "slack", 1) if row.startswith("xi") else ""
@@ -118,16 +109,10 @@ def _of_dual(row: str, held: dict[str, list[tuple[int, Held]]]) -> str:
 @cache
 def _rows(name: str) -> list[tuple[str, dict[str, str]]]:
     program = _program(name)
+    letters = ["" if row.multiplier == "–" else mathml(latex_name(row.multiplier)) for row in program.rows]
     return [
-        (
-            row.name,
-            {
-                "mathml": mathml(program.row_latex(row)),
-                "letter": "" if row.multiplier == "–" else mathml(latex_name(row.multiplier)),
-                "meaning": row.meaning,
-            },
-        )
-        for row in program.rows
+        (row.name, {"mathml": mathml(program.row_latex(row)), "letter": letter, "meaning": row.meaning})
+        for row, letter in zip(program.rows, letters, strict=True)
     ]
 
 
@@ -146,7 +131,7 @@ def _where(name: str) -> list[str]:
 
 
 def _variables(fitted: Fitted) -> list[dict[str, Any]]:
-    """The model's own numbers."""
+    """Return the model's own numbers."""
     estimator, found = fitted.estimator, []
     if getattr(estimator, "coef_", None) is not None:
         found.append(_variable("w", np.ravel(estimator.coef_)))
@@ -159,7 +144,7 @@ def _variables(fitted: Fitted) -> list[dict[str, Any]]:
 
 
 def _prices(held: dict[str, list[tuple[int, Held]]]) -> list[dict[str, Any]]:
-    """The multipliers, family by family."""
+    """Return the multipliers, family by family."""
     families: dict[str, list[float]] = {}
     for own in held.values():
         for _, one in own:
@@ -168,13 +153,8 @@ def _prices(held: dict[str, list[tuple[int, Held]]]) -> list[dict[str, Any]]:
 
 
 def _variable(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    return {"name": name, "mathml": mathml(latex_name(name)), "value": _entries(values)}
-
-
-def _entries(values: np.ndarray[Any, Any]) -> str:
-    """A few entries of a vector, and how many there are."""
-    if values.size == 1:
-        return number_told(float(values[0]))
-    shown = ", ".join(number_told(float(value)) for value in values[:4])
+    """Describe a vector by a few entries and their number."""
+    text = ", ".join(number_told(float(value)) for value in values[:4])
     more = f", … {values.size} in all" if values.size > 4 else ""
-    return f"({shown}{more})"
+    text = text if values.size == 1 else f"({text}{more})"
+    return {"name": name, "mathml": mathml(latex_name(name)), "value": text}

@@ -38,7 +38,7 @@ class Words:
         self._is_proven = fitted.certificate.claim in _PROVEN
 
     def row(self, held: Held, label: int) -> dict[str, Any]:
-        """A row as plain values, with its words."""
+        """Return a row as plain values, with its words."""
         return {
             "row": held.row, "letter": held.letter, "face": held.face, "multiplier": held.multiplier,
             "slack": held.slack, "state": held.state, "binding": not held.is_zero,
@@ -47,7 +47,7 @@ class Words:
         }  # fmt: skip
 
     def _left(self, held: Held, label: int) -> float:
-        """The left side of the row: y f of a margin, f or -f of a bound."""
+        """Return the left side of the row: y f of a margin, f or -f of a bound."""
         if held.row == "bound_below":
             return -held.output
         if held.row == "bound_above":
@@ -55,13 +55,13 @@ class Words:
         return self._side(label) * held.output
 
     def _side(self, label: int) -> float:
-        """The sign by which an output is on the label's own side."""
+        """Return the sign by which an output is on the label's own side."""
         if self._outward is None or self._inside is None:
             return float(label)
         return -self._outward if label == self._inside else self._outward
 
     def sentence(self, held: Held, label: int) -> str:
-        """A row in words and numbers."""
+        """Return a row in words and numbers."""
         where = "" if held.face is None or held.face < 0 else f" at face {held.face}"
         price = f"{held.letter} = {number_told(0.0 if held.is_zero else held.multiplier)}"
         if math.isnan(held.multiplier):
@@ -122,7 +122,7 @@ class Words:
 
 
 def _beside(left: float, level: float, name: str = "") -> str:
-    """A value beside its level, such as ``0.4 < 1``, ``2.5 > B = 2``; what is at the level has its name."""
+    """Compare a value with its level, as ``0.4 < 1`` or ``2.5 > B = 2``; at the level it has its name."""
     name = name or number_told(level)
     if abs(left - level) <= _LEVEL_TOLERANCE * max(1.0, abs(level)):
         return name
@@ -174,7 +174,7 @@ def _program_rows(program: str) -> dict[str, Row]:
 
 
 def rows_held(fitted: Fitted) -> RowsOf:
-    """The rows of a solved state."""
+    """Return the rows of a solved state."""
     method, frame = fitted.method, fitted.duals
     frame = frame[frame["sample"] >= 0]
     sizes = frame["multiplier"].abs().to_numpy()
@@ -184,7 +184,7 @@ def rows_held(fitted: Fitted) -> RowsOf:
 
 
 def family_rows(rows: RowsOf, fitted: Fitted) -> list[dict[str, Any]]:
-    """The families as plain values, a column for each number."""
+    """Return the families as plain values, a column for each number."""
     from polyopt.report.programs import mathml
 
     caps = _caps(fitted)
@@ -203,7 +203,7 @@ def family_rows(rows: RowsOf, fitted: Fitted) -> list[dict[str, Any]]:
 
 
 def _caps(fitted: Fitted) -> dict[str, float]:
-    """The caps of multipliers by letter, where all samples have the same finite one."""
+    """Return the caps of multipliers by letter, where all samples have the same finite one."""
     families = getattr(fitted.estimator, "families_", ())
     return {
         family.letter: float(family.cap[0])
@@ -238,13 +238,13 @@ def samples_of(rows: RowsOf, fitted: Fitted) -> dict[str, Any]:
 
 
 def faces_answering(estimator: object, n: int) -> NDArray[np.int64]:
-    """The face that answers for each point; -1 where there are none."""
+    """Return the face that answers for each point; -1 where there are none."""
     assignment = getattr(estimator, "assignment_", None)
     return np.full(n, -1) if assignment is None else np.asarray(assignment, dtype=np.int64)
 
 
 def rows_by_sample(rows: RowsOf, n: int) -> list[list[Held]]:
-    """Each point's rows."""
+    """Return the rows of each point."""
     frame = rows.frame
     columns = {name: frame[name].tolist() for name in frame.columns}
     count = len(frame)

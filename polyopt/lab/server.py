@@ -86,10 +86,7 @@ class _Guard:
 
 
 def lab_app(port: int, token: str, begin: Mapping[str, Any] | None = None) -> ASGIApp:
-    """The application.
-
-    token: what a browser must have to be answered.
-    """
+    """Make the application, which answers browsers that have the token."""
     files = page_files()
     cookie = f"polyopt-lab-{port}"  # cookies are shared between the ports of a machine
     clients: set[Engine] = set()
@@ -128,7 +125,7 @@ def lab_app(port: int, token: str, begin: Mapping[str, Any] | None = None) -> AS
 
 
 def page_files() -> dict[str, bytes]:
-    """The files of the page by name."""
+    """Return the files of the page by name."""
     folder = resources.files("polyopt.lab") / "static"
     if not (folder / "index.html").is_file():
         raise ValueError("the lab's page is missing: install polyopt anew")
@@ -168,10 +165,7 @@ async def _serve_client(line: WebSocket, begin: Mapping[str, Any] | None, client
 
 
 def listening_socket(port: int) -> socket.socket:
-    """A socket of this machine alone.
-
-    port: the port; 0 for any that is free.
-    """
+    """Return a socket of this machine alone, at a port or, for 0, at any that is free."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if os.name == "posix":  # elsewhere it would let two programs listen at one port
@@ -181,9 +175,8 @@ def listening_socket(port: int) -> socket.socket:
     except OSError as error:
         found.close()
         text = error.strerror or str(error)
-        raise ValueError(
-            f"port {port} of this machine cannot be had ({text}); --port 0 takes a free one"
-        ) from None
+        why = f"cannot be had ({text}); --port 0 takes a free one"
+        raise ValueError(f"port {port} of this machine {why}") from None
     return found
 
 

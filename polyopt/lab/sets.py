@@ -46,9 +46,8 @@ def source_of(told: object) -> Source:
     if not isinstance(told, Mapping) or not all(isinstance(told.get(key), str) for key in ("name", "text")):
         raise ValueError("table must be an object with the name and the text of a file")
     if len(told["text"]) > MAX_TEXT:
-        raise ValueError(
-            f"the file has more than {MAX_TEXT} characters; polyopt lab --points FILE takes larger ones"
-        )
+        larger = "polyopt lab --points FILE takes larger ones"
+        raise ValueError(f"the file has more than {MAX_TEXT} characters; {larger}")
     name = visible(told["name"][:100]).replace("/", " ") or "file"
     return Source(Path(name), told["text"].encode("utf-8", "replace"))
 
@@ -86,24 +85,20 @@ def read_own(source: Source, target: object = None) -> tuple[Dataset, str]:
 _N_POINTS = 150  # points of a set, unless a client asks for another number
 _MADE: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "blobs": ("Two Gaussian classes", lambda n, seed: two_blobs(n, 2, seed, 1.6)),
-    "two-lines": (
-        "Two lines: what a relative margin is for",
-        lambda n, seed: make_two_lines(n, scale=3.0, random_state=seed),
-    ),
+    "two-lines": ("Two lines: what a relative margin is for",
+                  lambda n, seed: make_two_lines(n, scale=3.0, random_state=seed)),
     "bananas": ("Two bananas", lambda n, seed: make_bananas(n, random_state=seed)),
     "spirals": ("Two spirals", lambda n, seed: make_two_spirals(n, random_state=seed)),
     "checkerboard": ("A checkerboard", lambda n, seed: make_checkerboard(n, 2, random_state=seed)),
-    "polytope": (
-        "Inside and outside of a polytope",
-        lambda n, seed: make_polytope(n, 2, 4, random_state=seed)[:2],
-    ),
+    "polytope": ("Inside and outside of a polytope",
+                 lambda n, seed: make_polytope(n, 2, 4, random_state=seed)[:2]),
     "ringnorm": ("Ringnorm, 20 features", lambda n, seed: make_ringnorm(n, random_state=seed)),
 }  # fmt: skip
 """Sets that are drawn at random: a title, and what makes n samples from a seed."""
 
 
 def datasets() -> list[dict[str, Any]]:
-    """The sets that can be loaded: those that are drawn, and the built-in ones of two classes."""
+    """Return the sets that can be loaded: those that are drawn, and the built-in ones of two classes."""
     found: list[dict[str, Any]] = [
         {"name": name, "title": title, "samples": None, "features": None}
         for name, (title, _) in _MADE.items()
@@ -116,7 +111,7 @@ def datasets() -> list[dict[str, Any]]:
 
 
 def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Points of a named set, or of a file that the page has read."""
+    """Return points of a named set, or of a file that the page has read."""
     name, features = told.get("name"), told.get("features")
     most, seed = told.get("most", _N_POINTS), told.get("seed", 0)
     if type(most) is not int or not 4 <= most <= MAX_POINTS:
@@ -182,13 +177,15 @@ def _some_of_each(codes: NDArray[np.intp], most: int, seed: int) -> NDArray[np.i
 
 
 def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array, list[str], str]:
-    """Two coordinates of each sample, scaled, their names, and what they are."""
+    """Return two coordinates of each sample, scaled, their names, and what they are."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler(with_mean=not sparse.issparse(X)).set_output(transform="default")
     if not sparse.issparse(X):
-        X = _of_one_size(X)
+        table = np.asarray(X, dtype=float)  # of any size: a column is moved and multiplied
+        low, high = table.min(axis=0) / 2, table.max(axis=0) / 2
+        X = (table / 2 - low) / np.where(high > low, high - low, 1.0)
     if features is None and X.shape[1] > 2:
         svd = TruncatedSVD(2, random_state=seed).set_output(transform="default")
         plane = svd.fit_transform(scaler.fit_transform(X))
@@ -202,29 +199,18 @@ def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array
         raise ValueError(f"features must be two different numbers from 0 to {X.shape[1] - 1}")
     chosen = X[:, list(pair)]
     dense = chosen.toarray() if sparse.issparse(chosen) else np.asarray(chosen, dtype=float)
-    return (
-        _scaled(dense),
-        [names[j] for j in pair],
-        f"the features {names[pair[0]]} and {names[pair[1]]}, scaled",
-    )
-
-
-def _of_one_size(X: Any) -> Array:
-    """Columns of any size as such whose squares are numbers: a column is moved and multiplied."""
-    table = np.asarray(X, dtype=float)
-    low, high = table.min(axis=0) / 2, table.max(axis=0) / 2
-    wide = high - low
-    return (table / 2 - low) / np.where(wide > 0, wide, 1.0)
+    axes = [names[j] for j in pair]
+    return _scaled(dense), axes, f"the features {axes[0]} and {axes[1]}, scaled"
 
 
 def _scaled(plane: Array) -> Array:
-    """Centred, and of unit variance, to five digits, so that a link stays short."""
+    """Centre to unit variance and round to five digits, so that a link stays short."""
     spread = plane.std(axis=0)
     return np.round((plane - plane.mean(axis=0)) / np.where(spread > 0, spread, 1.0), 5)
 
 
 def state_of(points: list[list[float]]) -> dict[str, Any]:
-    """A state with these points, and the default machine."""
+    """Return a state with these points, and the default machine."""
     machine = machines()[DEFAULT_METHOD]
     settings = {name: one.default for name, one in machine.settings.items()}
     return {
@@ -234,5 +220,5 @@ def state_of(points: list[list[float]]) -> dict[str, Any]:
 
 
 def beginning() -> dict[str, Any]:
-    """The state that the lab begins with where none is given."""
+    """Return the state that the lab begins with where none is given."""
     return state_of(dataset({"name": "blobs", "most": 60, "seed": 1})["points"])

@@ -19,7 +19,7 @@ from polyopt.methods.registry import METHODS, for_kernel
 
 
 def plain(value: object) -> Any:
-    """A value for JSON; what is infinite, or no number, is None."""
+    """Return a value for JSON; what is infinite, or no number, is None."""
     kind = type(value)
     if kind is float:
         return value if math.isfinite(value) else None  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ class Setting:
     kernels: tuple[str, ...] = ()
 
     def shown(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         told: dict[str, Any] = {"name": self.name, "title": self.title, "kind": self.kind}
         told |= {"default": self.default, "tuned": self.tuned}
         told["needs"] = {"kernel": list(self.kernels)} if self.kernels else {}
@@ -73,7 +73,7 @@ class Setting:
         return told | ({"choices": list(self.choices)} if self.kind == "choice" else {})
 
     def read(self, value: object) -> object:
-        """The value, checked."""
+        """Return the value, checked."""
         if value is None and self.tuned:
             return None
         if self.kind == "flag" and isinstance(value, bool):
@@ -157,7 +157,7 @@ class Machine:
 
     @cached_property
     def solvers(self) -> tuple[str, ...]:
-        """Its solvers, the one that is taken by default first."""
+        """Names of the solvers, the default first."""
         known = self._options("solver")
         first = ("auto", "exact", self.method.fast, self.method.proving)
         own = tuple(dict.fromkeys(name for name in (*first, *sorted(known)) if name in known))
@@ -170,7 +170,7 @@ class Machine:
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
-        """Its settings by name."""
+        """Settings of the machine by name."""
         given = self.method.estimator_class().get_params(deep=False)
         defaults = {**given, **self.method.settings}
         shown = [
@@ -179,7 +179,7 @@ class Machine:
         return {one.name: self._own(one, defaults[one.name]) for one in shown}
 
     def _own(self, one: Setting, default: object) -> Setting:
-        """A setting with this machine's default, choices and range."""
+        """Return a setting with this machine's default, choices and range."""
         if one.kernels and "kernel" not in self.method.parameters:
             one = replace(one, title=one.name, kernels=(), tuned=False)
         if one.kind == "choice" and not one.choices:
@@ -200,11 +200,11 @@ class Machine:
         return True
 
     def entry(self, settings: dict[str, Any]) -> Method:
-        """The method of its kernel."""
+        """Return the method of its kernel."""
         return for_kernel(self.method, settings.get("kernel"))
 
     def shown(self) -> dict[str, Any]:
-        """As plain values, for the front end."""
+        """Return plain values for the front end."""
         paths = [name for name in _PATHS if name in self.settings]
         return {
             "name": self.name, "title": self.title, "convex": self.is_convex, "paths": paths,
@@ -217,7 +217,7 @@ class Machine:
 
 @cache
 def machines() -> dict[str, Machine]:
-    """The machines by name: one for each estimator of the registry."""
+    """Return the machines by name: one for each estimator of the registry."""
     first: dict[str, Method] = {}
     for method in METHODS.values():
         first.setdefault(method.home, method)
@@ -225,7 +225,7 @@ def machines() -> dict[str, Machine]:
 
 
 def find_machine(name: object) -> Machine:
-    """The machine of a name."""
+    """Return the machine of a name."""
     known = machines()
     key = name.replace("_", "-") if isinstance(name, str) else ""
     if key in known:
@@ -255,7 +255,7 @@ class State:
     assignment: NDArray[np.int64] | None = None
 
     def told(self, **settings: object) -> dict[str, Any]:
-        """As plain values, with other settings in the place of some."""
+        """Return plain values, with other settings in the place of some."""
         points = [[float(u), float(v), int(label)] for (u, v), label in zip(self.X, self.y, strict=True)]
         held = {} if self.assignment is None else {"assignment": self.assignment.tolist()}
         return {

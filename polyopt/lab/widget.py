@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from polyopt.lab.engine import Engine
 from polyopt.lab.sets import beginning, state_of
-from polyopt.lab.state import Machine, machines, read_state
+from polyopt.lab.state import machines, read_state
 from polyopt.methods.registry import method_of
 
 try:
@@ -27,15 +27,8 @@ _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.-]+\.js)";\n?', re.MULTIL
 _EXPORT = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.MULTILINE)
 
 
-class _Parameters(Protocol):
-    """An estimator."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Its parameters."""
-
-
 def bundle() -> str:
-    """The page's script as one module, as a widget has no place from which it could import others.
+    """Return the page's script as one module, as a widget has no place from which it could import others.
 
     The modules that it imports stand before it, each once; their names are unique, so the words ``import``
     and ``export`` are all that has to go.
@@ -57,7 +50,7 @@ def bundle() -> str:
 
 
 def style() -> str:
-    """The page's style sheet."""
+    """Return the page's style sheet."""
     return (resources.files("polyopt.lab") / "static" / "lab.css").read_text(encoding="utf-8")
 
 
@@ -93,19 +86,17 @@ class Lab(anywidget.AnyWidget):
     height = traitlets.Int(640).tag(sync=True)
 
     def __init__(
-        self,
-        points: ArrayLike | None = None,
-        *,
-        estimator: _Parameters | None = None,
-        X: ArrayLike | None = None,
-        y: ArrayLike | None = None,
-        **settings: Any,
-    ):
+        self, points: ArrayLike | None = None, *, estimator: Any = None, X: ArrayLike | None = None,
+        y: ArrayLike | None = None, **settings: Any,
+    ):  # fmt: skip
         height = settings.pop("height", 640)
         begin = _begin(_points(points, X, y), estimator, settings)
-        self._engine = Engine(self._tell, begin)
+        self._engine = Engine(lambda message: self.send(message), begin)
         super().__init__(state=begin, height=height)
         self.on_msg(self._hear)
+
+    def _hear(self, widget: object, content: object, buffers: object) -> None:
+        self._engine.receive(content)
 
     @property
     def _esm(self) -> str:
@@ -114,12 +105,6 @@ class Lab(anywidget.AnyWidget):
     @property
     def _css(self) -> str:
         return style()
-
-    def _tell(self, message: dict[str, Any]) -> None:
-        self.send(message)
-
-    def _hear(self, widget: object, content: object, buffers: object) -> None:
-        self._engine.receive(content)
 
     def close(self) -> None:
         """End the engine, and the widget."""
@@ -140,19 +125,16 @@ def _points(points: ArrayLike | None, X: ArrayLike | None, y: ArrayLike | None) 
         return None
     plane, labels = np.asarray(X, dtype=float), np.asarray(y)
     if plane.ndim != 2 or plane.shape[1] != 2 or labels.shape != plane.shape[:1]:
-        raise ValueError(
-            f"X must be of shape (n, 2) and y of shape (n,), not {plane.shape} and {labels.shape}"
-        )
+        shapes = f"{plane.shape} and {labels.shape}"
+        raise ValueError(f"X must be of shape (n, 2) and y of shape (n,), not {shapes}")
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) != 2:
         raise ValueError(f"y must be of two classes, not {len(classes)}")
     return [[u, v, 2 * int(code) - 1] for (u, v), code in zip(plane.tolist(), codes, strict=True)]
 
 
-def _begin(
-    points: list[list[float]] | None, estimator: _Parameters | None, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The state to begin with, checked."""
+def _begin(points: list[list[float]] | None, estimator: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state to begin with, checked."""
     state = beginning() if points is None else state_of(points)
     settings = dict(given)
     if estimator is not None:
@@ -161,19 +143,15 @@ def _begin(
             raise ValueError(f"estimator must be a classifier of polyopt, not a {type(estimator).__name__}")
         machine = next(one for one in machines().values() if one.method.home == method.home)
         told = estimator.get_params(deep=False)
-        state |= {"machine": machine.name, "method": told["solver"], "settings": _shown(machine, told)}
+        shown = {}
+        for name, one in machine.settings.items():
+            value = told.get(name)
+            of_data = one.tuned and (value in (None, math.inf) or isinstance(value, str))
+            shown[name] = None if of_data else value
+        state |= {"machine": machine.name, "method": told["solver"], "settings": shown}
     elif "machine" in settings:
         state |= {"machine": settings.pop("machine"), "settings": {}}
         state.pop("method")
     state |= {name: settings.pop(name) for name in ("method", "seed") if name in settings}
     state["settings"] = {**state["settings"], **settings}
     return read_state(state).told()
-
-
-def _shown(machine: Machine, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an estimator's parameters those that the lab shows, as it takes them."""
-    found = {}
-    for name, one in machine.settings.items():
-        value = told.get(name)
-        found[name] = None if one.tuned and (value in (None, math.inf) or isinstance(value, str)) else value
-    return found

@@ -2,15 +2,19 @@
 
 In the order to read:
 
-lectures  which lectures there are, and the files of one
+lectures  the lectures, the files of one, and writing a folder whole or not at all
 slides    a chapter of the handbook, cut into slides, and the slides as one page
-notebook  the exercises as notebooks
+handouts  the exercises as notebooks, and the programs as LaTeX
 figures   the pictures
-tex       the programs as LaTeX
-folder    writing a folder whole, or not at all
 """
 
-from polyopt.lecture.folder import check_folder, write_folder
-from polyopt.lecture.lectures import LECTURES, Lecture, find_lecture, lecture_files
+from polyopt.lecture.lectures import (
+    LECTURES,
+    Lecture,
+    check_folder,
+    find_lecture,
+    lecture_files,
+    write_folder,
+)
 
 __all__ = ["LECTURES", "Lecture", "check_folder", "find_lecture", "lecture_files", "write_folder"]

@@ -5,20 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 import polyopt
 from polyopt import datasets, plots
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-__all__ = ["MAKERS", "Picture", "svg_file"]
+Array = NDArray[Any]
 
 _FEATURES = (7, 21)  # of wdbc: mean concave points, and worst texture
 _NAMES = ("mean concave points", "worst texture")
@@ -26,12 +22,7 @@ _NAMES = ("mean concave points", "worst texture")
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a lecture.
-
-    name: of its file.
-    title: what it shows, in short.
-    caption: what is to be seen in it.
-    """
+    """A picture of a lecture, by the name of its file, with a title and a caption."""
 
     name: str
     title: str
@@ -40,7 +31,7 @@ class Picture:
 
 
 def svg_file(figure: Figure) -> str:
-    """A figure as an SVG file that stands alone, the same whenever it is written."""
+    """Return a figure as an SVG file that stands alone, the same whenever it is written."""
     import matplotlib
 
     buffer = io.StringIO()
@@ -50,7 +41,7 @@ def svg_file(figure: Figure) -> str:
 
 
 def _wdbc() -> tuple[Array, Array]:
-    """Two features of 120 samples of wdbc, standardised; 1 is a benign tumour."""
+    """Return two features of 120 samples of wdbc, standardised; 1 is a benign tumour."""
     data = datasets.load("wdbc")
     X = np.asarray(data.X, dtype=float)[:, list(_FEATURES)]
     rows = np.sort(np.random.default_rng(0).choice(len(X), 120, replace=False))
@@ -59,7 +50,7 @@ def _wdbc() -> tuple[Array, Array]:
 
 
 def _stretched() -> tuple[Array, Array]:
-    """Two classes spread along a slope."""
+    """Return two classes spread along a slope."""
     rng = np.random.default_rng(0)
     y = np.repeat([-1, 1], 30)
     X = rng.normal(size=(60, 2)) @ [[1.9, 1.2], [1.2, 1.1]]
@@ -68,7 +59,7 @@ def _stretched() -> tuple[Array, Array]:
 
 
 def _ring() -> tuple[Array, Array]:
-    """A disc, and a ring around it."""
+    """Return a disc, and a ring around it."""
     rng = np.random.default_rng(3)
     y = np.repeat([0, 1], [40, 60])
     radius = np.where(y == 0, rng.uniform(0.0, 1.3, 100), rng.uniform(1.2, 2.6, 100))
@@ -121,7 +112,7 @@ def _rmm() -> Iterator[Picture]:
 def _boundaries_and_faces(
     machines: dict[str, Any], X: Any, y: Any, one: str, words: tuple[str, str, str], its: tuple[str, str, str]
 ) -> Iterator[Picture]:
-    """The boundaries of all machines, and the faces of one of them."""
+    """Yield the boundaries of all machines, and the faces of one of them."""
     yield Picture(*words, plots.decision_boundaries(machines, X, y))
     yield Picture(*its, plots.polytope_plane(machines[one], X, y))
 

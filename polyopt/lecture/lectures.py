@@ -1,25 +1,23 @@
-"""The lectures, and :func:`lecture_files`, which makes the files of one."""
+"""The lectures, the files of one, and writing them into a folder whole, or not at all."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from formulations.language.program import Program
+from polyopt.base.text import visible
 from polyopt.exercises import exercises
 from polyopt.lecture.figures import MAKERS, svg_file
-from polyopt.lecture.notebook import exercise_notebook
+from polyopt.lecture.handouts import exercise_notebook, latex_file
 from polyopt.lecture.slides import slide_page
-from polyopt.lecture.tex import latex_file
 from polyopt.methods.programs import programs_of
 from polyopt.methods.registry import families
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from formulations.language.program import Program
-
-__all__ = ["LECTURES", "Lecture", "chapter_of", "find_lecture", "lecture_files"]
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,11 @@ class Lecture:
     families: tuple[str, ...]
 
     def programs(self) -> list[Program]:
-        """The programs of the families, in the order in which they are named here."""
-        own = [
-            name
-            for stem in self.families
-            for name in families()
-            if name == stem or name.startswith(f"{stem}_")
-        ]
-        return [program for name in own for program in programs_of(name).values()]
+        """Return the programs of the families, in the order in which they are named here."""
+        return [
+            program for stem in self.families for name in families()
+            if name == stem or name.startswith(f"{stem}_") for program in programs_of(name).values()
+        ]  # fmt: skip
 
 
 LECTURES = {
@@ -76,18 +71,7 @@ LECTURES = {
 
 
 def find_lecture(name: str) -> Lecture:
-    """The lecture of that name; a hyphen may stand for an underscore.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`LECTURES`.
-
-    Raises
-    ------
-    ValueError
-        There is none of that name.
-    """
+    """Return the lecture of a name in which a hyphen may stand for an underscore."""
     found = LECTURES.get(name.strip().replace("-", "_"))
     if found is None:
         raise ValueError(f"there is no lecture {name!r}; there are {', '.join(LECTURES)}")
@@ -95,10 +79,7 @@ def find_lecture(name: str) -> Lecture:
 
 
 def chapter_of(lecture: Lecture) -> str:
-    """The chapter of the handbook that a lecture is made from, in Markdown.
-
-    FileNotFoundError: the handbook of this installation does not have it.
-    """
+    """Read the chapter of the handbook that a lecture is made from, in Markdown."""
     place = resources.files("polyopt") / "handbook" / "chapters" / f"{lecture.name}.md"
     if not place.is_file():
         raise FileNotFoundError(f"the handbook of this installation has no chapter {lecture.name!r}")
@@ -108,7 +89,7 @@ def chapter_of(lecture: Lecture) -> str:
 def lecture_files(
     lecture: Lecture, *, chapter: str | None = None, on_step: Callable[[str], None] | None = None
 ) -> dict[str, str]:
-    """The files of a lecture: their texts by their names.
+    """Make the files of a lecture: their texts by their names.
 
     Parameters
     ----------
@@ -118,17 +99,8 @@ def lecture_files(
         Its chapter, in Markdown; by default the handbook's.
     on_step : callable, optional
         Called with a few words before each part is made.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        What reads Markdown is not installed.
     """
-
-    def step(words: str) -> None:
-        if on_step is not None:
-            on_step(words)
-
+    step = on_step or (lambda words: None)
     text = chapter_of(lecture) if chapter is None else chapter
     own = {name: one for name, one in exercises().items() if name.rpartition("_")[0] in lecture.chapters}
     step("the pictures")
@@ -142,3 +114,61 @@ def lecture_files(
     step("the programs")
     files["programs.tex"] = latex_file(lecture.title, lecture.programs())
     return dict(sorted(files.items()))
+
+
+def check_folder(folder: str | Path, force: bool) -> None:
+    """Refuse a folder before the work for it begins: with `force`, files in it may be replaced."""
+    place = Path(os.path.realpath(folder))
+    name = visible(str(folder))
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"--out: {name} is a file; give the name of a folder")
+    if not place.parent.is_dir():
+        raise ValueError(f"--out: the folder {visible(str(place.parent))} does not exist")
+    if place.is_dir() and any(place.iterdir()) and not force:
+        raise ValueError(f"--out: {name} is not empty; name another folder, or add --force")
+    for target in (place.parent, place):
+        if target.exists() and not os.access(target, os.W_OK | os.X_OK):
+            raise PermissionError(f"--out: the folder {visible(str(target))} is write-protected")
+
+
+def write_folder(folder: str | Path, files: Mapping[str, str], *, force: bool = False) -> None:
+    """Write texts by their names into a folder, or leave it as it was.
+
+    All are written beside the folder first. A folder that was not there, or was empty, then comes into being
+    at once. In one that has files, `force` replaces those of the same names, one after the other. A slash in
+    a name is a folder in the folder.
+    """
+    check_folder(folder, force)
+    place = Path(os.path.realpath(folder))
+    unfinished = place.with_name(f".lecture.{secrets.token_hex(6)}.part")
+    try:
+        for name, text in files.items():
+            target = unfinished / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        if place.is_dir() and any(place.iterdir()):
+            _replace(unfinished, place, files)
+        else:
+            if place.is_dir():
+                place.rmdir()
+            unfinished.rename(place)
+    except OSError as error:
+        named = type(error)(f"cannot write {visible(str(folder))!r}: {error.strerror or error}")
+        named.errno = error.errno
+        raise named from error
+    finally:  # after Ctrl-C as well
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _replace(new: Path, old: Path, files: Mapping[str, str]) -> None:
+    """Put each new file into the place of the old one, once it is known that every place can be taken."""
+    for name in files:
+        target = old / name
+        if target.is_dir() or any(part.is_file() for part in target.parents if part != old):
+            raise IsADirectoryError(
+                None, f"{name} is in the way: a folder for a file, or a file for a folder"
+            )
+    for name in files:
+        target = old / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(new / name, target)

@@ -8,31 +8,24 @@ Content that does not fit on a slide goes to the next one. :func:`slide_page` ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import pairwise
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from formulations.language.typeset import conditions_of, symbols_of
 from polyopt.base.text import escape
-from polyopt.methods.programs import find_programs
+from polyopt.compare.programs import find_programs
+from polyopt.exercises.exercise import Exercise
+from polyopt.lecture.figures import Picture
 from polyopt.plots.figure import svg
 from polyopt.report import frame
 from polyopt.report.programs import held, mathml, program_section
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
-
-    from polyopt.exercises.exercise import Exercise
-    from polyopt.lecture.figures import Picture
-
-
-__all__ = ["Block", "slide_page", "slides_of"]
 
 _MAX_LINES, _MAX_LINES_SMALLER = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
 _MIN_LINES = 3.5  # for a slide of its own
@@ -45,13 +38,7 @@ _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install p
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a slide.
-
-    html: what is shown.
-    lines: the lines of text that it takes, about.
-    note: what is said of it, as HTML, where that is more than is shown.
-    note_lines: the lines that the note would take on the slide.
-    """
+    """A part of a slide as HTML, the lines of text that it takes, and a note if more is said than shown."""
 
     html: str
     lines: float
@@ -61,12 +48,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Slide:
-    """A heading, and what stands under it.
-
-    title: as HTML.
-    section: the section that it is a part of, as HTML; empty for the section's own.
-    blocks: what stands on it.
-    """
+    """A heading as HTML, the section that it is a part of (empty for the section's own), and its blocks."""
 
     title: str
     section: str = ""
@@ -79,12 +61,9 @@ class Slide:
 
 
 def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Slide]:
-    """The slides of a chapter; the first has its title.
+    """Cut a chapter into slides, the first with its title.
 
-    special: makes of a directive and its argument, as of ``{program} rmm.qp``, what is shown; None for
-        nothing.
-    ModuleNotFoundError: what reads Markdown is not installed.
-    ValueError: A formula that cannot be drawn.
+    `special` makes a block, or None, of a directive and its argument, as of ``{program} rmm.qp``.
     """
     reader = _reader()
     slides = [Slide("")]
@@ -116,7 +95,7 @@ def _put(slides: list[Slide], block: Block) -> None:
 
 
 def _joined(slides: list[Slide]) -> Iterator[Slide]:
-    """The slides; what is left of a heading and too little for a slide goes to the one before."""
+    """Yield the slides; what is left of a heading and too little for a slide goes to the one before."""
     kept = slides[0]
     for slide in slides[1:]:
         goes_on = (slide.title, slide.section) == (kept.title, kept.section)
@@ -129,7 +108,7 @@ def _joined(slides: list[Slide]) -> Iterator[Slide]:
 
 
 def _filled(slide: Slide) -> Slide:
-    """The slide with its first paragraphs in full, as far as there is room for them."""
+    """Return the slide with its first paragraphs in full, as far as there is room for them."""
     blocks, lines = list(slide.blocks), slide.lines
     for place, block in enumerate(blocks):
         more = block.note_lines - block.lines
@@ -162,7 +141,7 @@ def _reader() -> MarkdownIt:
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """The blocks of a text, one after the other, with what is in them."""
+    """Yield the blocks of a text, one after the other, with what is in them."""
     block: list[Token] = []
     depth = 0
     for token in tokens:
@@ -174,7 +153,7 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _with_outputs(blocks: Iterator[list[Token]]) -> Iterator[list[Token]]:
-    """The blocks, with code and what it prints as one."""
+    """Yield the blocks, with code and what it prints as one."""
     kept: list[Token] = []
     for block in blocks:
         if kept and kept[-1].type == "fence" and block[0].type == "fence" and block[0].info == "output":
@@ -209,7 +188,7 @@ def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str]
 
 
 def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
-    """A paragraph by its first sentence, and as a note in full."""
+    """Return a paragraph by its first sentence, and as a note in full."""
     whole = reader.renderer.render(tokens, reader.options, {})
     source = " ".join(tokens[1].content.split())
     lead = source if len(source) <= 120 else _lead(source)
@@ -220,7 +199,7 @@ def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
 
 
 def _lead(source: str) -> str:
-    """The first sentence, and the last one where it leads to what follows: a formula may be its end.
+    """Return the first sentence, and the last one if it leads to what follows: a formula may be its end.
 
     Where the first is a heading, bold or slanted, the next one as well.
     """
@@ -236,7 +215,7 @@ def _lead(source: str) -> str:
 
 
 def _masked(source: str) -> str:
-    """The text with formulas, code, brackets and headings written over: no sentence ends within them."""
+    """Return the text with formulas, code, brackets and headings masked: no sentence ends within them."""
     inner = r"(?<=\*\*)[^*]+(?=[.:]\*\*)"
     pattern = rf"\$[^$]*\$|`[^`]*`|\([^()]*\)|\b(?:al|eq|vs|cf|e\.g|i\.e)\.|{inner}"
     return re.sub(pattern, lambda match: "X" * len(match[0]), source)
@@ -262,10 +241,7 @@ def _code(token: Token) -> str:
 
 
 def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str, Exercise]) -> str:
-    """The slides of a chapter as one page.
-
-    pictures: shown after the first section, a slide each.
-    """
+    """Return the slides of a chapter as one page, with a slide for each picture after the first section."""
 
     def special(name: str, argument: str) -> Block | None:
         if name == "program":

@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
 from itertools import chain
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+from typing import Any
 
 __all__ = ["Method", "named"]
 
@@ -22,13 +19,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def named(place: str) -> Any:
-    """What a dotted name such as ``"polyopt.margin.svm.SVM"`` stands for, imported when asked for.
-
-    Parameters
-    ----------
-    place : str
-        Module and name.
-    """
+    """Import what a dotted name such as ``"polyopt.margin.svm.SVM"`` stands for."""
     module, _, name = place.rpartition(".")
     return getattr(import_module(module), name)
 
@@ -126,15 +117,15 @@ class Method:
     variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checked(self)
+        _check(self)
 
     @property
     def has_faces(self) -> bool:
-        """Whether it is a polytope, whose answer is an optimum for the assignment reached alone."""
+        """True if it is a polytope, whose answer is an optimum for the assignment reached alone."""
         return self.counts == "faces"
 
     def solvers(self, prove: bool = False) -> tuple[str, ...]:
-        """The solvers to compare: the exact one, the fast one, and at will the others and the proving one."""
+        """Return the solvers to compare: exact, fast and, to `prove` the optimum, the others."""
         more = (*self.besides, self.proving) if prove and self.proving else ()
         return ("exact", self.fast, *more)
 
@@ -145,26 +136,14 @@ class Method:
         return found
 
     def title_for(self, settings: Mapping[str, Any]) -> str:
-        """The title, with the kernel of these settings where it is another than the entry's.
-
-        Parameters
-        ----------
-        settings : mapping
-            As :meth:`settings_for` gives them.
-        """
+        """Return the title, with the kernel of these settings if it is another than the entry's."""
         own, kernel = self.settings.get("kernel"), settings.get("kernel")
         if kernel == own or not self.title.endswith("RBF kernel"):
             return self.title
         return f"{self.title.removesuffix('RBF kernel')}{kernel} kernel"
 
     def programs_for(self, settings: Mapping[str, Any]) -> tuple[str, str]:
-        """The program and its dual of the machine with these settings.
-
-        Parameters
-        ----------
-        settings : mapping
-            As :meth:`settings_for` gives them.
-        """
+        """Return the program and its dual of the machine with these settings."""
         for name, pair in self.variants.items():
             default = signature(self.estimator_class).parameters[name].default
             if settings.get(name, default) != default:
@@ -178,22 +157,11 @@ class Method:
 
     @property
     def is_random(self) -> bool:
-        """Whether the estimator uses randomness."""
+        """True if the estimator uses randomness."""
         return "random_state" in signature(self.estimator_class).parameters
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Refuse settings by the estimator's own validation.
-
-        Parameters
-        ----------
-        settings : mapping
-            Some of the settings; the others are this entry's.
-
-        Raises
-        ------
-        ValueError
-            A value that the estimator does not take, as far as that can be told without data.
-        """
+        """Refuse settings, the others being this entry's, by the estimator's own validation without data."""
         refused: list[ValueError] = []
         for solver in (self.fast, "exact"):
             machine = self.make(solver, {**self.settings, **settings})
@@ -205,18 +173,8 @@ class Method:
                 refused.append(error)
         raise refused[0]
 
-    def settings_for(self, X: ArrayLike, y: NDArray[Any], **given: Any) -> dict[str, Any]:
-        """Settings for these training data.
-
-        Parameters
-        ----------
-        X : array_like or CSR of shape (n, m)
-            Training samples, scaled.
-        y : array_like of shape (n,)
-            Labels.
-        **given
-            Settings that replace this entry's, the tuned one among them.
-        """
+    def settings_for(self, X: Any, y: Any, **given: Any) -> dict[str, Any]:
+        """Return settings for scaled training samples and labels; `given` ones replace this entry's."""
         settings = {**self.settings, **given}
         if self.tuning and self.tuned not in settings:
             choose: Callable[..., Any] = named(self.tuning)
@@ -226,48 +184,22 @@ class Method:
     def make(
         self, solver: str, settings: Mapping[str, Any], *, time_limit: float | None = None, seed: int = 0
     ) -> Any:
-        """An unfitted estimator.
-
-        Parameters
-        ----------
-        solver : str
-            ``"exact"``, or the name of the fast or the proving solver.
-        settings : mapping
-            As :meth:`settings_for` gives them.
-        time_limit : float, optional
-            Seconds.
-        seed : int
-            Given to estimators that use randomness.
-        """
+        """Make an unfitted estimator with settings of :meth:`settings_for`, and the seed if it has one."""
         estimator = self.estimator_class(solver=solver, time_limit=time_limit, **settings)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=seed)
         return estimator
 
     def complexity(self, estimator: object) -> int | None:
-        """Support vectors, or faces in use, of a fitted estimator; summed over several pairs of classes.
-
-        None where the estimator does not keep them.
-        """
+        """Count support vectors, or faces in use, over all pairs of classes; None if they are not kept."""
         parts = getattr(estimator, "estimators_", [estimator])
         kept = [getattr(part, "assignment_" if self.has_faces else "support_", None) for part in parts]
         each = [{int(k) for k in own if k >= 0} if self.has_faces else own for own in kept if own is not None]
         return sum(map(len, each)) if len(each) == len(parts) else None
 
 
-def checked(method: Method) -> None:
-    """Refuse an entry that no command could use.
-
-    Parameters
-    ----------
-    method : Method
-        The entry.
-
-    Raises
-    ------
-    ValueError
-        The first thing that is wrong with it, as a sentence.
-    """
+def _check(method: Method) -> None:
+    """Refuse an entry that no command could use."""
     name = method.name
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"a method's name must be small letters, digits and hyphens, not {name!r}")
@@ -278,20 +210,6 @@ def checked(method: Method) -> None:
             _refuse(method, what, value, "a word or more")
     if method.counts not in ("support vectors", "faces"):
         _refuse(method, "counts", method.counts, "'support vectors' or 'faces'")
-    _check_programs(method)
-    for what, place in (("home", method.home), ("tuning", method.tuning), ("slopes", method.slopes)):
-        if (place or what == "home") and not (isinstance(place, str) and _DOTTED.fullmatch(place)):
-            _refuse(method, what, place, "a module and a name in it, with a dot between")
-    for module in (*method.families.values(), *method.crosschecks, *method.exports.values()):
-        if not isinstance(module, str) or not _MODULE.fullmatch(module):
-            _refuse(method, "families, crosschecks and exports", module, "the names of modules")
-    if len({bool(method.tuned), bool(method.rule), bool(method.tuning)}) > 1:
-        tuned = (method.tuned, method.rule, method.tuning)
-        _refuse(method, "tuned, rule and tuning", tuned, "given together")
-
-
-def _check_programs(method: Method) -> None:
-    """Each program must be of a family of the method, whose name a program's may begin with."""
     for family in method.families:
         if not family.isidentifier():
             _refuse(method, "families", family, "named by letters, digits and underscores")
@@ -302,6 +220,15 @@ def _check_programs(method: Method) -> None:
         if one.partition(".")[0] not in method.families:
             known = ", ".join(method.families) or "there are none"
             _refuse(method, "programs", one, f"of its families ({known})")
+    for what, place in (("home", method.home), ("tuning", method.tuning), ("slopes", method.slopes)):
+        if (place or what == "home") and not (isinstance(place, str) and _DOTTED.fullmatch(place)):
+            _refuse(method, what, place, "a module and a name in it, with a dot between")
+    for module in (*method.families.values(), *method.crosschecks, *method.exports.values()):
+        if not isinstance(module, str) or not _MODULE.fullmatch(module):
+            _refuse(method, "families, crosschecks and exports", module, "the names of modules")
+    if len({bool(method.tuned), bool(method.rule), bool(method.tuning)}) > 1:
+        tuned = (method.tuned, method.rule, method.tuning)
+        _refuse(method, "tuned, rule and tuning", tuned, "given together")
 
 
 def _refuse(method: Method, what: str, value: object, allowed: str) -> None:

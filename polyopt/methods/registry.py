@@ -11,34 +11,22 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from polyopt.methods import hinge, polytopes, sparse
+from polyopt.methods.entries import ENTRIES
 from polyopt.methods.method import Method
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
-    "BUILT_IN",
-    "DEFAULT_METHOD",
-    "DEFAULT_METHODS",
-    "GROUP",
-    "METHODS",
-    "answering_for",
-    "families",
-    "family_module",
-    "find_method",
-    "for_kernel",
-    "is_family",
-    "method_of",
-    "owner_of",
-    "package_of",
+    "BUILT_IN", "DEFAULT_METHOD", "DEFAULT_METHODS", "GROUP", "METHODS", "answering_for", "families",
+    "family_module", "find_method", "for_kernel", "is_family", "method_of", "owner_of", "package_of",
     "register",
-]
+]  # fmt: skip
 
 GROUP = "polyopt.methods"
 """The group of entry points by which an installed package registers methods."""
 
-BUILT_IN = {method.name: method for method in (*hinge.ENTRIES, *sparse.ENTRIES, *polytopes.ENTRIES)}
+BUILT_IN = {method.name: method for method in ENTRIES}
 """The methods of this package."""
 
 DEFAULT_METHODS = ("svm", "sigma-svm", "rmm", "rmm-rbf", "cpm")
@@ -113,7 +101,7 @@ class _Methods(Mapping[str, Method]):
 
 
 def _entry_points() -> list[EntryPoint]:
-    """The entry points of this group. One file that cannot be read spoils all of the standard library's."""
+    """Return the entry points of this group, also if the file of one package cannot be read."""
     from importlib.metadata import distributions, entry_points
 
     try:
@@ -138,35 +126,15 @@ def register(method: Method) -> None:
     A method of an installed package is known without it: by an entry point in the group ``polyopt.methods``
     that names a :class:`Method`, several, or a function that gives them.
 
-    Parameters
-    ----------
-    method : Method
-        The method. One of the same name that was registered before by this function is replaced.
-
-    Raises
-    ------
-    TypeError
-        Anything else.
-    ValueError
-        Its name, or that of a family of its programs, is taken.
+    One of the same name that was registered before by this function is replaced; a name that is taken
+    otherwise is refused.
     """
     _ = METHODS.complete
     METHODS.add(method, _BY_HAND)
 
 
 def find_method(name: str) -> Method:
-    """The method called `name`.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`METHODS`; an underscore may stand for a hyphen.
-
-    Raises
-    ------
-    ValueError
-        When there is none; the message lists those there are.
-    """
+    """Return the method called `name`, in which an underscore may stand for a hyphen."""
     key = name.strip().replace("_", "-")
     if key in METHODS:
         return METHODS[key]
@@ -176,7 +144,7 @@ def find_method(name: str) -> Method:
 
 
 def for_kernel(method: Method, kernel: str | None) -> Method:
-    """The entry of the same machine whose programs and fast solver are those of a kernel.
+    """Return the entry of the same machine whose programs and fast solver are those of a kernel.
 
     Parameters
     ----------
@@ -188,7 +156,7 @@ def for_kernel(method: Method, kernel: str | None) -> Method:
     Returns
     -------
     Method
-        The method itself where it fits, or where there is no other.
+        The method itself if it fits, or if there is no other.
     """
     if kernel is None or "kernel" not in method.settings:
         return method
@@ -201,13 +169,7 @@ def for_kernel(method: Method, kernel: str | None) -> Method:
 
 
 def method_of(estimator: object) -> Method | None:
-    """The method whose estimator this is, or descends from; None for that of no method.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Any object.
-    """
+    """Return the method whose estimator this is, or descends from; None for that of no method."""
     places = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(estimator).__mro__]
     for known in (BUILT_IN, METHODS):  # other packages are looked at where it is none of these
         by_home = {method.home: method for method in reversed(list(known.values()))}
@@ -217,72 +179,37 @@ def method_of(estimator: object) -> Method | None:
 
 
 def package_of(method: Method) -> str:
-    """The package that a method is of; empty for one that was registered by hand.
-
-    Parameters
-    ----------
-    method : Method
-        A registered method.
-    """
+    """Return the package that a method is of; empty for one that was registered by hand."""
     return METHODS.packages[method.name]
 
 
 def is_family(name: str) -> bool:
-    """Whether a method has a family of programs of this name.
-
-    Parameters
-    ----------
-    name : str
-        The name.
-    """
+    """Return True if a method has a family of programs of this name."""
     return name in METHODS.families or name in families()
 
 
 def families() -> tuple[str, ...]:
-    """The families of programs of all methods, those of one method side by side."""
+    """Return the families of programs of all methods, those of one method side by side."""
     _ = METHODS.complete
     return tuple(METHODS.families)
 
 
 def owner_of(family: str) -> Method:
-    """The first method that names a family of programs.
-
-    Parameters
-    ----------
-    family : str
-        One of :func:`families`.
-
-    Raises
-    ------
-    ValueError
-        There is no such family; the message lists those there are.
-    """
+    """Return the first method that names a family of programs."""
     if not is_family(family):
         raise ValueError(f"no family is called {family!r}; there are {', '.join(families())}")
     return next(method for method in METHODS.found.values() if family in method.families)
 
 
 def family_module(name: str) -> ModuleType:
-    """The module of one of the :func:`families`, imported when asked for.
-
-    Raises
-    ------
-    RuntimeError
-        It is of another package, and cannot be imported.
-    """
+    """Import the module of one of the :func:`families`; a RuntimeError names another package that fails."""
     with answering_for(owner_of(name)):
         return import_module(METHODS.families[name])
 
 
 @contextmanager
 def answering_for(method: Method) -> Iterator[None]:
-    """Turn whatever another package's code raises inside into a RuntimeError that names the package.
-
-    Parameters
-    ----------
-    method : Method
-        The method whose code is run. Errors of this package's own methods pass as they are.
-    """
+    """Turn errors of another package's code inside into a RuntimeError that names the package of a method."""
     try:
         yield
     except Exception as error:
@@ -294,7 +221,7 @@ def answering_for(method: Method) -> Iterator[None]:
 
 
 def _words(error: BaseException) -> str:
-    """The error in a line: a ValueError is a sentence, of others the kind says more."""
+    """Return the error in a line: a ValueError is a sentence, of others the kind says more."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from formulations.language.solution import Status
 from polyopt.estimators.status import status_of
 from polyopt.margin.svm import SVM
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["narrower_class", "relative_bound"]
-
 
 def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> float:
-    """The bound B half-way between 1 and the SVM's largest output θ: ``B = 1 + (θ − 1)/2``.
+    """Return the bound B half-way between 1 and the SVM's largest output θ: ``B = 1 + (θ − 1)/2``.
 
     θ is taken over the training samples of the SVM with the same C and kernel. At θ the machine
     would be the SVM; Shivaswamy & Jebara (2008) search below it in steps of which this is the first.
@@ -33,7 +29,7 @@ def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: M
 
 
 def narrower_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
-    """The class of two whose samples spread less widely, which is better kept inside of a polytope.
+    """Return the class of two whose samples spread less widely, which is better kept inside of a polytope.
 
     None for more than two classes: of each pair, the estimator then takes its own choice. None as well for a
     polytope that has each class outside in turn.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,26 +33,11 @@ from polyopt.plots.figure import (
 )
 
 
-class Classifier(Protocol):
-    """Interface that a picture needs of a fitted classifier."""
-
-    classes_: NDArray[Any]
-
-    def decision_function(self, X: NDArray[Any], /) -> NDArray[Any]:
-        """Its scores, whose sign tells the class."""
-
-
 def decision_boundary(
-    estimator: Classifier,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    title: str = "",
-    ax: Axes | None = None,
-) -> Drawn:
-    """Picture of a binary classifier of two features.
+    estimator: Any, X: ArrayLike, y: ArrayLike, *, axis_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
+) -> Drawn:  # fmt: skip
+    """Draw a picture of a binary classifier of two features.
 
     The boundary f = 0 and the margins f = ±1; for a finite B the bounds f = ±B; for a polytope each
     of its faces as a line. The samples that carry the solution are ringed.
@@ -73,26 +59,20 @@ def decision_boundary(
     ax : Axes, optional
         Axes to draw on; a new figure by default. It is returned.
     """
-    data, labels = _checked(X, y, estimator)
-    across, up = _axis_names(axis_names, estimator, X)
     with Panels(ax, 5.0, 4.6) as panels:
         axes = panels.axes()
-        _draw(axes, estimator, data, labels, _names(estimator, class_names))
+        _draw(axes, estimator, X, y, class_names)
+        across, up = _axis_names(axis_names, estimator, X)
         axes.set(xlabel=across, ylabel=up, title=title)
         panels.legend(3)
     return panels.drawn
 
 
 def decision_boundaries(
-    estimators: Mapping[str, Classifier],
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    ax: Places | None = None,
-) -> Drawn:
-    """Pictures of several binary classifiers of the same two features, three in a row.
+    estimators: Mapping[str, Any], X: ArrayLike, y: ArrayLike, *, axis_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None, ax: Places | None = None,
+) -> Drawn:  # fmt: skip
+    """Draw pictures of several binary classifiers of the same two features, three in a row.
 
     Parameters
     ----------
@@ -110,8 +90,7 @@ def decision_boundaries(
     with Panels(ax, 3.2 * columns, 3.1 * rows + 0.3) as panels:
         grid = panels.grid(rows, columns, sharex=True, sharey=True)
         for axes, (title, estimator) in zip(grid.ravel(), estimators.items(), strict=False):
-            data, labels = _checked(X, y, estimator)
-            _draw(axes, estimator, data, labels, _names(estimator, class_names))
+            _draw(axes, estimator, X, y, class_names)
             axes.set(title=title)
         for axes in grid.ravel()[len(estimators) :]:
             axes.set_visible(False)
@@ -123,43 +102,35 @@ def decision_boundaries(
     return panels.drawn
 
 
-def _checked(X: ArrayLike, y: ArrayLike, estimator: Classifier) -> tuple[NDArray[Any], NDArray[Any]]:
-    data, labels = values_of(X, feature_names(estimator)), np.asarray(y)
-    if data.ndim != 2 or data.shape[1] != 2:
-        raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
-    if len(estimator.classes_) != 2:
-        raise ValueError(f"a picture of the boundary needs two classes, not {len(estimator.classes_)}")
-    return data, labels
-
-
-def _axis_names(given: Sequence[str] | None, estimator: Classifier, X: ArrayLike) -> tuple[str, str]:
+def _axis_names(given: Sequence[str] | None, estimator: Any, X: ArrayLike | None) -> tuple[str, str]:
     across, up = given or feature_names(estimator, X) or ("x₁", "x₂")
     return in_picture(across), in_picture(up)
 
 
-def _names(estimator: Classifier, class_names: Sequence[str] | None) -> list[str]:
-    given = estimator.classes_ if class_names is None else class_names
-    return [in_picture(str(name)) for name in given]
+def _class_names(estimator: Any, given: Sequence[str] | None) -> list[str]:
+    return [in_picture(str(name)) for name in (estimator.classes_ if given is None else given)]
 
 
-def _draw(axes: Axes, estimator: Classifier, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
-    """Boundary, levels, faces and samples of one classifier."""
-    limits = plane_limits(X)
+def _draw(axes: Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None) -> None:
+    """Draw boundary, levels, faces and samples of one classifier."""
+    data = values_of(X, feature_names(estimator))
+    if data.ndim != 2 or data.shape[1] != 2:
+        raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
+    if len(estimator.classes_) != 2:
+        raise ValueError(f"a picture of the boundary needs two classes, not {len(estimator.classes_)}")
+    limits, faces = plane_limits(data), _faces(estimator)
     draw_levels(axes, estimator, limits)
-    if len(_faces(estimator)) > 1:
-        _draw_faces(axes, _faces(estimator), limits)
-    draw_classes(axes, X, y, estimator.classes_, names)
-    support = getattr(estimator, "support_", np.empty(0, dtype=int))
-    if len(support):
-        u, v = X[support].T
-        axes.scatter(
-            u, v, s=42, facecolor="none", ec=INK, lw=0.6, alpha=0.8, label="support vector", zorder=4
-        )
+    if len(faces) > 1:
+        _draw_faces(axes, faces, limits)
+    draw_classes(axes, data, np.asarray(y), estimator.classes_, _class_names(estimator, names))
+    if len(support := getattr(estimator, "support_", ())):
+        look = {"s": 42, "facecolor": "none", "ec": INK, "lw": 0.6, "alpha": 0.8, "zorder": 4}
+        axes.scatter(*data[support].T, label="support vector", **look)
     axes.set(xlim=limits[0], ylim=limits[1])
 
 
 def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
-    """The limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
+    """Return the limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
     low, high = X.min(axis=0), X.max(axis=0)
     pad = 0.06 * np.maximum(high - low, 1e-9)
     return np.column_stack([low - pad, high + pad])
@@ -168,54 +139,42 @@ def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
 def draw_classes(
     axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: ArrayLike, names: Sequence[str]
 ) -> None:
-    """The samples of both classes, each with its colour and marker."""
+    """Draw the samples of both classes, each with its colour and marker."""
     for label, name, (colour, marker) in zip(np.asarray(labels), names, CLASSES, strict=True):
         u, v = X[y == label].T
         axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
 
 
-def draw_levels(axes: Axes, estimator: Classifier, limits: NDArray[Any]) -> None:
-    """The two sides as tints, and the lines f = 0, ±1, ±B."""
+def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
+    """Draw the two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, 240) for low, high in limits)
     U, V = np.meshgrid(u, v)
-    f = estimator.decision_function(_as_fitted(estimator, np.column_stack([U.ravel(), V.ravel()])))
-    f = f.reshape(U.shape)
+    points: Any = np.column_stack([U.ravel(), V.ravel()])
+    if hasattr(estimator, "feature_names_in_"):  # fitted to a frame
+        points = pd.DataFrame(points, columns=estimator.feature_names_in_)
+    f = estimator.decision_function(points).reshape(U.shape)
     tints = [colour for colour, _ in CLASSES]
     axes.contourf(U, V, f, levels=[-np.inf, 0.0, np.inf], colors=tints, alpha=0.09)
     B = float(getattr(estimator, "B", np.inf))
-    polytope = len(_faces(estimator)) > 1
-    families: list[tuple[tuple[float, ...], str, str, float, str]]
-    families = [((0.0,), INK, "-", 2.0 if polytope else 1.5, "f = 0")]
-    families.append(((-1.0, 1.0), INK, "--", 0.9, "f = ±1"))
+    width = 2.0 if len(_faces(estimator)) > 1 else 1.5
+    lines: list[Any] = [([0.0], INK, "-", width, "f = 0"), ([-1.0, 1.0], INK, "--", 0.9, "f = ±1")]
     if np.isfinite(B):
-        families.append(((-B, B), GREEN, "-.", 1.3, f"f = ±B = ±{B:.3g}"))
-    for levels, colour, line, width, label in families:
+        lines.append((sorted({-B, B}), GREEN, "-.", 1.3, f"f = ±B = ±{B:.3g}"))
+    for levels, colour, line, width, label in lines:
         axes.plot([], [], color=colour, linestyle=line, linewidth=width, label=label)
         if f.min() < max(levels) and f.max() > min(levels):
-            axes.contour(
-                U, V, f, levels=sorted(set(levels)), colors=colour, linestyles=line, linewidths=width
-            )
+            axes.contour(U, V, f, levels=levels, colors=colour, linestyles=line, linewidths=width)
 
 
-def _as_fitted(estimator: Classifier, points: NDArray[Any]) -> Any:
-    """Points as a frame, if the estimator was fitted to one."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return points
-    import pandas as pd
-
-    return pd.DataFrame(points, columns=names)
-
-
-def _faces(estimator: Classifier) -> NDArray[Any]:
-    """Rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
+def _faces(estimator: Any) -> NDArray[Any]:
+    """Return rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
     if not (hasattr(estimator, "W_") and hasattr(estimator, "b_")):
         return np.empty((0, 3))
     return np.column_stack([estimator.W_, estimator.b_])
 
 
 def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
-    """Each face as a line across the picture; one that misses the picture is left out."""
+    """Draw each face as a line across the picture; one that misses the picture is left out."""
     U, V = np.meshgrid(*limits)
     for k, (w1, w2, b) in enumerate(faces):
         values = w1 * U + w2 * V + b
@@ -229,13 +188,10 @@ _RINGS = 40.0, 260.0  # areas of the ring of the least and of the largest multip
 
 
 def whitening(
-    estimator: RelativeMarginMachine | SigmaSVM,
-    *,
-    axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    ax: Places | None = None,
-) -> Drawn:
-    """Picture of the metric in which a machine's margin is large, over its samples.
+    estimator: RelativeMarginMachine | SigmaSVM, *, axis_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None, ax: Places | None = None,
+) -> Drawn:  # fmt: skip
+    """Draw a picture of the metric in which a machine's margin is large, over its samples.
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
     between f = −1 and f = 1. On the right the machine itself: to a Relative Margin Machine the samples at
@@ -259,8 +215,8 @@ def whitening(
     """
     _check(estimator)
     X, y = np.asarray(dense(estimator._X), dtype=float), estimator._y
-    names = [in_picture(str(name)) for name in (estimator.classes_ if class_names is None else class_names)]
-    across, up = axis_names or feature_names(estimator) or ("x₁", "x₂")
+    names = _class_names(estimator, class_names)
+    across, up = _axis_names(axis_names, estimator, None)
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, words = _metric(estimator, X)
     has_label = estimator._sample_weights > 0.0
@@ -275,10 +231,10 @@ def whitening(
             draw_classes(axes, X[has_label], y[has_label], (-1.0, 1.0), names)
             axes.plot(*X[~has_label].T, ".", color=MUTED, ms=3, label="_without label", zorder=2)
             _draw_ball(axes, machine, centre, own, label, dotted=machine is svm)
-            axes.set(title=title, xlabel=in_picture(across))
+            axes.set(title=title, xlabel=across)
             axes.set_aspect("equal")
         _draw_bounded(right, estimator, X)
-        left.set(xlim=limits[0], ylim=limits[1], ylabel=in_picture(up))
+        left.set(xlim=limits[0], ylim=limits[1], ylabel=up)
         panels.legend(4)
     return panels.drawn
 
@@ -300,22 +256,18 @@ def _check(estimator: Any) -> None:
 
 
 def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:
-    """Where the ellipse is centred, its metric, and what machine and metric are called."""
+    """Return the centre of the ellipse, its metric, and names of machine and metric."""
     if isinstance(estimator, SigmaSVM):
-        mean, Sigma = moments(X, estimator._costs)
-        D = float(estimator.D)
-        return (
-            mean,
-            (1.0 - D) * np.eye(2) + D * Sigma,
-            (f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"),
-        )
+        (mean, Sigma), D = moments(X, estimator._costs), float(estimator.D)
+        words = f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"
+        return mean, (1.0 - D) * np.eye(2) + D * Sigma, words
     mean, Sigma = bounding_spread(X, *_bounding(estimator), estimator.B)
     title = f"RMM, B = {estimator.B:.3g}" + ("" if Sigma.any() else ": no sample is held")
     return mean, np.eye(2) + Sigma, (title, r"$I + \Sigma_\lambda$")
 
 
 def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: str, dotted: bool) -> None:
-    """The points whose distance from the boundary's nearest to the centre is the margin, in the metric.
+    """Draw the points whose distance from the boundary's nearest to the centre is the margin, in the metric.
 
     Distances in x are those of the inverse metric, as that of w is the metric: the dual norm.
     """
@@ -334,7 +286,7 @@ def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: st
 
 
 def _bounding(estimator: Any) -> tuple[Array, Array]:
-    """The multipliers λ and λ* (none for a Sigma-SVM), without what an interior point leaves of zeros."""
+    """Return the multipliers λ and λ* (none for a Sigma-SVM), with an interior point's zeros as 0."""
     small = 1e-6 * float(estimator._costs.max())
     zeros = np.zeros_like(estimator._costs)
     owns = (estimator.multipliers_.get(name, zeros) for name in ("bound_above", "bound_below"))

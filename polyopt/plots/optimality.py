@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -48,8 +47,7 @@ _MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 _MARGIN = ("inside the margin", "on the margin", "beyond the margin")
 
 
-@dataclass(frozen=True)
-class _Family:
+class _Family(NamedTuple):
     """Multipliers that are drawn alike."""
 
     label: str
@@ -62,7 +60,7 @@ class _Family:
 def multipliers(
     duals: pd.DataFrame | BaseEstimator, *, B: float | None = None, title: str = "", ax: Places | None = None
 ) -> Drawn:
-    """Picture of the multipliers of a fitted estimator.
+    """Draw a picture of the multipliers of a fitted estimator.
 
     Above, each family from its largest multiplier down, one stem per row, zeros left out; a machine with
     several faces has a family for each. Below, each multiplier against the sample's output, at its face if
@@ -114,14 +112,14 @@ def multipliers(
         if families:
             panels.legend(3 if max(len(family.label) for family in families) < 12 else 2)
         else:
-            axes[0].text(
-                0.5, 0.5, "every multiplier is 0", transform=axes[0].transAxes,
-                ha="center", va="center", color=MUTED,
-            )  # fmt: skip
+            middle = {"transform": axes[0].transAxes, "ha": "center", "va": "center", "color": MUTED}
+            axes[0].text(0.5, 0.5, "every multiplier is 0", **middle)
         if with_outputs:
             _mark_outputs(axes[1], duals, families, small, B)
-        for panel in axes:
-            _from_zero(panel, bool((duals["multiplier"] < -small).any()))
+        for panel in axes:  # nothing under zero unless there are negative multipliers
+            panel.axhline(0.0, color=MUTED, lw=0.6)
+            if not (duals["multiplier"] < -small).any():
+                panel.set_ylim(0.0, None)
     return panels.drawn
 
 
@@ -162,7 +160,7 @@ def _stems(axes: Axes, family: _Family, held: pd.DataFrame, first: int) -> int:
 
 
 def _mark_outputs(axes: Axes, duals: pd.DataFrame, families: list[_Family], small: float, B: float) -> None:
-    """The outputs at which multipliers change, and limits that hold all that is drawn."""
+    """Draw the outputs at which multipliers change, and limits that hold all that is drawn."""
     several = "face" in duals and duals["face"].nunique() > 1
     axes.set(xlabel=f"output of the sample{' at the face' if several else ', f'}", ylabel="multiplier")
     marks = [(-1.0, "−1", INK), (1.0, "1", INK)] if duals["state"].isin(_MARGIN).any() else [(0.0, "0", INK)]
@@ -180,19 +178,12 @@ def _mark_outputs(axes: Axes, duals: pd.DataFrame, families: list[_Family], smal
     axes.set_xlim(-span, span)
 
 
-def _from_zero(axes: Axes, negative: bool) -> None:
-    """A line at zero, and nothing under it unless there are negative multipliers."""
-    axes.axhline(0.0, color=MUTED, lw=0.6)
-    if not negative:
-        axes.set_ylim(0.0, None)
-
-
 _MAX_CONDITIONS = 24  # conditions that are drawn, the worst
 _AXIS_FLOOR = 1e-18  # shown for conditions that hold to the last digit
 
 
 def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> Drawn:
-    """Picture of a certificate: how far each optimality condition is from holding, relative to its size.
+    """Draw the violation of each optimality condition of a certificate, relative to its size.
 
     What is within the tolerance is a blue dot left of the line, what is not an orange triangle right of it.
     What holds exactly stands at the left end. Of more than 24 conditions the worst are drawn.

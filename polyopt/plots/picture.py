@@ -17,7 +17,7 @@ class Picture(Figure):
     """A :class:`matplotlib.figure.Figure` that a notebook shows."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """The picture, and its width and height on the screen: it is drawn finer than that."""
+        """Return the picture, and its width and height on the screen: it is drawn finer than that."""
         buffer = io.BytesIO()
         self.savefig(buffer, format="png")
         width, height = self.get_size_inches()

@@ -47,13 +47,9 @@ class Scene:
     """The polytope, the samples, their names, and the side of each class, for all panels."""
 
     def __init__(
-        self,
-        model: object,
-        X: ArrayLike,
-        y: ArrayLike,
-        feature_names: Sequence[str] | None,
+        self, model: object, X: ArrayLike, y: ArrayLike, feature_names: Sequence[str] | None,
         class_names: Sequence[str] | None,
-    ):
+    ):  # fmt: skip
         self.polytope = _polytope_of(model)
         self.X, self.y = values_of(X, self.polytope.names), np.asarray(y)
         m = self.polytope.n_features
@@ -64,9 +60,8 @@ class Scene:
             raise ValueError(f"y must be of two classes, not {len(self.classes)}")
         names = self.polytope.names if feature_names is None else feature_names
         self.names = [in_picture(str(name)) for name in names]
-        self.class_names = [
-            in_picture(str(c)) for c in (self.classes if class_names is None else class_names)
-        ]
+        known = self.classes if class_names is None else class_names
+        self.class_names = [in_picture(str(name)) for name in known]
         self.spread = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
         outer = self._outer(model)
         self.outer_label, inner = self.classes[outer], 1 - outer
@@ -93,7 +88,7 @@ class Scene:
         return int(np.argmin([inside[self.y == label].mean() for label in self.classes]))
 
     def pick(self, features: Sequence[int | str] | None) -> list[int]:
-        """The chosen features by number, or those that weigh most."""
+        """Return the chosen features by number, or those that weigh most."""
         if self.polytope.n_features < 2:
             raise ValueError("slices need two features, and the polytope has one")
         if features is None:
@@ -113,7 +108,7 @@ class Scene:
         return found
 
     def point(self, at: str | ArrayLike) -> Array:
-        """Where the features are held that do not vary."""
+        """Return the point at which the features are held that do not vary."""
         if not isinstance(at, str):
             point = np.asarray(at, dtype=float)
             if point.shape != (self.polytope.n_features,):
@@ -151,18 +146,11 @@ def _polytope_of(model: object) -> Polytope:
 
 
 def polytope_slices(
-    model: object,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    features: Sequence[int | str] | None = None,
-    at: str | ArrayLike = "inside",
-    feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    title: str = "",
-    ax: Places | None = None,
-) -> Drawn:
-    """Slices through a polytope, one for each pair of the chosen features.
+    model: object, X: ArrayLike, y: ArrayLike, *, features: Sequence[int | str] | None = None,
+    at: str | ArrayLike = "inside", feature_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None, title: str = "", ax: Places | None = None,
+) -> Drawn:  # fmt: skip
+    """Draw slices through a polytope, one for each pair of the chosen features.
 
     In a slice two features vary and all others are held at one point, the cross. The faces are lines, thick
     where they bound the polytope; its inside is tinted. The samples are projected onto each slice and
@@ -227,16 +215,10 @@ def polytope_slices(
 
 
 def polytope_plane(
-    model: object,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    title: str = "",
-    ax: Axes | None = None,
-) -> Drawn:
-    """A polytope of two features in full: corners, largest ball inside, and which face answers where.
+    model: object, X: ArrayLike, y: ArrayLike, *, feature_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
+) -> Drawn:  # fmt: skip
+    """Draw a polytope of two features in full: corners, largest ball inside, and which face answers where.
 
     Every point of the plane outside has the tint of the face that answers for it, the face of the largest
     score, and samples there have its colour; samples inside have the colour of the class inside. A
@@ -300,7 +282,7 @@ def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Arra
 
 
 def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: bool) -> Array | None:
-    """The part of a face's line within the picture, and if so asked within the other faces."""
+    """Return the part of a face's line within the picture, and if so asked within the other faces."""
     unit = high - low
     w, b = plane.W[face] * unit, plane.b[face] + plane.W[face] @ low  # the picture is [0, 1]²
     size = float(np.hypot(*w))
@@ -310,10 +292,8 @@ def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: boo
     rows = [np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -1.0, 0.0, 0.0])]
     if others:
         rest = np.arange(plane.n_faces) != face
-        rows = [
-            np.vstack([rows[0], plane.W[rest] * unit]),
-            np.append(rows[1], plane.b[rest] + plane.W[rest] @ low),
-        ]
+        W, b_rest = plane.W[rest] * unit, plane.b[rest] + plane.W[rest] @ low
+        rows = [np.vstack([rows[0], W]), np.append(rows[1], b_rest)]
     slope, room = rows[0] @ along, -(rows[0] @ start + rows[1])
     flat = np.abs(slope) <= 1e-12 * np.linalg.norm(rows[0], axis=1)
     if np.any(room[flat] < -1e-9):
@@ -347,7 +327,7 @@ def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> l
 
 
 def _handle(label: str, **look: Any) -> Artist:
-    """An entry of a legend."""
+    """Return an entry of a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], label=label, **look)
@@ -393,7 +373,7 @@ def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
 
 
 def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Array) -> list[Artist]:
-    """Their entries in the legend."""
+    """Draw them, and return their entries in the legend."""
     from matplotlib.patches import Circle
 
     if polytope.is_empty or polytope.is_flat:
@@ -416,13 +396,10 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
 
 
 def face_weights(
-    explanation: ModelExplanation | BaseEstimator,
-    most: int = 6,
-    columns: int = 2,
-    *,
+    explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *,
     ax: Places | None = None,
-) -> Drawn:
-    """Each face as a bar chart: the weights of its features times their spreads, the largest first.
+) -> Drawn:  # fmt: skip
+    """Draw each face as a bar chart: the weights of its features times their spreads, the largest first.
 
     A bar to the right pulls towards the outside where the feature is large, one to the left where it is
     small. Faces that answer for most samples come first, up to 12.
@@ -442,10 +419,8 @@ def face_weights(
     if hasattr(machine, "explain_model"):
         explanation = machine.explain_model()
     if not hasattr(explanation, "faces"):
-        raise TypeError(
-            "explanation must be one of explain_model, or a machine with faces, "
-            f"not {type(explanation).__name__}"
-        )
+        kind = type(explanation).__name__
+        raise TypeError(f"explanation must be one of explain_model, or a machine with faces, not {kind}")
     most, columns = whole("most", most), whole("columns", columns)
     roles = sorted(explanation.faces, key=lambda role: -role.answers)[:12]
     columns = min(columns, len(roles))
@@ -455,9 +430,8 @@ def face_weights(
         places = panels.grid(rows, columns).ravel()
         reach = max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
         for axes, role in zip(places, roles, strict=False):
-            name = (
-                f"{role.name[0]}.{role.name[1]}" if explanation.subject.kind != "polytope" else role.name[1]
-            )
+            several = explanation.subject.kind != "polytope"
+            name = f"{role.name[0]}.{role.name[1]}" if several else role.name[1]
             _draw(axes, role, most, reach, f"face {name}")
         for axes in places[len(roles) :]:
             axes.set_axis_off()
@@ -478,6 +452,5 @@ def _draw(axes: Axes, role: FaceRole, most: int, reach: float, name: str) -> Non
     if hidden:
         total = sum(abs(weight) for _, weight in role.weights)
         rest = sum(abs(weight) for _, weight in hidden) / total
-        axes.set_xlabel(
-            f"{len(hidden)} others have {100 * rest:.0f} % of the weight", fontsize=7.5, color=MUTED
-        )
+        text = f"{len(hidden)} others have {100 * rest:.0f} % of the weight"
+        axes.set_xlabel(text, fontsize=7.5, color=MUTED)

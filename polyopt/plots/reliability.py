@@ -17,7 +17,7 @@ def reliability(
     y: ArrayLike, probabilities: ArrayLike, classes: Sequence[object], *, bins: int = 10, title: str = "",
     ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """How often a class is against how often it was said to be, over the counts; Brier score and log loss.
+    """Draw observed against predicted frequencies of a class, over the counts; with Brier score and log loss.
 
     Of two classes it is the second, of more the one with the largest probability. Samples are put into bins
     of equal numbers by :func:`sklearn.calibration.calibration_curve`. A bar is Wilson's interval for the

@@ -33,7 +33,7 @@ def convergence(
     unit: str | None = None, title: str = "",
     ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """Picture of a run.
+    """Draw a picture of a run.
 
     Above, objective and bound by iteration, and the objective of the exact solver; below, the relative
     gap on a logarithmic scale. Without bounds, the lower picture is left out.
@@ -91,7 +91,7 @@ def convergence(
 
 
 def _logarithmic(axes: Axes) -> None:
-    """A logarithmic scale with plain numbers at 1, 2 and 5, as it may not span two powers of ten."""
+    """Set a logarithmic scale with plain numbers at 1, 2 and 5, as it may not span two powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     axes.set_yscale("log")
@@ -111,7 +111,7 @@ def gaps(
     title: str = "",
     ax: Places | None = None,
 ) -> Drawn:
-    """Picture of the gap against time, both on logarithmic scales.
+    """Draw a picture of the gap against time, both on logarithmic scales.
 
     A line for each run, between its own best point and its own bound; a mark for each solver, where it ended,
     from its objective to the best bound known.
@@ -151,7 +151,7 @@ def gaps(
 
 
 def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds and gaps, held where the scales can show them."""
+    """Return seconds and gaps, held where the scales can show them."""
     return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)
 
 
@@ -159,7 +159,7 @@ _PATH_MARKERS = ("o", "^", "v", "s", "D", "P")
 
 
 def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Drawn:
-    """Picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
+    """Draw a picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
 
     Above, the value of each machine and the bound that is proven on its optimum; below, how many multipliers
     of each family of rows are not 0. A machine with an infinite bound stands at the right end.

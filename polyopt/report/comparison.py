@@ -26,7 +26,16 @@ from polyopt.methods.programs import find_programs
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, gaps, multipliers
 from polyopt.plots.figure import CLASSES, INK, Panels, svg
-from polyopt.report.frame import Contents, cells_table, framed, head_cells, part, scrolling, table_row
+from polyopt.report.frame import (
+    Contents,
+    cells_table,
+    columns,
+    framed,
+    head_cells,
+    part,
+    scrolling,
+    table_row,
+)
 from polyopt.report.programs import program_section
 
 _MAX_POINTS = 1500  # samples of a boundary: each is a shape in the page
@@ -44,8 +53,10 @@ class Picture:
 def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
     """Outputs, boundary in the plane, multipliers and run of one method on one data set of two classes."""
     method = METHODS[rows[0].method]
-    exact, fast = (next((row for row in rows if pick(row)), None) for pick in (_is_exact, _is_fast))
-    fitted = exact or fast or next((row for row in rows if row.estimator is not None), None)
+    ended = [row for row in rows if row.estimator is not None]
+    exact = next((row for row in ended if row.solver == "exact"), None)
+    fast = next((row for row in ended if row.solver != "exact"), None)
+    fitted = exact or fast
     drawn: list[Callable[[], Picture]] = [] if fitted is None else [lambda: _outputs(data, fitted)]
     is_plane = data.X_train.shape[1] == 2 and not sp.issparse(data.X_train)
     if fitted is not None and is_plane and data.X_train.shape[0] <= _MAX_POINTS:
@@ -66,16 +77,8 @@ def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
     return pictures
 
 
-def _is_exact(row: Row) -> bool:
-    return row.solver == "exact" and row.estimator is not None
-
-
-def _is_fast(row: Row) -> bool:
-    return row.solver != "exact" and row.estimator is not None
-
-
 def _outputs(data: Prepared, row: Row) -> Picture:
-    """The outputs of the model of the table on the test samples, by class."""
+    """Return the outputs of the model of the table on the test samples, by class."""
     method, f = METHODS[row.method], row.estimator.decision_function(data.X_test)
     with Panels(None, 5.0, 4.6) as panels:
         axes = panels.axes()
@@ -96,25 +99,23 @@ def _outputs(data: Prepared, row: Row) -> Picture:
 
 
 def _boundary(data: Prepared, row: Row) -> Picture:
-    """The boundary of the model of the table, in the plane of its two features."""
+    """Return the boundary of the model of the table, in the plane of its two features."""
     names, classes = ("x₁ (scaled)", "x₂ (scaled)"), [_name(str(name)) for name in data.target_names]
-    figure = decision_boundary(
-        row.estimator, data.X_train, data.y_train, axis_names=names, class_names=classes
-    )
+    X, y = data.X_train, data.y_train
+    figure = decision_boundary(row.estimator, X, y, axis_names=names, class_names=classes)
     caption = f"Of the model in the table ({row.solver}), with the training samples."
     label = f"Decision boundary of {METHODS[row.method].title} on {data.name}"
     return Picture(svg(figure, label), "Decision boundary", caption)
 
 
 def _name(text: str) -> str:
-    """A class's name as a legend shows it: no formula, never left out, cut where there is no room."""
+    """Return a class's name as a legend shows it: no formula, never left out, cut where there is no room."""
     text = visible(text).strip() or "(no name)"
     return cut_short(text, 28)
 
 
 def _multipliers_of(row: Row) -> Picture:
-    B = float(getattr(row.estimator, "B", np.inf))
-    figure = multipliers(row.estimator.duals_, B=B)
+    figure = multipliers(row.estimator.duals_, B=getattr(row.estimator, "B", None))
     caption = (
         "Of the exact solution on all features. Above, the multipliers by size, zeros left out; below, each "
         "against its sample's output f."
@@ -127,31 +128,23 @@ def _run(data: Prepared, row: Row, exact: Row | None) -> Picture:
     reference = None if exact is None else exact.objective
     figure = convergence(history, reference=reference, unit=METHODS[row.method].unit)
     caption = f"The run of the fast solver ({row.solver}) on all features"
-    caption += (
-        ": its objective and bound as it went." if "bound" in history else ": its objective as it went."
-    )
+    caption += f": its objective{' and bound' if 'bound' in history else ''} as it went."
     return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
 
 
-_COLUMNS = (
-    ("method", "text"), ("solver", "text"), ("objective", ""), ("proven bound", ""), ("gap", ""),
-    ("relative", ""), ("residual", ""), ("worst at", "text"), ("claim", "text"), ("size", ""),
-    ("test error", ""), ("seconds", ""),
-)  # fmt: skip
-_MEANS = (
-    ("method", "text"), ("solver", "text"), ("fits", ""), ("failed", ""), ("objective", ""),
-    ("proven bound", ""), ("largest gap", ""), ("weakest claim", "text"), ("size", ""), ("test error %", ""),
-    ("interval", ""), ("seconds", ""),
-)  # fmt: skip
-_APART = (
-    ("method", "text"), ("less", "text"), ("splits", ""), ("points", ""), ("interval", ""),
-    ("so the first is", "text"),
-)  # fmt: skip
-_FITS = (
-    ("method", "text"), ("solver", "text"), ("split", ""), ("seed", ""), ("settings", "text"),
-    ("objective", ""), ("proven bound", ""), ("gap", ""), ("claim", "text"), ("size", ""),
-    ("test error %", ""), ("seconds", ""), ("status", "text"),
-)  # fmt: skip
+_COLUMNS = columns(
+    "method*, solver*, objective, proven bound, gap, relative, residual, worst at*, claim*, size, "
+    "test error, seconds"
+)
+_MEANS = columns(
+    "method*, solver*, fits, failed, objective, proven bound, largest gap, weakest claim*, size, "
+    "test error %, interval, seconds"
+)
+_APART = columns("method*, less*, splits, points, interval, so the first is*")
+_FITS = columns(
+    "method*, solver*, split, seed, settings*, objective, proven bound, gap, claim*, size, test error %, "
+    "seconds, status*"
+)
 _TOLD = "Relative gap from each solver's objective to the bound on all points, and its seconds."
 _CAPTION = (
     "A line is the run of a proving solver, from its best point to its bound as they were (of several "
@@ -278,25 +271,22 @@ def _repeats_section(comparison: Comparison, name: str) -> str:
 def _proof_section(proofs: list[Proof], title: str) -> str:
     """Gap of each solver to the bound on all points, as a table and as a picture."""
     solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
-    columns = [("data", "text"), ("method", "text")]
-    columns += [(name, "") for name in ("best", "proven bound", *solvers)]
+    head = columns("data*, method*, best, proven bound") + [(name, "") for name in solvers]
     body = []
     for proof in proofs:
         best = min(proof.objectives.values())
         cells = [escape(proof.data), escape(proof.method), number(best), number(proof.bound)]
-        cells += [_ended(proof, solver) for solver in solvers]
-        body.append(table_row(cells, columns))
-    table = scrolling(head_cells(columns), "\n".join(body), "comparison")
+        for name in solvers:
+            text = "–"
+            if name in proof.gaps:
+                text = f"{100 * proof.gaps[name]:.3g} % in {duration(proof.seconds[name])} s"
+            cells.append(text)
+        body.append(table_row(cells, head))
+    table = scrolling(head_cells(head), "\n".join(body), "comparison")
     return (
         f"<section>{title}<p class='quiet'>{_TOLD}</p>{table}"
         f"<div class='pictures'>{_figure(_gap_picture(proofs))}</div></section>"
     )
-
-
-def _ended(proof: Proof, solver: str) -> str:
-    if solver not in proof.gaps:
-        return "–"
-    return f"{100 * proof.gaps[solver]:.3g} % in {duration(proof.seconds[solver])} s"
 
 
 def _gap_picture(proofs: list[Proof]) -> Picture:
@@ -349,7 +339,7 @@ def _badge(claim: str) -> str:
 
 
 def _programs(name: str, primal: str, contents: Contents) -> str:
-    """The mathematics of a method with this primal program, and its dual, for those who open it."""
+    """Return the mathematics of a method with this primal program, and its dual, for those who open it."""
     method = METHODS[name]
     pair = next(each for each in (method.programs, *method.variants.values()) if each[0] == primal)
     try:

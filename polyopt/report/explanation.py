@@ -19,7 +19,7 @@ from polyopt.explanations.sample import (
 from polyopt.explanations.words import number, others
 from polyopt.plots.figure import svg
 from polyopt.plots.polytope import face_weights
-from polyopt.report.frame import Contents, cells_table, framed
+from polyopt.report.frame import Contents, cells_table, columns, framed
 
 _PICTURE = (
     "Weights of the features times their spreads: to the right they pull outside where the feature is large, "
@@ -53,13 +53,12 @@ def write_explanation(
         f"<figcaption>{escape(_PICTURE)}</figcaption></figure></div></section>"
     )
     body = f"<h1>{escape(title)}</h1>{contents.nav()}" + "\n".join(parts)
-    file = Path(path)
-    write_text(file, framed(title, body))
-    return file
+    write_text(Path(path), framed(title, body))
+    return Path(path)
 
 
-def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
-    return cells_table(columns, rows, sortable=True)
+def _table(headings: str, rows: Sequence[Sequence[str]]) -> str:
+    return cells_table(columns(headings), rows, sortable=True)
 
 
 def _sample(e: SampleExplanation) -> str:
@@ -74,36 +73,30 @@ def _sample(e: SampleExplanation) -> str:
         [
             f"<p>{escape(heading_of_sample(e))}</p>",
             f"<p class='quiet'>The score of the mean sample is {e.base:.4g}; what makes the difference:</p>",
-            _table([("feature", "text"), ("value", ""), ("mean", ""), ("adds", "")], terms),
+            _table("feature*, value, mean, adds", terms),
             f"<p>{escape(fidelity_sentence(e))}</p><p>{escape(way_sentence(e))}</p>",
-            _table(
-                [("changes", "text"), ("from", ""), ("to", ""), ("by spreads", ""), ("alone", "")], changes
-            ) if changes else "",
+            _table("changes*, from, to, by spreads, alone", changes) if changes else "",
             f"<p>{escape(hidden_sentence(e))}</p>",
             "" if e.way.found.point is None else f"<p class='quiet'>{escape(crossing_sentence(e))}</p>",
         ]
     )  # fmt: skip
 
 
-def _name(e: ModelExplanation, name: tuple[int, int]) -> str:
-    return str(name[1]) if e.subject.kind == "polytope" else f"{name[0]}.{name[1]}"
-
-
 def _model(e: ModelExplanation) -> str:
     shares = [(name, f"{100 * share:.1f} %") for name, share in e.shares if share]
     faces = [
         (
-            _name(e, role.name), str(role.answers), str(role.beyond), str(role.alone),
+            str(role.name[1]) if e.subject.kind == "polytope" else f"{role.name[0]}.{role.name[1]}",
+            str(role.answers), str(role.beyond), str(role.alone),
             "–" if role.alone_right is None else str(role.alone_right),
             "–" if role.changed is None else str(role.changed),
             "–" if role.error_without is None else f"{100 * role.error_without:.2f} %",
         )
         for role in e.faces
     ]  # fmt: skip
-    names = ("answers", "beyond", "only it", "right", "changes", "error without")
-    head = [("face", "text"), *((name, "") for name in names)]
+    head = "face*, answers, beyond, only it, right, changes, error without"
     return (
         f"<p>{escape(heading_of_model(e))}</p><p class='quiet'>{escape(share_sentence(e))}</p>"
-        f"{_table([('feature', 'text'), ('share', '')], shares)}{_table(head, faces)}"
+        f"{_table('feature*, share', shares)}{_table(head, faces)}"
         f"<p class='quiet'>{escape(face_sentence(e))}</p>"
     )

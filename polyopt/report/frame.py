@@ -14,7 +14,7 @@ from polyopt.base.text import escape
 
 
 def part(name: str) -> str:
-    """The text of a file beside this one."""
+    """Return the text of a file beside this one."""
     return resources.files("polyopt.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -41,7 +41,7 @@ class Contents:
         return f"<h{level} id='{self.anchor(name, label, level)}'>{label}{more}</h{level}>"
 
     def nav(self) -> str:
-        """The list, as HTML: of sections, and of the parts of each."""
+        """Return the list, as HTML: of sections, and of the parts of each."""
         lines, inside = [], False
         for level, anchor, label in self._entries:
             link = f"<a href='#{anchor}'>{label}</a>"
@@ -76,6 +76,12 @@ def page(title: str, body: str, *, style: str, script: str) -> str:
     )
 
 
+def columns(headings: str) -> list[tuple[str, str]]:
+    """Return heading and class of each column; a star marks a column of texts, as in ``"name*, size"``."""
+    names = headings.split(", ")
+    return [(name.removesuffix("*"), "text" if name.endswith("*") else "") for name in names]
+
+
 def cells_table(
     columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, sortable: bool = False
 ) -> str:
@@ -85,12 +91,12 @@ def cells_table(
 
 
 def head_cells(columns: Sequence[tuple[str, str]]) -> str:
-    """The cells of a table's head, from heading and class of each column."""
+    """Return the cells of a table's head, from heading and class of each column."""
     return "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
 
 
 def table_row(cells: Sequence[str], columns: Sequence[tuple[str, str]], attributes: str = "") -> str:
-    """A row of a table; cells and attributes are HTML."""
+    """Return a row of a table; cells and attributes are HTML."""
     shown = (f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, columns, strict=True))
     return f"<tr{attributes}>{''.join(shown)}</tr>"
 

@@ -14,7 +14,7 @@ from formulations.language.program import Program, Row
 from formulations.language.statement import Statement
 from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
 from polyopt.base.text import escape
-from polyopt.report.frame import Contents, framed, head_cells, part, scrolling, table_row
+from polyopt.report.frame import Contents, columns, framed, head_cells, part, scrolling, table_row
 
 _OPENING = '<math display="block">'
 _WORDS = r"\text{"
@@ -41,7 +41,7 @@ def mathml(latex: str, *, display: bool = False) -> str:
 
 
 def held(html: str) -> str:
-    """A page whose points and brackets stay in the line of the formula that they follow.
+    """Return a page whose points and brackets stay in the line of the formula that they follow.
 
     A browser may break a line on either side of a formula, as it does of a picture.
     """
@@ -57,7 +57,7 @@ def prose(latex: str) -> str:
 
 
 def pieces(latex: str) -> Iterator[tuple[bool, str]]:
-    """The words of a formula and the formulas between them, in their order: whether words, and which."""
+    """Yield the words of a formula (True) and the formulas between them (False), in their order."""
     formula, place, depth = "", 0, 0
     while place < len(latex):
         if depth == 0 and latex.startswith(_WORDS, place) and not formula.endswith(("_", "^")):
@@ -75,14 +75,11 @@ def pieces(latex: str) -> Iterator[tuple[bool, str]]:
 
 
 _HEADINGS = ("row", "subject to", "multiplier", "what it means")
-_CATALOGUE_COLUMNS = (
-    ("name", "text"), ("paper", "text"), ("equation", "text"), ("class", "text"), ("variables", ""),
-    ("constraints", ""), ("dual beside it", "text"),
-)  # fmt: skip
+_CATALOGUE_COLUMNS = columns("name*, paper*, equation*, class*, variables, constraints, dual beside it*")
 
 
 def program_section(program: Statement) -> str:
-    """A program's mathematics: objective, rows, and what each multiplier means."""
+    """Return a program's mathematics: objective, rows, and what each multiplier means."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = r",\, ".join(latex_name(name) for name in program.variables)
     objective = mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
@@ -110,12 +107,12 @@ def program_section(program: Statement) -> str:
 
 
 def _multiplier(row: Row) -> str:
-    """Its letter; a dash where it has none."""
+    """Return its letter, or a dash."""
     return "–" if row.multiplier == "–" else mathml(latex_name(row.multiplier))
 
 
 def programs_page(programs: Sequence[Program]) -> str:
-    """A page that shows some programs."""
+    """Return a page that shows some programs."""
     names = ", ".join(dict.fromkeys(program.name for program in programs))
     title = f"polyopt: {names}"
     if len(programs) == 1:
@@ -126,7 +123,7 @@ def programs_page(programs: Sequence[Program]) -> str:
 
 
 def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
-    """The catalogue as an HTML table."""
+    """Return the catalogue as an HTML table."""
     body, family = [], ""
     for entry in entries:
         cells = (
@@ -146,7 +143,7 @@ _MAX_ROWS = 400  # rows of a table: more make a notebook slow
 
 
 def html_of(summary: Summary) -> str:
-    """A summary as a part of a page, with its style, in the colours of the page that it comes into.
+    """Return a summary as a part of a page, with its style, in the colours of the page that it comes into.
 
     Nothing in it runs, and nothing is loaded. Its tables fold.
     """

@@ -11,18 +11,13 @@ from polyopt.base.files import write_text
 from polyopt.base.text import escape
 from polyopt.crosschecks import Outcome
 from polyopt.crosschecks.registry import summary, tolerance_of
-from polyopt.report.frame import Contents, framed, head_cells, scrolling, table_row
+from polyopt.report.frame import Contents, columns, framed, head_cells, scrolling, table_row
 from polyopt.report.programs import program_section
 from polyopt.verify import TOLERANCE, Check, falls_short
 
 _COLOURS = {"ok": "green", "FAILS": "red", "gave up": "yellow", "not run": "yellow"}
-_CROSSCHECKS = (
-    ("", "text"), ("identity", "text"), ("computed", ""), ("", ""), ("expected", ""), ("differs", ""),
-    ("tolerance", ""), ("", "text"), ("source", "text"),
-)  # fmt: skip
-_SOLUTIONS = (
-    ("by", "text"), ("value", ""), ("differs", ""), ("residual", ""), ("worst at", "text"), ("", "text"),
-)  # fmt: skip
+_CROSSCHECKS = columns("*, identity*, computed, , expected, differs, tolerance, *, source*")
+_SOLUTIONS = columns("by*, value, differs, residual, worst at*, *")
 _LEGEND = (
     "T: identities. X: more of them. N: what a paper prints in error and is not so; they fail if someone "
     "changes the code to match the print. Of vectors, the pair is shown that is farthest from what must "
@@ -85,7 +80,7 @@ def _crosschecks(outcomes: list[Outcome]) -> str:
 
 
 def _program(entry: Entry, checks: list[Check], short: bool, contents: Contents) -> str:
-    """A program to be opened: its mathematics, and what each solver made of it."""
+    """Return a program to be opened: its mathematics, and what each solver made of it."""
     own = [check for check in checks if check.program == entry.name]
     verdict = "FAILS" if short else "ok" if any(check.verdict == "ok" for check in own) else "not run"
     cells = [

@@ -1,11 +1,10 @@
 """Sensitivity of a fitted estimator's optimum, from its multipliers: slopes, and the samples that hold it.
 
-:mod:`formulations.sensitivity` has the formulas and where they come from. To be read in this order:
-``frames`` (what a person calls), ``solution`` (what every slope needs of a machine), and the machines by
-kind: ``hinge``, ``expansions``, ``polyhedral``. The entry of a method names its function.
+:mod:`formulations.sensitivity` has the formulas and where they come from. ``frames`` has the functions that a
+person calls, ``slopes`` one for each machine, which the entry of its method names.
 """
 
-from polyopt.sensitivity.expansions import centre_prices
 from polyopt.sensitivity.frames import binding, sensitivities
+from polyopt.sensitivity.slopes import centre_prices
 
 __all__ = ["binding", "centre_prices", "sensitivities"]

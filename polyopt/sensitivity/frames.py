@@ -1,27 +1,94 @@
-"""Slopes of a fitted estimator's optimum, and the rows that hold it, as frames."""
+"""Slopes of a fitted estimator's optimum and the rows that hold it, as frames; and what every slope needs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import Any, Protocol
 
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.language.types import Array
+from formulations.sensitivity import Sensitivity
+from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.methods.method import named
 from polyopt.methods.registry import answering_for, method_of
-from polyopt.sensitivity.solution import ROW_TOL, need_multipliers
 
-if TYPE_CHECKING:
-    import pandas as pd
+ROW_TOL = 1e-6  # within which, in units of the outputs, a row holds
 
-    from formulations.sensitivity import Sensitivity
-    from polyopt.sensitivity.solution import Solved
 
-__all__ = ["binding", "sensitivities"]
+class Certified(Protocol):
+    """A fitted machine that can say how far from optimal it is."""
+
+    def certificate(self, tol: float = ...) -> Certificate:
+        """Return its certificate, as :meth:`polyopt.estimators.base.PairwiseClassifier.certificate`."""
+
+
+class Solved(Protocol):
+    """A fitted machine with multipliers."""
+
+    solver: str
+
+    @property
+    def duals_(self) -> pd.DataFrame:
+        """One row per constraint."""
+
+
+def value_of(machine: Certified, tol: float, scale: float = 0.0) -> float:
+    """Return the value at a machine's solution, and warn if its certificate at `tol` shows no optimum.
+
+    A value that is 0 but for rounding was added up from `scale`.
+    """
+    certificate = machine.certificate(tol)
+    proven = certificate.claim in (Claim.OPTIMAL, Claim.STATIONARY)
+    # For its assignment, cells or responsibilities a machine may be optimal though another would do better.
+    if not (proven or certificate.relative_gap <= tol or certificate.gap <= 1e-12 * scale):
+        warn_of(machine, certificate.sentence)
+    return certificate.primal_value
+
+
+def warn_of(machine: object, sentence: str) -> None:
+    """Warn that slopes are not those of an optimum, with a sentence on the distance from it."""
+    warnings.warn(
+        f"{type(machine).__name__}: these are slopes of the Lagrangian at the point reached, not of the "
+        f"optimum. {sentence}",
+        ConvergenceWarning,
+        stacklevel=6,
+    )
+
+
+def need_multipliers(machine: Solved, multipliers: ArrayLike | None) -> None:
+    """Refuse a machine whose solver left no multipliers: None, or nan."""
+    if multipliers is None or np.isnan(np.asarray(multipliers)).any():
+        raise ValueError(
+            f"solver={getattr(machine, 'solver_', machine.solver)!r} of {type(machine).__name__} has no "
+            "multipliers; fit it with solver='exact'"
+        )
+
+
+def are_independent(rows: Array) -> bool:
+    """Return True if the rows of a matrix are linearly independent."""
+    n, m = rows.shape
+    return n == 0 or (n <= m and int(np.linalg.matrix_rank(rows)) == n)
+
+
+def paid(duals: pd.DataFrame, rows: NDArray[np.intp], weights: Array) -> tuple[Array, Array]:
+    """Return every slack that is paid for, and the weight of its sample.
+
+    rows, weights (n,): numbers of the samples in the data given to ``fit``, and their weights.
+    """
+    slack = duals.query("row == 'slack'")
+    by_sample = pd.Series(weights, index=rows)
+    xi, mine = slack["slack"], by_sample[slack["sample"]]
+    return np.asarray(xi, dtype=np.float64), np.asarray(mine, dtype=np.float64)
 
 
 def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
-    """How the optimal value of a fitted estimator's program moves with its parameters.
+    """Return the slopes of the optimal value of a fitted estimator's program in its parameters.
 
     Nothing is solved again: by the envelope theorem the multipliers and slacks of the one solution say it.
     For a machine with faces it is the program of the assignment (cells, responsibilities) that it has, for
@@ -55,28 +122,16 @@ def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
     ConvergenceWarning
         The machine is short of its optimum, whose slopes then are not known.
     """
-    import pandas as pd
-
-    columns: list[dict[str, Any]] = []
+    columns = "parameter", "value", "objective", "derivative", "elasticity", "two_sided", "formula"
+    rows: list[dict[str, Any]] = []
     for names, machine in _machines(estimator):
         for found in _slopes(machine, tol):
-            columns.append(
-                {
-                    **names,
-                    "parameter": found.parameter,
-                    "value": found.value,
-                    "objective": found.objective,
-                    "derivative": found.derivative,
-                    "elasticity": found.elasticity,
-                    "two_sided": found.two_sided,
-                    "formula": found.formula,
-                }
-            )
-    return pd.DataFrame(columns)
+            rows.append({**names, **{column: getattr(found, column) for column in columns}})
+    return pd.DataFrame(rows)
 
 
 def binding(estimator: Solved) -> pd.DataFrame:
-    """Which rows hold a fitted estimator's solution: its multipliers, family by family.
+    """Return the rows that hold a fitted estimator's solution: its multipliers, family by family.
 
     Parameters
     ----------
@@ -90,14 +145,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
         many there are; ``binding``, how many have a multiplier that is not zero; ``total``, the sum of their
         sizes; ``largest``; and ``samples``, the few that hold most. A polytope's sample counts with all its
         faces. ``estimator.duals_`` has every row.
-
-    Raises
-    ------
-    ValueError
-        A solver that leaves no multipliers.
     """
-    import pandas as pd
-
     frame = estimator.duals_
     need_multipliers(estimator, frame["multiplier"])
     sizes = frame["multiplier"].abs()
@@ -120,7 +168,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
 
 
 def _machines(estimator: Any) -> list[tuple[dict[str, str], Any]]:
-    """The binary machines with one program each, with the columns that tell them apart."""
+    """Return the binary machines with one program each, with the columns that tell them apart."""
     if not isinstance(estimator, PairwiseClassifier) and method_of(estimator) is None:
         raise TypeError(
             f"{type(estimator).__name__} is not a classifier of polyopt with a program of its own; of a "

@@ -14,7 +14,7 @@ import polyopt
 from polyopt.cli import app
 from polyopt.handbook import extension, site
 from polyopt.handbook.generated import MODULES, public_names
-from polyopt.handbook.sources import hand_written, write_sources
+from polyopt.handbook.site import hand_written, write_sources
 
 FEW = {"families": ("rmm",), "names": ("SVM", "certify_svm"), "demonstrate": False, "results": False}
 CHAPTERS = Path(polyopt.__path__[0]) / "handbook" / "chapters"

@@ -11,15 +11,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from polyopt.compare.programs import find_programs
 
 from polyopt.exercises import exercises
-from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, folder, lecture_files, write_folder
+from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, lecture_files, write_folder
 from polyopt.lecture.figures import MAKERS
+from polyopt.lecture.handouts import exercise_notebook, latex_file
 from polyopt.lecture.lectures import chapter_of
-from polyopt.lecture.notebook import exercise_notebook
 from polyopt.lecture.slides import Block, slides_of
-from polyopt.lecture.tex import latex_file
-from polyopt.methods.programs import find_programs
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
 
@@ -304,7 +303,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch, force, 
             raise fault
         return write(self, text, **how)
 
-    monkeypatch.setattr(folder.Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(type(fault)) as caught:
         write_folder(place, {"a.txt": "new", "b.txt": "new"}, force=force)
     monkeypatch.undo()

@@ -1,0 +1,115 @@
+"""The handouts of a lecture: exercises as notebooks, and programs as LaTeX that compiles by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from formulations.language.notation.parser import functions_of
+from formulations.language.notation.printing import words_latex
+from formulations.language.statement import Row, Statement
+from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
+from polyopt.base.text import escape
+from polyopt.exercises.exercise import Exercise
+from polyopt.report.programs import pieces
+
+_OPEN = "Each cell judges your answer: put it in the place of the dots, and run the cell."
+_SOLVED = "Each with a solution, and why it is right."
+
+
+def notebook(cells: Iterable[tuple[str, str]]) -> str:
+    """Return a notebook without outputs, in the format 4.5 of Jupyter."""
+    made: list[dict[str, Any]] = []
+    for number, (kind, text) in enumerate(cells):
+        cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}}
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        made.append({**cell, "source": text.strip().splitlines(keepends=True)})
+    metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    whole = {"cells": made, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+def exercise_notebook(title: str, exercises: Mapping[str, Exercise], *, solved: bool) -> str:
+    """Return the exercises, each with its task, a hint to unfold, and a cell that judges an answer."""
+    what, how = ("solutions", _SOLVED) if solved else ("exercises", _OPEN)
+    cells = [("markdown", f"# {title}: {what}\n\n{how}")]
+    for name, exercise in exercises.items():
+        task = "\n\n".join(map(_plain, [*exercise.task.split("\n"), *filter(None, [exercise.form])]))
+        hint = f"<details><summary>A hint</summary>\n\n{_plain(exercise.hint)}\n\n</details>"
+        cells.append(("markdown", f"## {name}: {_plain(exercise.title)}\n\n{task}\n\n{hint}"))
+        first = f"from polyopt.exercises import {name}\n"
+        if exercise.data:
+            first += f"\ndata = {name}.data\n"
+        if solved:
+            cells.append(("code", f"{first}\nprint({name}.solution)\nprint({name}.check({name}.solution))"))
+        else:
+            cells.append(("code", f"{first}\nanswer = ...\nprint({name}.check(answer))"))
+    return notebook(cells)
+
+
+def _plain(text: str) -> str:
+    """Return a text to which Markdown does nothing: its stars, dollars and lines are what they are."""
+    return "".join(f"\\{char}" if char in "\\`*_$[]#" else char for char in escape(text, quote=False))
+
+
+_HEAD = r"""\documentclass[10pt]{article}
+\usepackage[utf8]{inputenc}
+\usepackage[T1]{fontenc}
+\usepackage[a4paper,margin=17mm]{geometry}
+\usepackage{amsmath,amssymb}
+\setlength{\parindent}{0pt}
+\allowdisplaybreaks
+\begin{document}
+"""
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
+    "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "—": "---", "–": "--", "−": "$-$",
+}  # fmt: skip
+
+
+def latex_file(title: str, programs: Iterable[Statement]) -> str:
+    """Return a document with each program: its formulas, its letters, and what its multipliers say."""
+    sections = "\n".join(_program_section(program) for program in programs)
+    heading = rf"\section*{{{_text(title)}: the programs}}"
+    return f"{_HEAD}\n{heading}\n\n{sections}\n\\end{{document}}\n"
+
+
+def _program_section(program: Statement) -> str:
+    verb = r"\min" if program.sense == "minimise" else r"\max"
+    over = r",\,".join(latex_name(name) for name in program.variables)
+    objective = rf"{verb}_{{{over}}} \quad {program.objective_latex}"
+    lines = []
+    for place, row in enumerate(program.rows):
+        label = r"\text{s.t.}" if place == 0 else ""
+        multiplier = "" if row.multiplier == "–" else rf" && [{latex_name(row.multiplier)}]"
+        lines.append(rf"{label} \quad & {program.row_latex(row)}{multiplier}")
+    lines += [rf"\quad & {condition}" for condition in conditions_of(program)]
+    inner = " \\\\\n".join(lines)
+    rows = f"\\begin{{align*}}\n{inner}\n\\end{{align*}}\n" if lines else ""
+    letters = [_prose(symbol.latex) for symbol in symbols_of(program)]
+    where = "Where " + "; ".join(letters) + ".\n\n" if letters else ""
+    functions = functions_of(program.letters)
+    items = "".join(_row_item(row, functions) for row in program.rows if row.multiplier != "–")
+    prices = f"\\begin{{description}}\n{items}\\end{{description}}\n" if items else ""
+    head = f"\\texttt{{{_text(program.name)}}}. {_text(program.source)}. {_text(size_of(program))}."
+    return f"\\subsection*{{{_text(program.title)}}}\n{head}\n\\[\n{objective}\n\\]\n{rows}{where}{prices}"
+
+
+def _row_item(row: Row, functions: Collection[str]) -> str:
+    """Item on the meaning of a row's multiplier."""
+    says = _prose(words_latex(row.says, functions))
+    return f"\\item[${latex_name(row.multiplier)}$] {_text(row.name)}: {says}\n"
+
+
+def _prose(latex: str) -> str:
+    """Return a formula with words after it, as words with formulas in them, whose lines break."""
+    return "".join(_text(part) if is_text else f"${part.strip()}$" for is_text, part in pieces(latex))
+
+
+def _text(words: str) -> str:
+    return "".join(_SPECIAL.get(char, char) for char in words)

@@ -1,0 +1,244 @@
+"""The methods of this package: kernel machines, machines with few support vectors, polytope machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from polyopt.methods.method import Method
+
+
+def _hinge(
+    name: str,
+    title: str,
+    home: str,
+    programs: tuple[str, str],
+    kernel_programs: tuple[str, str],
+    crosschecks: tuple[str, ...],
+    variants: Mapping[str, str] = MappingProxyType({}),
+    **rest: Any,
+) -> tuple[Method, Method]:
+    """Return the linear machine, and that with a Gaussian kernel; `home` is its module, and the class.
+
+    Programs and cross-checks are without their modules; `variants` names, by a setting, the module of the
+    same programs for that setting's other values.
+    """
+    family = home.partition(".")[0]
+    shared: dict[str, Any] = {
+        "families": {family: f"formulations.{family}"},
+        "home": f"polyopt.margin.{home}",
+        "leftovers": ("beta",),
+        "slopes": "polyopt.sensitivity.slopes.of_hinge",
+        "crosschecks": tuple(f"polyopt.crosschecks.{checks}" for checks in crosschecks),
+        **rest,
+    }
+    shared["exports"] = {f"certify_{family}": "polyopt.margin.certify", **rest.get("exports", {})}
+
+    def machine(own_name: str, words: str, kernel: str, own: tuple[str, str], fast: str, unit: str) -> Method:
+        def pair(module: str) -> tuple[str, str]:
+            return f"{module}.{own[0]}", f"{module}.{own[1]}"
+
+        return Method(
+            own_name, f"{title}, {words}", programs=pair(family), fast=fast, unit=unit,
+            settings={"C": 1.0, "kernel": kernel},
+            variants={name: pair(module) for name, module in variants.items()}, **shared,
+        )  # fmt: skip
+
+    return (
+        machine(name, "linear", "linear", programs, "interior-point", "iterations"),
+        machine(f"{name}-rbf", "RBF kernel", "rbf", kernel_programs, "decomposition", "working sets"),
+    )
+
+
+_KERNEL_MACHINES = (
+    *_hinge(
+        "svm", "Support vector machine", "svm.SVM",
+        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("svm",),
+    ),
+    *_hinge(
+        "sigma-svm", "Sigma-SVM", "sigma_svm.SigmaSVM",
+        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("svm",),
+        keeps=("formulations.centred_kernel.CentredKernel",),
+    ),
+    *_hinge(
+        "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
+        ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
+        ("rmm", "bounds"),
+        families={
+            "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
+            "rmm_bounds": "formulations.rmm_bounds", "soft_rmm": "formulations.soft_rmm",
+        },
+        variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
+        exports={
+            "PathPoint": "polyopt.margin.path", "rmm_path": "polyopt.margin.path",
+            "certify_rmm_bounded": "polyopt.margin.certify", "certify_soft_rmm": "polyopt.margin.certify",
+        },
+        tuned="B", rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
+        tuning="polyopt.methods.tuning.relative_bound",
+    ),
+)  # fmt: skip
+
+
+def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
+    """Return the linear machine, and that with a Gaussian kernel: one program of the kernel's matrix."""
+    return (
+        Method(name, f"{title}, linear", settings={"C": 1.0, "kernel": "linear"}, **rest),
+        Method(f"{name}-rbf", f"{title}, RBF kernel", settings={"C": 1.0, "kernel": "rbf"}, **rest),
+    )
+
+
+_SPARSE_MACHINES = (
+    *_sparse(
+        "one-norm-svm",
+        "One-norm SVM",
+        home="polyopt.sparse.one_norm_estimator.OneNormSVM",
+        families={"one_norm": "formulations.one_norm"},
+        programs=("one_norm.primal", "one_norm.dual"),
+        fast="highs",
+        unit="pivots",
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.slopes.of_one_norm",
+        crosschecks=("polyopt.crosschecks.l0",),
+        exports={"certify_one_norm": "polyopt.sparse.one_norm_certificate"},
+    ),
+    *_sparse(
+        "ce-svm",
+        "L0 support vector machine",
+        families={"l0": "formulations.l0"},
+        programs=("l0.mixed_integer", "l0.relaxation_dual"),
+        duals_of="l0.pattern",
+        home="polyopt.sparse.estimator.CrossEntropySVM",
+        fast="ce",
+        unit="iterations",
+        proving="global",
+        is_integer=True,
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.slopes.of_l0",
+        crosschecks=("polyopt.crosschecks.l0",),
+        keeps=(
+            "polyopt.optim.cross_entropy.method.CrossEntropyResult",
+            "polyopt.sparse.pattern_scores.Work",
+            "polyopt.sparse.cross_entropy.L0Search",
+            "polyopt.sparse.settings.CrossEntropySettings",
+        ),
+        exports={
+            "certify_l0": "polyopt.sparse.certificate",
+            "centre_prices": "polyopt.sensitivity",
+            "CrossEntropySettings": "polyopt.sparse.settings",
+            "cross_entropy_minimize": "polyopt.optim.cross_entropy",
+        },
+    ),
+)
+
+
+_CPM_FAMILIES = (
+    "cpm", "cpm_worst", "cpm_sparse", "cpm_margin", "cpm_hard", "cpm_subset", "cpm_integer", "projection",
+)  # fmt: skip
+
+
+def _narrower(what: str) -> dict[str, Any]:
+    """Return the tuning of a machine of faces, and the unit of its size; `what` its faces make."""
+    return {
+        "counts": "faces",
+        "tuned": "inside_label",
+        "rule": f"the class inside of the {what} is the one whose samples spread less widely",
+        "tuning": "polyopt.methods.tuning.narrower_class",
+    }
+
+
+def _polyhedral(
+    name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
+    settings: Mapping[str, Any], certificate: str, proving: str = "",
+) -> Method:  # fmt: skip
+    """Return a machine that has its positives inside: `home` is the module of its programs, and the class.
+
+    `programs` are without their module; `fast` is the fast solver, and its unit;
+    `certificate` is the certificate's module; `proving` is an integer solver, with a bound on all
+    assignments.
+    """
+    family, _, estimator = home.partition(".")
+    return Method(
+        name,
+        title,
+        families={family: f"formulations.{family}"},
+        programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
+        home=f"polyopt.polyhedral.{family}_estimator.{estimator}",
+        fast=fast[0],
+        unit=fast[1],
+        settings={"n_faces": 3, **settings},
+        **_narrower("polytope"),
+        proving=proving,
+        is_bound_stated=bool(proving),
+        slopes=f"polyopt.sensitivity.slopes.of_{family}",
+        crosschecks=("polyopt.crosschecks.polyhedral",),
+        exports={
+            "FaceSearch": "polyopt.estimators.face_search",
+            f"certify_{family}": f"polyopt.polyhedral.{certificate}",
+        },
+    )
+
+
+_POLYTOPE_MACHINES = (
+    Method(
+        "cpm",
+        "Convex Polytope Machine",
+        families={name: f"formulations.{name}" for name in _CPM_FAMILIES},
+        programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
+        home="polyopt.cpm.estimator.ConvexPolytopeMachine",
+        fast="sgd",
+        unit="epochs",
+        settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
+        **_narrower("polytope"),
+        proving="global",
+        besides=("dual",),
+        leftovers=("beta",),
+        slopes="polyopt.sensitivity.slopes.of_cpm",
+        crosschecks=("polyopt.crosschecks.cpm",),
+        exports={
+            "certify_cpm": "polyopt.cpm.certificate",
+            "certify_cpm_hard": "polyopt.cpm.certificate_hard",
+            "PolytopeSearch": "polyopt.cpm.polytope_search",
+            "FacePenalty": "formulations.face_penalty",
+            "L1Point": "polyopt.cpm.l1_path",
+            "l1_path": "polyopt.cpm.l1_path",
+        },
+    ),
+    _polyhedral(
+        "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
+        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {}, "lp_certificate",
+        proving="global",
+    ),
+    _polyhedral(
+        "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
+        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, "spla1_certificate",
+    ),
+    _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {},
+        "lp_certificate",
+    ),
+    _polyhedral(
+        "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
+        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "plume_certificate",
+    ),
+    Method(
+        "logistic",
+        "Logistic polytopes",
+        families={"logistic_polytopes": "formulations.logistic_polytopes"},
+        programs=("logistic_polytopes.fixed_assignment", "logistic_polytopes.fixed_assignment_dual"),
+        home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
+        fast="newton",
+        unit="steps",
+        counts="faces",
+        settings={"n_faces": 2, "ridge": 0.1, "l1": 0.0, "n_init": 2},
+        leftovers=("u_plus", "u_minus", "held", "stopped"),
+        slopes="polyopt.sensitivity.slopes.of_logistic_polytopes",
+        crosschecks=("polyopt.crosschecks.polyhedral",),
+        keeps=("formulations.class_faces.Owners",),
+        exports={
+            "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",
+            "LogisticSearch": "polyopt.polyhedral.logistic_search",
+        },
+    ),
+)  # fmt: skip
+
+ENTRIES = (*_KERNEL_MACHINES, *_SPARSE_MACHINES, *_POLYTOPE_MACHINES)
