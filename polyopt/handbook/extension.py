@@ -22,7 +22,6 @@ from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 
 from polyopt.base.text import escape
-from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
 from polyopt.exercises.exercise import Exercise
 from polyopt.report.programs import mathml, program_section

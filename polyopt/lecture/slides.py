@@ -20,7 +20,6 @@ from markdown_it.token import Token
 
 from formulations.language.typeset import conditions_of, symbols_of
 from polyopt.base.text import escape
-from polyopt.compare.programs import find_programs
 from polyopt.exercises.exercise import Exercise
 from polyopt.lecture.figures import Picture
 from polyopt.plots.figure import svg

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from formulations import FAMILIES
 from polyopt.methods.method import Method
 
 
@@ -65,10 +66,7 @@ _KERNEL_MACHINES = (
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
         ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
         ("rmm", "bounds"),
-        families={
-            "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
-            "rmm_bounds": "formulations.rmm_bounds", "soft_rmm": "formulations.soft_rmm",
-        },
+        families={name: FAMILIES[name] for name in ("rmm", "rmm_bounded", "rmm_bounds", "soft_rmm")},
         variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
         exports={
             "PathPoint": "polyopt.margin.path", "rmm_path": "polyopt.margin.path",
@@ -100,7 +98,7 @@ _SPARSE_MACHINES = (
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.slopes.of_one_norm",
         crosschecks=("polyopt.crosschecks.l0",),
-        exports={"certify_one_norm": "polyopt.sparse.one_norm_certificate"},
+        exports={"certify_one_norm": "polyopt.sparse.certificate"},
     ),
     *_sparse(
         "ce-svm",
@@ -117,7 +115,7 @@ _SPARSE_MACHINES = (
         slopes="polyopt.sensitivity.slopes.of_l0",
         crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
-            "polyopt.optim.cross_entropy.method.CrossEntropyResult",
+            "polyopt.optim.cross_entropy.CrossEntropyResult",
             "polyopt.sparse.pattern_scores.Work",
             "polyopt.sparse.cross_entropy.L0Search",
             "polyopt.sparse.settings.CrossEntropySettings",
@@ -183,7 +181,7 @@ _POLYTOPE_MACHINES = (
     Method(
         "cpm",
         "Convex Polytope Machine",
-        families={name: f"formulations.{name}" for name in _CPM_FAMILIES},
+        families={name: FAMILIES[name] for name in _CPM_FAMILIES},
         programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
         home="polyopt.cpm.estimator.ConvexPolytopeMachine",
         fast="sgd",
@@ -211,14 +209,14 @@ _POLYTOPE_MACHINES = (
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
-        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, "spla1_certificate",
+        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, "logistic_certificate",
     ),
     _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {},
         "lp_certificate",
     ),
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
-        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "plume_certificate",
+        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "logistic_certificate",
     ),
     Method(
         "logistic",

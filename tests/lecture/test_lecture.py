@@ -11,7 +11,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from polyopt.compare.programs import find_programs
 
 from polyopt.exercises import exercises
 from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, lecture_files, write_folder
