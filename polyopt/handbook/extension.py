@@ -24,6 +24,7 @@ from sphinx.search.en import SearchEnglish
 from polyopt.base.text import escape
 from polyopt.exercises import exercises
 from polyopt.exercises.exercise import Exercise
+from polyopt.methods.programs import find_programs
 from polyopt.report.programs import mathml, program_section
 
 _WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}  # as furo asks

@@ -22,6 +22,7 @@ from formulations.language.typeset import conditions_of, symbols_of
 from polyopt.base.text import escape
 from polyopt.exercises.exercise import Exercise
 from polyopt.lecture.figures import Picture
+from polyopt.methods.programs import find_programs
 from polyopt.plots.figure import svg
 from polyopt.report import frame
 from polyopt.report.programs import held, mathml, program_section

@@ -18,6 +18,7 @@ from polyopt.lecture.figures import MAKERS
 from polyopt.lecture.handouts import exercise_notebook, latex_file
 from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.slides import Block, slides_of
+from polyopt.methods.programs import find_programs
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
 
