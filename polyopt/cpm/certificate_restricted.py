@@ -240,7 +240,8 @@ class SubsetTree:
         fits = (whole == np.floor(whole)).all() and (whole[:, 0] < m).all() and (eps > 0).all()
         if not fits or not behind[inner].all():
             raise ValueError(f"{name} must be a tree over {m} features, each child behind its parent")
-        return cls(*whole.astype(np.int64).T, found[:, 4:], eps)
+        feature, without, within = whole.astype(np.int64).T
+        return cls(feature, without, within, found[:, 4:], eps)
 
     def nodes(self) -> list[tuple[int, Bits, Bits]]:
         """Return the reachable nodes, parents before children: number, features in and features out."""

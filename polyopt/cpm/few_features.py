@@ -9,6 +9,7 @@ until the assignment stays; the remaining gap is that between the objective and 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class SubsetProblem(PolytopeProblem):
     seed: of the patterns drawn.
     """
 
-    _own = ("_last", "_known", "_lifted")
+    _own: ClassVar[tuple[str, ...]] = ("_last", "_known", "_lifted")
     _last: _Incumbent | None = None
     _known: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # searches of faces, by their samples
 
@@ -99,7 +100,7 @@ class SubsetProblem(PolytopeProblem):
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return a random assignment, as without a limit of features."""
         self._last = None
-        return (self._starts or super()).start(rng, time_limit)
+        return super().start(rng) if self._starts is None else self._starts.start(rng, time_limit)
 
     def begin_from(self, W: Vector, assignment: Assignment) -> None:
         """Take faces (K, m+1) as those before an assignment; the next are no worse."""

@@ -194,7 +194,7 @@ def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
     X = as_floats(X, scale)
     if settings.penalty is not None:
         X = X.astype(np.float64)
-    if settings.solver == "dual":
+    if settings.solver == "dual" and settings.penalty is not None:
         from polyopt.cpm.penalised import PenalisedDualProblem
 
         return PenalisedDualProblem(X, y, C, K, settings.penalty, tol=tol)
