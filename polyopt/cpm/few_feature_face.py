@@ -11,6 +11,9 @@ program with the penalties 1/z_j (:mod:`polyopt.cpm.smooth_hinge`); for given w 
 min(1, |w_j|/τ), with τ such that they sum to s − |in|, and |w_j| is ½ z_j |v_j|. The two alternate while ε
 falls, with a power of |v_j| that sooner makes all |v_j| with z_j < 1 equal.
 
+With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. A fit then has an active set of
+features, and a relaxation gives a feature whose v_j is 0 the least weight.
+
 If there are many features, only some have a column in the program: v tells which others are among the
 largest, and these join.
 """
@@ -42,6 +45,7 @@ Integers = NDArray[np.int64]
 
 # EPS_RATIO, MAX_STAGES and REL_FALL of a relaxation, whose weights change from stage to stage.
 _RELAXED_EPS_RATIO, _RELAXED_MAX_STAGES, _RELAXED_REL_FALL = 0.3, 18, 1e-3
+_SIGNED_MAX_STAGES = 44  # of a fit with sign constraints, whose active set changes
 _MIN_GAIN = 0.1  # gain of a stage, relative to the distance to the cutoff, for another stage
 _MIN_STAGES = 6  # stages before that is tested
 _POWER = 1.5  # of |v_j| in the step of the weights: 1 is optimal for the present face, more converges sooner
@@ -90,11 +94,13 @@ class SubsetFace:
     X (n, m), y (n,): samples and labels.
     c (n,): costs, 0 if another face answers.
     s: features at most, at least 1.
+    signs (m,): +1 or -1 for features whose weight may not be negative or positive, else 0.
 
     rows: the samples that have a cost; the multipliers of all methods are theirs.
     """
 
-    def __init__(self, X: Matrix, y: Vector, c: Vector, s: int):
+    def __init__(self, X: Matrix, y: Vector, c: Vector, s: int, signs: Integers | None = None):
+        self._signs = None if signs is None or not signs.any() else np.append(signs, 0)
         self.rows = np.flatnonzero(np.asarray(c) > 0)
         self.m = X.shape[1]
         self.s = min(s, self.m)
@@ -130,8 +136,12 @@ class SubsetFace:
         return np.asarray(self.c * np.clip((1.0 - self._A @ w) / eps, 0.0, 1.0))
 
     def pull(self, alpha: Vector) -> Vector:
-        """Return v (m+1,) at multipliers."""
-        return np.asarray(self._A.T @ alpha)
+        """Return v (m+1,) at multipliers, as the signs leave it."""
+        return self._allowed(np.asarray(self._A.T @ alpha), slice(None))
+
+    def _allowed(self, w: Vector, at: Integers | slice) -> Vector:
+        """Return weights or pulls of some features with 0 for the wrong signs."""
+        return w if self._signs is None else np.where(self._signs[at] * w < 0.0, 0.0, w)
 
     def bound(self, alpha: Vector, v: Vector, inside: Bits, out: Bits) -> float:
         """Return the bound on every face of a node at multipliers with :meth:`pull` v, less its rounding."""
@@ -156,17 +166,27 @@ class SubsetFace:
         point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], _START_EPS)
         w, alpha = np.zeros(len(at)), np.zeros(len(self.c))
         proof = Proof(self._whole(w, at), point.eps, -np.inf)
-        for stage in range(MAX_STAGES):
-            point = self._step(A, d, point, stage)
-            tried = multipliers_of(point, self.c), settled(A, self.c, d, point)
+        largest, advances = float(self.c.max(initial=0.0)), False
+        free = A  # without the columns of features that their sign holds at 0
+        for stage in range(MAX_STAGES if self._signs is None else _SIGNED_MAX_STAGES):
+            if self._signs is not None:
+                active = (self._allowed(point.w, at) == point.w) & (point.w != 0.0)
+                active |= self._allowed(multipliers_of(point, self.c) @ A, at) != 0.0
+                active[-1] = True
+                free, inactive = A * active, np.where(active, point.w, 0.0)
+                point = Smooth(inactive, 1.0 - A @ inactive, point.eps)
+            eps = point.eps * (EPS_RATIO if advances else 1.0)
+            point = newton(free, self.c, d, point, eps, tol=REL_FALL * eps * largest, keep=advances)
+            advances = bool((self._allowed(point.w, at) == point.w).all())
+            tried = multipliers_of(point, self.c), settled(free, self.c, d, point)
             for number, multipliers in enumerate(tried if stage > 1 else tried[:1]):
-                v = multipliers @ A
+                v = self._allowed(multipliers @ A, at)
                 bound = _safe(multipliers, np.abs(v) + self._blur[at])
                 if number == 0 and bound > proof.bound:
                     proof = Proof(self._whole(point.w, at), point.eps, bound)
                 if bound > most:
                     most, alpha = bound, multipliers
-                for candidate in (point.w, 0.5 * v):
+                for candidate in (self._allowed(point.w, at), 0.5 * v):
                     value = self._cost(A, d, candidate)
                     if value < least:
                         least, w = value, candidate
@@ -191,10 +211,12 @@ class SubsetFace:
         used = self._used(inside, out, w)
         A, at, value, proof = self._columns(used), used, np.inf, Proof(w, _START_EPS, -np.inf)
         point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else _START_EPS)
-        z = self._weights(np.abs(point.w), at, inside)
+        z, largest = self._weights(np.abs(point.w), at, inside), float(self.c.max(initial=0.0))
         for stage in range(_RELAXED_MAX_STAGES):
             before = proof.bound
-            point = self._step(A, 1.0 / z, point, stage, _RELAXED_REL_FALL, _RELAXED_EPS_RATIO)
+            eps = point.eps * (_RELAXED_EPS_RATIO if stage else 1.0)
+            near = _RELAXED_REL_FALL * eps * largest
+            point = newton(A, self.c, 1.0 / z, point, eps, tol=near, keep=stage > 0)
             alpha, w = multipliers_of(point, self.c), self._whole(point.w, at)
             v = self.pull(alpha)
             bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
@@ -207,24 +229,18 @@ class SubsetFace:
                 A, z = self._columns(at), np.maximum(whole[at], _MIN_WEIGHT)
                 point = Smooth(w[at], point.u, point.eps)
             room = value if cutoff == np.inf else cutoff - proof.bound
-            near = value <= cutoff and value - proof.bound <= share * room
-            if proof.bound >= cutoff or (near and not len(joining)):
+            is_near = value <= cutoff and value - proof.bound <= share * room
+            if proof.bound >= cutoff or (is_near and not len(joining)):
                 break
             gains = proof.bound - before >= _MIN_GAIN * (cutoff - before)
             if stage >= _MIN_STAGES and cutoff < np.inf and not gains:
                 break
             z = self._weights(z * np.abs(v[at]) ** _POWER, at, inside)
+            if self._signs is not None:
+                z = np.where((v[at] == 0.0) & (self._signs[at] != 0), _MIN_WEIGHT, z)
         return Relaxed(w, value, proof)
 
     # -- parts ---------------------------------------------------------------------------------
-
-    def _step(
-        self, A: Vector, d: Vector, point: Smooth, stage: int, fall: float = REL_FALL,
-        ratio: float = EPS_RATIO,
-    ) -> Smooth:  # fmt: skip
-        eps = point.eps * (ratio if stage else 1.0)
-        near = fall * eps * float(self.c.max(initial=0.0))
-        return newton(A, self.c, d, point, eps, tol=near, keep=stage > 0)
 
     def _cost(self, A: Vector, d: Vector, w: Vector) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
