@@ -11,8 +11,8 @@ caps bound every face of at most s features that has the node's:
     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free),        v = Σ α_i y_i x̃_i.
 
 With signs, v_j is replaced by 0 if it has the wrong one. The two children of a node have all its faces
-between them, so a node's bound is the greater of its own and the lesser of its children's. Multipliers and bounds are
-computed anew from the points of the tree, less their rounding.
+between them, so a node's bound is the greater of its own and the lesser of its children's. Multipliers and
+bounds are computed anew from the points of the tree, less their rounding.
 
 No bound is known for integer coefficients themselves: their certificate has the bound of the real program for
 the same assignment, with few features or all, so the gap is what the integers have cost at most.
