@@ -1,8 +1,12 @@
-"""The Convex Polytope Machine: its solvers, certificates and estimators.
+"""The Convex Polytope Machine: solvers, certificates and estimators.
 
-The programs are in ``formulations`` (``cpm``, ``cpm_margin``, ``cpm_hard``, ``cpm_global``). Read in this
-order: ``sgd`` (Algorithms 1 and 2), ``alternating`` (faces for a fixed assignment, then a new assignment),
-``dual`` and ``face_dual`` (the same by coordinate ascent), ``global_search`` (branch and bound over
-assignments); restricted faces: ``penalised``, ``few_features``, ``integer``; ``certificate``; ``solve`` (the
-door to every solver) and ``estimator``.
+The programs are in ``formulations`` (``cpm``, ``cpm_worst``, ``cpm_margin``, ``cpm_hard``, ``cpm_global``).
+Read in this order: ``solve`` (the table of solvers), ``sgd`` (Algorithms 1 and 2), ``alternating`` (the
+program of a fixed assignment, then a new assignment), ``dual`` (the same by coordinate ascent),
+``global_search`` (branch and bound over assignments).
+
+Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``, large data in
+``penalised_sgd``), ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
+Certificates: ``certificate``, ``certificate_restricted``, ``certificate_hard``, ``certificate_by_blocks``.
+Samples in blocks: ``local_steps``, ``block_ascent``. Then ``estimator``.
 """

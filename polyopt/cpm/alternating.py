@@ -22,6 +22,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -88,7 +89,7 @@ class PolytopeProblem(AlternatingProblem):
     penalty: ℓ1 and group penalty and signs of the weights.
     """
 
-    _own = ("_program", "_solved", "_lifted")
+    _own: ClassVar[tuple[str, ...]] = ("_program", "_solved", "_lifted")
     _program: Program | None = None
     _solved: dict[bytes, Solution] | None = None
 
@@ -289,7 +290,7 @@ def reassigned(
 
 
 def continue_best(
-    found: Solution, problem: AlternatingProblem, max_iter: int, time_limit: float | None
+    found: Solution, problem: PolytopeProblem, max_iter: int, time_limit: float | None
 ) -> Solution:
     """Continue the best run of many starts with another problem, and return the joint solution.
 

@@ -1,55 +1,45 @@
-"""A block's part in the dual of a polytope's faces: coordinate steps on the multipliers of its samples.
+"""Dual coordinate ascent on the samples of one block.
 
 With a fixed assignment and loss="sum" the dual of every face is
 
     max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ C_ik.
 
-A coordinate step needs one sample, its multiplier, and W. So whoever has W may raise the dual with the
-samples of one block alone, and hands on W with what that has changed. Blocks that are visited one after
-another do what passes over all samples in memory do (:mod:`polyopt.cpm.dual`):
+A coordinate step needs one sample, its multiplier, and W. So a block with W can increase the dual by its own
+samples, and passes W on with its changes. Visits of the blocks one after another do what passes over all
+samples in memory do (:mod:`polyopt.cpm.dual`):
 
-1. :meth:`BlockAscent.sweep` steps on every pair of a sample and a face, from multipliers of 0.
-2. :meth:`BlockAscent.pairs` scores all samples at W as it stands, and finds the pairs that may move: those
-   that hold W, and those near or beyond the margin.
+1. :meth:`BlockAscent.swept` steps on every pair of a sample and a face.
+2. :meth:`BlockAscent.found` scores all samples at the present W, and finds the pairs that may move: those
+   with a multiplier, and those near or inside the margin.
 3. :func:`climb` steps on these pairs alone. A pair that rests at its bound, farther from it than the largest
-   slope of the pass before, is left out until the next scan; what moves at last are some hundred pairs for a
-   face, whatever the number of samples.
+   slope of the pass before, is left out until the next scan; in the end some hundred pairs per face move,
+   whatever the number of samples.
 
-Of the multipliers only those of pairs that may move are kept.
+Only the multipliers of pairs that may move are kept.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polyopt.linalg.rows import ROW_TYPES, ROWS, as_rows
+import polyopt.optim.coordinate_steps as loops
+from formulations.language.types import Matrix, Vector
+from polyopt.linalg.rows import ROW_TYPES, ROWS, Rows, as_rows
 from polyopt.native.library import kernel
-from polyopt.optim import coordinate_ascent as loops
 from polyopt.optim.coordinate_ascent import FaceAscent
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Matrix
-    from polyopt.linalg.rows import Rows
-
-    Vector = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-
-__all__ = ["BlockAscent", "Pairs", "climb", "no_pairs", "release"]
-
+Integers = NDArray[np.int64]
 
 # A pass over pairs of a sample and a face in their order: pair j has the sample chosen[j], the face faces[j],
 # and the multiplier alpha[at[j]].
-#   values, columns, starts, shared: polyopt.linalg.rows.Rows, its entries counting `scale` times.
 #   y, caps, squares (n,): labels, largest multipliers and squared lengths of the samples.
 #   W (K, m+1): the faces; alpha, awake: of all pairs. Updated.
 #   rests (K,): slopes beyond which a pair at its bound is put to rest.
-#   worst (K,): rises to the largest slope that was met, of pairs that could follow it.
+#   worst (K,): rises to the largest slope of a pair that can follow it.
 _climb_pairs = kernel(
     "climb_pairs",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); "
@@ -60,7 +50,7 @@ _climb_pairs = kernel(
 
 
 class Pairs(NamedTuple):
-    """Pairs of a block's sample and a face, their multipliers, and whether they are to be looked at."""
+    """Pairs of a block's sample and a face, their multipliers, and a mask of those that may move."""
 
     rows: NDArray[np.int32]
     faces: NDArray[np.int32]
@@ -69,21 +59,19 @@ class Pairs(NamedTuple):
 
 
 def no_pairs() -> Pairs:
-    """Of a block that nobody has visited."""
+    """Return the pairs of a block before its first visit."""
     return Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, bool))
 
 
 class BlockAscent(FaceAscent):
-    """All samples of a block.
+    """The dual ascent of a block.
 
-    rows: the samples.
-    outside (n,): the positives.
-    costs (n,): their costs of slack.
-    assigned (n,): the face of each positive; one that is no face from 0 to K - 1 is of somebody else.
-    W (K, m+1): the faces, with what the block's multipliers have added to them.
-    pairs: the block's multipliers, within their box.
-    scale: what every entry of the samples counts times.
-    single: whether scans and sweeps are made in single precision.
+    outside, costs (n,): mask of the positives, and costs of slack.
+    assigned (n,): the face of each positive; a number outside 0 to K - 1 is a face of another group.
+    W (K, m+1): the faces, including the block's multipliers.
+    pairs: the block's multipliers, within their caps.
+    scale: factor of every entry of the samples.
+    single: True for scans and sweeps in single precision.
     seed: of the order of the steps.
     """
 
@@ -92,9 +80,9 @@ class BlockAscent(FaceAscent):
         pairs: Pairs, *, scale: float = 1.0, single: bool = False, seed: int = 0,
     ):  # fmt: skip
         K = len(W)
-        theirs = outside & ((assigned < 0) | (assigned >= K))
-        caps = np.repeat(np.where(theirs, 0.0, costs)[:, None], K, axis=1)  # no columns that are alike
-        mine = np.where(outside & ~theirs, assigned, 0).astype(np.int64)
+        others = outside & ((assigned < 0) | (assigned >= K))
+        caps = np.repeat(np.where(others, 0.0, costs)[:, None], K, axis=1)
+        mine = np.where(outside & ~others, assigned, 0).astype(np.int64)
         y = np.where(outside, 1.0, -1.0)
         super().__init__(rows, y, caps, mine, scale=scale, single=single, seed=seed)
         at, faces = pairs.rows.astype(np.int64), pairs.faces.astype(np.int64)
@@ -104,12 +92,7 @@ class BlockAscent(FaceAscent):
         self._refill()
 
     def swept(self) -> tuple[Vector, Pairs]:
-        """W and the pairs after a step on every pair.
-
-        Returns W (K, m+1): with what the multipliers have changed, in double precision whatever the steps
-            were in.
-        Returns pairs: those with a multiplier.
-        """
+        """Step on every pair; return W (K, m+1), in double precision, and the pairs with a multiplier."""
         self.sweep()
         W, changes = self._first, self.alpha.copy()
         rows, faces, before = self._given
@@ -119,7 +102,7 @@ class BlockAscent(FaceAscent):
         return W, self._pairs(*np.nonzero(self.alpha))
 
     def found(self) -> tuple[Vector, Pairs]:
-        """What the samples pay on every face (K,), and the pairs that may move."""
+        """Scan; return the loss of the samples on every face (K,), and the pairs that may move."""
         self.scan()
         pools = [self._with_own(k) for k in range(len(self.W))]
         rows = np.concatenate(pools)
@@ -136,25 +119,19 @@ def _add(
     samples: Rows, scale: float, y: Vector, rows: Integers, faces: Integers, changes: Vector,
     W: Vector,
 ) -> None:  # fmt: skip
-    """Add to W what changes of multipliers do, in double precision."""
+    """Add changes of multipliers to W, in double precision."""
     for k in range(len(W)):
         mine = np.flatnonzero((faces == k) & (changes != 0.0))
         loops.add_rows(samples, scale, rows[mine], 0.5 * y[mine] * changes[mine], W[k])
 
 
 def release(
-    X: Matrix,
-    outside: NDArray[np.bool_],
-    assigned: NDArray[np.integer[Any]],
-    n_faces: int,
-    pairs: Pairs,
+    X: Matrix, outside: NDArray[np.bool_], assigned: NDArray[np.integer[Any]], n_faces: int, pairs: Pairs,
     scale: float = 1.0,
-) -> tuple[Vector, Pairs]:
-    """Let go of the multipliers of samples outside that have gone to another face.
+) -> tuple[Vector, Pairs]:  # fmt: skip
+    """Drop the multipliers of positives that have moved to another face.
 
-    n_faces: K.
-    Returns W (K, m+1): what goes from the faces with them.
-    Returns pairs: those that stay.
+    Returns: their part of W (K, m+1), to be subtracted, and the pairs that stay.
     """
     W = np.zeros((n_faces, X.shape[1] + 1))
     gone = outside[pairs.rows] & (assigned[pairs.rows] != pairs.faces)
@@ -170,18 +147,14 @@ def climb(
     scale: float = 1.0, seed: int = 0, passes: int = 1, accuracy: float = 0.0,
     is_over: Callable[[], bool] | None = None,
 ) -> tuple[Vector, Pairs, Vector]:  # fmt: skip
-    """Passes over the pairs that are awake.
+    """Make passes over the pairs of a block that may move.
 
-    X (n, m): A block's samples.
-    W (K, m+1): the faces.
-    pairs: those of the block.
+    X (n, m): the block's samples.
     rests (K,): for each face the slope beyond which a pair at its bound is left out of the first pass.
-    passes: how many at most.
-    accuracy: largest slope that the last of them may meet.
-    is_over: whether time is over, which ends them after the first.
-    Returns W (K, m+1): the faces.
-    Returns pairs: the pairs.
-    Returns worst (K,): the largest slope that the last pass met, of pairs that could follow it.
+    passes: passes at most.
+    accuracy: largest slope after which no further pass is made.
+    is_over: True if the time is over, which ends the passes after the first.
+    Returns: W (K, m+1), the pairs, and the largest slope (K,) in the last pass of a pair that can follow it.
     """
     W, alpha, awake = W.copy(), pairs.alpha.copy(), pairs.awake.copy()
     at = np.flatnonzero(awake)

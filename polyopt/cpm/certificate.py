@@ -257,7 +257,7 @@ def _certified(
     if given is not None and (loss, margin, penalty) == ("sum", "total", None):
         residuals = face_residuals(point, used, tol)
     elif given is not None:
-        residuals = _coupled_residuals(point, used, loss, margin)
+        residuals = coupled_residuals(point, used, loss, margin)
     if penalty is not None:
         residuals += sign_residuals(penalty, asked, W)
     name = f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else "")
@@ -465,8 +465,14 @@ def face_residuals(
     return found
 
 
-def _coupled_residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> list[Residual]:
-    """Return the conditions of faces that share slacks, the margin budget or a penalty."""
+def coupled_residuals(
+    point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total", *,
+    own_features: bool = False,
+) -> list[Residual]:  # fmt: skip
+    """Return the conditions of faces that share slacks, the margin budget or a penalty.
+
+    own_features: True if a face has its nonzero features alone.
+    """
     y, shared, penalty = point.y[:, None], (point.y < 0) & (loss == "max"), point.penalty
     largest = float(np.abs(alpha).max()) or float(point.C.max())
     xi = np.where(shared[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
@@ -477,6 +483,8 @@ def _coupled_residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margi
     elif penalty is not None:
         held = held_by_groups(penalty, pulled, point.W)
         v = penalty.cut(pulled - np.column_stack([held, np.zeros(len(pulled))]))
+    if own_features:
+        v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
     theta = np.ones(len(v)) if margin == "total" else shares(v)
     # The faces share multipliers: a face that needs none is zero up to the rounding of the others.
     weight = max(

@@ -10,9 +10,9 @@ caps bound every face of at most s features that has the node's:
 
     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free),        v = Σ α_i y_i x̃_i.
 
-The two children of a node have all its faces between them, so a node's bound is the greater of its own and
-the lesser of its children's. Multipliers and bounds are computed anew from the points of the tree, less their
-rounding.
+With signs, v_j is replaced by 0 if it has the wrong one. The two children of a node have all its faces
+between them, so a node's bound is the greater of its own and the lesser of its children's. Multipliers and
+bounds are computed anew from the points of the tree, less their rounding.
 
 No bound is known for integer coefficients themselves: their certificate has the bound of the real program for
 the same assignment, with few features or all, so the gap is what the integers have cost at most.
@@ -29,6 +29,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import real_array, tolerance, whole, whole_or_none
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
@@ -41,9 +42,11 @@ from polyopt.cpm.certificate import (
     ascend_faces,
     bound_of,
     conclude_for_assignment,
+    coupled_residuals,
     face_residuals,
     state_cpm,
 )
+from polyopt.cpm.penalty_term import checked_penalty, cut_sizes, sign_residuals
 from polyopt.linalg.rounding import UNIT, Ball, product, transposed_product
 from polyopt.margin.geometry import LinearGeometry
 
@@ -60,7 +63,7 @@ _NO_FORM = (
 def certify_cpm_subset(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, *, W: ArrayLike, max_features: int,
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None,
-    trees: Sequence[ArrayLike] | None = None, tol: float = 1e-6,
+    trees: Sequence[ArrayLike] | None = None, penalty: FacePenalty | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of at most s features each, among all such faces for their assignment; loss="sum".
 
@@ -69,6 +72,7 @@ def certify_cpm_subset(
     assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
         W.
     trees: a search tree for each face, as :meth:`SubsetTree.table` has it.
+    penalty: signs of the weights, without l1 and group. Faces are valued without weights of the wrong sign.
     Returns: ``stationary`` if the faces cost no more than any of so few features for this assignment, and the
         assignment is the best for them, within `tol`; with one face ``optimal``. Otherwise ``suboptimal_by``,
         within the fixed assignment.
@@ -78,7 +82,16 @@ def certify_cpm_subset(
     tol = tolerance(tol)
     given = None if alpha is None else checked_faces("alpha", alpha, len(y), None)
     W = checked_faces("W", W, None if given is None else given.shape[1], X.shape[1] + 1)
-    point = _point(X, y, C, W, given, assignment)
+    penalty = checked_penalty(penalty, X.shape[1])
+    point = _point(X, y, C, W if penalty is None else penalty.allowed(W), given, assignment)
+    if penalty is None:
+        residuals = [] if given is None else face_residuals(point, given, tol, own_features=True)
+    elif penalty.l1 > 0.0 or penalty.group > 0.0:
+        raise ValueError("max_features can have signs, but no l1 or group penalty")
+    else:
+        point = replace(point, penalty=penalty)
+        residuals = sign_residuals(penalty, W, point.W)
+        residuals += [] if given is None else coupled_residuals(point, given, own_features=True)
     note = (
         "The bound of each face is that of a search tree over its features, every node's evaluated anew from "
         "the data."
@@ -91,10 +104,9 @@ def certify_cpm_subset(
     program = "the face" if len(W) == 1 else "the fixed-assignment program"
     certificate = conclude_for_assignment(
         point, f"the Convex Polytope Machine with at most {max_features} features a face",
-        point.value("sum"), Ball(np.array(bound_of_few(point, max_features, trees))).sum(),
-        [] if given is None else face_residuals(point, given, tol, own_features=True), tol,
+        point.value("sum"), Ball(np.array(bound_of_few(point, max_features, trees))).sum(), residuals, tol,
         f"{program} with so few features", (note,),
-        feasible=bool(((W[:, :-1] != 0).sum(axis=1) <= max_features).all()),
+        feasible=bool(((point.W[:, :-1] != 0).sum(axis=1) <= max_features).all()),
     )  # fmt: skip
     return replace(certificate, evidence=without_form(_NO_FORM))
 
@@ -186,14 +198,14 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
     if trees is None:
         none = np.zeros(m, dtype=bool)
         ascended = np.clip(ascend_faces(point, point.costs, 0.0, 2000), 0.0, point.costs)
-        v = transposed_product(X, ascended * y[:, None])
-        return [max(bound_of_subsets(ascended[:, k], v[:, k], s, none, none), 0.0) for k in range(K)]
+        sizes = _sizes(transposed_product(X, ascended * y[:, None]), point.penalty)
+        return [max(bound_of_subsets(ascended[:, k], sizes[:, k], s, none, none), 0.0) for k in range(K)]
     if len(trees) != K:
         raise ValueError(f"trees must be one for each of the {K} faces, not {len(trees)}")
     checked = [SubsetTree.of(f"trees[{k}]", table, m) for k, table in enumerate(trees)]
     alphas = [None] * K if point.alpha is None else point.alpha.T
     return [
-        bound_of_tree(X, y, point.costs[:, k], s, tree, alpha)
+        bound_of_tree(X, y, point.costs[:, k], s, tree, alpha, point.penalty)
         for k, (tree, alpha) in enumerate(zip(checked, alphas, strict=True))
     ]
 
@@ -240,7 +252,8 @@ class SubsetTree:
         fits = (whole == np.floor(whole)).all() and (whole[:, 0] < m).all() and (eps > 0).all()
         if not fits or not behind[inner].all():
             raise ValueError(f"{name} must be a tree over {m} features, each child behind its parent")
-        return cls(*whole.astype(np.int64).T, found[:, 4:], eps)
+        feature, without, within = whole.astype(np.int64).T
+        return cls(feature, without, within, found[:, 4:], eps)
 
     def nodes(self) -> list[tuple[int, Bits, Bits]]:
         """Return the reachable nodes, parents before children: number, features in and features out."""
@@ -259,12 +272,18 @@ class SubsetTree:
         return found
 
 
-def bound_of_subsets(alpha: Vector, v: Ball, s: int, inside: Bits, out: Bits) -> float:
+def _sizes(v: Ball, penalty: FacePenalty | None) -> Vector:
+    """Return upper bounds on |v| (m+1, any number), with 0 for v of the wrong sign."""
+    if penalty is None:
+        return v.size
+    return np.vstack([cut_sizes(penalty, v[:-1]).size, v[-1:].size])
+
+
+def bound_of_subsets(alpha: Vector, sizes: Vector, s: int, inside: Bits, out: Bits) -> float:
     """Return the bound at α (n,) on every face of a node; -inf if it is not a number.
 
-    v (m+1,): Σ α_i y_i x̃_i; inside, out (m,): the node.
+    sizes (m+1,): |v| at most; inside, out (m,): the node.
     """
-    sizes = v.size
     left = min(s - int(inside.sum()), int((~(inside | out)).sum()))
     if left < 0:
         return np.inf  # no face has so many
@@ -275,16 +294,22 @@ def bound_of_subsets(alpha: Vector, v: Ball, s: int, inside: Bits, out: Bits) ->
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alpha: Vector | None) -> float:
+def bound_of_tree(
+    X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alpha: Vector | None,
+    penalty: FacePenalty | None = None,
+) -> float:  # fmt: skip
     """Return a lower bound, not negative, on the cost of every face of at most s features.
 
     X (n, m+1): samples with a 1 behind each.
     y, c (n,): labels, and costs, 0 if another face answers.
     alpha (n,): further multipliers, clipped to their caps; every node may use them.
+    penalty: the signs, if there are any.
     """
     signed = np.asarray(y)[:, None]
     given = None if alpha is None else np.clip(alpha, 0.0, c)
-    common = None if given is None else (given, transposed_product(X, given * y))
+    common = None
+    if given is not None:
+        common = given, _sizes(transposed_product(X, (given * y)[:, None]), penalty)[:, 0]
     own, nodes = np.zeros(len(tree.eps)), tree.nodes()
     for first in range(0, len(nodes), _BLOCK_NODES):
         some = nodes[first : first + _BLOCK_NODES]
@@ -292,9 +317,9 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
         outputs = product(X, tree.w[at].T).mid
         alphas = c[:, None] * np.clip((1.0 - signed * outputs) / tree.eps[at], 0.0, 1.0)
         alphas = np.where(np.isfinite(alphas), alphas, 0.0)
-        pulled = transposed_product(X, alphas * signed)
+        sizes = _sizes(transposed_product(X, alphas * signed), penalty)
         for place, (number, inside, out) in enumerate(some):
-            own[number] = bound_of_subsets(alphas[:, place], pulled[:, place], s, inside, out)
+            own[number] = bound_of_subsets(alphas[:, place], sizes[:, place], s, inside, out)
             if common is not None:
                 own[number] = max(own[number], bound_of_subsets(*common, s, inside, out))
     for number, _, _ in reversed(nodes):

@@ -25,6 +25,7 @@ Hsieh et al., A Dual Coordinate Descent Method for Large-scale Linear SVM (2008)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -209,7 +210,7 @@ class DualProblem(PolytopeProblem):
     """
 
     # The state of a run.
-    _own = ("_ascent", "_best", "_value", "_expected")
+    _own: ClassVar[tuple[str, ...]] = ("_ascent", "_best", "_value", "_expected")
     _ascent: FaceAscent | None = None
     _best: _Incumbent | None = None
     _value = float("inf")

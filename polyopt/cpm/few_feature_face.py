@@ -1,28 +1,32 @@
-"""A face of at most s features: what given features are worth, and bounds on all that may still be chosen.
+"""A face of at most s features: the fit of given features, and bounds on all that may still be chosen.
 
 The programs are those of :mod:`formulations.cpm_subset`. At a node of a search some features are in, some are
 out and the others free. For any multipliers α within their caps, with v = Σ α_i y_i x̃_i,
 
     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free)
 
-bounds every face that has the node's features, and :meth:`SubsetFace.bound` gives it less its rounding. The
+bounds every face that has the node's features, and :meth:`SubsetFace.bound` returns it less its rounding. The
 multipliers come from the perspective relaxation. For weights z of the features its minimum over w is a hinge
-program with the prices 1/z_j (:mod:`polyopt.cpm.smooth_hinge`); for given w the best z of the free is
-min(1, |w_j|/τ), τ such that they add up to s − |in|, and |w_j| is ½ z_j |v_j|. The two alternate while ε
-falls, with a power of |v_j| that comes sooner to where all |v_j| with a z_j below 1 are equal.
+program with the penalties 1/z_j (:mod:`polyopt.cpm.smooth_hinge`); for given w the best z of the free is
+min(1, |w_j|/τ), with τ such that they sum to s − |in|, and |w_j| is ½ z_j |v_j|. The two alternate while ε
+falls, with a power of |v_j| that sooner makes all |v_j| with z_j < 1 equal.
 
-Where there are many features, only some have a column in the program: v tells which others belong to the
+With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. A fit then has an active set of
+features, and a relaxation gives a feature whose v_j is 0 the least weight.
+
+If there are many features, only some have a column in the program: v tells which others are among the
 largest, and these join.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, Vector, is_sparse
 from formulations.polytope import lift
 from polyopt.cpm.smooth_hinge import (
     EPS_RATIO,
@@ -36,29 +40,22 @@ from polyopt.cpm.smooth_hinge import (
 )
 from polyopt.linalg.rounding import UNIT, gamma
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+Bits = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 
-    from formulations.language.types import Matrix, Vector
-
-    Bits = NDArray[np.bool_]
-    Integers = NDArray[np.int64]
-
-__all__ = ["Fitted", "Proof", "Relaxed", "SubsetFace", "most_of"]
-
-# Of a relaxation, whose weights follow on the way: EPS_RATIO, MAX_STAGES and REL_FALL.
+# EPS_RATIO, MAX_STAGES and REL_FALL of a relaxation, whose weights change from stage to stage.
 _RELAXED_EPS_RATIO, _RELAXED_MAX_STAGES, _RELAXED_REL_FALL = 0.3, 18, 1e-3
-_MIN_GAIN = 0.1  # what a point must gain, over the distance to the cutoff, for another one ...
-_MIN_STAGES = 6  # ... once there are so many
-# Power of |v_j| in the step of the weights: 1 gives the best weights for the present face, more is sooner.
-_POWER = 1.5
-_MIN_WEIGHT = 1e-3  # z of a feature that is free, which could never come back from 0
-_COLUMNS = 150  # features beyond which only some have columns, and as many join at once at most
-_START_EPS = 0.2  # first ε of a node that begins with its parent's face, at most
+_SIGNED_MAX_STAGES = 44  # of a fit with sign constraints, whose active set changes
+_MIN_GAIN = 0.1  # gain of a stage, relative to the distance to the cutoff, for another stage
+_MIN_STAGES = 6  # stages before that is tested
+_POWER = 1.5  # of |v_j| in the step of the weights: 1 is optimal for the present face, more converges sooner
+_MIN_WEIGHT = 1e-3  # z of a free feature, which could never return from 0
+_MAX_COLUMNS = 150  # features with a column in a relaxation
+_START_EPS = 0.2  # first ε from a warm start
 
 
 class Proof(NamedTuple):
-    """A point on a path, w (m+1,) and ε, and the bound that its multipliers have."""
+    """A point on a path, w (m+1,) and ε, and the bound of its multipliers."""
 
     w: Vector
     eps: float
@@ -66,9 +63,10 @@ class Proof(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A face of given features: w (m+1,), bias last, the samples' multipliers, its cost and the cost's bound.
+    """A face of given features.
 
-    `proof` is a point whose multipliers have about that bound, where the face costs more than was asked.
+    w (m+1,) has the bias last, alpha are the samples' multipliers, `bound` is a lower bound on the cost of
+    these features, and `proof` is a point whose multipliers have about that bound if it passes the cutoff.
     """
 
     features: Integers
@@ -80,9 +78,9 @@ class Fitted(NamedTuple):
 
 
 class Relaxed(NamedTuple):
-    """Of a node: w (m+1,) of the relaxation and what it costs there, and the bound on the node's faces.
+    """A relaxed node: w (m+1,), the value of the relaxation, and the bound on the node's faces.
 
-    Where the value is less than what known faces cost, no multipliers can close the node.
+    If the value is below the cost of the best face, no multipliers can close the node.
     """
 
     w: Vector
@@ -91,17 +89,18 @@ class Relaxed(NamedTuple):
 
 
 class SubsetFace:
-    """One face's samples, and their costs.
+    """The samples of one face and their costs.
 
-    X (n, m): samples.
-    y (n,): labels: -1 inside, +1 outside.
-    c (n,): costs, 0 where another face answers.
+    X (n, m), y (n,): samples and labels.
+    c (n,): costs, 0 if another face answers.
     s: features at most, at least 1.
+    signs (m,): +1 or -1 for features whose weight may not be negative or positive, else 0.
 
-    rows: the samples that have a cost; vectors "of the samples" here are theirs.
+    rows: the samples that have a cost; the multipliers of all methods are theirs.
     """
 
-    def __init__(self, X: Matrix, y: Vector, c: Vector, s: int):
+    def __init__(self, X: Matrix, y: Vector, c: Vector, s: int, signs: Integers | None = None):
+        self._signs = None if signs is None or not signs.any() else np.append(signs, 0)
         self.rows = np.flatnonzero(np.asarray(c) > 0)
         self.m = X.shape[1]
         self.s = min(s, self.m)
@@ -111,42 +110,41 @@ class SubsetFace:
             self._A = sp.csc_array(sp.diags_array(signs) @ lifted)
         else:
             self._A = np.asfortranarray(lifted * signs[:, None])
-        # By how much v, a sum over the samples, may be off for any α within the caps.
+        # Rounding error of v for any α within the caps.
         self._blur = 1.01 * gamma(len(self.rows) + 4) * np.asarray(abs(self._A).T @ self.c)
 
     # -- choices -------------------------------------------------------------------------------
 
     def largest(self, sizes: Vector) -> Integers:
-        """The features of the largest sizes, s at most; none whose size is not positive."""
+        """Return the features of the s largest sizes, those that are positive."""
         chosen = np.sort(np.argsort(-sizes, kind="stable")[: self.s])
         return np.asarray(chosen[sizes[chosen] > 0.0])
 
     def closed(self, inside: Bits, out: Bits) -> Bits:
-        """The features that are out, and with them all others if s are in."""
+        """Return the features that are out: all others if s are in."""
         return ~inside if inside.sum() >= self.s else out
 
     def only(self, inside: Bits, out: Bits) -> Integers | None:
-        """The features of a node's one largest choice; None if there are several."""
+        """Return the features of the node's largest face if there is only one, else None."""
         left = ~self.closed(inside, out)
         return np.flatnonzero(left) if left.sum() <= self.s else None
 
     # -- bounds --------------------------------------------------------------------------------
 
     def alpha_at(self, w: Vector, eps: float) -> Vector:
-        """The multipliers of the samples that belong to a face w (m+1,) and an ε."""
+        """Return the multipliers of a face w (m+1,) and an ε."""
         return np.asarray(self.c * np.clip((1.0 - self._A @ w) / eps, 0.0, 1.0))
 
     def pull(self, alpha: Vector) -> Vector:
-        """What multipliers of the samples add up to, v (m+1,)."""
-        return np.asarray(self._A.T @ alpha)
+        """Return v (m+1,) at multipliers, as the signs leave it."""
+        return self._allowed(np.asarray(self._A.T @ alpha), slice(None))
+
+    def _allowed(self, w: Vector, at: Integers | slice) -> Vector:
+        """Return weights or pulls of some features with 0 for the wrong signs."""
+        return w if self._signs is None else np.where(self._signs[at] * w < 0.0, 0.0, w)
 
     def bound(self, alpha: Vector, v: Vector, inside: Bits, out: Bits) -> float:
-        """The bound at α on every face of a node, less its rounding.
-
-        alpha: multipliers of the samples, within their caps.
-        v (m+1,): what :meth:`pull` makes of them.
-        inside, out (m,): the features that are in, and those that are out.
-        """
+        """Return the bound on every face of a node at multipliers with :meth:`pull` v, less its rounding."""
         sizes = np.abs(v) + self._blur
         free = sizes[:-1][~(inside | out)]
         beyond = max(len(free) - max(self.s - int(inside.sum()), 0), 0)
@@ -158,12 +156,9 @@ class SubsetFace:
     def fit(
         self, features: ArrayLike, cutoff: float = np.inf, tol: float = 1e-9, w: Vector | None = None
     ) -> Fitted:
-        """The best face of these features, to a relative gap; or one whose bound is the cutoff already.
+        """Fit the best face of these features to a relative gap, or until its bound reaches the cutoff.
 
-        features: numbers of features.
-        cutoff: A bound at which it is not worth going on.
-        tol: the gap.
-        w (m+1,): A face to begin with; its other features do not count.
+        w (m+1,): a face to begin with; its other features are ignored.
         """
         chosen = np.unique(np.asarray(features, dtype=np.int64))
         at = np.append(chosen, self.m)
@@ -171,17 +166,27 @@ class SubsetFace:
         point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], _START_EPS)
         w, alpha = np.zeros(len(at)), np.zeros(len(self.c))
         proof = Proof(self._whole(w, at), point.eps, -np.inf)
-        for stage in range(MAX_STAGES):
-            point = self._step(A, d, point, stage)
-            tried = multipliers_of(point, self.c), settled(A, self.c, d, point)
+        largest, advances = float(self.c.max(initial=0.0)), False
+        free = A  # without the columns of features that their sign holds at 0
+        for stage in range(MAX_STAGES if self._signs is None else _SIGNED_MAX_STAGES):
+            if self._signs is not None:
+                active = (self._allowed(point.w, at) == point.w) & (point.w != 0.0)
+                active |= self._allowed(multipliers_of(point, self.c) @ A, at) != 0.0
+                active[-1] = True
+                free, inactive = A * active, np.where(active, point.w, 0.0)
+                point = Smooth(inactive, 1.0 - A @ inactive, point.eps)
+            eps = point.eps * (EPS_RATIO if advances else 1.0)
+            point = newton(free, self.c, d, point, eps, tol=REL_FALL * eps * largest, keep=advances)
+            advances = bool((self._allowed(point.w, at) == point.w).all())
+            tried = multipliers_of(point, self.c), settled(free, self.c, d, point)
             for number, multipliers in enumerate(tried if stage > 1 else tried[:1]):
-                v = multipliers @ A
+                v = self._allowed(multipliers @ A, at)
                 bound = _safe(multipliers, np.abs(v) + self._blur[at])
                 if number == 0 and bound > proof.bound:
                     proof = Proof(self._whole(point.w, at), point.eps, bound)
                 if bound > most:
                     most, alpha = bound, multipliers
-                for candidate in (point.w, 0.5 * v):
+                for candidate in (self._allowed(point.w, at), 0.5 * v):
                     value = self._cost(A, d, candidate)
                     if value < least:
                         least, w = value, candidate
@@ -194,22 +199,24 @@ class SubsetFace:
     def relax(
         self, inside: Bits, out: Bits, w: Vector, cutoff: float, share: float = 0.2, *, cold: bool = False
     ) -> Relaxed:
-        """Bound all faces of a node.
+        """Bound all faces of a node by the perspective relaxation.
 
         inside, out (m,): the features that are in, and those that are out.
-        w (m+1,): where to begin, such as the face of the node above.
-        cutoff: what a bound must reach to close the node.
-        share: where the node cannot be closed: the gap at which to end, over the distance to the cutoff or,
-            where there is no cutoff, over the value.
-        cold: whether w is nothing to begin with.
+        w (m+1,): the warm start, such as the face of the node above.
+        cutoff: bound that closes the node.
+        share: gap at which to end if the node cannot be closed, relative to the distance to the cutoff or, if
+            there is no cutoff, to the value.
+        cold: True if w is no warm start.
         """
         used = self._used(inside, out, w)
         A, at, value, proof = self._columns(used), used, np.inf, Proof(w, _START_EPS, -np.inf)
         point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else _START_EPS)
-        z = self._weights(np.abs(point.w), at, inside)
+        z, largest = self._weights(np.abs(point.w), at, inside), float(self.c.max(initial=0.0))
         for stage in range(_RELAXED_MAX_STAGES):
             before = proof.bound
-            point = self._step(A, 1.0 / z, point, stage, _RELAXED_REL_FALL, _RELAXED_EPS_RATIO)
+            eps = point.eps * (_RELAXED_EPS_RATIO if stage else 1.0)
+            near = _RELAXED_REL_FALL * eps * largest
+            point = newton(A, self.c, 1.0 / z, point, eps, tol=near, keep=stage > 0)
             alpha, w = multipliers_of(point, self.c), self._whole(point.w, at)
             v = self.pull(alpha)
             bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
@@ -222,25 +229,18 @@ class SubsetFace:
                 A, z = self._columns(at), np.maximum(whole[at], _MIN_WEIGHT)
                 point = Smooth(w[at], point.u, point.eps)
             room = value if cutoff == np.inf else cutoff - proof.bound
-            near = value <= cutoff and value - proof.bound <= share * room
-            if proof.bound >= cutoff or (near and not len(joining)):
+            is_near = value <= cutoff and value - proof.bound <= share * room
+            if proof.bound >= cutoff or (is_near and not len(joining)):
                 break
             gains = proof.bound - before >= _MIN_GAIN * (cutoff - before)
             if stage >= _MIN_STAGES and cutoff < np.inf and not gains:
                 break
             z = self._weights(z * np.abs(v[at]) ** _POWER, at, inside)
+            if self._signs is not None:
+                z = np.where((v[at] == 0.0) & (self._signs[at] != 0), _MIN_WEIGHT, z)
         return Relaxed(w, value, proof)
 
     # -- parts ---------------------------------------------------------------------------------
-
-    def _step(
-        self, A: Vector, d: Vector, point: Smooth, stage: int, fall: float = REL_FALL,
-        ratio: float = EPS_RATIO,
-    ) -> Smooth:  # fmt: skip
-        """The next point of the path."""
-        eps = point.eps * (ratio if stage else 1.0)
-        near = fall * eps * float(self.c.max(initial=0.0))
-        return newton(A, self.c, d, point, eps, tol=near, keep=stage > 0)
 
     def _cost(self, A: Vector, d: Vector, w: Vector) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -256,18 +256,18 @@ class SubsetFace:
         return np.asfortranarray(A.toarray() if is_sparse(A) else A)
 
     def _used(self, inside: Bits, out: Bits, w: Vector) -> Integers:
-        """The features that have columns, and the bias behind them."""
+        """Return the features that have columns, and the bias."""
         free = np.flatnonzero(~out)
-        if len(free) > _COLUMNS:
+        if len(free) > _MAX_COLUMNS:
             size = np.abs(w[:-1])
             if not size.any():
                 size = np.abs(self.pull(self.c)[:-1])
             order = free[np.argsort(-np.where(inside, np.inf, size)[free], kind="stable")]
-            free = np.sort(order[:_COLUMNS])
+            free = np.sort(order[:_MAX_COLUMNS])
         return np.append(free, self.m)
 
     def _joining(self, v: Vector, at: Integers, inside: Bits, out: Bits) -> Integers:
-        """Free features without a column whose v_j² is among the largest of all."""
+        """Return the free features without a column whose v_j² is among the largest."""
         if len(at) == self.m + 1 - int(out.sum()):
             return at[:0]
         size = np.where(inside | out, -1.0, np.abs(v[:-1]))
@@ -276,7 +276,7 @@ class SubsetFace:
         return np.setdiff1d(largest[size[largest] > 0.0], at)
 
     def _weights(self, sizes: Vector, at: Integers, inside: Bits) -> Vector:
-        """The weights z of the features that have columns, and a 1 for the bias."""
+        """Return the weights z of the features that have columns, and 1 for the bias."""
         z = np.ones(len(at))
         free = np.flatnonzero(~inside[at[:-1]])
         left = self.s - int(inside.sum())
@@ -287,11 +287,7 @@ class SubsetFace:
 
 
 def most_of(sizes: Vector, total: int) -> Vector:
-    """The z in [0, 1] with the sum `total` that minimise Σ sizes²/z: min(1, sizes/τ).
-
-    sizes (k,): non-negative numbers.
-    total: the sum, less than k.
-    """
+    """Return the z in [0, 1]^k with the sum `total` < k that minimise Σ sizes²/z: min(1, sizes/τ)."""
     order = np.sort(sizes)[::-1]
     rest = np.cumsum(order[::-1])[::-1]  # of those from each place on
     for whole in range(total):
@@ -302,7 +298,7 @@ def most_of(sizes: Vector, total: int) -> Vector:
 
 
 def _safe(alpha: Vector, sizes: Vector) -> float:
-    """Σ α − ¼ Σ sizes², less the rounding of both; -inf where that is no number."""
+    """Return Σ α − ¼ Σ sizes², less the rounding of both; -inf if that is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(alpha.sum()) * (1.0 - 2.0 * gamma(len(alpha) + 2))
         square = 0.25 * float(sizes @ sizes) * (1.0 + 2.0 * gamma(len(sizes) + 4))

@@ -9,6 +9,7 @@ until the assignment stays; the remaining gap is that between the objective and 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,25 +82,26 @@ class SubsetProblem(PolytopeProblem):
     tol: relative gap at which the search of a face ends.
     max_nodes: nodes for each face at most; 0 for swaps alone.
     seed: of the patterns drawn.
+    signs (m,): signs of the weights, as of :class:`~polyopt.cpm.few_feature_face.SubsetFace`.
     """
 
-    _own = ("_last", "_known", "_lifted")
+    _own: ClassVar[tuple[str, ...]] = ("_last", "_known", "_lifted")
     _last: _Incumbent | None = None
     _known: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # searches of faces, by their samples
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
-        tol: float = 1e-6, max_nodes: int = 0, seed: int = 0,
+        tol: float = 1e-6, max_nodes: int = 0, seed: int = 0, signs: Features | None = None,
     ):  # fmt: skip
         super().__init__(X, y, C, n_faces)
         self.max_features = whole("max_features", max_features)
-        self.tol, self.max_nodes, self.seed = tol, max_nodes, seed
+        self.tol, self.max_nodes, self.seed, self.signs = tol, max_nodes, seed, signs
         self._starts = DualProblem(X, y, C, n_faces) if large else None
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return a random assignment, as without a limit of features."""
         self._last = None
-        return (self._starts or super()).start(rng, time_limit)
+        return super().start(rng) if self._starts is None else self._starts.start(rng, time_limit)
 
     def begin_from(self, W: Vector, assignment: Assignment) -> None:
         """Take faces (K, m+1) as those before an assignment; the next are no worse."""
@@ -136,7 +138,7 @@ class SubsetProblem(PolytopeProblem):
         if self._known is None or not self.max_nodes:
             self._known = {}  # the end of a short search depends on its start
         if key not in self._known:
-            face = SubsetFace(self.X, self.y, self.C * mask, self.max_features)
+            face = SubsetFace(self.X, self.y, self.C * mask, self.max_features, self.signs)
             self._known[key] = search_subset(
                 face, tol=self.tol, max_nodes=self.max_nodes, time_limit=time_limit, features=features,
                 seed=self.seed,
@@ -166,6 +168,7 @@ def solve_cpm_subset(
     X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
     tol: float = 1e-6, max_nodes: int = 1000, n_init: int = 10, max_iter: int = 300,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
+    signs: Features | None = None,
 ) -> Solution:  # fmt: skip
     """Alternate from many starts, and bound the best end as far as the nodes go.
 
@@ -176,19 +179,20 @@ def solve_cpm_subset(
     time_limit: seconds; half of them for the starts.
     seed: of all that is random.
     n_jobs: starts run at once.
+    signs (m,): +1 or -1 for features whose weights may not be negative or positive, else 0.
     Returns: primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K), of
         each face with its own features, and ``tree_0`` to ``tree_K-1``; ``bound``, for that assignment.
         ``ITERATION_LIMIT`` if the nodes did not suffice.
     """
     clock, data = Clock(time_limit), (X, y, C, n_faces, max_features)
     first = run_from_many_starts(
-        [Stage(SubsetProblem(*data, large=large, seed=seed), max_iter)],
+        [Stage(SubsetProblem(*data, large=large, seed=seed, signs=signs), max_iter)],
         n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
         time_limit=None if time_limit is None else _STARTS_TIME_SHARE * time_limit,
     )  # fmt: skip
     if first.status is Status.INTERRUPTED:
         return first
-    proving = SubsetProblem(*data, tol=tol, max_nodes=max_nodes, seed=seed)
+    proving = SubsetProblem(*data, tol=tol, max_nodes=max_nodes, seed=seed, signs=signs)
     proving.begin_from(first["W"], first["assignment"])
     try:
         last = continue_best(first, proving, max_iter, clock.left)

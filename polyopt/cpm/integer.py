@@ -1,64 +1,102 @@
-"""Faces of small whole numbers: real faces rounded one after the other, and what that may have cost at most.
+"""Faces of small integers: real faces are rounded one after the other, with a bound on what that has cost.
 
-The face that loses least is rounded first (:mod:`polyopt.cpm.integer_face`). Then the positives choose
-their faces anew, and those that are still real are fitted to them: so they can make good what rounding lost.
-Once all are whole, assigning and searching the numbers alternate, from which no round comes back worse.
+The face that loses least is rounded first. Then the positives choose their faces anew, and the faces that are
+still real are refitted, so that they compensate what rounding lost. Once all faces are rounded, assigning and
+searching the integers alternate, without ever raising the objective (:func:`round_faces`).
 
-What is proven is for the assignment at the end: the real program's dual bound. The objective less that is no
-less than what whole numbers cost.
+For given integers p the outputs of a face are δ p·x + b, which leaves two variables for any m: a face of one
+feature p·x whose square costs ‖p‖² (:mod:`polyopt.cpm.smooth_hinge`). The integers are sought by rounding a
+real face at several scales, and from the best of them by changes of single integers, in the order of the
+slope 2δ²p_j − δ v_j, v being the pull of the samples, and of two integers if no single one helps
+(:class:`IntegerFace`). The threshold −b/δ is then rounded to as few digits as cost no more than a small share
+of the objective, and the scale to so few binary digits that its products with the integers are exact: the
+printed face is the face itself.
+
+The bound is that of the real program for the assignment at the end; the objective less the bound is at least
+what the integers have cost.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, product
+from math import gcd
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations import cpm
 from formulations.language.arguments import as_costs, whole
 from formulations.language.clock import Clock
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, Vector
 from formulations.polytope import natural_assignment
 from polyopt.cpm.alternating import reassigned
 from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
-from polyopt.cpm.integer_face import IntegerFace, Whole
+from polyopt.cpm.smooth_hinge import EPS_RATIO, MAX_STAGES, REL_FALL, begin, multipliers_of, newton
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Integers = NDArray[np.int64]
 
-    from formulations.language.types import Matrix, Vector
 
-    Assignment = NDArray[np.int64]
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the rounding.
 
-__all__ = ["round_faces"]
+    Attributes
+    ----------
+    max_refit_features
+        Features up to which real faces are refitted: a step of the fit solves so many equations.
+    refit_rel_gap
+        Relative gap of a refitted face, and of the bound if there are more features.
+    max_refits
+        Assignments after which real faces are refitted, for each rounded face.
+    n_scales
+        Scales at which a real face is rounded.
+    max_single_changes, n_paired
+        Changes of single integers that are tried, and integers of which any two are changed together.
+    max_threshold_cost_rel
+        Share of the objective that a threshold of few digits may cost.
+    scale_bits
+        Binary digits of a scale.
+    min_rel_decrease
+        Relative decrease of the objective for a change, and relative gap of scale and bias.
+    """
 
-_MAX_FEATURES_TO_REFIT = 500  # as a step of the refit solves so many equations
-_REL_GAP = 1e-4  # of a face that is fitted anew, and of the bound where there are more features
+    max_refit_features: int = 500
+    refit_rel_gap: float = 1e-4
+    max_refits: int = 3
+    n_scales: int = 24
+    max_single_changes: int = 24
+    n_paired: int = 6
+    max_threshold_cost_rel: float = 1e-3
+    scale_bits: int = 20
+    min_rel_decrease: float = 1e-9
+
+
+OPTIONS = Options()
+
+# -- all faces --------------------------------------------------------------------------------
 
 
 def round_faces(
     X: Matrix, y: Vector, C: Vector, real: Solution, M: int, *, max_features: int | None = None,
     max_nodes: int = 1000, tol: float = 1e-6, time_limit: float | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip
-    """Round the faces of a solution to whole numbers from −M to M, times a scale for each face.
+    """Round the faces of a solution to integers from −M to M, times a scale for each face.
 
-    X (n, m): samples.
-    y (n,): labels: -1 inside, +1 outside.
-    C (n,): cost of slack per sample.
-    real: faces ``W`` (K, m+1) and, where it has one, their ``assignment``.
-    M: the largest number.
-    max_features: numbers other than 0 at most, for each face; the bound is then among faces of so few
-        features.
-    max_nodes, tol: of the search for that bound, as of :func:`polyopt.cpm.few_features.search_subset`.
-    time_limit: seconds. Every face is rounded once whatever the time.
-    seed: of that search.
+    real: faces ``W`` (K, m+1) and, if it has one, their ``assignment``.
+    max_features: nonzero integers at most, for each face; the bound is then among faces of so few features.
+    max_nodes, tol, seed: of the search for that bound, as of
+        :func:`polyopt.cpm.few_features.search_subset`.
+    time_limit: seconds. Every face is rounded once in any case.
     Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) that
         they make, and ``assignment`` (n,); duals ``margin`` (n, K) of the real program for that assignment,
-        with trees where `max_features` is given; ``bound``, that program's.
+        with trees if `max_features` is given; ``bound``, that program's.
     """
     clock = Clock(time_limit)
     rounding = _Rounding(X, y, as_costs(C, len(y)), whole("M", M), max_features, np.array(real["W"]), clock)
@@ -71,7 +109,7 @@ def round_faces(
         status = Status.INTERRUPTED
     if clock.is_over and status is Status.CONVERGED:
         status = Status.TIME_LIMIT
-    W, z, wholes = rounding.W, rounding.z, [each for each in rounding.wholes if each is not None]
+    W, z, found = rounding.W, rounding.z, [each for each in rounding.rounded if each is not None]
     alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
     return replace(
@@ -80,9 +118,9 @@ def round_faces(
         primal={
             "W": W,
             "assignment": z,
-            "integers": np.array([each.numbers for each in wholes]),
-            "scales": np.array([each.scale for each in wholes]),
-            "thresholds": np.array([each.threshold for each in wholes]),
+            "integers": np.array([each.integers for each in found]),
+            "scales": np.array([each.scale for each in found]),
+            "thresholds": np.array([each.threshold for each in found]),
         },
         duals={"margin": alpha, **trees},
         objective=float((W**2).sum() + rounding.C @ (hinge * cpm.answers(y, len(W), z)).sum(axis=1)),
@@ -93,56 +131,56 @@ def round_faces(
 
 
 class _Rounding:
-    """The faces on the way: real ones, and those that are whole already."""
+    """The faces during the rounding: real ones, and those that are rounded already."""
 
     def __init__(self, X: Matrix, y: Vector, C: Vector, M: int, s: int | None, W: Vector, clock: Clock):
         self.X, self.y, self.C, self.M, self.s, self.W, self.clock = X, y, C, M, s, W, clock
         self.lifted = cpm.lift(self.X)
-        self.wholes: list[Whole | None] = [None for _ in self.W]
+        self.rounded: list[RoundedFace | None] = [None for _ in self.W]
         self.z = natural_assignment(self.X, self.y, self.W)
 
     def round_all(self) -> None:
-        """Round one face after the other, and refit those that are left to the assignment that follows."""
-        losses = [self._rounded(k).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
-        for k in np.argsort(losses, kind="stable"):
-            self._take(int(k), self._rounded(int(k)))
-            for _ in range(3):
+        """Round one face after the other, and refit the others to the assignment that follows."""
+        losses = [self._round(k, self.W[k]).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
+        for k in np.argsort(losses, kind="stable").tolist():
+            self._take(k, self._round(k, self.W[k]))
+            for _ in range(OPTIONS.max_refits):
                 if self.clock.is_over or not self._assign():
                     break
-                for other, each in enumerate(self.wholes):
+                for other, each in enumerate(self.rounded):
                     if each is None:
-                        self.W[other] = self._real(other)
+                        self.W[other] = self._fit(other)
 
     def search_again(self) -> None:
-        """Search the numbers of every face and assign anew, until the assignment stays."""
+        """Search the integers of every face and assign anew, until the assignment stays."""
         moves = True
         while moves:
-            for k, each in enumerate(self.wholes):
+            for k, each in enumerate(self.rounded):
                 assert each is not None
                 if self.clock.is_over:
                     return
-                found = self._rounded(k, self._real(k), each)
+                found = self._round(k, self._fit(k), each.integers)
                 if self._cost(found.w, k) < self._cost(each.w, k):
                     self._take(k, found)
             moves = self._assign()
 
     def finish(self) -> None:
-        """After an interruption: round what is still real."""
-        for k, each in enumerate(self.wholes):
+        """Round the faces that are still real."""
+        for k, each in enumerate(self.rounded):
             if each is None:
-                self._take(k, self._rounded(k))
+                self._take(k, self._round(k, self.W[k]))
 
     def bound(self, max_nodes: int, tol: float, seed: int) -> tuple[Vector, float, dict[str, Vector]]:
-        """Multipliers (n, K) of the real program, its bound, and the search trees."""
+        """Return multipliers (n, K) of the real program, its bound, and the search trees."""
         n, K = len(self.y), len(self.W)
         alpha, total = np.zeros((n, K)), 0.0
         trees: dict[str, Vector] = {}
-        if self.s is None and self.X.shape[1] > _MAX_FEATURES_TO_REFIT:
-            left = self.clock.left
-            found = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=_REL_GAP, time_limit=left)
+        if self.s is None and self.X.shape[1] > OPTIONS.max_refit_features:
+            gap, left = OPTIONS.refit_rel_gap, self.clock.left
+            found = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=gap, time_limit=left)
             return found.duals["margin"], float(found.bound or 0.0), trees
         for k in range(K):
-            face = self._face(k)
+            face = self._real_face(k)
             if self.s is None:
                 fitted = face.fit(np.arange(face.m))
                 alpha[face.rows, k], total = fitted.alpha, total + max(fitted.bound, 0.0)
@@ -157,36 +195,197 @@ class _Rounding:
             trees[f"tree_{k}"] = search.tree.table()
         return alpha, total, trees
 
-    # -- one face ------------------------------------------------------------------------------
-
     def _costs(self, k: int) -> Vector:
         return np.where((self.y < 0) | (self.z == k), self.C, 0.0)
 
-    def _face(self, k: int) -> SubsetFace:
+    def _real_face(self, k: int) -> SubsetFace:
         return SubsetFace(self.X, self.y, self._costs(k), self.X.shape[1] if self.s is None else self.s)
 
-    def _real(self, k: int) -> Vector:
-        """The real face of its samples, of the features that it has where they are to be few."""
-        if self.X.shape[1] > _MAX_FEATURES_TO_REFIT:
+    def _fit(self, k: int) -> Vector:
+        """Return the real face of its samples, with the features that it has if they are to be few."""
+        if self.X.shape[1] > OPTIONS.max_refit_features:
             return self.W[k]
-        face = self._face(k)
+        face = self._real_face(k)
         used = np.arange(face.m) if self.s is None else np.flatnonzero(self.W[k, :-1])
-        return face.fit(used, tol=_REL_GAP, w=self.W[k]).w
+        return face.fit(used, tol=OPTIONS.refit_rel_gap, w=self.W[k]).w
 
-    def _rounded(self, k: int, w: Vector | None = None, now: Whole | None = None) -> Whole:
-        face = IntegerFace(self.X, self.y, self._costs(k), self.M, self.s)
-        return face.round(self.W[k] if w is None else w, *([] if now is None else [now.numbers]))
+    def _round(self, k: int, w: Vector, *others: Integers) -> RoundedFace:
+        return IntegerFace(self.X, self.y, self._costs(k), self.M, self.s).round(w, *others)
 
     def _cost(self, w: Vector, k: int) -> float:
-        """What a face costs with the samples of face k."""
+        """Return the cost of a face for the samples of face k."""
         hinge = np.maximum(0.0, 1.0 - self.y * np.asarray(self.lifted @ w))
         return float(w @ w + self._costs(k) @ hinge)
 
-    def _take(self, k: int, found: Whole) -> None:
-        self.wholes[k], self.W[k] = found, found.w
+    def _take(self, k: int, found: RoundedFace) -> None:
+        self.rounded[k], self.W[k] = found, found.w
 
     def _assign(self) -> bool:
-        """Move each positive to its best face where that lowers its hinge; whether any moves."""
+        """Move each positive to its best face if that lowers its hinge; return whether any moves."""
         before = self.z
         self.z = reassigned(np.asarray(self.lifted @ self.W.T), self.y, before)
         return bool((self.z != before).any())
+
+
+# -- one face ---------------------------------------------------------------------------------
+
+
+class RoundedFace(NamedTuple):
+    """A face: integers p (m,), their scale δ, the threshold −b/δ (or −b, if p is 0), and its cost."""
+
+    integers: Integers
+    scale: float
+    threshold: float
+    objective: float
+
+    @property
+    def w(self) -> Vector:
+        """The face (m+1,), bias last."""
+        if not self.integers.any():
+            return np.append(np.zeros(len(self.integers)), -self.threshold)
+        return self.scale * np.append(self.integers, -self.threshold)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Integers with their best scale and bias, the pulls of the samples α_i y_i, and the cost."""
+
+    integers: Integers
+    scale: float
+    bias: float
+    pulls: Vector
+    objective: float
+
+
+class IntegerFace:
+    """The samples of one face and their costs.
+
+    X (n, m), y (n,): samples and labels.
+    c (n,): costs, 0 if another face answers.
+    M: the largest integer, at least 1.
+    s: nonzero integers at most; any by default.
+    """
+
+    def __init__(self, X: Matrix, y: Vector, c: Vector, M: int, s: int | None = None):
+        rows = np.flatnonzero(np.asarray(c) > 0)
+        self.X, self.y, self.c = X[rows], np.asarray(y, dtype=float)[rows], np.asarray(c, dtype=float)[rows]
+        self.M, self.m = M, X.shape[1]
+        self.s = self.m if s is None else min(s, self.m)
+        self._known: dict[bytes, _Candidate] = {}
+
+    def round(self, w: Vector, *others: Integers) -> RoundedFace:
+        """Return the best integers near a real face w (m+1,), or near `others`, that the search finds."""
+        zero = np.zeros(self.m, dtype=np.int64)
+        starts = [self._line(p) for p in (*others, *self._rounded(w[:-1]), zero)]
+        best = min(starts, key=lambda start: start.objective)
+        while (better := self._better(best)) is not None:
+            best = better
+        return self._printed(best)
+
+    def _rounded(self, w: Vector) -> Iterator[Integers]:
+        """Yield a real face at several scales, its largest entries only if there are too many."""
+        size = np.abs(w)
+        if not size.any():
+            return
+        kept = np.zeros(self.m)
+        order = np.argsort(-size, kind="stable")[: self.s]
+        kept[order] = w[order]
+        steps = np.unique(np.round(np.geomspace(1, self.M, OPTIONS.n_scales)).astype(int))
+        for most in np.concatenate([steps, steps[:-1] + 0.4]):
+            yield np.clip(np.round(kept * most / size.max()), -self.M, self.M).astype(np.int64)
+
+    def _better(self, at: _Candidate) -> _Candidate | None:
+        """Return integers of lower cost with one or two entries changed; None if no tried change helps."""
+        p, scale, most = at.integers, at.scale, OPTIONS.max_single_changes
+        slope = 2.0 * scale**2 * p - scale * np.asarray(self.X.T @ at.pulls)
+        tries: list[tuple[float, Integers]] = []
+        is_full = int((p != 0).sum()) >= self.s
+        for j in np.argsort(-np.abs(slope), kind="stable")[:most]:
+            step = -1 if slope[j] > 0 else 1
+            if abs(p[j] + step) <= self.M and not (is_full and p[j] == 0):
+                tries.append((-abs(slope[j]), _with(p, (j, p[j] + step))))
+            elif p[j] == 0 and is_full:
+                for k in np.flatnonzero(np.abs(p) == np.abs(p[p != 0]).min())[:2]:
+                    tries.append((-abs(slope[j]), _with(p, (k, 0), (j, step))))
+        for j in np.flatnonzero(p):  # against the slope too: to 0, and back by one
+            tries.append((abs(slope[j]), _with(p, (int(j), int(p[j] - np.sign(p[j]))))))
+            tries.append((abs(slope[j]) * abs(p[j]), _with(p, (int(j), 0))))
+        if np.abs(p).max(initial=0) <= self.M // 2:
+            tries.append((0.0, 2 * p))  # the same face, with finer changes from here on
+        singles = [integers for _, integers in sorted(tries, key=lambda each: each[0])[: 2 * most]]
+        for integers in chain(singles, self._two_changes(p, slope)):
+            found = self._line(integers)
+            if found.objective < at.objective * (1.0 - OPTIONS.min_rel_decrease):
+                return found
+        return None
+
+    def _two_changes(self, p: Integers, slope: Vector) -> Iterator[Integers]:
+        """Yield changes by one of any two of the integers with the steepest slopes."""
+        order = np.argsort(-np.abs(slope), kind="stable")[: OPTIONS.n_paired]
+        for j, k in combinations(map(int, order), 2):
+            for a, b in product((-1, 1), (-1, 1)):
+                integers = _with(p, (j, int(p[j]) + a), (k, int(p[k]) + b))
+                if np.abs(integers).max() <= self.M and (integers != 0).sum() <= self.s:
+                    yield integers
+
+    def _line(self, integers: Integers) -> _Candidate:
+        """Return integers, or their opposites if the scale would be negative, with scale and bias."""
+        key = integers.tobytes()
+        if key not in self._known:
+            outputs = np.asarray(self.X @ integers.astype(float)).ravel()
+            A = np.asfortranarray(np.column_stack([self.y * outputs, self.y]))
+            v, alpha, cost = self._solve(A, np.array([max(float(integers @ integers), 1e-300), 1.0]))
+            scale, bias = float(v[0]), float(v[1])
+            sign = -1 if scale < 0.0 else 1
+            self._known[key] = _Candidate(sign * integers, sign * scale, bias, alpha * self.y, cost)
+        return self._known[key]
+
+    def _printed(self, line: _Candidate) -> RoundedFace:
+        """Divide by the common divisor, shorten the threshold, and fit the scale to it."""
+        p, scale = line.integers, line.scale
+        if not p.any() or not scale > 0.0:
+            return RoundedFace(np.zeros_like(p), 1.0, -line.bias, line.objective)
+        common = gcd(*map(int, p))
+        p, scale = p // common, scale * common
+        threshold, allowed = -line.bias / scale, line.objective * (1.0 + OPTIONS.max_threshold_cost_rel)
+        outputs = np.asarray(self.X @ p.astype(float)).ravel()
+        found = RoundedFace(p, scale, threshold, np.inf)
+        for digits in range(1, 13):  # of the threshold
+            short = float(f"{threshold:.{digits}g}")
+            size, rest = float(p @ p) + short**2, outputs - short
+            v, _, _ = self._solve(np.asfortranarray((self.y * rest)[:, None]), np.array([size]))
+            mantissa, exponent = np.frexp(float(v[0]))
+            bits = OPTIONS.scale_bits
+            own = float(np.ldexp(np.round(mantissa * 2.0**bits), int(exponent) - bits))
+            cost = float(own**2 * size + self.c @ np.maximum(1.0 - self.y * (own * rest), 0.0))
+            if cost < found.objective and own > 0.0:
+                found = RoundedFace(p, own, short, cost)
+            if cost <= allowed:
+                break
+        return found
+
+    def _solve(self, A: Vector, d: Vector) -> tuple[Vector, Vector, float]:
+        """Minimise d·v² + Σ c [1 − A v]_+ over a few v: return v, multipliers and cost."""
+        point, best, least = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
+        most, alpha = 0.0, np.zeros(len(self.c))
+        largest = float(self.c.max(initial=0.0))
+        for stage in range(MAX_STAGES):
+            eps = point.eps * (EPS_RATIO if stage else 1.0)
+            point = newton(A, self.c, d, point, eps, tol=REL_FALL * eps * largest, keep=stage > 0)
+            value = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
+            if value < least:
+                best, least = point.w, value
+            tried = multipliers_of(point, self.c)
+            bound = float(tried.sum() - 0.25 * ((tried @ A) ** 2 / d).sum())
+            if bound > most:
+                alpha, most = tried, bound
+            if least - most <= OPTIONS.min_rel_decrease * least:
+                break
+        return best, alpha, least
+
+
+def _with(p: Integers, *changes: tuple[int, int]) -> Integers:
+    found = p.copy()
+    for j, value in changes:
+        found[j] = value
+    return found

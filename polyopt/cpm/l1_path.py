@@ -1,26 +1,28 @@
-"""The Convex Polytope Machine along rising prices of its weights: from dense faces to none.
+"""The Convex Polytope Machine along rising penalties of its weights: from dense faces to none.
 
-A path begins with the machine without a price, from one start or the best of several, and each point begins
+A path begins with the machine without penalty, from one start or the best of several, and each point begins
 where the last one ended, with its assignment and its multipliers. So faces that have found their roles keep
-them while their weights leave; from the dear end all faces would be alike, and stay so.
+them while their weights vanish; from the largest penalty on, all faces would be alike and stay so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import at_least, tolerance, whole, within
 from formulations.language.clock import Clock
 from formulations.language.display import Shown, Summary
 from formulations.language.recovery import as_costs, as_data
-from formulations.language.solution import Status
+from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import answers, check_assignment
 from polyopt.base.progress import steps
+from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.path_point import Path, point_summary
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.dual import DualProblem
@@ -28,17 +30,6 @@ from polyopt.cpm.penalised import PenalisedDualProblem
 from polyopt.cpm.penalised_face_dual import ShrunkAscent
 from polyopt.cpm.penalty_term import checked_penalty
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.solution import Solution
-    from formulations.language.types import Matrix, MatrixLike, Vector
-    from polyopt.certificates.certificate import Certificate
-
-    Assignment = NDArray[np.int64]
-
-__all__ = ["L1Point", "l1_path"]
 
 _NAME = "Convex Polytope Machines with priced weights"
 
@@ -50,13 +41,13 @@ class L1Point(Shown):
     Attributes
     ----------
     price : float
-        What a unit costs: of the weights' sizes and of the groups' lengths, by the path's shares.
+        λ + τ: the penalty of a unit of the weights' sizes and of the groups' lengths, by the path's shares.
     penalty : FacePenalty
-        The same with its signs and groups.
+        The penalty with its signs and groups.
     solution : Solution
         ``primal`` has ``W`` (K, m+1), bias last, and ``assignment`` (n,); ``duals`` has ``margin`` (n, K).
     certificate : Certificate
-        How far from optimal it is for its assignment, proven.
+        The certificate for its assignment.
     """
 
     price: float
@@ -97,16 +88,16 @@ def l1_path(
     n_faces : int
         K.
     prices : sequence of float, optional
-        Prices, at least 0; they are taken in rising order. By default twelve, evenly by their logarithms, up
-        to the least at which no feature is worth it for the first assignment.
+        Penalties, at least 0; they are taken in rising order. By default twelve, evenly by their logarithms,
+        up to the least at which all weights are 0 for the first assignment.
     penalty : FacePenalty, optional
-        The signs and groups; its prices are not used.
+        The signs and groups; its l1 and group are not used.
     grouped : float
-        Share of a price that is asked for the groups' lengths, from 0 to 1; the rest is for single weights.
+        Share of a penalty for the groups' lengths, from 0 to 1; the rest is for single weights.
     assignment : array_like of int, shape (n,), optional
-        Where to begin: the face of each positive. By default the best end of the machine without a price.
+        The first assignment: the face of each positive. By default the best of the machine without penalty.
     n_init, max_iter, seed : int
-        Starts of that machine, rounds at most for each price, and the seed of the starts.
+        Starts of that machine, rounds at most for each penalty, and the seed of the starts.
     tol, certificate_tol : float
         Relative gap of each point for its assignment, and the tolerance of the certificates.
     time_limit : float, optional
@@ -144,8 +135,10 @@ def l1_path(
             raise KeyboardInterrupt
         state = begun["assignment"]
     if prices is None:
-        dearest = _dearest(X, labels, costs[:, None] * answers(labels, K, state), shape, grouped)
-        prices = np.geomspace(1e-2 * dearest, dearest, 12).tolist()
+        largest = _least_without_weights(
+            X, labels, costs[:, None] * answers(labels, K, state), shape, grouped
+        )
+        prices = np.geomspace(1e-2 * largest, largest, 12).tolist()
     path: Path[L1Point] = Path(_NAME, "price")
     found: Solution | None = None
     with steps(len(prices), "price") as step:
@@ -157,15 +150,9 @@ def l1_path(
             found = run_rounds(problem, state, max_iter=max_iter, time_limit=clock.left)
             state = found["assignment"]
             certificate = certify_cpm(
-                X,
-                labels,
-                costs,
-                W=found["W"],
-                alpha=found.duals["margin"],
-                assignment=state,
-                penalty=own,
+                X, labels, costs, W=found["W"], alpha=found.duals["margin"], assignment=state, penalty=own,
                 tol=certificate_tol,
-            )
+            )  # fmt: skip
             path.append(L1Point(price, own, found, certificate))
             step.done()
             if found.status is Status.INTERRUPTED:
@@ -177,19 +164,19 @@ def _priced(shape: FacePenalty, price: float, grouped: float) -> FacePenalty:
     return replace(shape, l1=(1.0 - grouped) * price, group=grouped * price)
 
 
-def _dearest(X: Matrix, y: Vector, caps: Vector, shape: FacePenalty, grouped: float) -> float:
-    """The least price at which no feature is worth it for an assignment, from the pulls of bare biases."""
+def _least_without_weights(X: Matrix, y: Vector, caps: Vector, shape: FacePenalty, grouped: float) -> float:
+    """Return the least penalty at which all weights are 0 for an assignment, from bare biases."""
     largest = float(abs(X).max()) if X.shape[1] else 0.0
     ascent = ShrunkAscent(X, y, caps, _priced(shape, 2.0 * max(largest * caps.sum(), 1.0), grouped))
     ascent.reach(1e-9)
     low, high = 0.0, 1.0
 
-    def is_worth(price: float) -> bool:
+    def has_weights(price: float) -> bool:
         return bool(_priced(shape, price, grouped).shrunk(ascent.V)[:, :-1].any())
 
-    while is_worth(high):
+    while has_weights(high):
         low, high = high, 2.0 * high
     for _ in range(50):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if is_worth(middle) else (low, middle)
+        low, high = (middle, high) if has_weights(middle) else (low, middle)
     return high

@@ -10,6 +10,7 @@ first.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class PenalisedDualProblem(PolytopeProblem):
     begin_with: a solution for another penalty or tolerance, whose multipliers and faces are a warm start.
     """
 
-    _own = ("_ascent", "_before")
+    _own: ClassVar[tuple[str, ...]] = ("_ascent", "_before")
     penalty: FacePenalty
     _ascent: ShrunkAscent | None = None
     _before = float("inf")  # the objective of the last round

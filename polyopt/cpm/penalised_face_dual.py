@@ -1,79 +1,70 @@
-"""The dual of a polytope whose weights have a price, by projected Newton steps.
+"""The dual of a polytope with penalised weights, by projected Newton steps and an interior-point method.
 
 For a fixed assignment and caps c_ik the dual of :mod:`formulations.cpm_sparse` with margin="total" is
 
     max  D(α) = Σ α − ¼ ‖shrunk V‖²,   V_k = Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik,
 
-with the map of :mod:`formulations.face_penalty`. D is concave and once differentiable: its slope is
+with the map of :mod:`formulations.face_penalty`. D is concave and once differentiable: its gradient is
 1 − y_i W_k·x̃_i at the faces W = ½ shrunk V. The map is piecewise smooth, so second derivatives exist almost
-everywhere, and only the features in use have any. A step is
+everywhere, and only the features in use have any. A Newton step (:class:`ShrunkAscent`) is
 
-1. the pairs of sample and face that may move: all but those at a bound against which their slope points;
-2. a Newton direction for them, with a multiple of the unit matrix added (Levenberg), for which a system as
-   large as the weights in use is solved: the fewer they are, the cheaper is a step;
+1. the pairs of sample and face that may move: all but those at a bound against which their gradient points;
+2. a Newton direction for these, with a multiple of the unit matrix added (Levenberg): a system in the nonzero
+   weights, so steps are cheap if these are few;
 3. the best of a few lengths along it, clipped to the box (Bertsekas, Projected Newton Methods, 1982).
 
-Every α on the way is feasible and gives a bound. The faces have exact zeros.
+Every iterate is feasible and gives a bound, and the faces have exact zeros.
 
-Good multipliers to begin from are those of an interior-point method (:class:`CentralPath`): few steps from
-anywhere. It takes the program with all its rows (:mod:`formulations.face_penalty`). At the optimum, for each
-face,
+Cold starts begin with an interior-point method (:class:`CentralPath`), which takes few steps from anywhere,
+for the program with all its rows (:mod:`formulations.face_rows`). At the optimum, for each face,
 
     2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,
 
-and these products are 0; here they are all brought to one number μ, which falls from step to step:
+and these products are 0; on the central path all of them are equal to μ, which falls from step to step:
 
     s_i α_i,   t_i (c_i − α_i),   p⁺ (λ − r),   p⁻ (λ + r),   z (τ² − ‖q‖²).
 
 A Newton step on the equations is a system in W alone: one factorisation of a matrix of m + 1 rows for each
-face, or of K (m + 1) where groups tie the faces together.
+face, or of K (m + 1) if groups couple the faces.
 
-It may begin near faces W that are all but optimal for other caps or another price. Then every product is
-brought to μ at once, and each of the last two lines of equations holds: α_i is the root of
-μ/α − μ/(c_i − α) = y_i W·x̃_i − 1, r that of μ/(λ − r) − μ/(λ + r) = W, and z that of z τ² − ‖W‖²/z = μ.
-Only the first line is left to Newton steps. μ is the mean of F(W) over the products, for what is smaller
-leaves W's neighbourhood by so many short steps that a start from nothing is faster.
+A warm start begins near faces W that are almost optimal for other caps or another penalty. Then every product
+is set to μ at once, and the last two lines of equations hold: α_i is the root of
+μ/α − μ/(c_i − α) = y_i W·x̃_i − 1, r that of μ/(λ − r) − μ/(λ + r) = W, and z that of z τ² − ‖W‖²/z = μ. Only
+the first line is left to Newton steps. μ is the mean of F(W) over the products: from smaller values the many
+short steps out of W's neighbourhood take longer than a cold start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.types import is_sparse
+from formulations.face_penalty import FacePenalty
+from formulations.language.types import Matrix, Vector, is_sparse
 from polyopt.certificates.certificate import relative_gap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.face_penalty import FacePenalty
-    from formulations.language.types import Matrix, Vector
-
-
-__all__ = ["MAX_FACTORED", "CentralPath", "ShrunkAscent"]
 
 MAX_FACTORED = 1500
 """Rows of a system up to which it is factored; a Newton step takes conjugate gradients above."""
 _RIDGE_INIT, _RIDGE_MIN, _RIDGE_MAX = 1e-2, 1e-13, 1e8  # Levenberg's multiple, over a pair's mean curvature
-_WARM_STEPS, _MAX_STEPS = 12, 300  # Newton steps from multipliers that are near, and in the end
-_WARM_PATH_STEPS, _PATH_STEPS = 20, 60  # of an interior point, near faces of another program and from nothing
+_WARM_STEPS, _MAX_STEPS = 12, 300  # Newton steps from a warm start, and at most
+_WARM_PATH_STEPS, _PATH_STEPS = 20, 60  # interior-point steps from a warm and from a cold start
 _MIN_GAP = 1e-12  # relative gap to which answers are polished
-_TO_BOUNDARY = 0.995  # share of the way that an interior point's step takes
+_TO_BOUNDARY = 0.995  # share of the longest interior-point step that is taken
 
 
 class ShrunkAscent:
-    """Multipliers of K faces, how far from optimal they are, and the faces that they imply.
+    """Projected Newton steps on the multipliers of K faces.
 
     X (n, m): samples, float64.
     caps (n, K): c_ik, the largest value of each multiplier.
 
-    alpha, V, W, scores (n, K): multipliers, pulls, faces and the samples' scores at them.
+    alpha (n, K), V (K, m+1), W (K, m+1), scores (n, K): multipliers, pulls, implied faces, and their scores.
     """
 
     def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty):
@@ -106,16 +97,16 @@ class ShrunkAscent:
 
     @property
     def faces(self) -> Vector:
-        """The faces W, with zeros for weights that are the rounding of a pull of zero."""
+        """The faces W with exact zeros for weights that are only rounding."""
         sizes = _pull(abs(self._X), self.alpha)
         return np.where(np.abs(self.V) > 1e-13 * sizes, self.W, 0.0)
 
     # -- steps -----------------------------------------------------------------------------------
 
     def begin_from(self, alpha: ArrayLike, caps: Vector | None = None, near: Vector | None = None) -> None:
-        """Take these multipliers (n, K), clipped to the caps, which may be others than before.
+        """Continue from multipliers (n, K), clipped to the caps, which may be new.
 
-        Faces `near` (K, m+1) that were optimal with them are where an interior point begins.
+        near (K, m+1): faces that were optimal with them, for the warm start of an interior point.
         """
         if caps is not None:
             self.caps, self._path = np.ascontiguousarray(caps), None
@@ -124,14 +115,14 @@ class ShrunkAscent:
         self._take(np.clip(np.asarray(alpha, dtype=float), 0.0, self.caps))
 
     def begin_at(self, W: Vector) -> None:
-        """Take the multipliers that some faces (K, m+1) ask for: all of it inside the margin, none beyond."""
+        """Continue from the multipliers of faces (K, m+1): the cap inside the margin, 0 beyond."""
         self.begin_from(self.caps * (self._y[:, None] * self._scores_at(W) < 1.0))
 
     def step(self) -> bool:
-        """One Newton step; False where none is found that gains, at any length."""
+        """Make one Newton step; return False if no length of it increases the dual value."""
         slope = 1.0 - self._y[:, None] * self.scores
         free = (slope > 0.0) & (self.alpha < self.caps) | (slope < 0.0) & (self.alpha > 0.0)
-        # What is all but at a bound goes there, and takes no part in the system.
+        # Multipliers very near a bound move there, and take no part in the system.
         left = np.where(slope < 0.0, -self.alpha, self.caps - self.alpha)
         size = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
         near = free & (np.abs(left) <= min(1e-3, self.gap) * np.minimum(self.caps, size))
@@ -166,15 +157,11 @@ class ShrunkAscent:
         self._weight = _RIDGE_INIT
         return False
 
-    def refresh(self) -> None:
-        """Compute everything anew from the multipliers."""
-        self._take(self.alpha)
-
     def reach(self, tol: float, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Make steps until the relative gap is `tol`, or nothing is gained, or `is_over`; whether it is.
+        """Make steps until the gap is `tol`, nothing is gained, or `is_over`; return if it is reached.
 
-        From multipliers that are near, a few steps do. Otherwise an interior-point method goes on where it
-        was, begins near the faces of other caps or another price, or anew.
+        From good multipliers a few Newton steps suffice. Otherwise an interior-point method continues, or
+        begins from a warm or a cold start.
         """
         # With few features a path that begins near faces is faster than steps.
         first = self.W.shape[1] <= 60 and self._near is not None
@@ -182,7 +169,7 @@ class ShrunkAscent:
             return True
         if not self._has_small_systems:
             return self._steps(tol, _MAX_STEPS, is_over)
-        # Good multipliers may have bad faces, where the data are out of scale: then better ones.
+        # If the data are out of scale, good multipliers may have bad faces: then a smaller gap.
         for enough, most in ((max(0.1 * tol, 1e-8), _WARM_PATH_STEPS), (_MIN_GAP, _MAX_STEPS)):
             if not is_over():
                 self._begin_centrally(enough, is_over)
@@ -191,7 +178,7 @@ class ShrunkAscent:
         return False
 
     def polish(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Some more steps, to as small a gap as they come to: single conditions hold less well than it."""
+        """Make some more steps to a minimal gap: single conditions hold less well than the gap."""
         if not self._steps(_MIN_GAP, _WARM_STEPS, is_over) and self._has_small_systems and not is_over():
             self._begin_centrally(_MIN_GAP, is_over)
             self._steps(_MIN_GAP, _WARM_STEPS, is_over)
@@ -203,7 +190,7 @@ class ShrunkAscent:
         return rows <= MAX_FACTORED
 
     def _begin_centrally(self, enough: float, is_over: Callable[[], bool]) -> None:
-        """Take the multipliers of an interior point, if they are better."""
+        """Take the multipliers of an interior point if they are better."""
         before, kept = self.dual, self.alpha
         path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._near)
         fine = path.follow(enough, _PATH_STEPS if self._near is None else _WARM_PATH_STEPS, is_over)
@@ -219,7 +206,7 @@ class ShrunkAscent:
     def _steps(self, tol: float, most: int, is_over: Callable[[], bool]) -> bool:
         for _ in range(most):
             if self.gap <= tol:
-                self.refresh()
+                self._take(self.alpha)  # V anew, without the rounding of its updates
                 if self.gap <= tol:
                     return True
             if is_over() or not self.step():
@@ -245,9 +232,9 @@ class ShrunkAscent:
 
 
 class _System:
-    """A J A' + ridge for the pairs that may move, by way of the weights in use.
+    """The Newton system A J A' + ridge for the pairs that may move, solved in the nonzero weights.
 
-    J acts on each group as s + (1 − s) û û', with s what the price leaves of it and û its direction.
+    J acts on each group as s + (1 − s) û û', with s the share that the penalty leaves and û its direction.
     """
 
     def __init__(self, penalty: FacePenalty, V: Vector, block: Matrix, y: Vector, free: NDArray[np.bool_]):
@@ -262,7 +249,7 @@ class _System:
         self._places = [slice(*pair) for pair in pairwise(ends.tolist())]
 
     def solve(self, slope: Vector, ridge: Vector) -> Vector:
-        """(A J A' + D)⁻¹ slope, by Woodbury: D⁻¹ (slope − A (J⁻¹ + A'D⁻¹A)⁻¹ A'D⁻¹ slope), D the ridge."""
+        """Return (A J A' + D)⁻¹ slope = D⁻¹ (slope − A (J⁻¹ + A'D⁻¹A)⁻¹ A'D⁻¹ slope), D the ridge."""
         if self.size > MAX_FACTORED:
             return self._iterate(slope, ridge)
         scaled = np.where(self._free, slope / ridge, 0.0)
@@ -281,13 +268,13 @@ class _System:
         return scaled - self._up(sl.cho_solve(sl.cho_factor(inner), self._down(scaled))) / ridge
 
     def _iterate(self, slope: Vector, ridge: Vector) -> Vector:
-        """The same by conjugate gradients, scaled by the ridge."""
+        """Solve by conjugate gradients, preconditioned by the ridge."""
         way, left = np.zeros_like(slope), np.where(self._free, slope, 0.0)
         scaled = left / ridge
         toward, product = scaled.copy(), float((left * scaled).sum())
         first = product
         for _ in range(60):
-            image = self._up(self._bend(self._down(toward))) + np.where(self._free, ridge * toward, 0.0)
+            image = self._up(self._jacobian(self._down(toward))) + np.where(self._free, ridge * toward, 0.0)
             length = product / float((toward * image).sum())
             way += length * toward
             left = left - length * image
@@ -309,7 +296,7 @@ class _System:
         return pairs
 
     def _by_weight(self) -> tuple[Vector, Vector, NDArray[np.int64]]:
-        """For each weight in use: its share, its part of the group's direction, the group; -1 at biases."""
+        """Return share, part of the group's direction and group (-1: bias) of each nonzero weight."""
         lengths = self._penalty.lengths(self._cut[:, :-1])
         shares, parts, groups = np.ones(self.size), np.zeros(self.size), np.full(self.size, -1)
         for k, (at, used) in enumerate(zip(self._places, self._used, strict=True)):
@@ -319,14 +306,14 @@ class _System:
             parts[inner] = self._cut[k, used] / lengths[groups[inner]]
         return shares, parts, groups
 
-    def _bend(self, weights: Vector) -> Vector:
-        """J times something."""
+    def _jacobian(self, weights: Vector) -> Vector:
+        """Return J times a vector of weights."""
         shares, parts, groups = self._by_weight()
         along = np.bincount(groups + 1, parts * weights, minlength=self._penalty.n_groups + 1)
         return np.asarray(shares * weights + (1.0 - shares) * parts * along[groups + 1])
 
     def _inverse(self) -> Vector:
-        """J⁻¹, which acts on a group as (1 − (1 − s) û û') / s."""
+        """Return J⁻¹, which acts on a group as (1 − (1 − s) û û') / s."""
         shares, parts, groups = self._by_weight()
         together = (groups[:, None] == groups) & (groups >= 0)
         found: Vector = -np.outer((1.0 - shares) / shares * parts, parts) * together
@@ -335,23 +322,23 @@ class _System:
 
 
 def _pull(X: Matrix, amounts: Vector) -> Vector:
-    """Σ_i amounts_ik x̃_i, shape (K, m+1)."""
+    """Return Σ_i amounts_ik x̃_i, shape (K, m+1)."""
     return np.column_stack([np.asarray(X.T @ amounts).T, amounts.sum(axis=0)])
 
 
 def _signed_rows(block: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArray[np.int64]) -> Vector:
-    """Some rows y x̃, at the features in use and the bias, dense."""
+    """Return rows y x̃ in the used features and the bias, dense."""
     part: Any = block[np.flatnonzero(rows)][:, used]
     part = part.toarray() if is_sparse(part) else part
     return np.column_stack([part, np.ones(len(part))]) * y[rows][:, None]
 
 
 class CentralPath:
-    """The variables of the equations; arrays of faces are (K, m+1) or without biases (K, m).
+    """An interior-point method; its variables are those of the equations above.
 
-    near (K, m+1): faces to begin near; by default the middle of all boxes.
+    near (K, m+1): faces of a warm start; by default the middle of all boxes.
 
-    best (n, K): multipliers within their caps, whose bound is the best so far.
+    best (n, K): feasible multipliers with the best bound so far.
     near (K, m+1): the first faces within one per cent of the optimum, or the last ones.
     """
 
@@ -364,8 +351,8 @@ class CentralPath:
         self.W = np.zeros((K, m + 1))
         self.s, self.t = np.ones(caps.shape), np.ones(caps.shape)
         up, down = penalty.thresholds
-        self.priced = (up > 0.0) | (down > 0.0)  # features whose r is not 0 by itself
-        self.up, self.down = up[self.priced], down[self.priced]
+        self.bounded = (up > 0.0) | (down > 0.0)  # features whose r is not 0 by itself
+        self.up, self.down = up[self.bounded], down[self.bounded]
         middle = np.where(np.isinf(self.down), self.up - 1.0, 0.0)
         middle = np.where(np.isinf(self.up), 1.0 - self.down, middle)
         self.r = np.tile(middle, (K, 1))
@@ -385,12 +372,7 @@ class CentralPath:
             self._centre(near)
 
     def follow(self, enough: float, most: int, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Go on along the path; whether the faces at hand are within a relative gap of their bound.
-
-        enough: that gap, with which it ends.
-        most: steps at most.
-        is_over: whether to end early.
-        """
+        """Make at most `most` steps until the relative gap is `enough`; return if it is reached."""
         gap = np.inf
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(most):
@@ -402,22 +384,21 @@ class CentralPath:
                 try:
                     if not self.step():
                         break
-                except (np.linalg.LinAlgError, ValueError):  # beyond what doubles can do
+                except (np.linalg.LinAlgError, ValueError):  # beyond double precision
                     break
         return gap <= enough
 
     def _centre(self, W: Vector) -> None:
-        """Begin near some faces: all products are alike, and each pair has the root of its equation."""
+        """Begin near faces W: all products are μ, and each pair of variables is the root of its equation."""
         self.W = W = self.penalty.allowed(W)
         slope = 1.0 - self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
-        paid = float((self.caps * np.maximum(slope, 0.0))[self.live].sum())
-        mu = float((W**2).sum() + self.penalty.value(W) + paid) / self.pairs
+        mu = self._objective(W, slope) / self.pairs
         if not 0.0 < mu < np.inf:
             return
         alpha = _root(slope, self.caps, mu)
         self.alpha = np.where(self.live, alpha, 0.0)
         self.s, self.t = mu / alpha, mu / (self.caps - alpha)
-        own, both = W[:, :-1][:, self.priced], np.isfinite(self.up) & np.isfinite(self.down)
+        own, both = W[:, :-1][:, self.bounded], np.isfinite(self.up) & np.isfinite(self.down)
         width = np.where(both, self.up + self.down, 1.0)
         one = 0.5 * (abs(own) + np.sqrt(own**2 + 4.0 * mu))  # p of features with a sign, where W = 0 has none
         below = np.where(both, _root(own, width, mu), mu / one)
@@ -432,7 +413,7 @@ class CentralPath:
     # -- values ----------------------------------------------------------------------------------
 
     def gap(self) -> float:
-        """The relative gap of the best bound and the best faces so far."""
+        """Return the relative gap of the best bound and the best faces so far."""
         pulls = self.y * self.alpha
         self.V = np.column_stack([np.asarray(self.X.T @ pulls).T, pulls.sum(axis=0)])
         self.slope = 1.0 - self.y * (np.asarray(self.X @ self.W[:, :-1].T) + self.W[:, -1])
@@ -440,9 +421,12 @@ class CentralPath:
         if bound > self.bound:
             self.best, self.bound = self.alpha.copy(), bound
         if not (self.penalty.signs * self.W[:, :-1] < 0.0).any():
-            paid = (self.caps * np.maximum(self.slope, 0.0))[self.live].sum()
-            self.value = min(self.value, float((self.W**2).sum() + self.penalty.value(self.W) + paid))
+            self.value = min(self.value, self._objective(self.W, self.slope))
         return relative_gap(self.value, self.bound)
+
+    def _objective(self, W: Vector, slope: Vector) -> float:
+        paid = (self.caps * np.maximum(slope, 0.0))[self.live].sum()
+        return float((W**2).sum() + self.penalty.value(W) + paid)
 
     def _products(self) -> float:
         boxes = (self.s * self.alpha + self.t * (self.caps - self.alpha))[self.live].sum()
@@ -456,24 +440,24 @@ class CentralPath:
     # -- a step ----------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Towards the central path; False where no way is left."""
+        """Make a predictor-corrector step (Mehrotra); return False if it is negligible."""
         factor = self._factor()
         ahead = self._way(factor, 0.0, {})
         share = (1.0 - min(self._longest(ahead), 1.0)) ** 3
         centre = max(1e-3, min(share, 0.9)) * self._products() / self.pairs
-        # What the products would be off by at the end of the step ahead (Mehrotra's corrector).
-        bent = {
+        # Second-order terms of the products at the end of the predictor.
+        correction = {
             "s": -ahead["s"] * ahead["alpha"], "t": ahead["t"] * ahead["alpha"],
             "over": ahead["over"] * ahead["r"], "under": -ahead["under"] * ahead["r"],
         }  # fmt: skip
-        way = self._way(factor, centre, bent)
+        way = self._way(factor, centre, correction)
         length = min(1.0, _TO_BOUNDARY * self._longest(way))
         for name, part in way.items():
             setattr(self, name, getattr(self, name) + length * part)
         return length > 1e-6
 
     def _factor(self) -> list[Vector]:
-        """The Cholesky factors of the system in W: of each face, or of all in one."""
+        """Return the Cholesky factors of the system in W: of each face, or of all together."""
         K = len(self.q)
         self.stiff = self.s / np.where(self.live, self.alpha, 1.0) + self.t / (self.caps - self.alpha)
         loose = np.where(self.live, 1.0 / self.stiff, 0.0)
@@ -483,7 +467,7 @@ class CentralPath:
         for k in range(K):
             block = _gram(self.X, loose[:, k])
             block[np.diag_indices_from(block)] += 2.0
-            at = np.flatnonzero(self.priced)
+            at = np.flatnonzero(self.bounded)
             block[at, at] += 1.0 / rate[k]
             blocks.append(block)
         if not self.grouped:
@@ -496,17 +480,17 @@ class CentralPath:
         whole[np.ix_(self.inner, self.inner)] += tied
         return [sl.cholesky(whole, lower=True)]
 
-    def _way(self, factors: list[Vector], centre: float, bent: dict[str, Vector]) -> dict[str, Vector]:
-        """The Newton direction towards the path's point at μ = `centre`, the products corrected by `bent`."""
+    def _way(self, factors: list[Vector], centre: float, correction: dict[str, Vector]) -> dict[str, Vector]:
+        """Return the Newton direction for μ = `centre`, with the products corrected by `correction`."""
         alpha = np.where(self.live, self.alpha, 1.0)
-        s, t, over, under = (centre + bent.get(name, 0.0) for name in ("s", "t", "over", "under"))
+        s, t, over, under = (centre + correction.get(name, 0.0) for name in ("s", "t", "over", "under"))
         e = np.where(self.live, self.slope + s / alpha - t / (self.caps - self.alpha), 0.0)
         pulled = self.y * np.where(self.live, e / self.stiff, 0.0)
         right = np.column_stack([np.asarray(self.X.T @ pulled).T, pulled.sum(0)]) + self.V - 2.0 * self.W
-        off = self.W[:, :-1][:, self.priced] - _shares(over, self.over, self.up - self.r)
+        off = self.W[:, :-1][:, self.bounded] - _shares(over, self.over, self.up - self.r)
         off = off + _shares(under, self.under, self.down + self.r)
         inner = right[:, :-1]
-        inner[:, self.priced] -= self.r + off / self.rate
+        inner[:, self.bounded] -= self.r + off / self.rate
         if self.grouped:
             tied = self.W[:, :-1] - self.q * (centre / self._room())[self.penalty.groups]
             inner -= self.q + self._loosened(tied)
@@ -516,7 +500,7 @@ class CentralPath:
         left = self.caps - self.alpha
         way["s"] = np.where(self.live, (s - self.s * way["alpha"]) / alpha - self.s, 0.0)
         way["t"] = np.where(self.live, (t + self.t * way["alpha"]) / left - self.t, 0.0)
-        way["r"] = (W[:, :-1][:, self.priced] + off) / self.rate
+        way["r"] = (W[:, :-1][:, self.bounded] + off) / self.rate
         above, below = self.up - self.r, self.down + self.r
         way["over"] = _shares(over, self.over, above) - self.over + _times(self.over, way["r"] / above)
         way["under"] = _shares(under, self.under, below) - self.under - _times(self.under, way["r"] / below)
@@ -528,7 +512,7 @@ class CentralPath:
         return way
 
     def _loosened(self, weights: Vector) -> Vector:
-        """M⁻¹ of the groups: (1/z) (I − 2 q q' / (τ² + ‖q‖²))."""
+        """Return M⁻¹ weights for M⁻¹ = (1/z) (I − 2 q q' / (τ² + ‖q‖²)) of each group."""
         groups, room = self.penalty.groups, self._room()
         along = np.bincount(groups, (self.q * weights).sum(0), minlength=len(room))
         bend = 2.0 * along / (2.0 * self.penalty.group**2 - room)
@@ -541,7 +525,7 @@ class CentralPath:
         return np.array(parts)
 
     def _longest(self, way: dict[str, Vector]) -> float:
-        """The longest step that stays within all bounds, at most 1 / 0.995."""
+        """Return the longest step within all bounds, at most 1 / 0.995."""
         most = min(
             1.0 / _TO_BOUNDARY,
             _room(self.alpha, way["alpha"]), _room(self.caps - self.alpha, -way["alpha"]),
@@ -552,7 +536,7 @@ class CentralPath:
         return min(most, _room(self.z, way["z"]), self._to_the_cone(way["q"])) if self.grouped else most
 
     def _to_the_cone(self, way: Vector) -> float:
-        """The length at which the first group's q is as long as τ."""
+        """Return the length at which the first group's q is as long as τ."""
         groups, room = self.penalty.groups, self._room()
         along = np.bincount(groups, (self.q * way).sum(0), minlength=len(room))
         square = np.bincount(groups, (way * way).sum(0), minlength=len(room))
@@ -562,19 +546,19 @@ class CentralPath:
 
 
 def _root(pull: Vector, width: Vector, mu: float) -> Vector:
-    """The a between 0 and the width with μ/(width − a) − μ/a = pull."""
+    """Return the a between 0 and the width with μ/(width − a) − μ/a = pull."""
     share = pull * width / (np.sqrt((pull * width) ** 2 + 4.0 * mu**2) + 2.0 * mu)
     return np.asarray(width * np.clip(0.5 * (1.0 + share), 1e-14, 1.0 - 1e-14))
 
 
 def _room(values: Vector, change: Vector) -> float:
-    """The multiple of some changes at which the first of the positive values is 0."""
+    """Return the multiple of the changes at which the first of the positive values is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(change < 0.0, values / -change, np.inf).min(initial=np.inf))
 
 
 def _times(values: Vector, others: Vector) -> Vector:
-    """The products, 0 where the first factor is, whatever the other."""
+    """Return the products, 0 if the first factor is."""
     return np.where(values > 0.0, values * np.where(values > 0.0, others, 1.0), 0.0)
 
 
@@ -583,7 +567,7 @@ def _shares(centre: Vector | float, values: Vector, room: Vector) -> Vector:
 
 
 def _gram(X: Matrix, weights: Vector) -> Vector:
-    """Σ_i weights_i x̃_i x̃_i'."""
+    """Return Σ_i weights_i x̃_i x̃_i'."""
     rows = np.flatnonzero(weights)
     part, own = (X, weights) if len(rows) == len(weights) else (X[rows], weights[rows])
     if is_sparse(part):

@@ -1,41 +1,37 @@
 """The hinge loss with its kink rounded off, minimised by Newton's method: a few features, any cost.
 
-The program is that of a face, each weight at its own price:
+The program is that of a face, each weight with a penalty of its own:
 
     min  P(w) = Σ_j d_j w_j² + Σ_i c_i [u_i]_+,      u = 1 − A w,    the rows of A being y_i x̃_i.
 
-With h_ε(u) = u²/(2ε) on [0, ε], u − ε/2 beyond and 0 before in place of [u]_+, the minimum w_ε has the
-multipliers α_i = c_i a_i, a_i = min(max(u_i/ε, 0), 1), of which w_ε = ½ d⁻¹∘A'α, and these are feasible for
-the dual of the program itself. What lies between the two is known:
+With h_ε(u) = u²/(2ε) on [0, ε], u − ε/2 beyond and 0 before instead of [u]_+, the minimum w_ε has the
+multipliers α_i = c_i a_i, a_i = min(max(u_i/ε, 0), 1), with w_ε = ½ d⁻¹∘A'α, and these are feasible for the
+dual of the program itself. The difference of the two is known:
 
     P(w_ε) − D(α) = ε Σ_i c_i a_i (1 − a_i),         D(α) = Σ α − ¼ Σ_j v_j²/d_j,   v = A'α,
 
-which only the samples in the zone 0 < u_i < ε add to: the gap falls with ε. Between two ε the first step
-keeps the zone of the last one, and so is exact where that does not change. A step is as long as the objective
-falls: its slope along the step is piecewise linear, and its zero is found by regula falsi.
+to which only the samples in the zone 0 < u_i < ε contribute: the gap falls with ε. From one ε to the next the
+first step keeps the zone, and so is exact if that does not change. The length of a step minimises the
+objective: its slope along the step is piecewise linear, and the zero is found by regula falsi.
 
-Once the zone holds the samples on the margin and no others, their multipliers solve A_Z w = 1, whatever ε is
+Once the zone holds the samples on the margin and no others, their multipliers solve A_Z w = 1 for any ε
 (:func:`settled`). A face of some features is solved to nine digits in some thirty steps of two products with
 A each.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from formulations.language.types import Vector
 from polyopt.native.library import kernel
 
-if TYPE_CHECKING:
-    from formulations.language.types import Vector
-
-__all__ = ["EPS_RATIO", "MAX_STAGES", "REL_FALL", "Smooth", "begin", "multipliers_of", "newton", "settled"]
-
-EPS_RATIO, MAX_STAGES = 0.1, 11  # of ε, from one point of a path to the next, and points at most
-REL_FALL = 1e-6  # over ε times the largest cost: decrease that a step must promise for another one
+EPS_RATIO, MAX_STAGES = 0.1, 11  # ratio of ε from one point of a path to the next; points at most
+REL_FALL = 1e-6  # predicted decrease for another step, relative to ε times the largest cost
 _FIRST_EPS = 2.0  # at w = 0, where every u is 1, each sample is in the zone
-_MAX_STEPS = 60  # of Newton's method for one ε
+_MAX_STEPS = 60  # Newton steps for one ε
 
 # Length of a step that takes u by −t·moved: about where the objective is least along it. The slope of the
 # squares at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
@@ -55,27 +51,20 @@ class Smooth(NamedTuple):
 
 
 def begin(n: int, p: int) -> Smooth:
-    """The face of zeros, as a point of the first ε.
-
-    n, p: samples and weights.
-    """
+    """Return w = 0 as a point of the first ε, for n samples and p weights."""
     return Smooth(np.zeros(p), np.ones(n), _FIRST_EPS)
 
 
 def multipliers_of(point: Smooth, c: Vector) -> Vector:
-    """The multipliers α (n,) that belong to a point, within their caps to the last digit.
-
-    point: A point.
-    c (n,): costs.
-    """
+    """Return the multipliers α (n,) of a point, within their caps c (n,) exactly."""
     return np.asarray(c * np.clip(point.u / point.eps, 0.0, 1.0))
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def settled(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
-    """Multipliers α (n,) for which the samples of the zone are on the margin, clipped to their caps.
+    """Return multipliers α (n,) that put the samples of the zone on the margin, clipped to their caps.
 
-    point: A point; those beyond its zone keep their multipliers, 0 or their costs.
+    The samples outside the zone have the multipliers 0 or their costs.
     """
     zone = np.flatnonzero((point.u > 0.0) & (point.u < point.eps))
     if len(zone) > 2 * len(d):  # not on the margin yet
@@ -96,16 +85,14 @@ def settled(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
 def newton(
     A: Vector, c: Vector, d: Vector, start: Smooth, eps: float, *, tol: float, keep: bool = True
 ) -> Smooth:
-    """The minimum with h_ε, from a point of another ε.
+    """Minimise with h_ε, from a point of another ε.
 
     A (n, p): the rows y_i x̃_i.
-    c (n,): costs.
-    d (p,): prices of the squares, positive.
-    start: where to begin; its ``u`` is taken to be 1 − A w.
-    eps: ε, positive.
-    tol: A step that promises to lower the objective by less than this is the last.
-    keep: whether the first step is by the zone of `start`.
-    Returns: the point; the last one before a step that is none in double precision.
+    c (n,), d (p,): costs, and penalties of the squares, positive.
+    start: the first point, with u = 1 − A w.
+    tol: the last step is one that decreases the objective by no more than this.
+    keep: True if the first step keeps the zone of `start`.
+    Returns: the point; the last one before a step that is invalid in double precision.
     """
     w, u = start.w, start.u
     zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))
@@ -125,8 +112,8 @@ def newton(
             return Smooth(w, u, eps)
         length = 0.0
         if fall < 0.0:
-            priced = 2.0 * d * step
-            length = _length(u, moved, c, eps, float(priced @ w), float(priced @ step), fall)
+            scaled = 2.0 * d * step
+            length = _length(u, moved, c, eps, float(scaled @ w), float(scaled @ step), fall)
         w, u = w + length * step, u - length * moved
         zone = np.flatnonzero((u > 0.0) & (u < eps))
         if -fall * max(length, 0.0) <= tol and not keep:

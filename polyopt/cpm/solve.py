@@ -150,10 +150,13 @@ def _integer(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: 
 def _few_features(X: Matrix, y: Vector, C: Vector, settings: Settings, s: int, seed: int) -> Solution:
     from polyopt.cpm.few_features import solve_cpm_subset
 
+    penalty = settings.penalty
+    if penalty is not None and (penalty.l1 > 0.0 or penalty.group > 0.0):
+        raise ValueError("max_features can have signs, but no l1 or group penalty: set l1=0 and group=0")
     return solve_cpm_subset(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces, s, large=settings.solver == "dual",
         n_init=settings.n_init, max_iter=settings.max_iter, time_limit=settings.time_limit, seed=seed,
-        n_jobs=settings.n_jobs, **_search_limits(settings),
+        n_jobs=settings.n_jobs, signs=None if penalty is None else penalty.signs, **_search_limits(settings),
     )  # fmt: skip
 
 
@@ -193,7 +196,7 @@ def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
     X = as_floats(X, scale)
     if settings.penalty is not None:
         X = X.astype(np.float64)
-    if settings.solver == "dual":
+    if settings.solver == "dual" and settings.penalty is not None:
         from polyopt.cpm.penalised import PenalisedDualProblem
 
         return PenalisedDualProblem(X, y, C, K, settings.penalty, tol=tol)

@@ -21,7 +21,7 @@ from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
 from polyopt.cpm.global_search.search import solve_cpm_global
-from polyopt.cpm.integer_face import IntegerFace
+from polyopt.cpm.integer import IntegerFace
 from polyopt.cpm.sgd import assign, solve_cpm_sgd
 from polyopt.crosschecks.registry import CPM, Pair, Registry, Vector
 from polyopt.crosschecks.samples import blobs, clusters, generator

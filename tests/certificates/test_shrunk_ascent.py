@@ -98,7 +98,7 @@ def test_steps_gain_and_end_at_the_optimum(prices):
         assert ascent.dual > last - 1e-13 * abs(last)
         assert ((ascent.alpha >= 0.0) & (ascent.alpha <= caps)).all()
         last = ascent.dual
-    ascent.refresh()
+    ascent._take(ascent.alpha)
     assert ascent.gap <= 1e-9
     again = ShrunkAscent(ascent._X, ascent._y, caps, penalty)
     assert again.reach(1e-11)

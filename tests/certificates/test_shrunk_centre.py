@@ -42,13 +42,13 @@ def equations(path, x):
     pulls = path.y * x["alpha"]
     V = np.column_stack([(path.X.T @ pulls).T, pulls.sum(axis=0)])
     whole = 2.0 * x["W"] - V
-    whole[:, :-1][:, path.priced] += x["r"]
+    whole[:, :-1][:, path.bounded] += x["r"]
     slope = 1.0 - path.y * (path.X @ x["W"][:, :-1].T + x["W"][:, -1])
     weights = x["W"][:, :-1]
     zero = {
         "faces": whole,
         "slopes": np.where(path.live, slope + x["s"] - x["t"], 0.0),
-        "prices": weights[:, path.priced] - x["over"] + x["under"],
+        "prices": weights[:, path.bounded] - x["over"] + x["under"],
     }
     finite = {
         "over": np.where(np.isinf(path.up), 1.0, path.up),

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations import cpm
+from formulations import cpm, cpm_sparse
+from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from formulations.polytope import natural_assignment
+from polyopt.certificates import Claim
 from polyopt.cpm import few_features as subset
-from polyopt.cpm.certificate_restricted import bound_of_tree
+from polyopt.cpm.certificate_restricted import bound_of_tree, certify_cpm_subset
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_feature_tree import SubsetSearch, draw_patterns, swap_features
 from polyopt.cpm.few_features import SubsetProblem, search_subset, solve_cpm_subset
+from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.optim.rounds import run_rounds
 
 
@@ -49,6 +52,58 @@ def test_the_search_finds_the_best_choice_and_its_tree_proves_it(data, s, C):
     proven = bound_of_tree(cpm.lift(X), y, C * c, s, search.tree, search.best.alpha)
     assert proven == pytest.approx(search.best.objective, rel=1e-6)
     assert proven <= search.best.objective
+
+
+@pytest.mark.parametrize("s", [1, 2, 3, 7])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_with_signs_the_search_finds_the_best_choice_and_its_certificate_is_optimal(seed, s):
+    """The least of the explicit programs of all choices; without its tree the point is not refuted."""
+    rng = np.random.default_rng(seed)
+    X, y = two_blobs(n=40, m=7, seed=seed)
+    X, c = X @ (np.eye(7) + 0.4 * rng.normal(size=(7, 7))), rng.uniform(0.2, 2.0, 40)
+    signs, z = rng.integers(-1, 2, 7), np.where(y > 0, 0, -1)
+    search, status = search_subset(SubsetFace(X, y, c, s, signs))
+    least = min(
+        cpm_sparse.fixed_assignment(X[:, chosen], y, 1, z, c, penalty=FacePenalty.of(s, signs=signs[chosen]))
+        .solve()
+        .objective
+        for chosen in map(list, combinations(range(7), s))
+    )
+    assert status is Status.SOLVED
+    assert (signs * search.best.w[:-1] >= 0.0).all()
+    assert search.best.objective == pytest.approx(least, rel=1e-8)
+    assert search.best.objective * (1 - 1e-6) <= search.bound <= least * (1 + 1e-8)
+    alpha = np.zeros((40, 1))
+    alpha[search.face.rows, 0] = search.best.alpha
+    known = {"W": search.best.w[None], "max_features": s, "alpha": alpha}
+    known["penalty"] = FacePenalty.of(7, signs=signs)
+    assert certify_cpm_subset(X, y, c, trees=[search.tree.table()], **known).claim is Claim.OPTIMAL
+    root = certify_cpm_subset(X, y, c, **known)
+    assert root.dual_value <= least * (1 + 1e-8)
+    wrong = np.where(signs != 0, -signs, 1.0) * np.ones((1, 7))
+    told = certify_cpm_subset(X, y, c, **known | {"W": np.column_stack([wrong, [0.0]]), "max_features": 7})
+    assert any(r.row == "sign" and r.relative == 1.0 for r in told.residuals) == signs.any()
+    with pytest.raises(ValueError, match="no l1 or group penalty"):
+        certify_cpm_subset(X, y, c, **known | {"penalty": FacePenalty.of(7, l1=1.0)})
+
+
+def test_alternation_with_few_features_keeps_the_signs():
+    X, y = two_blobs(n=60, m=6, seed=3)
+    signs = np.array([1, 1, -1, 0, 0, -1])
+    penalty = FacePenalty.of(6, signs=signs)
+    for solver in ("exact", "dual"):
+        chosen = Settings(2, solver, max_features=2, penalty=penalty, n_init=2)
+        found = solve_cpm(X, y, np.full(60, 0.5), chosen, 0)
+        assert (signs * found["W"][:, :-1] >= 0.0).all()
+        proof = certify_cpm_subset(
+            X, y, 0.5, W=found["W"], max_features=2, alpha=found.duals["margin"], penalty=penalty,
+            assignment=found["assignment"], trees=[found.duals["tree_0"], found.duals["tree_1"]],
+        )  # fmt: skip
+        assert proof.primal_value == pytest.approx(found.objective, rel=1e-9)
+        assert proof.relative_gap < (1e-5 if solver == "exact" else 2e-3)
+    priced = Settings(2, "exact", max_features=2, penalty=FacePenalty.of(6, l1=1.0))
+    with pytest.raises(ValueError, match="no l1 or group penalty"):
+        solve_cpm(X, y, np.full(60, 0.5), priced, 0)
 
 
 @settings(max_examples=12, deadline=None)

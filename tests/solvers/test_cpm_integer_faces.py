@@ -12,7 +12,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate_restricted import certify_cpm_integer
 from polyopt.cpm.few_feature_face import SubsetFace
-from polyopt.cpm.integer_face import IntegerFace
+from polyopt.cpm.integer import IntegerFace
 
 
 def cost(X, y, c, w):
@@ -30,7 +30,7 @@ def data():
 def test_the_search_finds_the_best_numbers(data, M, s):
     X, y, c, w = data
     found = IntegerFace(X, y, c, M, s).round(w)
-    assert np.abs(found.numbers).max() <= M
+    assert np.abs(found.integers).max() <= M
     least = np.inf
     for p in product(range(-M, M + 1), repeat=3):
         if any(p) and (s is None or np.count_nonzero(p) <= s):
@@ -45,9 +45,9 @@ def test_the_face_is_what_is_printed(data):
     X, y, c, w = data
     found = IntegerFace(X, y, c, 6).round(w)
     assert len(f"{abs(found.threshold):g}".replace(".", "").strip("0")) <= 4
-    assert np.gcd.reduce(found.numbers) == 1
-    assert ((found.w[:-1] / found.scale) == found.numbers).all()  # no digit is lost in the products
-    assert (found.scale * found.numbers * 2.0**10 == found.numbers * (found.scale * 2.0**10)).all()
+    assert np.gcd.reduce(found.integers) == 1
+    assert ((found.w[:-1] / found.scale) == found.integers).all()  # no digit is lost in the products
+    assert (found.scale * found.integers * 2.0**10 == found.integers * (found.scale * 2.0**10)).all()
 
 
 @pytest.mark.parametrize("s", [None, 2, 1])
@@ -56,7 +56,7 @@ def test_no_step_of_one_or_two_numbers_is_better_at_the_end(seed, s):
     X, y = two_blobs(n=40, m=5, seed=seed)
     c, most = np.full(40, 0.5), 5 if s is None else s
     face = IntegerFace(X, y, c, 4, s)
-    p = face.round(SubsetFace(X, y, c, 5).fit(np.arange(5)).w).numbers
+    p = face.round(SubsetFace(X, y, c, 5).fit(np.arange(5)).w).integers
     assert p.any()
     assert np.abs(p).max() <= 4
     assert np.count_nonzero(p) <= most
@@ -77,7 +77,7 @@ def test_numbers_opposite_to_the_classes_are_turned_round(data):
     face = IntegerFace(X, y, c, 3)
     wrong = -np.sign(w[:-1]).astype(np.int64)
     line = face._line(wrong)
-    assert line.numbers.tolist() == (-wrong).tolist()
+    assert line.integers.tolist() == (-wrong).tolist()
     assert line.scale > 0.0
 
 
@@ -87,7 +87,7 @@ def test_the_threshold_costs_at_most_a_thousandth(seed):
     c = np.full(40, 0.5)
     face = IntegerFace(X, y, c, 4)
     found = face.round(SubsetFace(X, y, c, 3).fit([0, 1, 2]).w)
-    exact = face._line(found.numbers)
+    exact = face._line(found.integers)
     assert exact.objective * (1 - 1e-9) <= found.objective <= exact.objective * 1.001
     digits = len(f"{abs(found.threshold):.12g}".replace(".", "").strip("0"))
     short = float(f"{-exact.bias / exact.scale:.{digits}g}")
@@ -105,7 +105,7 @@ def test_numbers_to_begin_with_are_never_made_worse(data):
 def test_nothing_to_tell_apart_leaves_a_bias():
     X, y = np.zeros((6, 2)), np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0])
     found = IntegerFace(X, y, np.ones(6), 3).round(np.zeros(3))
-    assert not found.numbers.any()
+    assert not found.integers.any()
     assert found.w == pytest.approx([0.0, 0.0, 1.0], abs=1e-3)
 
 
