@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import polyopt.optim.coordinate_steps as loops
 from formulations.language.types import Matrix, Vector
 from polyopt.linalg.rows import ROW_TYPES, ROWS, Rows, as_rows
 from polyopt.native.library import kernel
+from polyopt.optim import coordinate_ascent as loops
 from polyopt.optim.coordinate_ascent import FaceAscent
 
 Integers = NDArray[np.int64]

@@ -16,7 +16,7 @@ everywhere, and only the features in use have any. A Newton step (:class:`Shrunk
 Every iterate is feasible and gives a bound, and the faces have exact zeros.
 
 Cold starts begin with an interior-point method (:class:`CentralPath`), which takes few steps from anywhere,
-for the program with all its rows (:mod:`formulations.face_rows`). At the optimum, for each face,
+for the program with all its rows (:mod:`formulations.face_penalty`). At the optimum, for each face,
 
     2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,
 
