@@ -75,9 +75,3 @@ def ticking(monkeypatch):
     monkeypatch.setattr(
         "formulations.language.clock.time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks))
     )
-
-
-@pytest.fixture
-def working_sets(monkeypatch):
-    """Small machines are solved by working sets alone, as large ones are, without pair steps over all."""
-    monkeypatch.setattr("polyopt.margin.decomposition.loop._WALK_ROW", 0)

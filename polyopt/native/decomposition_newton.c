@@ -3,7 +3,7 @@
    Variables at kinks of φ are held there; over the n free ones F the optimum is a linear system, whose matrix
    K_FF / unit + 1 + ridge I has a Cholesky factor that is kept while variables join and leave: the upper triangular U
    with U'U = it, its columns in the order of F. With `ones` the solution of U' ones = 1, the condition Σ d = 0 costs
-   two products. polyopt/margin/decomposition/active_set.py has the mathematics, and makes the first factor.
+   two products. polyopt/margin/decomposition/newton.py has the mathematics, and makes the first factor.
 
    U has room for p variables: it is (p, p), and r, u, d, ones and F have p entries. */
 #include "decomposition.h"

@@ -268,10 +268,10 @@ def test_limits_keep_the_point_and_warn(blobs, ticking):
 
 
 def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
-    from polyopt.margin.decomposition import loop
+    from polyopt.margin.decomposition import driver
 
     X, y = blobs
-    original, calls = loop.solve_pairs, []
+    original, calls = driver.solve_pairs, []
 
     def interrupted(*arguments):
         if calls:
@@ -279,7 +279,7 @@ def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
         calls.append(1)
         return original(*arguments[:-1], 5)
 
-    monkeypatch.setattr(loop, "solve_pairs", interrupted)
+    monkeypatch.setattr(driver, "solve_pairs", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         machine = SVM(solver="decomposition").fit(X, y)
     assert machine.certificate().claim is Claim.SUBOPTIMAL_BY

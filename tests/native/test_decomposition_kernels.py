@@ -7,9 +7,9 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import Pieces
+from polyopt.margin.decomposition.cache import _combine
 from polyopt.margin.decomposition.dual import gains
-from polyopt.margin.decomposition.rows import _combine
-from polyopt.margin.decomposition.subproblem import Computed, Held, gathered, solve_pairs
+from polyopt.margin.decomposition.working_set import Computed, Held, gathered, solve_pairs
 
 LENGTHS = [0, 1, 2, 3, 8, 13, 40]
 TYPES = [np.float64, np.float32]

@@ -15,7 +15,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.margin.certify import certify_rmm, certify_svm
-from polyopt.margin.decomposition import solve_decomposition
+from polyopt.margin.decomposition import Options, solve_decomposition
 
 
 @pytest.mark.parametrize("B", [0.5, 1.0, 1.0001, 1.2, 3.0])
@@ -74,14 +74,11 @@ def test_multipliers_are_exactly_feasible(blobs):
     assert abs(fast["coef"].sum()) < 1e-10
 
 
-def test_the_bound_rises_and_never_passes_the_optimum(monkeypatch):
-    from polyopt.margin.decomposition import loop
-
-    monkeypatch.setattr(loop, "_WORKING_SET", 10)
-    monkeypatch.setattr(loop, "_LOOK_EVERY", 1)
+def test_the_bound_rises_and_never_passes_the_optimum():
     X, y = two_blobs(n=120, separation=0.3)
     optimum = svm.primal(X, y, 5.0).solve().objective
-    history = solve_decomposition(X @ X.T, hinge_families(y, np.full(120, 5.0)), tol=1e-6).history
+    options, rows = Options(max_working_set=10, sets_per_record=1), hinge_families(y, np.full(120, 5.0))
+    history = solve_decomposition(X @ X.T, rows, tol=1e-6, options=options).history
     bounds = np.array([record["bound"] for record in history])
     assert len(bounds) > 3
     assert (np.diff(bounds) >= -1e-9 * optimum).all()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -16,16 +19,19 @@ from formulations.language.toy_data import two_blobs
 from polyopt.base import threads
 from polyopt.certificates import Claim
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, outputs_at, square, stream
+from polyopt.margin import decomposition
 from polyopt.margin.certify import certify_rmm
-from polyopt.margin.decomposition import Decomposition, loop, point, solve_decomposition
-from polyopt.margin.decomposition import rows as rows_module
-from polyopt.margin.decomposition.active_set import ActiveSet
+from polyopt.margin.decomposition import Options, driver
+from polyopt.margin.decomposition import cache as cache_module
+from polyopt.margin.decomposition.cache import RowCache
+from polyopt.margin.decomposition.driver import Watch
 from polyopt.margin.decomposition.dual import Dual
-from polyopt.margin.decomposition.loop import IDLE, Watch
-from polyopt.margin.decomposition.rows import Rows
-from polyopt.margin.decomposition.subproblem import Computed, Held, solve_pairs
+from polyopt.margin.decomposition.newton import ActiveSet
+from polyopt.margin.decomposition.working_set import Computed, Held, solve_pairs
 
-pytestmark = pytest.mark.usefixtures("working_sets")
+SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
+Decomposition = partial(decomposition.Decomposition, options=SETS)
+solve_decomposition = partial(decomposition.solve_decomposition, options=SETS)
 
 
 def a_kernel_without_a_name(A, Z):
@@ -87,8 +93,8 @@ def test_rows_are_the_same_on_many_threads(dtype, rng, monkeypatch):
     answers = []
     for count in (1, 3):
         monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
-        rows = Rows(SampleGram(X, RBF), 64 * 2.0**20, dtype)
-        monkeypatch.setattr(rows_module, "_STRIP", 512)
+        rows = RowCache(SampleGram(X, RBF), 64 * 2.0**20, dtype)
+        monkeypatch.setattr(cache_module, "_STRIP", 512)
         rows.fetch(np.arange(0, 900, 3))
         answers.append((rows.table[:300].copy(), rows.combine(np.arange(0, 900, 3), weights[:300])))
     for one, many in zip(*answers, strict=True):
@@ -135,7 +141,7 @@ def test_rows_are_right_whatever_came_before(seed):
     n = int(rng.integers(20, 60))
     K = rng.normal(size=(n, n))
     K += K.T
-    rows = Rows(MatrixGram(K), budget=8 * n * rng.integers(2, 2 * n), dtype=np.float64)
+    rows = RowCache(MatrixGram(K), budget=8 * n * rng.integers(2, 2 * n), dtype=np.float64)
     for _ in range(12):
         if rng.random() < 0.4:
             rows.set_active(np.flatnonzero(rng.random(n) < rng.uniform(0.2, 1.0)) if rng.random() < 0.8
@@ -180,7 +186,7 @@ def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
     X, y = blobs
     K, n = kernel(X), len(y)
     dual, ends = Dual(hinge_families(y, np.ones(n), 1.3)), []
-    factors = Rows(SampleGram(X, kernel), 1e6, np.float64).factors()
+    factors = RowCache(SampleGram(X, kernel), 1e6, np.float64).factors()
     for source in (Computed(*factors), whole(K)):
         beta, g = np.zeros(n), np.zeros(n)
         taken, count = solve_pairs(source, K.diagonal().copy(), g, beta, dual.phi, 1e-3, n, 20)
@@ -207,7 +213,7 @@ def test_a_violation_that_only_rounding_makes_moves_no_pair():
 def test_the_product_of_the_factors_is_the_kernel_s_argument(rng):
     X = rng.normal(size=(12, 4))
     kernel = Kernel("poly", 0.2, 2, -0.5)
-    left, right, degree = Rows(SampleGram(X, kernel), 1e6, np.float64).factors()
+    left, right, degree = RowCache(SampleGram(X, kernel), 1e6, np.float64).factors()
     assert (left @ right.T) ** degree == pytest.approx(kernel(X), abs=1e-13)
 
 
@@ -226,15 +232,15 @@ def test_there_are_no_such_rows_of_other_machines(rng):
     X = rng.normal(size=(30, 4))
     for gram in (MatrixGram(X @ X.T), SampleGram(sp.csr_array(X), RBF), SampleGram(X, Kernel("sigmoid", 0.1)),
                  SampleGram(X, Kernel(a_kernel_without_a_name))):  # fmt: skip
-        assert Rows(gram, 1e6, np.float64).factors() is None
-    assert Rows(SampleGram(X, RBF), 1e6, np.float32).factors() is None
+        assert RowCache(gram, 1e6, np.float64).factors() is None
+    assert RowCache(SampleGram(X, RBF), 1e6, np.float32).factors() is None
 
 
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-8])
-def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs, monkeypatch):
+def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs):
     X, y = blobs
-    monkeypatch.setattr(loop, "_WALK_ROW", 10**6)
-    found = solve_decomposition(SampleGram(X, RBF), hinge_families(y, np.ones(len(y)), 1.3), tol=tol)
+    rows = hinge_families(y, np.ones(len(y)), 1.3)
+    found = solve_decomposition(SampleGram(X, RBF), rows, tol=tol, options=Options())
     assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-10 * found.objective
 
@@ -249,13 +255,11 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
     y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
     C, gram = 10.0**size * rng.uniform(0.5, 1.0, n), SampleGram(X, kernel)
     bounds, few = [], int(rng.integers(2, 300))
-    with pytest.MonkeyPatch.context() as patch:
-        for row, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
-            patch.setattr(loop, "_WALK_ROW", row)
-            patch.setattr(loop, "_WALK_STEPS", steps)
-            found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
-            assert found.status in (Status.SOLVED, Status.INACCURATE)
-            bounds.append(found.bound)
+    for work, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
+        options = Options(max_walk_row_work=work, max_walk_steps=steps)
+        found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6, options=options)
+        assert found.status in (Status.SOLVED, Status.INACCURATE)
+        bounds.append(found.bound)
     assert bounds[1:] == pytest.approx([bounds[0]] * 2, rel=1e-4, abs=1e-9)
 
 
@@ -359,8 +363,8 @@ def test_an_active_set_that_leaves_the_range_of_numbers_is_put_back(overlapping,
         return False
 
     monkeypatch.setattr(ActiveSet, "run", lost)
-    monkeypatch.setattr(loop, "_PAIR_STEPS", 1)
-    solution = solve_decomposition(gram, hinge_families(y, C), tol=1e-2, max_iter=30)
+    options = replace(SETS, max_pair_steps_per_sample=1)
+    solution = solve_decomposition(gram, hinge_families(y, C), tol=1e-2, max_iter=30, options=options)
     assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
 
 
@@ -369,7 +373,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
     """Once, and the run begins anew; again, and it ends, at a point of finite values that is not optimal."""
     gram, y, C = overlapping
     plain = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
-    solve, left = loop.solve_pairs, [times]
+    solve, left = driver.solve_pairs, [times]
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
@@ -378,7 +382,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
             beta[:] = 1e308  # which is finite, and sums of them are not
         return taken
 
-    monkeypatch.setattr(loop, "solve_pairs", wild)
+    monkeypatch.setattr(driver, "solve_pairs", wild)
     with np.errstate(over="ignore", invalid="ignore"):
         solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
     assert left[0] < times
@@ -392,8 +396,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
 
 def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, monkeypatch):
     gram, y, C = overlapping
-    plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), loop.solve_pairs
-    monkeypatch.setattr(loop, "_WALK_ROW", 10**6)
+    plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), driver.solve_pairs
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
@@ -401,19 +404,19 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
             g[0], beta[0] = np.inf, 1e308
         return taken
 
-    monkeypatch.setattr(loop, "solve_pairs", wild)
-    machine = Decomposition(gram)
+    monkeypatch.setattr(driver, "solve_pairs", wild)
+    machine = Decomposition(gram, options=Options())
     solution = machine.solve(hinge_families(y, C, 1.2), tol=1e-6)
     assert solution.status is Status.SOLVED
     assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
-    assert not machine._run.repairs.watch.is_second  # nothing had to begin anew
+    assert not machine._run.has_restarted  # nothing had to begin anew
 
 
 def test_a_run_whose_dual_value_no_longer_rises_is_seen():
-    flat, rising, unknown = Watch(), Watch(), Watch()
-    assert [flat.is_idle(7.0) for _ in range(IDLE + 1)] == [False] * IDLE + [True]
-    assert not any(rising.is_idle(7.0 + 1e-12 * k) for k in range(3 * IDLE))
-    assert not any(unknown.is_idle(np.nan) for _ in range(3 * IDLE))
+    flat, rising, unknown = (Watch(Options(max_flat_records=20)) for _ in range(3))
+    assert [flat.is_flat(7.0) for _ in range(21)] == [False] * 20 + [True]
+    assert not any(rising.is_flat(7.0 + 1e-12 * k) for k in range(60))
+    assert not any(unknown.is_flat(np.nan) for _ in range(60))
 
 
 @pytest.fixture
@@ -432,40 +435,36 @@ def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
     assert small.history[-1]["rows"] > large.history[-1]["rows"]
 
 
-def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
+def test_samples_are_set_aside_and_taken_back(overlapping):
     gram, y, C = overlapping
-    monkeypatch.setattr(loop, "_MAX_COST_RATIO", 0.0)  # working sets alone
-    monkeypatch.setattr(point, "_MAX_KEPT_SHARE", 0.99)
-    monkeypatch.setattr(loop, "_WORKING_SET", 20)
-    machine = Decomposition(gram, cache_size=0.3)
+    options = replace(SETS, max_newton_cost_ratio=0.0, max_active_share=0.99, max_working_set=20)
+    machine = Decomposition(gram, cache_size=0.3, options=options)
     solution = machine.solve(hinge_families(y, C, 1.3), tol=1e-5)
     assert min(record["active"] for record in solution.history) < 600
     K = gram.kernel(gram.X)
-    m, M = Dual(hinge_families(y, C, 1.3)).violation(machine._point.beta, K @ machine._point.beta)
+    m, M = Dual(hinge_families(y, C, 1.3)).violation(machine._state.beta, K @ machine._state.beta)
     assert m - M <= 1.01e-5
-    assert machine._point.g == pytest.approx(K @ machine._point.beta, abs=1e-9)
+    assert machine._state.g == pytest.approx(K @ machine._state.beta, abs=1e-9)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-8])
 @pytest.mark.parametrize("kernel", [RBF, Kernel("poly", 0.05, 3, 1.0)], ids=["rbf", "poly"])
-def test_single_precision_keeps_what_it_promises(tol, kernel, monkeypatch):
+def test_single_precision_keeps_what_it_promises(tol, kernel):
     """Rows in single precision, and yet the violation in double precision is within the tolerance."""
-    monkeypatch.setattr(point, "_MAX_SMALL_WORK", 0)
-    monkeypatch.setattr(point, "_MAX_SMALL_SAMPLES", 0)
     X, y = two_blobs(n=300, separation=0.3)
     for C, B in ((1.0, np.inf), (1e3, np.inf), (10.0, 1.1)):
-        machine = Decomposition(SampleGram(X, kernel))
-        assert not machine._point.is_double
+        machine = Decomposition(SampleGram(X, kernel), options=Options(max_small_samples=0))
+        assert not machine._state.is_double
         solution = machine.solve(hinge_families(y, np.full(300, C), B), tol=tol)
-        beta = machine._point.beta
+        beta = machine._state.beta
         m, M = Dual(hinge_families(y, np.full(300, C), B)).violation(beta, kernel(X) @ beta)
         assert solution.status in (Status.SOLVED, Status.INACCURATE)
-        assert m - M <= 1.2 * tol + machine._point.rounding()
+        assert m - M <= 1.2 * tol + machine._state.rounding()
 
 
 def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch):
     gram, y, C = overlapping
-    calls, original = [], loop.solve_pairs
+    calls, original = [], driver.solve_pairs
 
     def interrupted(*arguments):
         calls.append(1)
@@ -473,7 +472,7 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
             raise KeyboardInterrupt
         return original(*arguments[:-1], 50)
 
-    monkeypatch.setattr(loop, "solve_pairs", interrupted)
+    monkeypatch.setattr(driver, "solve_pairs", interrupted)
     machine = Decomposition(gram)
     stopped = machine.solve(hinge_families(y, C, 1.3))
     assert stopped.status is Status.INTERRUPTED

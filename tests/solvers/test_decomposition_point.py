@@ -10,11 +10,12 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram
+from polyopt.margin.decomposition.cache import RowCache
+from polyopt.margin.decomposition.driver import _Run
 from polyopt.margin.decomposition.dual import Dual
-from polyopt.margin.decomposition.ledger import History, Ledger
-from polyopt.margin.decomposition.loop import _BYTES_PER_ENTRY, _REACH, Finish, Repairs
-from polyopt.margin.decomposition.point import PRECISION_BAND, Point, Shrinking
-from polyopt.margin.decomposition.rows import Rows
+from polyopt.margin.decomposition.newton import _BYTES_PER_ENTRY, NewtonPhase
+from polyopt.margin.decomposition.options import DEFAULTS
+from polyopt.margin.decomposition.state import History, State
 
 RBF = Kernel("rbf", 0.4)
 
@@ -22,8 +23,8 @@ RBF = Kernel("rbf", 0.4)
 def a_point(B, dtype=np.float64, kernel=RBF):
     """A point of a machine of 40 samples, its matrix, and a beta that its caps allow."""
     X, y = two_blobs(n=40, separation=0.5)
-    point = Point(SampleGram(X, kernel), 1e6)
-    point.rows = Rows(point.gram, 1e6, dtype)
+    point = State(SampleGram(X, kernel), 1e6)
+    point.cache = RowCache(point.gram, 1e6, dtype)
     point.dual = Dual(hinge_families(y, 1.0, B))
     beta = point.dual.join({"margin": np.random.default_rng(0).uniform(0, 1, 40)})
     return point, kernel(X), beta
@@ -33,18 +34,18 @@ def a_point(B, dtype=np.float64, kernel=RBF):
 def test_a_point_given_up_has_outputs_of_its_own(dtype):
     """The second time as well, when the run ends there; with B under 1 no beta of its start is 0."""
     point, K, beta = a_point(0.5, dtype)
-    repairs, start = Repairs(point, Shrinking(point), Clock()), point.dual.start()
+    run, start = _Run(point, History(point, Clock(), np.inf, None), 1e-3), point.dual.start()
     assert start.all()
     for is_first in (True, False):
-        point.rows = Rows(point.gram, 1e6, dtype)
-        point.take(np.full(40, 1e308), np.full(40, np.nan))
-        assert repairs.begin_anew() == is_first
+        point.cache = RowCache(point.gram, 1e6, dtype)
+        point.set_point(np.full(40, 1e308), np.full(40, np.nan))
+        assert run.restart() == is_first
         assert np.array_equal(point.beta, start)
         assert point.g == pytest.approx(K @ start, abs=1e-5)
         assert point.is_up_to_date
     # What is finite is no reason to give up more than rounding.
-    point.take(beta, K @ beta)
-    assert not repairs.begin_anew()
+    point.set_point(beta, K @ beta)
+    assert not run.restart()
     assert np.array_equal(point.beta, beta)
 
 
@@ -57,7 +58,7 @@ def test_trusted_outputs_are_right_for_every_sample(seed, size):
     y = np.sign(X[:, 0] + 0.3 * rng.normal(size=2100))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     K = (X @ X.T + 1) / 2
-    point = Point(MatrixGram(K), 1e9)
+    point = State(MatrixGram(K), 1e9)
     assert not point.is_double
     point.dual = Dual(hinge_families(y, 1.0))
     some = rng.choice(2100, 300, replace=False)
@@ -65,7 +66,7 @@ def test_trusted_outputs_are_right_for_every_sample(seed, size):
     beta *= 4 / np.linalg.norm(beta @ X[some])  # outputs of size 2
     point.change(some, size * rng.normal(size=300))
     point.change(some, beta)
-    point.compute(point.watched(PRECISION_BAND))
+    point.recompute_at(point.near_margin(DEFAULTS.double_band))
 
     def is_right():
         rise, fall = point.gains()
@@ -83,9 +84,9 @@ def test_trusted_outputs_are_right_for_every_sample(seed, size):
 def test_outputs_of_samples_set_aside_are_brought_up_to_date():
     """By what has changed since they were, and of these samples alone."""
     point, K, beta = a_point(np.inf)
-    point.take(beta.copy(), K @ beta)
+    point.set_point(beta.copy(), K @ beta)
     active = np.arange(0, 40, 2)
-    point.rows.set_active(active)
+    point.cache.set_active(active)
     for _ in range(2):
         beta[active[:2]] += [0.25, -0.25]
         point.change(active[:2], beta[active[:2]])
@@ -93,7 +94,7 @@ def test_outputs_of_samples_set_aside_are_brought_up_to_date():
         assert point.g[active] == pytest.approx((K @ beta)[active])
     assert point.g[1::2] != pytest.approx((K @ beta)[1::2], abs=1e-3)
     for _ in range(2):
-        point.bring_up_to_date()
+        point.update_all()
         assert point.is_up_to_date
         assert point.g == pytest.approx(K @ beta)
 
@@ -105,7 +106,7 @@ def test_values_are_of_the_point_and_the_program_at_hand():
     for scale, shift, C in ((1.0, 0.0, 1.0), (0.5, 0.0, 1.0), (0.5, 0.1, 1.0), (0.5, 0.1, 2.0)):
         if C == 2.0:
             point.dual = Dual(hinge_families(y, C, 1.2))
-        point.take(scale * beta, scale * K @ beta + shift * y)
+        point.set_point(scale * beta, scale * K @ beta + shift * y)
         wanted = point.dual.values(point.beta, point.g)
         assert point.values() == point.values() == wanted
         assert point.intercept() == point.dual.intercept(point.g)
@@ -117,12 +118,12 @@ def test_values_are_of_the_point_and_the_program_at_hand():
 def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(error, is_trusted):
     """In tenths of the tolerance, at the sample nearest to where it would count, which is always probed."""
     point, K, beta = a_point(np.inf, np.float32)
-    point.take(beta, K @ beta)
+    point.set_point(beta, K @ beta)
     rise, fall = point.gains()
     middle = (rise.max() + fall.min()) / 2
     point.g[np.minimum(middle - rise, fall - middle).argmin()] += error * 1e-3
     assert point.is_trusted(1e-2) == is_trusted
-    point.go_double()
+    point.use_double()
     point.g += 1.0
     assert point.is_trusted(1e-2)  # in double precision rounding is none
 
@@ -131,14 +132,14 @@ def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(err
 def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
     """Itself, its factor, and two copies on the way to that; then the violation is half of what is asked."""
     point, K, beta = a_point(1.2)
-    point.take(beta, K @ beta)
-    chosen = point.watched(_REACH * point.violation())
+    point.set_point(beta, K @ beta)
+    chosen = point.near_margin(DEFAULTS.newton_reach * point.violation())
     point.budget = share * _BYTES_PER_ENTRY * len(chosen) ** 2
     history = History(point, Clock(), np.inf, None)
-    ledger, shrinking = Ledger(point), Shrinking(point)
-    ledger.add_set(1e12)
+    phase = NewtonPhase(point, history)
+    phase.add_set(10**5, 10**6)
     before = point.values()["bound"]
-    Finish(point, history, ledger, shrinking).run(1e-6, hurry=True)
+    phase.run(1e-6, force=True)
     if share < 1.0:
         assert history.iteration == 0
         assert np.array_equal(point.beta, beta)
@@ -146,22 +147,22 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
         assert point.violation() <= 0.5e-6
         assert point.g == pytest.approx(K @ point.beta, abs=1e-9)
         assert point.values()["bound"] > before
-        assert ledger.finishing > 0
+        assert phase._spent_here > 0
 
 
 def test_the_matrix_of_all_free_variables_is_of_double_precision_wherever_its_rows_come_from():
     """From those at hand only where they are of double precision, of all samples, and all there."""
     for case in ("at hand", "single", "set aside", "not all"):
         point, K, beta = a_point(1.2, np.float32 if case == "single" else np.float64)
-        point.take(beta, K @ beta)
-        finish = Finish(point, History(point, Clock(), np.inf, None), Ledger(point), Shrinking(point))
+        point.set_point(beta, K @ beta)
+        phase = NewtonPhase(point, History(point, Clock(), np.inf, None))
         chosen = np.array([4, 9, 22, 35])
         if case == "set aside":
-            point.rows.set_active(np.arange(3, 40))
-        point.rows.fetch(chosen[:3] if case == "not all" else chosen)
-        computed = point.rows.computed
-        assert finish._matrix(chosen) == pytest.approx(K[np.ix_(chosen, chosen)], abs=1e-14)
-        assert point.rows.computed == computed
+            point.cache.set_active(np.arange(3, 40))
+        point.cache.fetch(chosen[:3] if case == "not all" else chosen)
+        computed = point.cache.computed
+        assert phase._matrix(chosen) == pytest.approx(K[np.ix_(chosen, chosen)], abs=1e-14)
+        assert point.cache.computed == computed
 
 
 @pytest.mark.parametrize(("status", "gap", "bound", "said"), [
@@ -177,12 +178,12 @@ def test_an_answer_has_no_bound_above_its_objective_and_says_whether_it_is_near(
     monkeypatch, status, gap, bound, said
 ):
     point, K, beta = a_point(2.0)
-    point.take(beta, K @ beta)
+    point.set_point(beta, K @ beta)
     values = {**point.values(), "objective": 5.0, "bound": bound}
     history = History(point, Clock(), np.inf, None)
     history.record(point.violation())
     monkeypatch.setattr(point, "values", lambda: values)
     monkeypatch.setattr(point, "gap", lambda: gap)
-    found = history.answer(status)
+    found = history.solution(status)
     assert (found.status, found.bound) == said
     assert len(found.history) == (1 if status is Status.SOLVED else 2)

@@ -7,8 +7,7 @@ import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
 from polyopt.margin.decomposition.dual import Dual, gains, recapped
-from polyopt.margin.decomposition.loop import choose
-from polyopt.margin.decomposition.subproblem import Held, solve_pairs
+from polyopt.margin.decomposition.working_set import Held, choose, solve_pairs
 
 
 def test_multipliers_at_their_caps_go_with_them_and_others_stay_within():

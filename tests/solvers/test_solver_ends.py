@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,11 +18,13 @@ from polyopt import SPLA1, SVM, RelativeMarginMachine
 from polyopt.cpm import alternating as cpm
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.margin.decomposition import active_set, solve_decomposition
-from polyopt.margin.decomposition.active_set import ActiveSet
+from polyopt.margin import decomposition
+from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.newton import ActiveSet
 
-pytestmark = pytest.mark.usefixtures("working_sets")
+SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
+solve_decomposition = partial(decomposition.solve_decomposition, options=SETS)
 
 HEAVY = [  # kernel, C, B: a small violation is dear here
     (Kernel("rbf", 0.4), 1.8e4, np.inf),
@@ -67,14 +70,14 @@ def test_optimal_is_a_closed_gap_too_at_any_tolerance(kernel, C, B):
 
 
 @pytest.mark.parametrize("looks", [0, 1, 5, 40])
-def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, monkeypatch):
+def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks):
     X, y = two_blobs(n=80, separation=0.4)
     K, dual = Kernel("rbf", 0.4)(X), Dual(hinge_families(y, np.full(80, 3.0), 1.3))
     beta = dual.join({"margin": np.full(80, 1.0)})
     g = K @ beta
     before = dual.values(beta, g)["bound"]
-    monkeypatch.setattr(active_set, "_WORK_PER_LOOK", 0.0)  # a look for every pivot
-    ActiveSet(K, g, beta, dual.phi).run(1e-10, 200, Ticking(looks))
+    often = Options(work_per_check=0.0)  # a look for every pivot
+    ActiveSet(K, g, beta, dual.phi, often).run(1e-10, 200, Ticking(looks))
     assert g == pytest.approx(K @ beta, abs=1e-9)
     assert abs(beta.sum()) <= 1e-9
     assert dual.values(beta, g)["bound"] >= before
@@ -82,13 +85,13 @@ def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, m
 
 def test_the_clock_is_asked_for_every_working_set(monkeypatch):
     X, y = two_blobs(n=300, separation=0.3)
-    from polyopt.margin.decomposition import driver, loop
-
     for looks in (1, 2, 4):
         monkeypatch.setattr(driver, "Clock", lambda limit, looks=looks: Ticking(looks))
-        monkeypatch.setattr(loop, "_WORKING_SET", 10)
         solution = solve_decomposition(
-            SampleGram(X, Kernel("rbf", 0.4)), hinge_families(y, np.full(300, 5.0)), tol=1e-8
+            SampleGram(X, Kernel("rbf", 0.4)),
+            hinge_families(y, np.full(300, 5.0)),
+            tol=1e-8,
+            options=replace(SETS, max_working_set=10),
         )
         assert solution.status is Status.TIME_LIMIT
         assert solution.iterations <= looks

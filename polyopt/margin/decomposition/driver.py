@@ -1,41 +1,32 @@
-"""Machines that keep their point from one solve to the next, and the order of a solve.
+"""The order of a solve: working sets to ever smaller violations, and Newton phases in between.
 
-A solve alternates working sets (:mod:`~polyopt.margin.decomposition.loop`) to ever smaller violations with
-steps of all free variables at once where these pay, until the point is optimal or a limit is reached.
+A run ends when the point is optimal within the tolerance, at a limit, or when rounding prevents progress. It
+repairs rounding on the way: outputs are refreshed where it matters, and rows are in double precision at last.
+A :class:`Decomposition` keeps its point and its kernel rows from one solve to the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from formulations.families import Families, Pieces
 from formulations.language.arguments import tolerance, whole_or_none
 from formulations.language.clock import Clock, OutOfTimeError, interrupted
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
 from polyopt.base.threads import blas_held
-from polyopt.linalg.kernels import as_gram
-from polyopt.margin.decomposition.cells import beta_of_cells
-from polyopt.margin.decomposition.dual import Dual, balanced, recapped
-from polyopt.margin.decomposition.ledger import History, Ledger
-from polyopt.margin.decomposition.loop import Finish, Loop, Repairs, walk
-from polyopt.margin.decomposition.point import Point, Shrinking
-from polyopt.margin.decomposition.rows import SINGLE_TOL
-
-if TYPE_CHECKING:
-    from formulations.families import Families
-    from formulations.language.types import Vector
-    from polyopt.linalg.kernels import Gram, SampleGram
-
-__all__ = ["Decomposition", "solve_decomposition"]
+from polyopt.linalg.kernels import Gram, SampleGram, Samples, as_gram
+from polyopt.margin.decomposition.cluster_start import beta_of_clusters
+from polyopt.margin.decomposition.dual import Dual, balanced, gains, recapped
+from polyopt.margin.decomposition.newton import NewtonPhase, solve_pivots
+from polyopt.margin.decomposition.options import DEFAULTS, Options
+from polyopt.margin.decomposition.state import History, State
+from polyopt.margin.decomposition.working_set import Computed, Held, choose, gathered, solve_pairs
 
 _MEGABYTE = 2.0**20  # bytes
-_CELL_TOL = 0.1  # tolerance of the machine of a cell
-_CELL_CACHE, _CELL_SHARE = 64.0, 1 / 8  # megabytes that it has for its rows, or this share of all
-_SINGLE_TOL_RATIO = 0.8  # times the tolerance, in single precision: what its probes let pass is within it
-_FIRST_AIM = 0.1  # violation from which on all free variables at once are weighed
-_AIM_RATIO = 3.0  # of two violations at which they are weighed
 
 
 def solve_decomposition(
@@ -47,6 +38,7 @@ def solve_decomposition(
     time_limit: float | None = None,
     cache_size: float = 500.0,
     progress: Callable[[dict[str, float]], None] | None = None,
+    options: Options = DEFAULTS,
 ) -> Solution:
     """Solve the dual of a hinge-type machine by decomposition: the SVM, the Relative Margin Machine.
 
@@ -56,7 +48,7 @@ def solve_decomposition(
         Positive semidefinite Gram matrix; by blocks for large n.
     rows : Families
         Its families of rows, such as ``hinge_families(y, C, B)``; labels of both classes.
-    tol, max_iter, time_limit, cache_size, progress
+    tol, max_iter, time_limit, cache_size, progress, options
         As in :class:`Decomposition`.
 
     Returns
@@ -64,7 +56,7 @@ def solve_decomposition(
     Solution
         As from :meth:`Decomposition.solve`.
     """
-    machine = Decomposition(gram, cache_size=cache_size, progress=progress)
+    machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
     return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
 
 
@@ -76,9 +68,11 @@ class Decomposition:
     gram : Gram or ndarray of shape (n, n)
         Positive semidefinite Gram matrix.
     cache_size : float
-        Megabytes (2^20 bytes) for kernel rows, and for the matrix of all free variables at the end.
+        Megabytes (2^20 bytes) for kernel rows, and for the matrix of the Newton phase.
     progress : callable, optional
-        Called with every record of the history as it is made.
+        Called with every record of the history.
+    options : Options
+        The numbers of the method.
     """
 
     def __init__(
@@ -87,9 +81,9 @@ class Decomposition:
         *,
         cache_size: float = 500.0,
         progress: Callable[[dict[str, float]], None] | None = None,
+        options: Options = DEFAULTS,
     ):
-        self._point = Point(as_gram(gram), cache_size * _MEGABYTE)
-        self._shrinking = Shrinking(self._point)
+        self._state = State(as_gram(gram), cache_size * _MEGABYTE, options)
         self._progress = progress
         self._solved: Dual | None = None  # the last program
 
@@ -110,10 +104,10 @@ class Decomposition:
             The families of rows of the machine, such as ``hinge_families(y, C, B)``; finite costs.
         tol : float
             Largest violation m - M of the optimality conditions, in units of the outputs. The relative
-            duality gap must be within ten times `tol`, and within 0.1, as well: where large costs make a
-            small violation dear, the run goes on.
+            duality gap must also be within ten times `tol`, and within 0.1: with large costs a small
+            violation may leave a large gap.
         max_iter : int, optional
-            Working sets, and steps with all free variables at once, at most.
+            Working sets, and pivots of Newton phases, at most.
         time_limit : float, optional
             Seconds.
         start : mapping of str to ndarray of shape (n,), optional
@@ -124,124 +118,299 @@ class Decomposition:
         -------
         Solution
             ``primal`` has ``coef`` (expansion coefficients, shape (n,)), ``b`` and ``f`` (the outputs of
-            the training samples, shape (n,)), scaled back within the bounds where the tolerance left them
+            the training samples, shape (n,)), scaled back within the bounds if the tolerance left them
             outside. ``duals`` has the multipliers of each family. ``objective`` is the primal objective and
             ``bound`` the dual one.
-            ``history`` has records of both, the violation, the kernel rows computed so far, the rows
-            found in the cache (hits) and the samples not set aside (active); while some are, the
-            objectives are not known (nan). ``status`` is ``SOLVED`` only where the violation is within
-            `tol` and the relative gap within ten times `tol` (at most 0.1), and rounding cannot hide that
-            they are not; where rounding ends the run before, it is ``INACCURATE``, or ``STALLED`` where the
-            relative gap is above 1e-3. A limit, or Ctrl-C, keeps the point reached.
+            ``history`` has records of both, the violation, the kernel rows computed so far, the rows found in
+            the cache (hits) and the active samples; while some samples are set aside, the objectives are nan.
+            ``status`` is ``SOLVED`` only if the violation is within `tol` and the relative gap within ten
+            times `tol` (at most 0.1), whatever the rounding; if rounding ends the run before, it is
+            ``INACCURATE``, or ``STALLED`` if the relative gap is above 1e-3. A limit, or Ctrl-C, keeps the
+            last point.
         """
         clock, tol = Clock(time_limit), tolerance(tol)
-        most = whole_or_none("max_iter", max_iter)
-        history = History(self._point, clock, np.inf if most is None else most, self._progress)
-        run = self._run = Run(self._point, self._shrinking, history)
-        point = self._point
-        point.dual = Dual(rows)
+        limit = whole_or_none("max_iter", max_iter)
+        state = self._state
+        history = History(state, clock, np.inf if limit is None else limit, self._progress)
+        run = self._run = _Run(state, history, tol)
+        state.dual = Dual(rows)
         try:
-            # Blocks of work have the threads; BLAS's own would change the last digits with their number.
+            # Blocks of work use the threads; those of BLAS would change the last digits with their number.
             with blas_held():
-                if tol < SINGLE_TOL and point.is_small:
-                    run.repairs.go_double()
-                point.move_to(self._first(start, history), clock.check)
-                self._solved = point.dual
-                status = run.solve(tol)
+                if tol < state.options.min_single_violation and state.is_small:
+                    state.use_double(clock.check)
+                state.move_to(self._start(start, history), clock.check)
+                self._solved = state.dual
+                status = run.solve()
         except OutOfTimeError:
             status = Status.TIME_LIMIT
         except KeyboardInterrupt:
             status = interrupted()
-            point.recover()
-        point.bring_up_to_date()
-        return history.answer(status)
+            state.recover()
+        state.update_all()
+        return history.solution(status)
 
-    def _first(self, start: Mapping[str, Vector] | None, history: History) -> Vector:
-        """β to begin with: from `start`, or from the last solve with caps that moved taken along."""
-        dual = self._point.dual
+    def _start(self, start: Mapping[str, Vector] | None, history: History) -> Vector:
+        """Return β from `start`, from the last solve with multipliers moved to new caps, or from clusters."""
+        dual = self._state.dual
         if start is not None:
             return dual.join(start)
-        if self._solved is None:
-            if np.isfinite(history.limit):
-                return dual.start()
+        if self._solved is not None:
+            old = self._solved.rows
+            return dual.join(recapped(old.named(old.split(self._state.beta)), old, dual.rows))
+        if np.isfinite(history.limit):
+            return dual.start()
 
-            def solve_cell(gram: SampleGram, dual: Dual) -> Vector:
-                return self._solve_cell(gram, dual, history.clock)
+        def solve_cluster(gram: SampleGram, part: Dual) -> Vector:
+            options = self._state.options
+            cache = max(64.0, self._state.budget / _MEGABYTE / 8)
+            machine = Decomposition(gram, cache_size=cache, options=options)
+            found = machine.solve(part.rows, tol=options.cluster_tol, time_limit=history.clock.left)
+            if found.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            return machine._state.beta
 
-            beta = beta_of_cells(self._point.gram, dual, solve_cell, history.clock)
-            return dual.start() if beta is None else balanced(beta)
-        before = self._solved.rows
-        return dual.join(recapped(before.named(before.split(self._point.beta)), before, dual.rows))
-
-    def _solve_cell(self, gram: SampleGram, dual: Dual, clock: Clock) -> Vector:
-        """β of a few of the samples, solved alone and roughly."""
-        cache = max(_CELL_CACHE, self._point.budget / _MEGABYTE * _CELL_SHARE)
-        machine = Decomposition(gram, cache_size=cache)
-        found = machine.solve(dual.rows, tol=_CELL_TOL, time_limit=clock.left)
-        if found.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        return machine._point.beta
+        beta = beta_of_clusters(self._state.gram, dual, solve_cluster, history.clock, self._state.options)
+        return dual.start() if beta is None else balanced(beta)
 
 
-class Run:
+class _View(NamedTuple):
+    """The active samples with their part of the point, their slopes less g, and the violation."""
+
+    samples: Samples
+    beta: Vector
+    g: Vector
+    phi: Pieces
+    rise: Vector
+    fall: Vector
+    violation: float
+
+
+class _Run:
     """One solve.
 
-    ledger: its cost.
-    repairs: the remedies against rounding.
+    has_restarted: True if rounding was removed from all of g once, because nothing improved.
     """
 
-    def __init__(self, point: Point, shrinking: Shrinking, history: History):
-        self._point, self._history = point, history
-        self.ledger = Ledger(point)
-        self.repairs = Repairs(point, shrinking, history.clock)
-        self._finish = Finish(point, history, self.ledger, shrinking)
-        self._loop = Loop(point, history, self.ledger, shrinking, self.repairs, self._finish)
+    def __init__(self, state: State, history: History, tol: float):
+        self._state, self._history, self._tol = state, history, tol
+        self._options, self._clock = state.options, history.clock
+        self._newton = NewtonPhase(state, history)
+        self.has_restarted, self._watch, self._refreshes = False, Watch(state.options), 0
+        self._set_size = min(
+            self._options.max_working_set, max(self._options.min_working_set, state.gram.n // 8)
+        )
+        self._next_probe = 8
 
-    def solve(self, tol: float) -> Status:
-        """Go on from the point; return the status reached."""
-        self.ledger.pace = (self._point.violation(), 0.0)
-        walk(self._point, self._history, self.ledger, self._finish, tol)
-        return self._alternate(tol)
+    @property
+    def _max_gap(self) -> float:
+        """Relative gap that an optimal point may have."""
+        return min(10.0 * self._tol, 0.1)
 
-    def _alternate(self, tol: float) -> Status:
-        """Working sets to ever smaller violations, all free variables at once in between where it pays."""
-        point, aim = self._point, max(tol, _FIRST_AIM)
+    def solve(self) -> Status:
+        """Alternate working sets to ever smaller violations with Newton phases; return the status."""
+        state, options, tol = self._state, self._options, self._tol
+        self._newton.set_pace()
+        self._walk()
+        goal = max(tol, options.first_newton_violation)
         while True:
-            if aim < SINGLE_TOL and point.violation() > aim:
-                self.repairs.go_double()
-            status = self._loop.run(aim)
-            if status is Status.CONVERGED:  # too slowly: it may be that another method does better
-                self._finish.run(tol, hurry=True)
+            if goal < options.min_single_violation and state.violation() > goal:
+                state.use_double(self._clock.check)
+            status = self._reduce(goal)
+            if status is Status.CONVERGED:  # too slow: the Newton phase may do better
+                self._newton.run(tol, force=True)
                 continue
-            if status is Status.INACCURATE:  # rounding: all that is left is another method
-                self._finish.run(tol, hurry=True)
-                return self._end(tol) if self._is_optimal(tol) else status
+            if status is Status.INACCURATE:  # rounding: only the Newton phase is left
+                self._newton.run(tol, force=True)
+                return self._final_status() if self._is_optimal() else status
             if status is not Status.SOLVED:
                 return status
-            violation, within = point.violation(), tol if point.is_double else _SINGLE_TOL_RATIO * tol
-            if violation <= within and not point.is_trusted(tol, _widest_gap(tol)):
-                self.repairs.mend(tol)
-            elif violation <= within and self._is_optimal(tol):
-                return self._end(tol)
-            elif over := self._history.over():
-                return over
-            elif violation <= 0.0:  # no pair is left to move, and what remains of the gap is rounding
+            violation, required = state.violation(), tol
+            if not state.is_double:
+                required *= options.single_violation_ratio
+            if violation <= required and not state.is_trusted(tol, self._max_gap):
+                self._refresh(tol)
+            elif violation <= required and self._is_optimal():
+                return self._final_status()
+            elif limit := self._history.reached_limit():
+                return limit
+            elif violation <= 0.0:  # no pair can move, and the rest of the gap is rounding
                 return Status.INACCURATE
             else:
-                goal = within if violation > within else violation / _AIM_RATIO
-                self._finish.run(goal)
-                aim = max(min(aim, point.violation()) / _AIM_RATIO, goal)
+                ratio = options.newton_violation_ratio
+                least = required if violation > required else violation / ratio
+                self._newton.run(least)
+                goal = max(min(goal, state.violation()) / ratio, least)
 
-    def _is_optimal(self, tol: float) -> bool:
-        """Return True if violation and gap are within what the tolerance allows."""
-        point = self._point
-        return point.violation() <= tol and point.gap() <= _widest_gap(tol)
+    def _is_optimal(self) -> bool:
+        return self._state.violation() <= self._tol and self._state.gap() <= self._max_gap
 
-    def _end(self, tol: float) -> Status:
-        """Status of an end within the tolerance: optimal if rounding cannot hide that it is not."""
-        return Status.SOLVED if self._point.doubt() <= _widest_gap(tol) else Status.INACCURATE
+    def _final_status(self) -> Status:
+        """SOLVED, unless rounding could hide that the point is not optimal."""
+        return Status.SOLVED if self._state.relative_rounding() <= self._max_gap else Status.INACCURATE
+
+    def _walk(self) -> None:
+        """Take pair steps over all samples first, if kernel rows are cheap; then try the Newton phase."""
+        state, options, n = self._state, self._options, self._state.gram.n
+        is_cheap = state.is_small and n * state.gram.width <= options.max_walk_row_work
+        goal, violation = max(self._tol, options.walk_violation), state.violation()
+        if not is_cheap or np.isfinite(self._history.limit) or not state.is_whole or violation <= self._tol:
+            return
+        factors = state.cache.factors()
+        if factors is None:
+            return
+        self._history.record(violation)
+        beta, g = state.beta.copy(), state.g.copy()
+        taken, rows = solve_pairs(
+            Computed(*factors), state.diagonal, g, beta, state.dual.phi, goal, options.max_walk_rows,
+            options.max_walk_steps,
+        )  # fmt: skip
+        if np.isfinite(g).all():  # no overflow
+            state.set_point(beta, g)
+        state.cache.computed += rows
+        self._newton.add_set(n, taken)
+        self._history.iteration += 1
+        if state.violation() <= goal:
+            self._newton.run(min(self._tol, 1e-8), force=True)  # hardly more expensive than to the tolerance
+
+    # -- working sets -------------------------------------------------------------------------
+
+    def _reduce(self, goal: float) -> Status:
+        """Solve working sets until the violation over all samples is within `goal`.
+
+        Return SOLVED if it is; CONVERGED if it falls so slowly that the Newton phase is overdue; INACCURATE
+        if rounding prevents progress even after a restart; or the limit reached.
+        """
+        state = self._state
+        while True:
+            view = self._view()
+            is_due = self._history.iteration % self._options.sets_per_record == 0
+            if view.violation <= goal:
+                if not state.unshrink(goal):
+                    self._history.record(view.violation)
+                    return Status.SOLVED
+            elif self._is_stuck(view.violation, is_due):
+                if not self.restart():
+                    return Status.INACCURATE
+            elif is_due and self._newton.is_overdue():
+                return Status.CONVERGED
+            elif limit := self._history.reached_limit():
+                return limit
+            elif self._is_refreshed(view.violation) or (is_due and self._is_shrunk(view)):
+                continue
+            elif not self._step(view) and not self.restart():
+                return Status.INACCURATE
+
+    def _view(self) -> _View:
+        state, samples = self._state, self._state.cache.active
+        beta, g, phi = state.beta, state.g, state.dual.phi
+        if not state.is_whole:
+            beta, g, phi = beta[samples], g[samples], phi.of(samples)
+        rise, fall, m, M = gains(g, beta, phi)
+        return _View(samples, beta, g, phi, rise, fall, m - M)
+
+    def _is_shrunk(self, view: _View) -> bool:
+        """Set samples aside if the cache is full; return True if any were."""
+        return self._state.cache.is_full and self._state.shrink(view.rise, view.fall)
+
+    def _step(self, view: _View) -> bool:
+        """Solve for one working set; False if not even the worst pair moves, because of rounding."""
+        state = self._state
+        size = min(self._set_size, state.cache.slots)
+        chosen = choose(view.rise, view.fall, state.last_set, size)
+        samples, beta = view.samples[chosen], view.beta[chosen]
+        self._solve(view, chosen, size, beta)
+        moved = np.flatnonzero(beta != view.beta[chosen])
+        if not len(moved):
+            return False
+        state.change(samples[moved], beta[moved])
+        state.last_set = chosen
+        self._history.iteration += 1
+        return True
+
+    def _solve(self, view: _View, chosen: Samples, size: int, beta: Vector) -> None:
+        """Solve the subproblem of the chosen places, changing their beta."""
+        cache, options, samples = self._state.cache, self._options, view.samples[chosen]
+        slots, g, phi = cache.fetch(samples), view.g[chosen], view.phi.of(chosen)
+        goal = options.subproblem_violation_ratio * view.violation
+        steps, pivots = options.max_pair_steps_per_sample * size, 0
+        held, diagonal = Held(cache.table, slots, chosen), self._state.diagonal[samples]
+        taken, _ = solve_pairs(held, diagonal, g, beta, phi, goal, size, steps)
+        if taken == steps:  # K is nearly singular on this set: Newton's method is faster than pairs
+            K = gathered(cache.table, slots, chosen)
+            pivots = solve_pivots(K, g, beta, phi, goal, options.max_pivots, self._clock, options)
+        self._newton.add_set(size, taken, pivots)
+
+    # -- rounding -----------------------------------------------------------------------------
+
+    def _is_stuck(self, violation: float, is_due: bool) -> bool:
+        """Return True if an output has overflowed or rounding prevents progress; record the state if due."""
+        watch = self._watch
+        if np.isnan(violation) or (violation <= self._state.rounding() and watch.is_idle(violation)):
+            return True
+        return is_due and watch.is_flat(self._history.record(violation)["bound"])
+
+    def _is_refreshed(self, violation: float) -> bool:
+        """Measure the rounding of single precision after 8 sets, 16, 32, ...; return True if g was refreshed.
+
+        In single precision a matrix may not be semidefinite, and the dual unbounded.
+        """
+        if self._history.iteration != self._next_probe:
+            return False
+        self._next_probe *= 2
+        if self._state.is_trusted(violation):
+            return False
+        self._refresh(violation)
+        return True
+
+    def _refresh(self, tol: float) -> None:
+        """Remove the rounding of g where it matters; after a few times, use double precision."""
+        self._refreshes += 1
+        if self._refreshes > self._options.max_refreshes:
+            self._state.use_double(self._clock.check)
+        else:
+            self._state.refresh(tol, self._clock.check)
+
+    def restart(self) -> bool:
+        """Remove the rounding of g of all samples, in double precision; return False the second time.
+
+        A point whose outputs have overflowed is replaced by the first one.
+        """
+        state = self._state
+        if not np.isfinite(state.g).all():
+            state.set_point(state.dual.start(), np.zeros(state.gram.n))
+            if self.has_restarted:  # else it is done below
+                state.recompute(self._clock.check)
+        if self.has_restarted:
+            return False
+        self.has_restarted, self._watch = True, Watch(self._options)
+        state.activate_all()
+        if state.is_double:
+            state.recompute(self._clock.check)
+        else:
+            state.use_double(self._clock.check)
+        return True
 
 
-def _widest_gap(tol: float) -> float:
-    """The relative gap that an optimal point may have."""
-    return min(10.0 * tol, 0.1)
+class Watch:
+    """Detection of a run that rounding has stopped: neither the violation falls nor the dual value rises."""
+
+    def __init__(self, options: Options):
+        self._options = options
+        self._least, self._idle_sets = np.inf, 0
+        self._best, self._flat_records = -np.inf, 0
+
+    def is_idle(self, violation: float) -> bool:
+        """Return True if the violation has stopped falling; called for each working set."""
+        has_fallen = violation < 0.9 * self._least
+        self._least = violation if has_fallen else self._least
+        self._idle_sets = 0 if has_fallen else self._idle_sets + 1
+        return self._idle_sets >= self._options.max_idle_sets
+
+    def is_flat(self, bound: float) -> bool:
+        """Return True if the dual value has stopped rising; called for each record, with nan if unknown."""
+        if np.isfinite(bound):
+            has_risen = not bound <= self._best + 1e-14 * abs(self._best)
+            self._best = max(bound, self._best)
+            self._flat_records = 0 if has_risen else self._flat_records + 1
+        return self._flat_records >= self._options.max_flat_records

@@ -1,4 +1,4 @@
-r"""The dual of a hinge-type machine, seen as n variables with kinks instead of several families with bounds.
+r"""The dual of a hinge-type machine in n variables with kinks, instead of several families with bounds.
 
 The dual (8) of the Relative Margin Machine has the families alpha, lam and lam_star, which meet the kernel
 only in β = α∘y − λ + λ*:
@@ -11,7 +11,7 @@ the kinks 0 and y_i C_i in order, its slope is B below them, y_i between them, a
 three families are its three pieces, and a working set of samples holds all three at once. For the SVM B is
 infinite: the kinks are walls. For B < 1 the margin's piece is never worth its place: every α_i is C_i.
 
-So it is for any families of rows; :mod:`formulations.families` finds the kinks and slopes.
+The same holds for any families of rows; :mod:`formulations.families` finds the kinks and slopes.
 
 With g = Kβ, the point is optimal when no β_i gains by rising while another falls:
 
@@ -26,29 +26,20 @@ Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (8) and section 3.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.families import Families, Pieces
+from formulations.language.types import Vector
 from polyopt.native.library import kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Vector
-
-__all__ = ["Dual", "balanced", "extremes", "gains", "recapped"]
 
 
 class Dual:
-    """One dual: its families of rows, and the kinks that they put into φ.
+    """The dual of families of rows, with the kinks and slopes `phi` of φ.
 
-    rows: the families. Those without slack are bounds, which β = 0 keeps.
-
-    phi: kinks and slopes of φ.
+    Families without slack are bounds, which β = 0 satisfies.
     """
 
     def __init__(self, rows: Families):
@@ -57,36 +48,36 @@ class Dual:
         self.rows, self.phi = rows, rows.pieces
 
     def join(self, multipliers: Mapping[str, Vector]) -> Vector:
-        """A feasible β near these multipliers: within their caps, and balanced to Σ β_i = 0."""
+        """Return a feasible β near these multipliers: clipped to the caps, and balanced to Σ β_i = 0."""
         Z = self.rows.stacked(multipliers)
         return balanced(self.rows.beta(np.clip(Z, 0.0, self.rows.caps)))
 
     def is_free(self, beta: Vector) -> NDArray[np.bool_]:
-        """Mask of the β_i that are at none of their kinks."""
+        """Mask of the β_i that are not at a kink."""
         is_free: NDArray[np.bool_] = (beta != self.phi.ends).all(axis=0)
         return is_free
 
     @property
     def rests_at_zero(self) -> bool:
-        """True if 0 is a kink of every sample, as it is unless some row can never be met."""
+        """True if 0 is a kink of every sample, as it is unless some row can never be satisfied."""
         return bool((self.phi.ends == 0.0).any(axis=0).all())
 
     def start(self) -> Vector:
-        """The β to start from: each sample at its kink next to 0, as a β_i between kinks costs most time."""
+        """Return a first β: each sample at its kink next to 0, as a β_i between kinks costs most time."""
         ends = self.phi.ends
         return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
 
     def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
-        """The two of them, m and M; optimal within tol when m − M ≤ tol."""
-        return extremes(g, beta, self.phi)
+        """Return m and M; the point is optimal within tol if m − M ≤ tol."""
+        return gains(g, beta, self.phi)[2:]
 
     def gain(self, beta: Vector) -> float:
-        """Σ φ_i(β_i), the linear part of the dual objective."""
+        """Return Σ φ_i(β_i), the linear part of the dual objective."""
         return self.rows.gain(self.rows.split(beta))
 
     def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
-        """Primal and dual objective at β, with b (by default the best); outputs are scaled back."""
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in the value
+        """Primal and dual objective at β and b (by default the best), with outputs scaled to the bounds."""
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow shows in the value
             energy = float(beta @ g)
         f = g + (self.intercept(g) if b is None else b)
         shrink = self.rows.shrink(f)
@@ -96,19 +87,19 @@ class Dual:
         }
 
     def intercept(self, g: Vector) -> float:
-        """The best b for these g."""
+        """Return the best b for these g."""
         return self.rows.best_intercept(g)
 
 
 def recapped(multipliers: Mapping[str, Vector], old: Families, new: Families) -> dict[str, Vector]:
-    """Multipliers for new caps: those at their old cap are put at the new one.
+    """Return multipliers for the caps of `new`: those at their old cap move to the new one.
 
     Parameters
     ----------
     multipliers : mapping of str to ndarray of shape (n,)
         By family.
     old, new : Families
-        The families with the caps they had, and with those they get.
+        The families with the old and with the new caps.
     """
     before = {family.name: family.cap for family in old}
     return {
@@ -119,7 +110,7 @@ def recapped(multipliers: Mapping[str, Vector], old: Families, new: Families) ->
 
 
 def balanced(beta: Vector) -> Vector:
-    """β with its heavier side shrunk so that Σ β_i = 0; no sign changes and no cap is passed."""
+    """Shrink the heavier side of β so that Σ β_i = 0; signs and caps are kept."""
     plus, minus = float(beta[beta > 0].sum()), float(-beta[beta < 0].sum())
     if abs(plus - minus) <= 1e-13 * (plus + minus):
         return beta  # shrinking by rounding errors would move variables off their kinks
@@ -137,16 +128,11 @@ _gains = kernel(
 
 
 def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, float]:
-    """``φ'(β+) − g`` and ``φ'(β−) − g``, each of shape (n,), and their extremes m and M.
+    """Return ``φ'(β+) − g`` and ``φ'(β−) − g``, each of shape (n,), and their extremes m and M.
 
-    If some g is not finite, neither extreme is a number, and nothing is within a tolerance.
+    If some g is not finite, both extremes are nan.
     """
     rise, fall, found = np.empty(len(g)), np.empty(len(g)), np.empty(2)
     _gains(g, beta, *phi, rise, fall, found)
     m, M = found.tolist()
     return rise, fall, m, M
-
-
-def extremes(g: Vector, beta: Vector, phi: Pieces) -> tuple[float, float]:
-    """The m and M of these samples, as of :func:`gains`."""
-    return gains(g, beta, phi)[2:]

@@ -1,0 +1,93 @@
+"""A start for many samples under an RBF kernel: clusters are solved alone, and their multipliers joined.
+
+If the kernel between samples of different clusters is small, the matrix is nearly block diagonal, and the
+multipliers of the clusters are nearly those of all: most are at their bounds already, and stay there. The
+working sets of all samples then have little left to do. Clusters are found by k-means, are of a size that is
+solved in a moment, and are solved on all threads; very large ones begin with clusters of their own. Their
+multipliers are feasible together.
+
+This helps if many multipliers are at bounds, because the kernel rows of the others are needed again. One
+cluster is solved first, to count them. And under a wide kernel the clusters are not independent, and their
+multipliers together are too large; that is measured on some rows.
+
+References
+----------
+Hsieh, Si & Dhillon, A Divide-and-Conquer Solver for Kernel Support Vector Machines (2014).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from formulations.language.clock import Clock
+from formulations.language.types import Vector
+from polyopt.base.threads import run_blocks
+from polyopt.linalg.kernels import Gram, SampleGram, Samples, outputs_at
+from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.options import Options
+
+
+def beta_of_clusters(
+    gram: Gram, dual: Dual, solve: Callable[[SampleGram, Dual], Vector], clock: Clock, options: Options
+) -> Vector | None:
+    """Return β to start from; None if there are no clusters, or if their multipliers are no good start.
+
+    solve: finds β of one cluster from its Gram matrix and its program; called on threads.
+    clock: no cluster is begun after its limit.
+    """
+    if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
+        return None
+    if gram.n < options.min_cluster_start_samples or not dual.rests_at_zero:
+        return None
+    beta = np.zeros(gram.n)
+
+    def solve_cluster(cluster: Samples) -> None:
+        if not clock.is_over:
+            beta[cluster] = solve(gram.part(cluster), Dual(dual.rows.part(cluster)))
+
+    # Clusters without rows in both directions have β = 0.
+    clusters = [part for part in find_clusters(gram.X, options) if dual.rows.part(part).pulls_both_ways]
+    if not clusters:
+        return None
+    first = clusters.pop(len(clusters) // 2)
+    solve_cluster(first)
+    is_free = dual.is_free(beta)[first]
+    bounded, free = int((~is_free & (beta[first] != 0.0)).sum()), int(is_free.sum())
+    if bounded < max(options.min_bounded_share * len(first), options.min_bounded_per_free * free):
+        return None
+    run_blocks(solve_cluster, clusters)
+    return beta if not clock.is_over and _is_near_best(gram, dual, beta) else None
+
+
+def find_clusters(X: Any, options: Options) -> list[Samples]:
+    """Return the samples by clusters, the largest first; clusters twice as large as intended are cut."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    n = X.shape[0]
+    count = min(-(-n // options.cluster_samples), options.max_clusters)
+    some = np.linspace(0, n - 1, min(n, options.kmeans_samples)).astype(np.intp)
+    with warnings.catch_warnings(), threadpool_limits(1):  # sums on several threads differ in the last digits
+        warnings.simplefilter("ignore")  # fewer clusters are fine
+        means = KMeans(count, n_init=1, max_iter=10, init="random", random_state=0).fit(X[some])
+        label = means.predict(X)
+    order, ends = np.argsort(label, kind="stable"), np.cumsum(np.bincount(label, minlength=count))
+    clusters: list[Samples] = []
+    for cluster in map(np.sort, np.split(order, ends[:-1])):
+        if len(cluster):
+            clusters += np.array_split(cluster, -(-len(cluster) // (2 * (n // count))))
+    return sorted(clusters, key=len, reverse=True)
+
+
+def _is_near_best(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
+    """Return True if the dual along the line from 0 through β is largest at more than 0.75 β."""
+    support = np.flatnonzero(beta)
+    if not len(support):
+        return False
+    some = support[np.linspace(0, len(support) - 1, min(len(support), 512)).astype(np.intp)]
+    energy = float(beta[some] @ outputs_at(gram, some, beta)) * len(support) / len(some)
+    return dual.gain(beta) > 0.75 * energy
