@@ -431,11 +431,12 @@ class _SigmaGeometry:
         return np.asarray(g - self.weights @ g / float(self._total.mid))
 
     def outputs(self, v: Vector) -> Ball:
-        g = self._plain.outputs(v)
+        g: Ball = self._plain.outputs(v)
         return g - self._mean(g)
 
     def moved(self, v: Vector, intercept: float) -> Ball:
-        return self._plain.moved(v, intercept) + self._mean(self._plain.outputs(v))
+        plain: Ball = self._plain.moved(v, intercept)
+        return plain + self._mean(self._plain.outputs(v))
 
     def primal_from_dual(self, beta: Vector) -> Vector:
         raise NotImplementedError
@@ -541,10 +542,10 @@ class SigmaKernelGeometry(_SigmaGeometry):
         total = float(self._total.mid)
         columns = self._plain.columns(samples)
         columns = columns - self._plain.scores(self.weights / total)[:, None]
-        return columns - (self.weights @ columns) / total
+        return np.asarray(columns - (self.weights @ columns) / total)
 
     def adjoint_scale(self, beta: Vector) -> float:
-        return self._plain.adjoint_scale(self._uncentred(beta))
+        return float(self._plain.adjoint_scale(self._uncentred(beta)))
 
     def primal_from_dual(self, beta: Vector) -> Vector:
         if self.D == 0.0:
