@@ -42,9 +42,8 @@ from polyopt.cpm.point import (
     pulls,
 )
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.certificate import ascend, certify_hinge
+from polyopt.margin.certificate import HingeProgram, ascend, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -27,7 +27,7 @@ from formulations.language.types import is_sparse
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.tally import SLICE_ROWS, Tally
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, transposed_product
-from polyopt.margin.hinge_program import stationarity
+from polyopt.margin.certificate import stationarity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,9 +31,8 @@ from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.given import checked_faces
 from polyopt.cpm.point import CpmPoint, assignment_residual
 from polyopt.linalg.rounding import Ball, product, transposed_product
-from polyopt.margin.certificate import ascend, certify_hinge
+from polyopt.margin.certificate import HingeProgram, ascend, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

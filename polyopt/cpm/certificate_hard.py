@@ -39,9 +39,8 @@ from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.given import checked_faces
 from polyopt.cpm.point import check_margin
 from polyopt.linalg.rounding import ABOVE, Ball, product, transposed_product
-from polyopt.margin.certificate import find_ray
+from polyopt.margin.certificate import HingeProgram, find_ray
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

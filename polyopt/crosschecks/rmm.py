@@ -13,7 +13,7 @@ from formulations.families import hinge_families
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded, rbf
 from polyopt.margin.decomposition import solve_decomposition
-from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.state import Dual
 from polyopt.margin.interior_point import solve_interior_point
 
 if TYPE_CHECKING:

@@ -23,7 +23,17 @@ from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, conclude
 from polyopt.certificates.tally import SLICE_ROWS, Tally, together
 from polyopt.linalg.rounding import ABOVE, Ball, transposed_product
-from polyopt.margin.certificate import BROKEN, NO_RAY
+from polyopt.margin.certificate import (
+    BROKEN,
+    NO_RAY,
+    Balance,
+    HingeProgram,
+    balancing,
+    check_conditions,
+    residuals,
+    stationarity,
+    to_feasible,
+)
 from polyopt.margin.geometry import (
     LinearGeometry,
     SigmaMetric,
@@ -33,15 +43,6 @@ from polyopt.margin.geometry import (
     metric_of,
     norms_in_metric,
     second_moments,
-)
-from polyopt.margin.hinge_program import (
-    Balance,
-    HingeProgram,
-    balancing,
-    check_conditions,
-    residuals,
-    stationarity,
-    to_feasible,
 )
 
 

@@ -13,12 +13,11 @@ from formulations.language.types import Matrix, Vector
 from polyopt.certificates.claims.statement import Statement, cap_of, numeral, numerals
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry, SigmaKernelGeometry, SigmaLinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 _KERNELS = ("linear", "poly", "rbf")
 
 
-def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statement:
+def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
     """State a point of a hinge program: w (m,) or expansion coefficients (n,) as v, and multipliers Z (q, n).
 
     b is the intercept for samples as the geometry scores them. Raise ValueError for a Gram matrix without
@@ -48,7 +47,7 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
     return Statement(program.name, X, y, told, [v], [moved] if program.intercept else [], multipliers)
 
 
-def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
+def state_ray(program: Any, ray: list[list[Fraction]]) -> Statement:
     """State that a program is infeasible: the multipliers (q, n) are exactly a ray of its dual."""
     nothing = np.zeros((len(ray), program.rows.n))
     found = state_hinge(program, program.geometry.primal_from_dual(nothing[0]), 0.0, nothing)

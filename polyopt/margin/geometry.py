@@ -25,7 +25,8 @@ bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
+from operator import getitem
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ from polyopt.linalg.kernels import (
     MAX_WHOLE,
     Gram,
     MatrixGram,
+    Panel,
     SampleGram,
     Samples,
     as_gram,
@@ -294,10 +296,13 @@ class Products:
         for samples, columns in self._kept:
             for at in chunks(np.arange(len(samples))):
                 some = slice(at[0], at[-1] + 1)
-                yield samples[some], lambda part, columns=columns[:, some]: columns[part]  # type: ignore[misc]
+                yield samples[some], partial(getitem, columns[:, some])
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
-            yield samples, lambda part, panel=panel: panel.rows(self._every[part])  # type: ignore[misc]
+            yield samples, partial(self._computed, panel)
+
+    def _computed(self, panel: Panel, part: slice) -> Vector:
+        return panel.rows(self._every[part])
 
     def _keep(self, samples: Samples) -> None:
         if len(samples):

@@ -8,7 +8,7 @@ from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import Pieces
 from polyopt.margin.decomposition.cache import _combine
-from polyopt.margin.decomposition.dual import gains
+from polyopt.margin.decomposition.state import gains
 from polyopt.margin.decomposition.working_set import Computed, Held, gathered, solve_pairs
 
 LENGTHS = [0, 1, 2, 3, 8, 13, 40]

@@ -25,8 +25,8 @@ from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition import cache as cache_module
 from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.decomposition.driver import Watch
-from polyopt.margin.decomposition.dual import Dual
 from polyopt.margin.decomposition.newton import ActiveSet
+from polyopt.margin.decomposition.state import Dual
 from polyopt.margin.decomposition.working_set import Computed, Held, solve_pairs
 
 SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines

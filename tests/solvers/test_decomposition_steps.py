@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
-from polyopt.margin.decomposition.dual import Dual, gains, recapped
+from polyopt.margin.decomposition.state import Dual, gains, recapped
 from polyopt.margin.decomposition.working_set import Held, choose, solve_pairs
 
 

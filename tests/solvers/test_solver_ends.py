@@ -20,8 +20,8 @@ from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin import decomposition
 from polyopt.margin.decomposition import Options, driver
-from polyopt.margin.decomposition.dual import Dual
 from polyopt.margin.decomposition.newton import ActiveSet
+from polyopt.margin.decomposition.state import Dual
 
 SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
 solve_decomposition = partial(decomposition.solve_decomposition, options=SETS)

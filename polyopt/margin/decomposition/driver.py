@@ -20,10 +20,9 @@ from formulations.language.types import Vector
 from polyopt.base.threads import blas_held
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, as_gram
 from polyopt.margin.decomposition.cluster_start import beta_of_clusters
-from polyopt.margin.decomposition.dual import Dual, balanced, gains, recapped
 from polyopt.margin.decomposition.newton import NewtonPhase, solve_pivots
 from polyopt.margin.decomposition.options import DEFAULTS, Options
-from polyopt.margin.decomposition.state import History, State
+from polyopt.margin.decomposition.state import Dual, History, State, balanced, gains, recapped
 from polyopt.margin.decomposition.working_set import Computed, Held, choose, gathered, solve_pairs
 
 _MEGABYTE = 2.0**20  # bytes
