@@ -38,10 +38,10 @@ from polyopt.margin.geometry import (
     LinearGeometry,
     SigmaMetric,
     inverse,
-    kept,
     left_by_spread,
     metric_of,
     norms_in_metric,
+    one_minus,
     second_moments,
 )
 
@@ -266,7 +266,7 @@ class _Blocks:
         if self._metric is None:
             return square
         squares: Ball = found.sums["squares"]
-        return kept(self._metric.D) * square + self._metric.D * (squares * inverse(self._metric.total))
+        return one_minus(self._metric.D) * square + self._metric.D * (squares * inverse(self._metric.total))
 
     def _dual_norm_sq(self, found: Tally, shrink: tuple[float, float]) -> Ball:
         """Twice the quadratic term of the dual objective, for the multipliers made feasible."""

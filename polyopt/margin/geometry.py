@@ -496,7 +496,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
 
     def energy(self, v: Vector) -> Ball:
         f, v = self.outputs(v), np.asarray(v)
-        return kept(self.D) * Ball(v).square_sum() + self.D * self._mean(f * f)
+        return one_minus(self.D) * Ball(v).square_sum() + self.D * self._mean(f * f)
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
@@ -572,7 +572,7 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def energy(self, v: Vector) -> Ball:
         g = self._plain.outputs(v)
         f = g - self._mean(g)
-        found = kept(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
+        found = one_minus(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
         found = Ball(found.mid, found.rad + self._near(f, v))
         return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
 
@@ -587,12 +587,12 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
         f = self.outputs(v)
-        r = Ball(beta) - kept(self.D) * Ball(v) - self.D * self._spread(f)
+        r = Ball(beta) - one_minus(self.D) * Ball(v) - self.D * self._spread(f)
         Kr = self._plain.outputs(r.mid)
         sizes = self._plain.sizes()
         Kr = Ball(Kr.mid, Kr.rad + sizes * float(r.rad @ sizes) * ABOVE)
         if self.D < 1.0:
-            left = float((Kr.dot(r) * inverse(kept(self.D))).upper)
+            left = float((Kr.dot(r) * inverse(one_minus(self.D))).upper)
         else:  # Σ r = 0, as Σ β and Σ s f are: ρ is of centred samples
             left = float((r * r * Ball(1.0 / self.weights, 4e-16 / self.weights)).sum().upper)
             left *= float(self._total.upper) * (1 + 1e-12)
@@ -646,9 +646,9 @@ class SigmaMetric:
         `energy` is ``v'Av``, `pulled` is ``u − D Σ v`` (m,), and `by_spread` another bound on the last term,
         or infinite.
         """
-        rho, left = pulled - kept(self._D) * Ball(v), [np.inf, by_spread]
+        rho, left = pulled - one_minus(self._D) * Ball(v), [np.inf, by_spread]
         if self._D < 1.0:
-            left.append(float((rho.square_sum() * inverse(kept(self._D))).upper))
+            left.append(float((rho.square_sum() * inverse(one_minus(self._D))).upper))
         if len(v) and min(left) > 1e-12 * float(energy.size):
             left.append(self._by_least_eigenvalue(rho))
         return energy + 2.0 * rho.dot(v) + Ball(0.0, min(left))
@@ -697,7 +697,7 @@ def norms_in_metric(own: Vector, D: float, weights: Vector, total: float) -> Vec
     return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
 
 
-def kept(D: float) -> Ball:
+def one_minus(D: float) -> Ball:
     """Return 1 − D with its rounding."""
     return 1.0 - Ball(D)
 

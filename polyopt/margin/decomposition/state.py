@@ -187,7 +187,7 @@ class State:
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
         """Go to β and update g; an exception raised by `tick` leaves the state unchanged."""
         moved = np.flatnonzero(beta != self.beta)
-        if int((~self.cache.is_held(moved)).sum()) > self.cache.slots // 2:
+        if int((~self.cache.is_cached(moved)).sum()) > self.cache.slots // 2:
             self._recompute(beta, tick)
             return
         self.change(moved, beta[moved])
@@ -198,7 +198,7 @@ class State:
         change = beta - self.beta[samples]
         active = self.cache.active
         for part in chunks(np.arange(len(samples)), self.cache.slots):
-            if not self.cache.is_held(samples[part]).all():
+            if not self.cache.is_cached(samples[part]).all():
                 self.cache.fetch(samples[part])
             self.g[active] += self.cache.combine(samples[part], change[part])
         self.beta[samples] = beta

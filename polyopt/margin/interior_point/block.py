@@ -219,14 +219,14 @@ class Block:
 
     # -- measurements ---------------------------------------------------------------------------
 
-    def survey(self) -> Measured:
+    def survey(self) -> Measurement:
         """Objectives and residuals of the point, and the terms of the Newton system."""
         room, V = self._weighed()
         condense(self.point, self._ease, self._way, V, 2)
         M, pulled = self.samples.normal(room.d, V)
         size, reaches = float(np.abs(V[:, 0]).sum()), self.rows.reaches(self.point.f)
         gain, fall, products, largest, multiplier, violation = self._found.tolist()
-        return Measured(
+        return Measurement(
             gain, fall, products, largest, multiplier, violation, size, cost(self.point, 1.0), reaches, M,
             pulled,
         )  # fmt: skip
@@ -357,7 +357,7 @@ class Facts(NamedTuple):
     pulls_down: bool
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """Measurements of a block; the first six are those of ``weigh``.
 
     size: Σ |β_i|.
