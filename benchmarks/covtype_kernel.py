@@ -32,10 +32,9 @@ from polyopt import SVM, RelativeMarginMachine
 from polyopt.base.files import write_text
 from polyopt.datasets.loading import read_npz
 from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.margin.certificate import certify_hinge
-from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.certificate import HingeProgram, certify_hinge
+from polyopt.margin.decomposition.state import Dual
 from polyopt.margin.geometry import KernelGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 KEPT = Path(__file__).parent / "results" / "covtype_kernel.csv"
 _GAMMA, _CACHE, _TOL = 1.0, 1000.0, 1e-3

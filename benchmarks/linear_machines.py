@@ -21,8 +21,8 @@ from benchmarks.helpers.timing import race
 from formulations.families import hinge_families
 from polyopt import certify_rmm, certify_svm, datasets
 from polyopt.linalg.rounding import Ball
+from polyopt.margin.certificate import HingeProgram
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 from polyopt.margin.interior_point import solve_interior_point
 
 C = 1.0

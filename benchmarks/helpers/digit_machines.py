@@ -20,7 +20,7 @@ from formulations.families import Families, hinge_families
 from formulations.language.solution import Solution, Status
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.decomposition import Decomposition
-from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.state import Dual
 
 Setting = tuple[float, ...]
 Grid = tuple[Setting, ...]

@@ -22,7 +22,7 @@ from benchmarks.helpers.portfolio_data import samples
 from formulations.families import hinge_families
 from polyopt import SVM, Kernel, RelativeMarginMachine
 from polyopt.linalg.kernels import SampleGram, stream
-from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.state import Dual
 
 __all__ = ["LIBSVM", "OURS", "OVER", "PEER", "TIGHT", "Cell", "Worker", "processors", "threads_set"]
 

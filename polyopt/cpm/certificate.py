@@ -53,9 +53,8 @@ from polyopt.cpm.penalty_term import (
     sign_residuals,
 )
 from polyopt.linalg.rounding import Ball, product, transposed_product
-from polyopt.margin.certificate import ascend, certify_hinge
+from polyopt.margin.certificate import HingeProgram, ascend, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 Loss = Literal["sum", "max"]
 Margin = Literal["total", "worst"]

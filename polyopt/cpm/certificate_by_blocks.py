@@ -28,7 +28,7 @@ from formulations.language.types import Matrix, Vector, is_sparse
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.tally import SLICE_ROWS, Tally
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, transposed_product
-from polyopt.margin.hinge_program import stationarity
+from polyopt.margin.certificate import stationarity
 
 _NAME = "the Convex Polytope Machine"
 

@@ -41,9 +41,8 @@ from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.points import checked_faces
 from polyopt.cpm.certificate import Margin
 from polyopt.linalg.rounding import ABOVE, Ball, product, transposed_product
-from polyopt.margin.certificate import find_ray
+from polyopt.margin.certificate import HingeProgram, find_ray
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 Measure = Literal["norms", "margins"]
 

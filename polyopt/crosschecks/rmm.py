@@ -14,7 +14,7 @@ from formulations.language.program import Program, Row
 from polyopt.crosschecks.registry import RMM, Pair, Registry, Vector
 from polyopt.crosschecks.samples import Bounded, blobs, bounded, generator, rbf
 from polyopt.margin.decomposition import solve_decomposition
-from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.state import Dual
 from polyopt.margin.interior_point import solve_interior_point
 
 CHECKS = Registry("rmm")

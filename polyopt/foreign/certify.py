@@ -33,10 +33,9 @@ from polyopt.cpm.estimator import ConvexPolytopeMachine
 from polyopt.foreign import PROGRAMS
 from polyopt.foreign.answer import Answer, Intercept, Samples, answers_of, gamma_by, label_among
 from polyopt.linalg.kernels import Kernel
-from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.certify import certify_families
 from polyopt.margin.geometry import LinearGeometry, SigmaLinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM

@@ -23,18 +23,9 @@ from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, conclude
 from polyopt.certificates.tally import SLICE_ROWS, Tally, together
 from polyopt.linalg.rounding import ABOVE, Ball, transposed_product
-from polyopt.margin.certificate import BROKEN, NO_RAY
-from polyopt.margin.geometry import (
-    LinearGeometry,
-    SigmaMetric,
-    inverse,
-    kept,
-    left_by_spread,
-    metric_of,
-    norms_in_metric,
-    second_moments,
-)
-from polyopt.margin.hinge_program import (
+from polyopt.margin.certificate import (
+    BROKEN,
+    NO_RAY,
     Balance,
     HingeProgram,
     balancing,
@@ -42,6 +33,16 @@ from polyopt.margin.hinge_program import (
     residuals,
     stationarity,
     to_feasible,
+)
+from polyopt.margin.geometry import (
+    LinearGeometry,
+    SigmaMetric,
+    inverse,
+    left_by_spread,
+    metric_of,
+    norms_in_metric,
+    one_minus,
+    second_moments,
 )
 
 
@@ -265,7 +266,7 @@ class _Blocks:
         if self._metric is None:
             return square
         squares: Ball = found.sums["squares"]
-        return kept(self._metric.D) * square + self._metric.D * (squares * inverse(self._metric.total))
+        return one_minus(self._metric.D) * square + self._metric.D * (squares * inverse(self._metric.total))
 
     def _dual_norm_sq(self, found: Tally, shrink: tuple[float, float]) -> Ball:
         """Twice the quadratic term of the dual objective, for the multipliers made feasible."""

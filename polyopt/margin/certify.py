@@ -22,7 +22,7 @@ from polyopt.certificates.points import checked_vector
 from polyopt.linalg.kernels import Gram, Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import (
     Geometry,
     KernelGeometry,
@@ -30,7 +30,6 @@ from polyopt.margin.geometry import (
     SigmaKernelGeometry,
     SigmaLinearGeometry,
 )
-from polyopt.margin.hinge_program import HingeProgram
 
 
 class Given(TypedDict, total=False):

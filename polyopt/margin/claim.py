@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,13 +13,12 @@ from formulations.families import Family
 from formulations.language.types import Matrix, Vector
 from polyopt.certificates.claims.statement import Statement, cap_of, numeral, numerals
 from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry, SigmaKernelGeometry, SigmaLinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
+from polyopt.margin.geometry import LinearGeometry, SigmaKernelGeometry, SigmaLinearGeometry
 
 _KERNELS = ("linear", "poly", "rbf")
 
 
-def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statement:
+def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
     """State a point of a hinge program: w (m,) or expansion coefficients (n,) as v, and multipliers Z (q, n).
 
     b is the intercept for samples as the geometry scores them. Raise ValueError for a Gram matrix without
@@ -26,29 +26,29 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
     """
     geometry, rows = program.geometry, program.rows
     y = next(iter(rows)).side
-    told: dict[str, Any] = {"features": {"kind": "plain"}, "size": {"kind": "square", "factor": "1/2"}}
+    size: dict[str, Any] = {"kind": "square", "factor": "1/2"}
+    features: dict[str, Any] = {"kind": "plain"}
     moved = Fraction(b)
-    if isinstance(geometry, SigmaLinearGeometry):
-        told["size"] = _sigma(geometry.D, geometry.weights)
-        moved -= _inner(v, geometry.centre)
+    if isinstance(geometry, LinearGeometry | SigmaLinearGeometry):
         X: Matrix = geometry.X
-    elif isinstance(geometry, LinearGeometry):
         moved -= _inner(v, geometry.centre)
-        X = geometry.X
-    elif isinstance(geometry, KernelGeometry) and isinstance(geometry.gram, SampleGram):
-        X, told["features"] = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
-    elif isinstance(geometry, SigmaKernelGeometry) and isinstance(geometry.gram, SampleGram):
-        X, told["features"] = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
-        told["size"] = _sigma(geometry.D, geometry.weights)
-        moved -= Fraction(float(geometry.moved(v, 0.0).mid))
+    elif isinstance(geometry.gram, SampleGram):
+        X, features = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
+        if isinstance(geometry, SigmaKernelGeometry):
+            moved -= Fraction(float(geometry.moved(v, 0.0).mid))
     else:
         raise ValueError("a claim is checked from the samples, so it needs them and not a Gram matrix")
-    told |= {"faces": 1, "intercept": program.intercept, "rows": [_row(family, y) for family in rows]}
+    if isinstance(geometry, SigmaLinearGeometry | SigmaKernelGeometry):
+        size = _sigma(geometry.D, geometry.weights)
+    stated = {
+        "features": features, "size": size, "faces": 1, "intercept": program.intercept,
+        "rows": [_row(family, y) for family in rows],
+    }  # fmt: skip
     multipliers = {family.name: mu[None, :] for family, mu in zip(rows, Z, strict=True)}
-    return Statement(program.name, X, y, told, [v], [moved] if program.intercept else [], multipliers)
+    return Statement(program.name, X, y, stated, [v], [moved] if program.intercept else [], multipliers)
 
 
-def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
+def state_ray(program: Any, ray: list[list[Fraction]]) -> Statement:
     """State that a program is infeasible: the multipliers (q, n) are exactly a ray of its dual."""
     nothing = np.zeros((len(ray), program.rows.n))
     found = state_hinge(program, program.geometry.primal_from_dual(nothing[0]), 0.0, nothing)
@@ -100,14 +100,8 @@ def state_one_norm(
 
     The costs (n,) of slack are also the upper bounds of the coefficients.
     """
-    told = {
-        "features": _kernel(kernel, "expansion"),
-        "size": {"kind": "square", "factor": 0, "low": 0, "high": numerals(costs), "l1": 1},
-        "faces": 1,
-        "intercept": True,
-        "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap_of(costs.tolist())}],
-    }
-    return Statement("the one-norm SVM", X, y, told, [alpha], [b], {"margin": u[None, :]})
+    stated = _expansion(kernel, costs.tolist(), high=numerals(costs), l1=1)
+    return Statement("the one-norm SVM", X, y, stated, [alpha], [b], {"margin": u[None, :]})
 
 
 def state_l0(
@@ -119,9 +113,9 @@ def state_l0(
     C is the cost of the loss and the upper bound of the coefficients, `weights` (n,) weigh the samples in the
     loss. `tree` has the multipliers of the leaves, which together prove `bound`.
     """
-    told = _l0(C, weights, kernel, {"high": numeral(C), "count": 1})
+    stated = _expansion(kernel, _caps(C, weights), high=numeral(C), count=1)
     title = "the L0 support vector machine"
-    return Statement(title, X, y, told, [alpha], [b], {}, tree=tree, bound=bound)
+    return Statement(title, X, y, stated, [alpha], [b], {}, tree=tree, bound=bound)
 
 
 def state_pattern(
@@ -132,18 +126,22 @@ def state_pattern(
     u (n,) are multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
     """
     used = alpha > 0
-    told = _l0(C, weights, kernel, {"high": numerals(np.where(used, C, 0.0))})
-    told["constant"] = int(used.sum())
+    stated = _expansion(kernel, _caps(C, weights), high=numerals(np.where(used, C, 0.0)))
+    stated["constant"] = int(used.sum())
     title = "the L0 support vector machine with the centres that it uses"
-    return Statement(title, X, y, told, [alpha], [b], {"margin": C * u[None, :]})
+    return Statement(title, X, y, stated, [alpha], [b], {"margin": C * u[None, :]})
 
 
-def _l0(C: float, weights: Vector, kernel: Kernel, size: dict[str, Any]) -> dict[str, Any]:
-    cap = cap_of(Fraction(C) * Fraction(weight) for weight in weights.tolist())
+def _caps(C: float, weights: Vector) -> list[Fraction]:
+    return [Fraction(C) * Fraction(weight) for weight in weights.tolist()]
+
+
+def _expansion(kernel: Kernel, caps: Iterable[Any], **size: Any) -> dict[str, Any]:
+    """A program of margins for the coefficients of a kernel expansion, in the format of the file."""
     return {
         "features": _kernel(kernel, "expansion"),
         "size": {"kind": "square", "factor": 0, "low": 0, **size},
         "faces": 1,
         "intercept": True,
-        "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap}],
+        "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap_of(caps)}],
     }

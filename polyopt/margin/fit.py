@@ -20,10 +20,9 @@ from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.linalg.kernels import Gram, MatrixGram, SampleGram, require_psd
 from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
 from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry, middle
-from polyopt.margin.hinge_program import HingeProgram
 from polyopt.margin.support import SupportClassifier
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
+from operator import getitem
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ from polyopt.linalg.kernels import (
     MAX_WHOLE,
     Gram,
     MatrixGram,
+    Panel,
     SampleGram,
     Samples,
     as_gram,
@@ -294,10 +296,13 @@ class Products:
         for samples, columns in self._kept:
             for at in chunks(np.arange(len(samples))):
                 some = slice(at[0], at[-1] + 1)
-                yield samples[some], lambda part, columns=columns[:, some]: columns[part]  # type: ignore[misc]
+                yield samples[some], partial(getitem, columns[:, some])
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
-            yield samples, lambda part, panel=panel: panel.rows(self._every[part])  # type: ignore[misc]
+            yield samples, partial(self._computed, panel)
+
+    def _computed(self, panel: Panel, part: slice) -> Vector:
+        return panel.rows(self._every[part])
 
     def _keep(self, samples: Samples) -> None:
         if len(samples):
@@ -431,11 +436,12 @@ class _SigmaGeometry:
         return np.asarray(g - self.weights @ g / float(self._total.mid))
 
     def outputs(self, v: Vector) -> Ball:
-        g = self._plain.outputs(v)
+        g: Ball = self._plain.outputs(v)
         return g - self._mean(g)
 
     def moved(self, v: Vector, intercept: float) -> Ball:
-        return self._plain.moved(v, intercept) + self._mean(self._plain.outputs(v))
+        plain: Ball = self._plain.moved(v, intercept)
+        return plain + self._mean(self._plain.outputs(v))
 
     def primal_from_dual(self, beta: Vector) -> Vector:
         raise NotImplementedError
@@ -490,7 +496,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
 
     def energy(self, v: Vector) -> Ball:
         f, v = self.outputs(v), np.asarray(v)
-        return kept(self.D) * Ball(v).square_sum() + self.D * self._mean(f * f)
+        return one_minus(self.D) * Ball(v).square_sum() + self.D * self._mean(f * f)
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
@@ -541,10 +547,10 @@ class SigmaKernelGeometry(_SigmaGeometry):
         total = float(self._total.mid)
         columns = self._plain.columns(samples)
         columns = columns - self._plain.scores(self.weights / total)[:, None]
-        return columns - (self.weights @ columns) / total
+        return np.asarray(columns - (self.weights @ columns) / total)
 
     def adjoint_scale(self, beta: Vector) -> float:
-        return self._plain.adjoint_scale(self._uncentred(beta))
+        return float(self._plain.adjoint_scale(self._uncentred(beta)))
 
     def primal_from_dual(self, beta: Vector) -> Vector:
         if self.D == 0.0:
@@ -566,7 +572,7 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def energy(self, v: Vector) -> Ball:
         g = self._plain.outputs(v)
         f = g - self._mean(g)
-        found = kept(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
+        found = one_minus(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
         found = Ball(found.mid, found.rad + self._near(f, v))
         return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
 
@@ -581,12 +587,12 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
         f = self.outputs(v)
-        r = Ball(beta) - kept(self.D) * Ball(v) - self.D * self._spread(f)
+        r = Ball(beta) - one_minus(self.D) * Ball(v) - self.D * self._spread(f)
         Kr = self._plain.outputs(r.mid)
         sizes = self._plain.sizes()
         Kr = Ball(Kr.mid, Kr.rad + sizes * float(r.rad @ sizes) * ABOVE)
         if self.D < 1.0:
-            left = float((Kr.dot(r) * inverse(kept(self.D))).upper)
+            left = float((Kr.dot(r) * inverse(one_minus(self.D))).upper)
         else:  # Σ r = 0, as Σ β and Σ s f are: ρ is of centred samples
             left = float((r * r * Ball(1.0 / self.weights, 4e-16 / self.weights)).sum().upper)
             left *= float(self._total.upper) * (1 + 1e-12)
@@ -640,9 +646,9 @@ class SigmaMetric:
         `energy` is ``v'Av``, `pulled` is ``u − D Σ v`` (m,), and `by_spread` another bound on the last term,
         or infinite.
         """
-        rho, left = pulled - kept(self._D) * Ball(v), [np.inf, by_spread]
+        rho, left = pulled - one_minus(self._D) * Ball(v), [np.inf, by_spread]
         if self._D < 1.0:
-            left.append(float((rho.square_sum() * inverse(kept(self._D))).upper))
+            left.append(float((rho.square_sum() * inverse(one_minus(self._D))).upper))
         if len(v) and min(left) > 1e-12 * float(energy.size):
             left.append(self._by_least_eigenvalue(rho))
         return energy + 2.0 * rho.dot(v) + Ball(0.0, min(left))
@@ -691,7 +697,7 @@ def norms_in_metric(own: Vector, D: float, weights: Vector, total: float) -> Vec
     return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
 
 
-def kept(D: float) -> Ball:
+def one_minus(D: float) -> Ball:
     """Return 1 − D with its rounding."""
     return 1.0 - Ball(D)
 

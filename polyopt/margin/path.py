@@ -24,9 +24,8 @@ from polyopt.base.progress import steps
 from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.path_point import Path, point_summary
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
-from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 Progress = Callable[[dict[str, float]], None]
 

@@ -9,8 +9,8 @@ from polyopt.certificates.certificate import Claim, conclude_infeasible, residua
 from polyopt.certificates.tally import Tally, together
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.linalg.rounding import Ball
+from polyopt.margin.certificate import stationarity
 from polyopt.margin.geometry import KernelGeometry, left_by_spread
-from polyopt.margin.hinge_program import stationarity
 
 
 def test_what_is_left_by_the_spread_is_never_rounded_down():

@@ -25,9 +25,9 @@ from formulations.families import hinge_families
 from polyopt.certificates.claims.file import claim_of, save_claims
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.check import check as checker
+from polyopt.margin.certificate import HingeProgram
 from polyopt.margin.claim import state_hinge
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 CHECKER = Path(checker.__file__)
 FEW: dict[str, Any] = {"n_faces": 2, "solver": "exact", "n_init": 1, "random_state": 0}

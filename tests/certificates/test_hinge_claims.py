@@ -13,9 +13,8 @@ from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Kernel, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
 from polyopt.certificates import Claim
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 
 X, Y = two_blobs(n=30, seed=0)
 

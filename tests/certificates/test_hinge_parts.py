@@ -11,10 +11,9 @@ from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram
 from polyopt.linalg.rounding import Ball
 from polyopt.margin import certificate as ascent
-from polyopt.margin.certificate import certify_hinge, find_ray
+from polyopt.margin.certificate import HingeProgram, certify_hinge, find_ray, to_feasible, value_between
 from polyopt.margin.certify import certify_families, certify_soft_rmm, certify_svm
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram, to_feasible, value_between
 
 Y = np.array([1.0, -1.0])
 

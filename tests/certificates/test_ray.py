@@ -8,7 +8,7 @@ import pytest
 
 from formulations.families import hinge_families
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.hinge_program import to_feasible
+from polyopt.margin.certificate import to_feasible
 
 HARD, SOFT = np.inf, 1.0
 FEW = Fraction(7, 2**52)  # five units of rounding that are added, and what the quotient's own may be

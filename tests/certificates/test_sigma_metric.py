@@ -8,7 +8,7 @@ import pytest
 
 from polyopt import SigmaSVM
 from polyopt.linalg.rounding import Ball
-from polyopt.margin.geometry import SigmaLinearGeometry, SigmaMetric, inverse, kept, norms_in_metric
+from polyopt.margin.geometry import SigmaLinearGeometry, SigmaMetric, inverse, norms_in_metric, one_minus
 
 
 def drawn(D, n=50, centre=None, size=1.0):
@@ -55,7 +55,7 @@ def test_sizes_are_bounded_by_norm_and_by_weight():
     assert norms_in_metric(own, 0.0, weights, 12.0) == pytest.approx(own)
     assert norms_in_metric(own, 1.0, weights, 12.0) == pytest.approx(np.sqrt([12.0, 3.0, 12.0]))
     assert (norms_in_metric(own, 0.0, weights, 12.0) > own).all()
-    assert kept(0.25).mid == 0.75
+    assert one_minus(0.25).mid == 0.75
 
 
 def test_the_price_at_d_one_is_finite_by_the_spread():

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from formulations.families import Families, Family, bound_families, hinge_families, margin_family
 from formulations.language.solution import Status
 from polyopt.certificates.certificate import Claim
-from polyopt.margin.certificate import certify_hinge
+from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.decomposition import solve_decomposition
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry
-from polyopt.margin.hinge_program import HingeProgram
 from polyopt.margin.interior_point import solve_interior_point
 
 SEEDS = st.integers(0, 10**6)

@@ -8,8 +8,8 @@ from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import Pieces
 from polyopt.margin.decomposition.cache import _combine
-from polyopt.margin.decomposition.dual import gains
-from polyopt.margin.decomposition.working_set import Computed, Held, gathered, solve_pairs
+from polyopt.margin.decomposition.state import gains
+from polyopt.margin.decomposition.working_set import CachedRows, ComputedRows, gathered, solve_pairs
 
 LENGTHS = [0, 1, 2, 3, 8, 13, 40]
 TYPES = [np.float64, np.float32]
@@ -199,7 +199,7 @@ def check_pair_steps(rng, q, dtype, steps=12):
     slots = places = rng.permutation(q + 3)[:q]
     K = table[slots[:, None], places].astype(float)
     g = shifted(rng.normal(size=q) / 4)
-    assert_steps(Held(table, slots, places), K, a_hinge(rng, q), g, steps=steps)
+    assert_steps(CachedRows(table, slots, places), K, a_hinge(rng, q), g, steps=steps)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -207,7 +207,9 @@ def check_pair_steps(rng, q, dtype, steps=12):
 def test_of_equal_pairs_the_first_moves(q, dtype):
     K = np.where(np.arange(q)[:, None] % 4 == np.arange(q) % 4, 2.0, 1.0)
     every = np.arange(q)
-    assert_steps(Held(K.astype(dtype), every, every), K, a_hinge(np.random.default_rng(q), q), np.zeros(q))
+    assert_steps(
+        CachedRows(K.astype(dtype), every, every), K, a_hinge(np.random.default_rng(q), q), np.zeros(q)
+    )
 
 
 @pytest.mark.parametrize("place", [0, 5, 8])
@@ -216,7 +218,7 @@ def test_a_sample_without_an_output_never_moves(place):
     A = rng.normal(size=(9, 9))
     K, g, every = A @ A.T, np.zeros(9), np.arange(9)
     g[place] = np.nan
-    beta = assert_steps(Held(K, every, every), K, a_hinge(rng, 9), g)
+    beta = assert_steps(CachedRows(K, every, every), K, a_hinge(rng, 9), g)
     assert beta.any()
     assert beta[place] == 0.0
 
@@ -240,7 +242,7 @@ def check_computed(rng, q, m, degree, steps):
     right = shifted(-left if degree == 0 else left)
     products = left @ right.T
     K = np.exp(np.minimum(products, 0.0)) if degree == 0 else products**degree
-    assert_steps(Computed(left, right, degree), K, a_hinge(rng, q), rng.normal(size=q) / 4, steps=steps)
+    assert_steps(ComputedRows(left, right, degree), K, a_hinge(rng, q), rng.normal(size=q) / 4, steps=steps)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])
@@ -250,7 +252,7 @@ def test_steps_end_before_there_is_no_room(rows):
     A = rng.normal(size=(8, 8))
     K, every, g, beta = A @ A.T, np.arange(8), np.zeros(8), np.zeros(8)
     taken, count = solve_pairs(
-        Held(K, every, every), K.diagonal().copy(), g, beta, a_hinge(rng, 8), 1e-9, rows, 99
+        CachedRows(K, every, every), K.diagonal().copy(), g, beta, a_hinge(rng, 8), 1e-9, rows, 99
     )
     assert count <= rows
     assert (taken > 0) == (rows >= 2)
@@ -260,5 +262,8 @@ def test_steps_end_before_there_is_no_room(rows):
 def test_no_samples_take_no_steps():
     none, phi = np.zeros(0), Pieces(np.zeros((2, 0)), np.zeros((3, 0)))
     places = np.zeros(0, dtype=np.int64)
-    for source in (Held(np.zeros((2, 3)), places, places), Computed(np.zeros((0, 3)), np.zeros((0, 3)), 0)):
+    for source in (
+        CachedRows(np.zeros((2, 3)), places, places),
+        ComputedRows(np.zeros((0, 3)), np.zeros((0, 3)), 0),
+    ):
         assert solve_pairs(source, none, none, none, phi, 1e-3, 5, 10) == (0, 0)

@@ -10,8 +10,8 @@ from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import hinge_families
 from formulations.language.clock import Clock
-from polyopt.margin.decomposition.dual import Dual
 from polyopt.margin.decomposition.newton import ActiveSet
+from polyopt.margin.decomposition.state import Dual
 from polyopt.native.library import kernel
 
 # Parts of newton_pivots, which Python calls here only.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length
 
-from polyopt.margin.interior_point.passes import (
+from polyopt.margin.interior_point.block import (
     Direction,
     PrimalDual,
     condense,

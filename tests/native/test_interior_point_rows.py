@@ -81,7 +81,7 @@ def test_products_are_cut_into_calls(n, monkeypatch):
     X = sp.csr_array(rng.normal(size=(n, 7)) * (rng.random((n, 7)) < 0.4))
     v, V, d, found = rng.normal(size=8), rng.normal(size=(n, 2)), rng.uniform(0.1, 1.0, n), []
     for work in (1 << 24, 5, 1):
-        monkeypatch.setattr("polyopt.margin.interior_point.rows._WORK", work)
+        monkeypatch.setattr("polyopt.margin.interior_point.rows._MAX_CALL_WORK", work)
         rows = Rows(X)
         rows.scatters = True
         found.append([each.tobytes() for each in (rows.scores(v), rows.pull(V), *rows.normal(d, V))])

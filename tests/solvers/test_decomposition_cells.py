@@ -19,8 +19,7 @@ from polyopt.margin import decomposition
 from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.decomposition.cluster_start import beta_of_clusters, find_clusters
-from polyopt.margin.decomposition.dual import Dual
-from polyopt.margin.decomposition.state import State
+from polyopt.margin.decomposition.state import Dual, State
 
 # Clusters of 50 samples, in machines that would have none, with rows in single precision.
 SMALL = Options(

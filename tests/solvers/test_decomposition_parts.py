@@ -25,9 +25,9 @@ from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition import cache as cache_module
 from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.decomposition.driver import Watch
-from polyopt.margin.decomposition.dual import Dual
 from polyopt.margin.decomposition.newton import ActiveSet
-from polyopt.margin.decomposition.working_set import Computed, Held, solve_pairs
+from polyopt.margin.decomposition.state import Dual
+from polyopt.margin.decomposition.working_set import CachedRows, ComputedRows, solve_pairs
 
 SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
 Decomposition = partial(decomposition.Decomposition, options=SETS)
@@ -162,7 +162,7 @@ def test_rows_are_right_whatever_came_before(seed):
 
 def whole(K):
     """The rows of a matrix, all of its samples being in the set."""
-    return Held(K, np.arange(len(K)), np.arange(len(K)))
+    return CachedRows(K, np.arange(len(K)), np.arange(len(K)))
 
 
 @pytest.mark.parametrize("B", [np.inf, 1.0, 1.3])
@@ -187,7 +187,7 @@ def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
     K, n = kernel(X), len(y)
     dual, ends = Dual(hinge_families(y, np.ones(n), 1.3)), []
     factors = RowCache(SampleGram(X, kernel), 1e6, np.float64).factors()
-    for source in (Computed(*factors), whole(K)):
+    for source in (ComputedRows(*factors), whole(K)):
         beta, g = np.zeros(n), np.zeros(n)
         taken, count = solve_pairs(source, K.diagonal().copy(), g, beta, dual.phi, 1e-3, n, 20)
         assert 0 < taken <= 20
@@ -377,7 +377,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
-        if isinstance(rows, Held) and left[0]:
+        if isinstance(rows, CachedRows) and left[0]:
             left[0] -= 1
             beta[:] = 1e308  # which is finite, and sums of them are not
         return taken
@@ -400,7 +400,7 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
-        if isinstance(rows, Computed):
+        if isinstance(rows, ComputedRows):
             g[0], beta[0] = np.inf, 1e308
         return taken
 

@@ -12,10 +12,9 @@ from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.decomposition.driver import _Run
-from polyopt.margin.decomposition.dual import Dual
 from polyopt.margin.decomposition.newton import _BYTES_PER_ENTRY, NewtonPhase
 from polyopt.margin.decomposition.options import DEFAULTS
-from polyopt.margin.decomposition.state import History, State
+from polyopt.margin.decomposition.state import Dual, History, State
 
 RBF = Kernel("rbf", 0.4)
 

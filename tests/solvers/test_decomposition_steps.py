@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
-from polyopt.margin.decomposition.dual import Dual, gains, recapped
-from polyopt.margin.decomposition.working_set import Held, choose, solve_pairs
+from polyopt.margin.decomposition.state import Dual, gains, recapped
+from polyopt.margin.decomposition.working_set import CachedRows, choose, solve_pairs
 
 
 def test_multipliers_at_their_caps_go_with_them_and_others_stay_within():
@@ -53,7 +53,7 @@ def test_a_pair_step_takes_the_best_pair_to_the_best_point_of_its_line(seed, B):
         wanted = beta.copy()
         wanted[[i, j]] += [length, -length]
         before = dual.gain(beta) - beta @ g / 2
-        held = Held(K, np.arange(n), np.arange(n))
+        held = CachedRows(K, np.arange(n), np.arange(n))
         assert solve_pairs(held, K.diagonal().copy(), g, beta, dual.phi, 1e-9, n, 1) == (1, 2)
         assert beta == pytest.approx(wanted, abs=1e-12)
         assert g == pytest.approx(K @ beta)
@@ -70,7 +70,7 @@ def test_no_more_rows_are_wanted_than_there_may_be(rng):
     n = 150
     A = rng.normal(size=(n, n))
     K, y = A @ A.T / n, np.where(np.arange(n) % 2, 1.0, -1.0)
-    dual, held = Dual(hinge_families(y, 1.0)), Held(K, np.arange(n), np.arange(n))
+    dual, held = Dual(hinge_families(y, 1.0)), CachedRows(K, np.arange(n), np.arange(n))
     counts, ends = [], []
     for rows in (2, 10, 64, 90, n):
         g, beta = np.zeros(n), np.zeros(n)

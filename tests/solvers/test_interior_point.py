@@ -16,7 +16,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.margin.interior_point import solve_interior_point
-from polyopt.margin.interior_point.driver import Point
+from polyopt.margin.interior_point.driver import Iterate
 from polyopt.margin.interior_point.problem import Regulariser, System, read
 from polyopt.margin.interior_point.rows import Rows
 
@@ -309,10 +309,10 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     costs, unbalanced = np.random.default_rng(0).uniform(0.3, 2.0, 50), 0
     rows = hinge_families(y, costs, B)
     problem = read(X, rows, None, None)
-    machine = Point(problem, 1e-8)
+    machine = Iterate(problem, 1e-8)
     for _ in range(6):
         survey = machine.survey()
-        machine.keep(survey)
+        problem.crew.tell("keep", survey.share)
         left = problem.crew.ask("sums")[0][1]
         beta = rows.beta(problem.crew.ask("multipliers")[0])
         unbalanced += abs(survey.left[-1]) > 1e-3

@@ -12,8 +12,7 @@ import pytest
 from scipy.linalg import LinAlgError
 
 from formulations.families import Families, bound_families, margin_family
-from polyopt.margin.interior_point.block import Block
-from polyopt.margin.interior_point.passes import Direction, PrimalDual, condense, direct, weigh
+from polyopt.margin.interior_point.block import Block, Direction, PrimalDual, condense, direct, weigh
 from polyopt.margin.interior_point.problem import Regulariser, System, in_order
 from polyopt.margin.interior_point.rows import Rows
 

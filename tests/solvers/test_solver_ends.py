@@ -20,8 +20,8 @@ from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.margin import decomposition
 from polyopt.margin.decomposition import Options, driver
-from polyopt.margin.decomposition.dual import Dual
 from polyopt.margin.decomposition.newton import ActiveSet
+from polyopt.margin.decomposition.state import Dual
 
 SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
 solve_decomposition = partial(decomposition.solve_decomposition, options=SETS)
@@ -109,7 +109,7 @@ def test_the_faces_of_a_polytope_share_one_time_limit(monkeypatch):
         return solve(lifted, labels, costs) if len(calls) == 1 else None
 
     monkeypatch.setattr(cpm, "solve_explicit_face", counted)
-    monkeypatch.setattr(cpm, "_best_point", lambda *arguments: None)
+    monkeypatch.setattr(cpm, "_solve_well", lambda *arguments: None)
     found = problem.solve(np.arange(30) % 3, 5.0)
     assert found.status is Status.TIME_LIMIT
     assert found["W"][0].any()

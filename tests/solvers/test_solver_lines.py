@@ -42,7 +42,7 @@ def test_rows_that_are_asked_for_now_do_not_make_room_for_others():
     rows.fetch(np.array([0, 1, 2]))
     wanted = np.array([0, 1, 3, 4])
     assert np.array_equal(rows.table[rows.fetch(wanted)], K[wanted])
-    assert rows.is_held(np.arange(5)).all()
+    assert rows.is_cached(np.arange(5)).all()
 
 
 @pytest.mark.parametrize("seed", range(8))

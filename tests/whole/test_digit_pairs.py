@@ -7,7 +7,7 @@ from benchmarks.helpers.digit_machines import GRIDS, TOL, _fitted, _margins
 from benchmarks.helpers.digit_pairs import SCALINGS, Digits, PairData, images
 from formulations.families import hinge_families
 from polyopt import Kernel
-from polyopt.margin.decomposition.dual import Dual
+from polyopt.margin.decomposition.state import Dual
 
 DIGITS = Digits("digits", 0.0, (("digits", True),), classes=3)
 

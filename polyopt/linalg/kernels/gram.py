@@ -258,7 +258,8 @@ class SampleGram:
         """Number of terms in a sum over features: the most stored entries of a row, if rows are sparse."""
         if not self.is_sparse:
             return int(self.X.shape[1])
-        return max(int(np.diff(X.indptr).max(initial=0)) for X in (self.X, self.X if Z is None else Z))
+        sparse: list[Any] = [self.X] if Z is None else [self.X, Z]
+        return max(int(np.diff(X.indptr).max(initial=0)) for X in sparse)
 
     def square_norms(self, X: Matrix) -> Vector:
         """Squared norms of samples, centred as the kernel's own samples are."""

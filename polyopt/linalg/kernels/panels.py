@@ -175,7 +175,7 @@ class SamplePanel:
 
     def _far_among(self, samples: Samples) -> Samples:
         """Places of the samples whose exponents single precision would lose."""
-        far = self._gram.far_out
+        far: Samples = self._gram.far_out
         if self._dtype != np.float32 or not len(far):
             return far[:0]
         return np.flatnonzero(np.isin(samples, far))

@@ -2,9 +2,8 @@
 
 Read in this order:
 
-dual           the program, and why it has n variables and not 3n
+state          the program, and why it has n variables and not 3n; β and Kβ with its rounding; the history
 cache          kernel rows
-state          β and Kβ with its rounding; samples set aside (shrinking); the history
 working_set    the choice of samples, and the subproblem (9), pair by pair
 newton         all samples that matter at once, by an active set, if that costs less
 driver         the order of a solve; repairs of rounding; warm starts
@@ -13,7 +12,7 @@ driver         the order of a solve; repairs of rounding; warm starts
 """
 
 from polyopt.margin.decomposition.driver import Decomposition, solve_decomposition
-from polyopt.margin.decomposition.dual import recapped
-from polyopt.margin.decomposition.options import Options
+from polyopt.margin.decomposition.options import Options as Options
+from polyopt.margin.decomposition.state import recapped
 
-__all__ = ["Decomposition", "Options", "recapped", "solve_decomposition"]
+__all__ = ["Decomposition", "recapped", "solve_decomposition"]

@@ -109,7 +109,7 @@ class RowCache:
         """Return matrices with the kernel's argument as product, and its degree; None if there are none."""
         return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
-    def is_held(self, samples: Samples) -> NDArray[np.bool_]:
+    def is_cached(self, samples: Samples) -> NDArray[np.bool_]:
         """Mask of these samples whose rows are cached."""
         return self._slot[samples] >= 0
 

@@ -20,11 +20,10 @@ from formulations.language.types import Vector
 from polyopt.base.threads import blas_held
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, as_gram
 from polyopt.margin.decomposition.cluster_start import beta_of_clusters
-from polyopt.margin.decomposition.dual import Dual, balanced, gains, recapped
 from polyopt.margin.decomposition.newton import NewtonPhase, solve_pivots
 from polyopt.margin.decomposition.options import DEFAULTS, Options
-from polyopt.margin.decomposition.state import History, State
-from polyopt.margin.decomposition.working_set import Computed, Held, choose, gathered, solve_pairs
+from polyopt.margin.decomposition.state import Dual, History, State, balanced, gains, recapped
+from polyopt.margin.decomposition.working_set import CachedRows, ComputedRows, choose, gathered, solve_pairs
 
 _MEGABYTE = 2.0**20  # bytes
 
@@ -262,7 +261,7 @@ class _Run:
         self._history.record(violation)
         beta, g = state.beta.copy(), state.g.copy()
         taken, rows = solve_pairs(
-            Computed(*factors), state.diagonal, g, beta, state.dual.phi, goal, options.max_walk_rows,
+            ComputedRows(*factors), state.diagonal, g, beta, state.dual.phi, goal, options.max_walk_rows,
             options.max_walk_steps,
         )  # fmt: skip
         if np.isfinite(g).all():  # no overflow
@@ -334,8 +333,8 @@ class _Run:
         slots, g, phi = cache.fetch(samples), view.g[chosen], view.phi.of(chosen)
         goal = options.subproblem_violation_ratio * view.violation
         steps, pivots = options.max_pair_steps_per_sample * size, 0
-        held, diagonal = Held(cache.table, slots, chosen), self._state.diagonal[samples]
-        taken, _ = solve_pairs(held, diagonal, g, beta, phi, goal, size, steps)
+        source, diagonal = CachedRows(cache.table, slots, chosen), self._state.diagonal[samples]
+        taken, _ = solve_pairs(source, diagonal, g, beta, phi, goal, size, steps)
         if taken == steps:  # K is nearly singular on this set: Newton's method is faster than pairs
             K = gathered(cache.table, slots, chosen)
             pivots = solve_pivots(K, g, beta, phi, goal, options.max_pivots, self._clock, options)

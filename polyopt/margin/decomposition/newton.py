@@ -288,6 +288,6 @@ class NewtonPhase:
     def _matrix(self, samples: Samples) -> Vector:
         """``K[samples, samples]`` in double precision, from cached rows if they are complete."""
         state, cache = self._state, self._state.cache
-        if state.is_double and state.is_whole and cache.is_held(samples).all():
+        if state.is_double and state.is_whole and cache.is_cached(samples).all():
             return gathered(cache.table, cache.fetch(samples), samples)
         return square(state.gram, samples)

@@ -65,7 +65,7 @@ def _largest(values: Vector, count: int, floor: float) -> Samples:
     return places[values[places] > floor]
 
 
-class Held(NamedTuple):
+class CachedRows(NamedTuple):
     """Cached kernel rows: the row of sample r of the set is ``table[slots[r], places]``."""
 
     table: NDArray[Any]
@@ -73,7 +73,7 @@ class Held(NamedTuple):
     places: Samples
 
 
-class Computed(NamedTuple):
+class ComputedRows(NamedTuple):
     """Kernel rows to compute: the row of sample r is a function of ``right @ left[r]``.
 
     The function is the power of this degree, or for degree 0 the exponential.
@@ -85,8 +85,8 @@ class Computed(NamedTuple):
 
 
 def solve_pairs(
-    source: Held | Computed, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, rows: int,
-    steps: int,
+    source: CachedRows | ComputedRows, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float,
+    rows: int, steps: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Take pair steps until m - M <= tol, changing beta and g (q,); return the steps taken and rows read.
 
@@ -96,7 +96,7 @@ def solve_pairs(
     width, most = -(-q // _LANES) * _LANES, max(1, min(q, rows))
     K, ease = np.empty((most, width), source[0].dtype), np.empty((most, width), np.float32)
     room, place, counts = np.empty((3, width)), np.empty(q, np.int64), np.empty(2, np.int64)
-    solve = _solve_held if isinstance(source, Held) else _solve_computed
+    solve = _solve_held if isinstance(source, CachedRows) else _solve_computed
     solve(*source, diagonal, g, beta, *phi, tol, steps, K, ease, room, place, counts)
     taken, read = counts.tolist()
     return taken, read

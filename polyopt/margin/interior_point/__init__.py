@@ -23,17 +23,17 @@ and λ* v of given size eliminates everything sample by sample, and leaves
     [ R + X'DX   X'D1 ] [dw]   [ X'(β + h) − Rw ]        D = diag(1/(s/α + ξ/η) + λ/u + λ*/v)
     [ 1'DX       1'D1 ] [db] = [ 1'(β + h)      ]
 
-(X with centred rows), m + 1 equations however many samples there are; then dβ = h − D (X dw + db).
-An iteration is one product X'DX by BLAS, some four products of X with a vector, and passes over the
-samples. Steps are Mehrotra's predictor and corrector; only the first is taken by each sample as far as its
-own bounds let it. (Gondzio's centrality corrections saved a fifth of the iterations and hardly any time.)
+(X with centred rows), m + 1 equations for any number of samples; then dβ = h − D (X dw + db). An iteration is
+one product X'DX by BLAS, about four products of X with a vector, and passes over the samples. Steps are
+Mehrotra's predictor and corrector; only in the first one does each sample go as far as its own boundary.
+(Gondzio's centrality corrections saved a fifth of the iterations and hardly any time.)
 
-The run stops on proof: the gap between the primal objective of a point scaled back within ±B and the
-dual objective of multipliers repaired to Σ β_i = 0.
+The run ends by proof: the gap between the primal objective of a point scaled back within ±B and the dual
+objective of multipliers repaired to Σ β_i = 0.
 
-Read in this order: ``problem`` (the program, and the reduced system), ``driver`` (the method), ``crew``
-(all blocks of samples, asked in turn), ``block`` (one of them), ``passes`` (a step, for each sample),
-``rows`` (the products with the data) and ``intercept`` (the best b).
+Read in this order: ``problem`` (the program, and the reduced system), ``driver`` (the method), ``block``
+(some samples: a step for each of them), ``rows`` (the products with the data) and ``intercept`` (the best b).
+``crew`` calls all blocks in turn.
 
 References
 ----------

@@ -1,45 +1,39 @@
-"""All blocks of samples, asked in turn: the one place where the method meets whatever carries it out.
+"""The executor of all blocks of samples, in this process or elsewhere.
 
-What changes a block is a change, and goes into a log. A block knows how much of the log it has been
-through, and catches up before it answers. So a block that was lost can be made anew from its samples and
-the log, which is a few vectors of the size of w for each iteration; and so can all of them, from a file.
+Every change of a block goes into a log. A block counts the changes that it has applied, and catches up before
+it answers. So a lost block can be rebuilt from its samples and the log, which is a few vectors of the size of
+w for each iteration; and so can all blocks, from a file.
 
-What blocks answer comes in their order, and sums are taken in that order (:func:`total`): the result is the
-same to the bit, whoever carries the blocks and however many of them there are.
+Answers come in the order of the blocks, and sums are taken in that order (:func:`total`): the result is the
+same to the bit, wherever the blocks are.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from polyopt.base.threads import run_blocks
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["Change", "Crew", "Local", "Logged", "bring", "total"]
-
-_GROUP = 8  # terms that are added up before the sums are
+Vector = NDArray[np.float64]
 
 
 class Change(NamedTuple):
-    """A change of every block: the name of a method, and its arguments."""
+    """A change of every block: the name of one of its methods, and the arguments."""
 
     name: str
     arguments: tuple[Any, ...] = ()
 
 
 class Logged(Protocol):
-    """An object that goes through a log, as a :class:`~polyopt.margin.interior_point.block.Block` does.
+    """An object that applies a log, such as a :class:`~polyopt.margin.interior_point.block.Block`.
 
-    done: how many changes it has been through.
-    answer: what the last of them gave.
+    done: number of changes applied.
+    answer: result of the last one.
     """
 
     done: int
@@ -47,10 +41,9 @@ class Logged(Protocol):
 
 
 def bring(block: Logged, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
-    """Let a block catch up with the log, and answer.
+    """Apply the rest of the log to a block, then return its answer to `ask`, or to the last change if None.
 
-    log: the log from change `begins` on, which the block has been through already.
-    ask: the measurement; None for the answer to the last change.
+    log: the log from change `begins` on; the block has applied all before it.
     """
     for change in log[block.done - begins :]:
         block.answer = getattr(block, change.name)(*change.arguments)
@@ -59,28 +52,15 @@ def bring(block: Logged, log: Sequence[Change], begins: int, ask: Change | None)
 
 
 def total(terms: Sequence[ArrayLike]) -> Vector:
-    """The sum of arrays of one shape, by groups of eight, groups of groups, and so on.
-
-    terms: one at least.
-    """
+    """Sum arrays of one shape, at least one, by groups of eight, groups of groups, and so on."""
     sums: list[Any] = [np.asarray(term) for term in terms]
     while len(sums) > 1:
-        sums = [_sum(sums[k : k + _GROUP]) for k in range(0, len(sums), _GROUP)]
+        sums = [sum(sums[k + 1 : k + 8], start=sums[k]) for k in range(0, len(sums), 8)]
     return np.asarray(sums[0])
 
 
-def _sum(terms: list[Vector]) -> Vector:
-    found = terms[0]
-    for term in terms[1:]:
-        found = found + term
-    return found
-
-
 class Crew(ABC):
-    """The executor of the changes.
-
-    log: all changes so far.
-    """
+    """The executor of changes and measurements; `log` has all changes so far."""
 
     def __init__(self) -> None:
         self.log: list[Change] = []
@@ -92,36 +72,31 @@ class Crew(ABC):
 
     @abstractmethod
     def _answers(self, ask: Change | None) -> list[Any]:
-        """Answers of all blocks once they have been through the log."""
+        """Return the answers of all blocks once they have applied the log."""
 
     def close(self) -> None:
-        """Let go of the blocks, if this crew holds them."""
+        """Release the blocks, if this executor has them."""
         return
 
     def tell(self, name: str, *arguments: Any) -> None:
-        """Have every block changed, by the time that it is next asked.
-
-        name: A method of :class:`~polyopt.margin.interior_point.block.Block`.
-        *arguments: what it takes.
-        """
+        """Change every block by this method, at the latest when it is next asked."""
         self.log.append(Change(name, arguments))
 
     def change(self, name: str, *arguments: Any) -> list[Any]:
-        """Change every block, and have their answers."""
+        """Change every block, and return their answers."""
         self.tell(name, *arguments)
         return self._answers(None)
 
     def ask(self, name: str, *arguments: Any) -> list[Any]:
-        """Have every block measure something, which changes nothing."""
+        """Return the measurements of all blocks by this method, which changes nothing."""
         return self._answers(Change(name, arguments))
 
 
 class Local(Crew):
     """Blocks in this process.
 
-    blocks: the blocks, as of :func:`bring`.
-    threads: whether several threads may share them.
-    loaded: takes a block's number and what is to be done once its samples are in memory.
+    threads: True if several threads may share them.
+    loaded: calls a function once the samples of the block with this number are in memory.
     """
 
     def __init__(
@@ -140,7 +115,7 @@ class Local(Crew):
         return len(self.blocks)
 
     def close(self) -> None:
-        """Let go of the blocks."""
+        """Release the blocks."""
         self.blocks, self._loaded = [], None
 
     def _answers(self, ask: Change | None) -> list[Any]:

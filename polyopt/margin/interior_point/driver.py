@@ -1,45 +1,45 @@
-"""The interior-point method: its loop, the points that are kept, and the step from one point to the next."""
+"""The interior-point method: its loop, the best points so far, and the step from one iterate to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from formulations.families import allowed, shrink_of, within
+from formulations.families import Families, Reaches, allowed, shrink_of, within
 from formulations.language.arguments import tolerance, whole_or_none
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, Vector
 from polyopt.base.progress import show
 from polyopt.certificates.certificate import relative_gap
 from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.intercept import cheapest_of_blocks
 from polyopt.margin.interior_point.problem import Problem, System, in_order, read
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+_TINY = float(np.finfo(float).tiny)
 
-    from numpy.typing import ArrayLike, NDArray
 
-    from formulations.families import Families, Reaches
-    from formulations.language.types import Matrix
+@dataclass(frozen=True)
+class Options:
+    """The numbers of the interior-point method."""
 
-    Vector = NDArray[np.float64]
+    max_iter: int = 200  # twenty to forty are usual
+    max_idle: int = 12  # iterations in which gap, violation and mu stay above 0.9 of the least so far
+    max_idle_closed: int = 6  # the same once the gap is closed
+    max_inaccurate_gap: float = 1e-3  # relative; above it a run that rounding ended is stalled
+    first_step_share: float = 0.9  # of the way to its own boundary that a sample goes in the first step
+    step_share: float = 0.99  # of the way to the nearest boundary that all samples go in later steps
+    min_mu_ratio: float = 0.05  # lower limit of mu, in units of the gap asked for
+    min_start_gap: float = 0.1  # relative gap of the products at a start that is given
+    proximal: float = 1e-9  # dual proximal term over the mean cost: no weight in D is above its inverse
+    proximal_factor: float = 3.0  # by which the term grows once only rounding, times such weights, is left
 
-__all__ = ["Point", "largest_reaches", "solve_interior_point", "solve_problem"]
 
-_MAX_ITERATIONS = 200  # by default; twenty to forty are usual
-_MAX_IDLE = 12  # iterations without progress of any kind after which a run gives up
-_MAX_IDLE_CLOSED = 6  # the same once the gap is closed
-_REL_GAP_INACCURATE = 1e-3  # largest relative gap of a run that rounding ended; above it the run has stalled
-_FIRST_STEP_TO_BOUNDARY = 0.9  # share of the way to its own boundary that a sample goes in the first step
-_STEP_TO_BOUNDARY = 0.99  # share of the way to the nearest boundary that all samples go in later steps
-_MIN_MU_REL_TARGET_GAP = 0.05  # lower limit of mu, in units of the gap asked for
-_MIN_START_REL_GAP = 0.1  # least relative gap of the products at a start that is given
-_PROXIMAL = 1e-9  # dual proximal term, over the mean cost: no weight in D is above its inverse
-_PROXIMAL_INCREASE = 3.0  # factor of the proximal term once only rounding, times such weights, is left
+DEFAULTS = Options()
 
 
 def solve_interior_point(
@@ -111,120 +111,107 @@ def solve_problem(
     save: Callable[[dict[str, Any]], None] | None = None,
     known: Mapping[str, Any] | None = None,
     start: Vector | None = None,
+    options: Options = DEFAULTS,
 ) -> Solution:
-    """Solve a program whose samples are in blocks.
+    """Solve a program whose samples are in blocks; the multipliers stay with the blocks.
 
-    save: called after every iteration with the state of the loop, which together with the crew's log is all
-        that is needed to go on from there.
-    known: the state that `save` was given, to go on from there; the crew has the log.
-    start (m+1,): A point to begin near, as of :class:`~polyopt.margin.interior_point.point.Point`.
+    save: called after every iteration with the state of the loop, which is all that is needed to resume,
+        together with the crew's log.
+    known: the state given to `save`, to resume from; the crew has the log.
+    start (m+1,): a point to begin near, as in :class:`Iterate`.
     """
-    kept = _Kept(problem, tol, clock, progress)
-    run = _Run(Point(problem, tol, begins=known is None, start=start), kept, tol, save)
+    best = _Best(problem, tol, clock, progress, options)
+    iterate = Iterate(problem, tol, begins=known is None, start=start, options=options)
+    least, stale, iteration = np.full(3, np.inf), 0, 0
     if known is not None:
-        run.recall(known)
-    try:
-        status = run.to_end(_MAX_ITERATIONS if max_iter is None else max_iter)
-    except KeyboardInterrupt:
-        status = interrupted()
-    return kept.solution(status)
+        least, stale, iteration = known["least"], known["stale"], known["iteration"]
+        iterate.recall(known)
+        best.recall(known)
+    limit = options.max_iter if max_iter is None else max_iter
 
-
-class _Run:
-    """The loop."""
-
-    def __init__(
-        self, point: Point, kept: _Kept, tol: float, save: Callable[[dict[str, Any]], None] | None = None
-    ):
-        self._point, self._kept, self._tol, self._save = point, kept, tol, save
-        self._least, self._stale, self._iteration = np.full(3, np.inf), 0, 0
-
-    def recall(self, known: Mapping[str, Any]) -> None:
-        """Go on from what was known after an iteration."""
-        self._least, self._stale, self._iteration = known["least"], known["stale"], known["iteration"]
-        self._point.recall(known)
-        self._kept.recall(known)
-
-    def to_end(self, max_iter: int) -> Status:
-        """Take steps until the gap is closed, or a limit ends them."""
-        point, kept, tol = self._point, self._kept, self._tol
+    def run() -> Status:
+        nonlocal least, stale, iteration
         while True:
-            survey = point.survey()
-            kept.look(point, survey)
+            survey = iterate.survey()
+            best.update(iterate, survey)
             # Certificates measure residuals a little differently: half the tolerance is left for that.
             if survey.gap <= tol and survey.violation <= 0.5 * tol:
                 return Status.SOLVED
             now = np.array([survey.gap, survey.violation, survey.mu])
-            self._stale = 0 if (now < 0.9 * self._least).any() else self._stale + 1
-            self._least = np.minimum(self._least, now)
-            if self._stale > (_MAX_IDLE_CLOSED if kept.is_closed else _MAX_IDLE) or np.isnan(now).any():
-                return Status.SOLVED if kept.misfit <= tol else Status.INACCURATE
-            if self._iteration >= max_iter:
+            stale = 0 if (now < 0.9 * least).any() else stale + 1
+            least = np.minimum(least, now)
+            max_idle = options.max_idle_closed if best.is_closed else options.max_idle
+            if stale > max_idle or np.isnan(now).any():
+                return Status.SOLVED if best.misfit <= tol else Status.INACCURATE
+            if iteration >= limit:
                 return Status.ITERATION_LIMIT
-            if kept.clock.is_over:
+            if clock.is_over:
                 return Status.TIME_LIMIT
             try:
-                point.advance(survey)
+                iterate.advance(survey)
             except np.linalg.LinAlgError:
                 return Status.INACCURATE
-            self._iteration += 1
-            if self._save is not None:
-                loop = {"least": self._least, "stale": self._stale, "iteration": self._iteration}
-                self._save(loop | point.known() | kept.known())
+            iteration += 1
+            if save is not None:
+                loop = {"least": least, "stale": stale, "iteration": iteration}
+                save(loop | iterate.known() | best.known())
+
+    try:
+        status = run()
+    except KeyboardInterrupt:
+        status = interrupted()
+    return best.solution(status)
 
 
-class _Kept:
-    """The history of a run and the points that it would end with.
+class _Best:
+    """The history of a run, and the points that it would return.
 
-    Until the gap of a point to its own multipliers is closed, the best of either are kept; from then
-    on, those that fit together best.
+    Until the gap of an iterate to its own multipliers is closed, the best point and the best multipliers are
+    kept; from then on, the iterate whose point and multipliers satisfy the conditions best.
+
+    misfit: violation of the kept iterate once the gap is closed; infinite before.
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        tol: float,
-        clock: Clock,
-        progress: Callable[[dict[str, float]], None] | None,
-    ):
-        self.clock, self.misfit = clock, np.inf
+        self, problem: Problem, tol: float, clock: Clock,
+        progress: Callable[[dict[str, float]], None] | None, options: Options,
+    ):  # fmt: skip
+        self._clock, self.misfit, self._options = clock, np.inf, options
         self._problem, self._tol, self._progress = problem, tol, progress
-        # Zeros are feasible, for both programs.
-        zeros = np.zeros(problem.facts.m + 1)
-        self._objective, self._v = float(total(problem.crew.ask("costs_at", zeros, 1.0))), zeros
-        self._bound = 0.0
-        self._history: list[dict[str, float]] = []
+        self._v = np.zeros(problem.facts.m + 1)  # zeros are feasible for both programs
+        self._objective = float(total(problem.crew.ask("costs_at", self._v, 1.0)))
+        self._bound, self._history = 0.0, list[dict[str, float]]()
 
     def known(self) -> dict[str, Any]:
-        """State from which :meth:`recall` goes on."""
+        """State for :meth:`recall`."""
         return {
             "objective": self._objective, "kept": self._v, "bound": self._bound, "misfit": self.misfit,
             "history": self._history,
         }  # fmt: skip
 
     def recall(self, known: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Resume from this state."""
         self._objective, self._v = known["objective"], known["kept"]
         self._bound, self.misfit, self._history = known["bound"], known["misfit"], list(known["history"])
 
     @property
     def is_closed(self) -> bool:
-        """True if some point has closed the gap to its own multipliers."""
+        """True if an iterate has closed the gap to its own multipliers."""
         return self.misfit < np.inf
 
-    def look(self, point: Point, survey: Survey) -> None:
-        """Keep what is better than what there is, and write the record."""
+    def update(self, iterate: Iterate, survey: Survey) -> None:
+        """Keep what is better than the points so far, and add a record."""
         fits = survey.gap <= self._tol and survey.violation < self.misfit
         if fits or (survey.objective < self._objective and not self.is_closed):
-            self._objective, self._v = survey.objective, point.v.copy()
+            self._objective, self._v = survey.objective, iterate.v.copy()
         if fits or (survey.bound > self._bound and not self.is_closed):
             self._bound = survey.bound
-            point.keep(survey)
+            self._problem.crew.tell("keep", survey.share)
         if fits:
             self.misfit = survey.violation
         record = {
             "iteration": float(len(self._history)),
-            "seconds": self.clock.seconds,
+            "seconds": self._clock.seconds,
             "violation": survey.violation,
             "objective": self._objective,
             "bound": self._bound,
@@ -235,15 +222,12 @@ class _Kept:
         show(record, self._shown)
 
     def _shown(self) -> dict[str, Vector]:
-        """The point kept, as weights and intercept for the samples as they came: ``w`` (m+1,)."""
+        """The kept point as weights and intercept for the samples as given: ``w`` (m+1,)."""
         w = self._v[:-1]
         return {"w": np.append(w, self._v[-1] - float(self._problem.shift @ w))}
 
     def solution(self, status: Status) -> Solution:
-        """The points that were kept, made exactly feasible, and the best intercept where it is free.
-
-        Multipliers are with the blocks.
-        """
+        """Return the kept points, made exactly feasible, with the best intercept if it is free."""
         problem, crew = self._problem, self._problem.crew
         objective, w, b = self._primal()
         if problem.regulariser.is_free:
@@ -252,10 +236,10 @@ class _Kept:
         found = crew.ask("dual")
         gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
         bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(pulled))
-        gap = relative_gap(objective, bound)  # making the points exactly feasible may leave more of it
+        gap = relative_gap(objective, bound)  # feasibility may have cost some
         if status is Status.SOLVED and not gap <= max(10.0 * self._tol, 1e-7):
             status = Status.INACCURATE
-        if status is Status.INACCURATE and gap > _REL_GAP_INACCURATE:
+        if status is Status.INACCURATE and gap > self._options.max_inaccurate_gap:
             status = Status.STALLED
         return Solution(
             status=status,
@@ -265,12 +249,12 @@ class _Kept:
             bound=bound,
             solver="interior-point",
             iterations=max(len(self._history) - 1, 0),
-            solve_time=self.clock.seconds,
+            solve_time=self._clock.seconds,
             history=tuple(self._history),
         )
 
     def _primal(self) -> tuple[float, Vector, float]:
-        """Objective, w and b (for centred rows) of the point kept, scaled back within the bounds."""
+        """Objective, w and b (for centred rows) of the kept point, scaled back within the bounds."""
         crew, regulariser = self._problem.crew, self._problem.regulariser
         if not regulariser.is_free:  # and no bounds
             cost = float(total(crew.ask("costs_at", self._v, 1.0)))
@@ -279,7 +263,7 @@ class _Kept:
         g = largest_reaches(crew.ask("reach", np.append(w, 0.0)))
         best = within(cheapest_of_blocks(crew.ask, total, w), allowed(g))
         options = []
-        # Where no intercept brings all outputs within the bounds, the best one need not be the better.
+        # If no intercept brings all outputs within the bounds, the best one may be the worse of both.
         for b in (best, float(self._v[-1])):
             moved = {(low, end): reach - b if low else reach + b for (low, end), reach in g.items()}
             shrink = shrink_of(moved)
@@ -289,65 +273,60 @@ class _Kept:
         return value, shrink * w, shrink * b
 
 
-class Point:
+class Iterate:
     """A primal-dual point with all products positive.
 
-    tol: the relative gap that is asked for.
-    begins: True if the blocks are to begin; else they go on from a log.
-    start (m+1,): (w, b) to begin at, where no row is without slack and b is no free intercept.
-
+    tol: the relative gap asked for.
+    begins: False if the blocks resume from a log.
+    start (m+1,): (w, b) to begin at, if all rows have slack and b is a weight.
     v (m+1,): (w, b).
     """
 
-    def __init__(self, problem: Problem, tol: float, *, begins: bool = True, start: Vector | None = None):
-        self._problem, self._tol, self._crew = problem, tol, problem.crew
+    def __init__(
+        self, problem: Problem, tol: float, *, begins: bool = True, start: Vector | None = None,
+        options: Options = DEFAULTS,
+    ):  # fmt: skip
+        self._problem, self._tol, self._crew, self._options = problem, tol, problem.crew, options
         facts = problem.facts
         mean = facts.costs / (problem.soft * facts.n)
         self._measure = 2.0 * facts.costs + facts.bounds * mean
-        self._ease, self._residual, self._is_first, self._size = _PROXIMAL / mean, np.inf, True, 0.0
+        self._ease, self._residual, self._is_first, self._size = options.proximal / mean, np.inf, True, 0.0
         self.v = np.zeros(facts.m + 1)
         if begins and start is not None:
             self.v, self._is_first = start.copy(), False
-            self._crew.tell("begin_at", mean, self._ease, start, self._closeness(start))
+            self._crew.tell("begin_at", mean, self._ease, start, self._start_product(start))
         elif begins:
             self._crew.tell("begin", mean, self._ease)
 
-    def _closeness(self, start: Vector) -> float:
-        """The products to begin with at a point, by the gap to the best multiple of its central multipliers.
+    def _start_product(self, start: Vector) -> float:
+        """Products to begin with at a point, from the gap to the best multiple of its central multipliers.
 
-        These are of a gap of `_MIN_START_REL_GAP`, were the point central itself; the more is missing, the
-        larger the products are to be.
+        The gap is at least `min_start_gap`, that of a central point.
         """
-        regulariser = self._problem.regulariser
+        regulariser, least = self._problem.regulariser, self._options.min_start_gap
         cost = float(total(self._crew.ask("costs_at", start, 1.0)))
         value = regulariser.energy(regulariser.weights(start)) + cost
         unit = value / self._measure
-        found = self._crew.ask("pull_at", start, _MIN_START_REL_GAP * unit)
+        found = self._crew.ask("pull_at", start, least * unit)
         gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
-        paid = regulariser.conjugate(regulariser.weights(pulled))
-        share = min(1.0, 0.5 * gain / max(paid, np.finfo(float).tiny))  # of the multipliers that is best
-        return max(_MIN_START_REL_GAP, 1.0 - share * (gain - share * paid) / value) * unit
+        conjugate = regulariser.conjugate(regulariser.weights(pulled))
+        multiple = min(1.0, 0.5 * gain / max(conjugate, _TINY))
+        return max(least, 1.0 - multiple * (gain - multiple * conjugate) / value) * unit
 
     def known(self) -> dict[str, Any]:
-        """State from which :meth:`recall` goes on, beside the crew's log."""
+        """State for :meth:`recall`, besides the crew's log."""
         return {
             "v": self.v, "ease": self._ease, "residual": self._residual, "is_first": self._is_first,
             "size": self._size,
         }  # fmt: skip
 
     def recall(self, known: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Resume from this state."""
         self.v, self._ease, self._residual = known["v"], known["ease"], known["residual"]
         self._is_first, self._size = known["is_first"], known["size"]
 
-    def keep(self, survey: Survey) -> None:
-        """Have the multipliers kept, repaired to Σ β_i = 0."""
-        self._crew.tell("keep", survey.share)
-
-    # -- where it stands -----------------------------------------------------------------------
-
     def survey(self) -> Survey:
-        """Both objectives, the residuals, and the normal matrix for the next step."""
+        """Evaluate both objectives, the residuals, and the normal matrix for the next step."""
         regulariser = self._problem.regulariser
         self._crew.tell("aim", 0.0, 0.0)
         found = self._crew.ask("survey")
@@ -365,7 +344,7 @@ class Point:
         share, can_repair = 0.0, True
         if regulariser.is_free:
             imbalance, room = float(pulled[-1, 0]), float(pulled[-1, 1])
-            share = imbalance / max(room, abs(imbalance), np.finfo(float).tiny)
+            share = imbalance / max(room, abs(imbalance), _TINY)
             can_repair = abs(imbalance) <= room
         c = regulariser.weights(pulled[:, 0] - share * pulled[:, 1])
         bound = gain - share * fall - regulariser.conjugate(c) if can_repair else -np.inf
@@ -374,7 +353,7 @@ class Point:
         survey = Survey(
             objective=objective,
             bound=bound,
-            violation=max(violation, residual, largest / max(multiplier, np.finfo(float).tiny)),
+            violation=max(violation, residual, largest / max(multiplier, _TINY)),
             mu=products / self._measure,
             share=share,
             M=M,
@@ -382,7 +361,7 @@ class Point:
             push=pulled[:, 2],
         )
         if survey.gap <= self._tol < residual and residual > 0.5 * self._residual:
-            self._ease *= _PROXIMAL_INCREASE
+            self._ease *= self._options.proximal_factor
         self._residual = residual
         return survey
 
@@ -396,56 +375,44 @@ class Point:
             float(np.abs(c).max(initial=0.0)),
             3e-9 * self._size * size,
             1e-4 * self._problem.regulariser.unit * float(np.sqrt(2.0 * objective)),
-            float(np.finfo(float).tiny),  # samples that are all alike pull nowhere
+            _TINY,  # for samples that are all alike
         )
 
-    # -- how it moves --------------------------------------------------------------------------
-
     def advance(self, survey: Survey) -> None:
-        """A step: Mehrotra's predictor and corrector.
+        """Take a step of Mehrotra's predictor and corrector.
+
+        In the first one each sample goes as far as its own boundary lets it: rows stay unmet, but w and the
+        multipliers come near to their final values, where a common step would be the shortest of all.
 
         LinAlgError: the reduced system cannot be factorised.
         """
-        system = System(self._problem.regulariser, survey.M)
+        system, options = System(self._problem.regulariser, survey.M), self._options
         if self._is_first:
-            self._take_first(system, survey)
-            return
-        _, length, linear, square = self._turn(system, survey, survey.push)
-        length = min(length, 1.0)
-        left = survey.mu + (length * linear + length**2 * square) / self._measure
-        least = _MIN_MU_REL_TARGET_GAP * self._tol * survey.objective / self._measure
-        mu = max(left**3 / max(survey.mu**2, np.finfo(float).tiny), least)
-        dv, length = self._aimed(system, survey, mu, 1.0)
-        length = min(_STEP_TO_BOUNDARY * length, 1.0)
-        self._crew.tell("move", length)
-        self._go(length * dv)
-
-    def _take_first(self, system: System, survey: Survey) -> None:
-        """The whole step in w, with each sample going as far as its own ends let it.
-
-        It leaves rows unmet, but it brings w and the multipliers near to where they will be; a common
-        step would be the shortest of all.
-        """
-        dv, _ = self._aimed(system, survey, survey.mu, 0.0)
-        self._crew.tell("move_apart", _FIRST_STEP_TO_BOUNDARY)
-        self._go(dv)
-        self._is_first = False
-
-    def _go(self, dv: Vector) -> None:
-        self.v = self.v + dv
+            dv, _, _, _ = self._aim(system, survey, survey.mu, 0.0)
+            self._crew.tell("move_apart", options.first_step_share)
+            self.v, self._is_first = self.v + dv, False
+        else:
+            _, length, linear, square = self._turn(system, survey.left + survey.push)
+            length = min(length, 1.0)
+            left = survey.mu + (length * linear + length**2 * square) / self._measure
+            least = options.min_mu_ratio * self._tol * survey.objective / self._measure
+            mu = max(left**3 / max(survey.mu**2, _TINY), least)
+            dv, length, _, _ = self._aim(system, survey, mu, 1.0)
+            length = min(options.step_share * length, 1.0)
+            self._crew.tell("move", length)
+            self.v = self.v + length * dv
         self._crew.tell("soften", self._ease)
 
-    def _aimed(self, system: System, survey: Survey, mu: float, second: float) -> tuple[Vector, float]:
+    def _aim(
+        self, system: System, survey: Survey, mu: float, second: float
+    ) -> tuple[Vector, float, float, float]:
+        """Direction towards products of mu, less `second` times the last direction's second-order term."""
         self._crew.tell("aim", mu, second)
-        dv, length, _, _ = self._turn(system, survey, self._push())
-        return dv, length
+        return self._turn(system, survey.left + total(self._crew.ask("balance")))
 
-    def _push(self) -> Vector:
-        return total(self._crew.ask("balance"))
-
-    def _turn(self, system: System, survey: Survey, push: Vector) -> tuple[Vector, float, float, float]:
-        """The change of (w, b) for what is aimed at, with what ``passes.direct`` tells of the rest."""
-        dv = system.solve(survey.left + push)
+    def _turn(self, system: System, right: Vector) -> tuple[Vector, float, float, float]:
+        """Solve for the change of (w, b); return it, the longest step, and the change of the products."""
+        dv = system.solve(right)
         found = self._crew.change("turn", dv)
         linear, square = total([each[1:] for each in found])
         return dv, min(each[0] for each in found), float(linear), float(square)
@@ -453,10 +420,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Survey:
-    """Objectives, residuals and the normal matrix of a point, before the next step.
+    """Objectives, residuals and the normal matrix of an iterate.
 
     objective: primal objective, scaled back within the bounds.
-    bound: dual objective of the multipliers once repaired; -inf where that is not possible.
+    bound: dual objective of the repaired multipliers; -inf if they cannot be repaired.
     violation: the largest residual of the optimality conditions, relative as in a certificate.
     mu: mean product of multiplier and slack, per unit of cost.
     share: part of each multiplier's room that the repair of Σ β_i = 0 takes.
@@ -476,12 +443,12 @@ class Survey:
 
     @property
     def gap(self) -> float:
-        """Relative duality gap; infinite where there is no bound."""
+        """Relative duality gap; infinite if there is no bound."""
         return relative_gap(self.objective, self.bound) if np.isfinite(self.bound) else np.inf
 
 
 def largest_reaches(found: Iterable[Reaches]) -> Reaches:
-    """The largest outputs of all blocks towards each bound."""
+    """Largest outputs of all blocks towards each bound."""
     most: Reaches = {}
     for reaches in found:
         for key, reach in reaches.items():

@@ -1,34 +1,29 @@
-"""The intercept that is best for w, of samples in blocks: what they cost is convex and piecewise linear in b.
+"""The best intercept for w, of samples in blocks: the cost of slack is convex and piecewise linear in b.
 
-Its slope rises by a row's cost where b meets the row. The place where it passes 0 is looked for among some
-edges, then among some between two of these, until few rows are left; they are listed and sorted.
+Its slope rises by a row's cost where b meets the row. The sign change is searched for among the edges of a
+grid, then among edges between two of these, until few rows are left; they are listed and sorted.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from formulations.families import breaks_of
+from formulations.families import Families, breaks_of
+from formulations.language.types import Vector
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from formulations.families import Families
-    from formulations.language.types import Vector
-
-__all__ = ["Ends", "Few", "bins_of", "cheapest_of_blocks", "ends_of", "few_of"]
-
-_BINS = 512  # edges of a search
+_GRID_EDGES = 512
 _MAX_LISTED_ROWS = 50_000  # rows that are listed and sorted
-_SLOPE_ROUNDING_REL = 1e-12  # slopes within this share of all costs count as 0
+_SLOPE_ROUNDING = 1e-12  # slopes within this share of all costs count as 0
 
 
 class Ends(NamedTuple):
-    """The first and the last b at which a row is met, how many there are, and what all cost together.
+    """The first and last b at which a row with a cost is met, the number of these rows, and their total cost.
 
-    `rising` is what rows cost that hold outputs up; `any_rise` whether there are such rows.
+    rising: total cost of the rows that hold outputs up.
+    any_rise: True if there are such rows.
     """
 
     first: float
@@ -40,7 +35,7 @@ class Ends(NamedTuple):
 
 
 class Few(NamedTuple):
-    """Cost of the rows met before; each b within, ascending, with its costs; the first b after."""
+    """Cost of the rows met before an interval; each b in it, ascending, with its cost; the first b after."""
 
     before: float
     places: Vector
@@ -49,25 +44,19 @@ class Few(NamedTuple):
 
 
 def ends_of(rows: Families, g: Vector) -> Ends:
-    """The ends, and sums of the costs.
-
-    g (n,): scores without intercept.
-    """
+    """The ends and sums of the costs, at scores g (n,) without intercept."""
     known, breaks = rows.priced, _breaks(rows, g)
     ends = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
     return Ends(*ends, len(breaks), known.total, known.rising, known.any_rise)
 
 
 def _breaks(rows: Families, g: Vector) -> Vector:
-    """The b at which rows are met that cost something."""
+    """The b at which rows with a cost are met."""
     return breaks_of(rows.priced, g) if rows.priced.total > 0.0 else np.zeros(0)
 
 
 def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
-    """Costs and numbers of rows that are met up to the first edge, up to the next, ..., and after the last.
-
-    edges (k,): ascending.
-    """
+    """Costs and numbers of rows met up to the first edge, up to the next, ..., and after the last."""
     bins, size = edges.searchsorted(_breaks(rows, g)), len(edges) + 1
     return np.stack(
         [np.bincount(bins, rows.priced.costs[: len(bins)], size), np.bincount(bins, minlength=size)]
@@ -75,7 +64,7 @@ def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
 
 
 def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
-    """The b at which rows are met above `low`, up to `high`."""
+    """The b above `low`, up to `high`, at which rows are met."""
     breaks = _breaks(rows, g)
     costs = rows.priced.costs[: len(breaks)]
     before, within = breaks <= low, (breaks > low) & (breaks <= high)
@@ -88,11 +77,10 @@ def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
 def cheapest_of_blocks(
     ask: Callable[..., list], total: Callable[[list], Vector], w: Vector
 ) -> tuple[float, float]:
-    """The interval of b at which the slacks cost least, as ``formulations.families.cheapest`` has.
+    """Return the interval of b at which the slacks cost least for w (m,).
 
-    ask: asks all blocks.
-    total: adds up what they answer, in a fixed order.
-    w (m,): the weights.
+    ask: returns the answers of all blocks.
+    total: sums them in a fixed order.
     """
     ends: list[Ends] = ask("break_ends", w)
     first, last = min(e.first for e in ends), max(e.last for e in ends)
@@ -101,17 +89,17 @@ def cheapest_of_blocks(
     if not any(e.any_rise for e in ends):  # flat from -infinity up to the first
         return -np.inf, first
     costs, rising = float(total([e.total for e in ends])), float(total([e.rising for e in ends]))
-    rounding = _SLOPE_ROUNDING_REL * costs
+    rounding = _SLOPE_ROUNDING * costs
     low, high, left = -np.inf, last, sum(e.n for e in ends)
-    for _ in range(6):  # rows that are still together after so many searches are so to the last digits
+    for _ in range(6):  # rows that are still together then are so to the last digits
         begin = first if np.isinf(low) else low
-        edges = np.unique(np.linspace(begin, high, _BINS))
+        edges = np.unique(np.linspace(begin, high, _GRID_EDGES))
         if left <= _MAX_LISTED_ROWS or len(edges) < 3:
             break
         found = total(ask("break_bins", w, edges))
         slopes = found[0].cumsum() - rising
         at = int((slopes >= -rounding).argmax())
-        if slopes[at] < -rounding or at >= len(edges):  # rounding of the sums: it is at the end
+        if slopes[at] < -rounding or at >= len(edges):  # by rounding of the sums: it is at the end
             at = len(edges) - 1
         low, high, left = (-np.inf if at == 0 else float(edges[at - 1])), float(edges[at]), int(found[1, at])
     few: list[Few] = ask("few_breaks", w, low, high)

@@ -1,39 +1,33 @@
 """The program: samples in blocks, families of rows and the regulariser ½ w'Rw; and its reduced Newton system.
 
-The intercept b is free; or it is one of the weights, as the Convex Polytope Machine's are: ½ (w'w + b²).
+The intercept b is free, or it is one of the weights, as in the Convex Polytope Machine: ½ (w'w + b²).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs  # a small system costs less than what scipy does around them
 
 from formulations.families import Families
 from formulations.language.arguments import as_weights, within
-from formulations.language.types import as_csr, canonical
+from formulations.language.types import Matrix, as_csr, canonical
 from polyopt.margin.interior_point.block import Block, Facts
-from polyopt.margin.interior_point.crew import Local, total
+from polyopt.margin.interior_point.crew import Crew, Local, total
 from polyopt.margin.interior_point.rows import Rows, is_scattered
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+Vector = NDArray[np.float64]
 
-    from formulations.language.types import Matrix
-    from polyopt.margin.interior_point.crew import Crew
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["Problem", "Regulariser", "System", "in_order", "read", "state"]
-
-_MIN_SPREAD_REL_MEAN = 1e-12  # a feature whose spread is less is constant, up to rounding
+_MIN_SPREAD_REL_MEAN = 1e-12  # a feature with less spread is constant, up to rounding
 _ONE_WAY = "C must be positive for samples of both classes; y and C leave only one"
-_MIN_EIGENVALUE_REL = 1e-12  # eigenvalues under this share of the largest are zero
-_MIN_RIDGE, _RIDGE_INCREASE = 1e-14, 10.0  # of the scaled Newton matrix, if it is not positive definite
+_MIN_EIGENVALUE_REL = 1e-12  # eigenvalues below this share of the largest are zero
+_MIN_RIDGE, _RIDGE_FACTOR = 1e-14, 10.0  # of the scaled Newton matrix, and its growth until it is definite
 
 
 @dataclass(frozen=True)
@@ -41,11 +35,11 @@ class Problem:
     """One program of the family.
 
     crew: the samples and their families of rows, in blocks.
-    facts: what is known of all of them together.
-    soft: how many families have slack; these are first.
-    shift (m,): the point that samples are taken from.
+    facts: counts and sums of all samples.
+    soft: number of families with slack, which are first.
+    shift (m,): the point that samples are centred at.
     regulariser: ½ w'Rw.
-    is_centred: whether b is the intercept for centred inputs.
+    is_centred: True if b is the intercept for centred inputs.
     """
 
     crew: Crew
@@ -57,7 +51,7 @@ class Problem:
 
 
 def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
-    """The program that the arguments of ``solve_interior_point`` state, or an error naming the wrong one."""
+    """Return the program of the arguments of ``solve_interior_point``, or raise an error that names one."""
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
@@ -72,10 +66,7 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
 
 
 def in_order(rows: Families) -> tuple[Families, int]:
-    """The families of rows, those with slack first, and how many these are.
-
-    ValueError: A family that this method does not take.
-    """
+    """Return the families of rows, those with slack first, and the number of these; refuse hard margins."""
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
     if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
@@ -88,14 +79,12 @@ def in_order(rows: Families) -> tuple[Families, int]:
 
 
 def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
-    """The program of samples in blocks: their facts, the point that they are taken from, and R.
+    """Return the program of samples in blocks, with R and the point that samples are centred at.
 
-    crew: the blocks, of samples with as many features, and of the same families.
-    soft: how many families have slack.
-    D: the Sigma-SVM's share.
-    intercept: True if b is free; else it is regularised like a weight, and there are neither bounds nor D.
-    ValueError: with a free intercept costs that are positive on one side only, or samples that are not
-        finite.
+    soft: number of families with slack.
+    D: share of the variance in the Sigma-SVM's regulariser.
+    intercept: False if b is regularised like a weight, without bounds or D.
+    ValueError: samples that are not finite; with a free intercept, costs on one side only.
     """
     found = crew.ask("facts")
     sums = total([[f.n, f.products, f.costs, f.bounds] for f in found])
@@ -110,16 +99,16 @@ def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> 
     if not np.isfinite(mean).all():
         raise ValueError("X must be finite; it has NaN or infinite values")
     scatters = is_scattered(facts.products, facts.n, facts.m)
-    if not intercept:  # the regulariser does not bear a shift
+    if not intercept:  # the regulariser depends on the origin
         crew.tell("place", np.zeros(facts.m), scatters)
         return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
-    # Where products scatter, centring would only be undone and done by subtraction.
+    # Sparse products are not centred.
     shift = np.zeros(facts.m) if D is None and scatters else mean
     crew.tell("place", shift, scatters)
     if D is None:
         return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
     Sigma = total(crew.ask("spread"))[:-1, :-1] / count
-    # What rounding leaves of a constant feature must not pass for a small variance.
+    # The rounding of a constant feature must not count as a small variance.
     share = _MIN_SPREAD_REL_MEAN if scatters else _MIN_SPREAD_REL_MEAN**2
     constant = Sigma.diagonal() <= share * mean**2
     Sigma[constant] = Sigma[:, constant] = 0.0
@@ -128,7 +117,7 @@ def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> 
 
 
 def _matrix(X: Matrix) -> Any:
-    """X as it is where it is float32 or float64, with its CSR in order; else a copy that is."""
+    """Return X unchanged if it is float32 or float64 in canonical format, else a copy."""
     X = canonical(as_csr(X)) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {X.shape}")
@@ -136,13 +125,10 @@ def _matrix(X: Matrix) -> Any:
 
 
 class Regulariser:
-    """½ w'Rw for the identity, or for a positive semidefinite R.
+    """½ w'Rw for the identity (R None) or a positive semidefinite R (m, m).
 
-    Where R is singular, w is kept within its range: no output depends on the rest.
-
-    m: features.
-    R (m, m): by default the identity.
-    is_free: whether b is free; else it counts as a weight, and R is the identity.
+    If R is singular, w is kept in its range: no output depends on the rest. If b is not free, it counts as a
+    weight, and R is the identity.
     """
 
     def __init__(self, m: int, R: Vector | None = None, *, is_free: bool = True):
@@ -151,7 +137,7 @@ class Regulariser:
         self.unit = 1.0 if R is None else float(np.sqrt(R.diagonal().max(initial=0.0)))
         if R is None:
             return
-        # Whether a direction has any variance must not depend on the units of the features.
+        # The rank must not depend on the units of the features.
         unit = np.sqrt(R.diagonal())
         unit = np.where(unit > 0, unit, 1.0)[:, None]
         values, vectors = np.linalg.eigh(R / unit / unit.T)
@@ -164,11 +150,11 @@ class Regulariser:
             self.basis[:-1, :-1], self.basis[-1, -1] = self._half, 1.0
 
     def weights(self, v: Vector) -> Vector:
-        """The part of (w, b) that is regularised: w, or all of it."""
+        """The regularised part of (w, b): w, or all of it."""
         return v[:-1] if self.is_free else v
 
     def widened(self, w: Vector) -> Vector:
-        """The same in the size of (w, b): 0 for an intercept that is free."""
+        """Extend the regularised part to (w, b), with 0 for a free intercept."""
         return np.append(w, 0.0) if self.is_free else w
 
     def gradient(self, w: Vector) -> Vector:
@@ -181,21 +167,19 @@ class Regulariser:
         return 0.5 * float(root @ root)
 
     def conjugate(self, c: Vector) -> float:
-        """½ c'R⁺c: what the dual objective pays for c = Σ β_i x_i."""
+        """½ c'R⁺c, the quadratic term of the dual objective at c = Σ β_i x_i."""
         root = c if self._half is None else c @ self._half
         return 0.5 * float(root @ root)
 
     def least(self, w: Vector) -> Vector:
-        """The w of least norm with the same Rw."""
+        """Return the w of least norm with the same Rw."""
         return w - self._null @ (w @ self._null)
 
 
 class System:
-    """The reduced Newton system in (w, b), factorised: Cholesky, with b the last pivot.
+    """The reduced Newton system in (w, b) with the normal matrix M (m+1, m+1), by Cholesky, b the last pivot.
 
-    regulariser: R.
-    M (m+1, m+1): the normal matrix.
-    LinAlgError: no multiple of the diagonal makes the matrix positive definite: it is not finite.
+    LinAlgError: the matrix is not finite.
     """
 
     def __init__(self, regulariser: Regulariser, M: Vector):
@@ -205,24 +189,24 @@ class System:
             H[:-1, :-1] += np.eye(len(H) - 1)
         else:
             H = M.copy()
-            held = H[:-1, :-1] if regulariser.is_free else H
-            held += np.eye(len(held)) if regulariser.R is None else regulariser.R
+            weights = H[:-1, :-1] if regulariser.is_free else H
+            weights += np.eye(len(weights)) if regulariser.R is None else regulariser.R
         self._scale = 1.0 / np.sqrt(H.diagonal())
         self._H = self._scale[:, None] * H * self._scale
-        lift = _MIN_RIDGE
+        ridge = _MIN_RIDGE
         while True:
-            self._factor, short = dpotrf(self._H + lift * np.eye(len(H)), lower=1, clean=0)
-            if not short:
+            self._factor, failed = dpotrf(self._H + ridge * np.eye(len(H)), lower=1, clean=0)
+            if not failed:
                 return
-            lift *= _RIDGE_INCREASE
-            if not lift < 1.0:
+            ridge *= _RIDGE_FACTOR
+            if not ridge < 1.0:
                 raise LinAlgError(f"the {len(H)} x {len(H)} normal matrix is not positive definite")
 
     def solve(self, r: Vector) -> Vector:
-        """The change of (w, b) for the right-hand side r (m+1,), refined while that helps."""
+        """Solve for the change of (w, b) with right-hand side r (m+1,), refined while the residual falls."""
         r = self._scale * (r if self._basis is None else r @ self._basis)
         x, left = np.zeros_like(r), r
-        for _ in range(4):  # the solution, and three refinements at most
+        for _ in range(4):  # the solution, and at most three refinements
             better = x + dpotrs(self._factor, left, lower=1)[0]
             remains = r - self._H @ better
             if not np.abs(remains).max() < np.abs(left).max():

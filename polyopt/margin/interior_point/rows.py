@@ -1,4 +1,4 @@
-"""The products with the data that an interior-point iteration needs, one block of rows at a time.
+"""The products with the data in an interior-point iteration, one block of rows at a time.
 
 A row is ``(x_i - shift, 1)``: the last column is the intercept's. The products are
 
@@ -6,31 +6,24 @@ A row is ``(x_i - shift, 1)``: the last column is the intercept's. The products 
     pull     [X - 1 shift', 1]' V                                    for the columns of V
     normal   [X - 1 shift', 1]' D [X - 1 shift', 1], D = diag(d)     dense, of size m+1
 
-No more than one block of the data is ever copied, whatever its type: not to centre it, not to
-weigh it, and not to bring float32 to the float64 in which everything is computed.
+At most one block of the data is copied: to centre it, to weight it, or to convert float32 to the float64 of
+all computations.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, Vector, is_sparse
 from polyopt.native.library import kernel
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from formulations.language.types import Matrix, Vector
-
-__all__ = ["Rows", "is_scattered"]
-
-_BLOCK = 1 << 16  # numbers in a block: half a megabyte, so that it stays in the cache
-_SCATTER = 40.0  # multiplications that BLAS does in the time of one that goes through row indices
-
-_WORK = 1 << 24  # products of sparse rows in one call of compiled code: less than 0.1 s, then Ctrl-C is heard
+_BLOCK_NUMBERS = 1 << 16  # numbers in a block: half a megabyte, which stays in the cache
+_SCATTER_COST = 40.0  # multiplications of BLAS in the time of one by sparse indices
+_MAX_CALL_WORK = 1 << 24  # products of sparse rows in one call in C: less than 0.1 s, for Ctrl-C
 
 # Rows √d_i (x_i - shift, 1), followed by V_i / √d_i, x_i being the first m numbers of row i; out may be X.
 _weigh = kernel(
@@ -53,26 +46,23 @@ _csr_normal = kernel("csr_normal", f"{_CSR}; d: f8 (n); out!: f8 (w, w)", **_CSR
 
 
 class Rows:
-    """The samples, each with a last one, seen through products in float64.
+    """Samples X (n, m), float32 or float64, dense or canonical CSR, with a last feature of 1.
 
-    X (n, m): samples, float32 or float64; as CSR in canonical format.
-
-    n, m: samples and features.
-    shift (m,): what is subtracted from every sample; zeros at first.
-    products: what X'DX takes, of single products.
-    scatters: whether X is so sparse that X'DX is made of these; else it is made by BLAS.
+    shift (m,): the point subtracted from every sample; zeros at first.
+    products: number of single products in X'DX.
+    scatters: True if X is so sparse that these are summed one by one; else X'DX is computed by BLAS.
     """
 
     def __init__(self, X: Matrix):
         self.X = X
         self.n, self.m = X.shape
         self.shift = np.zeros(self.m)
-        self._block = max(_BLOCK // (self.m + 1), 64)
+        self._block = max(_BLOCK_NUMBERS // (self.m + 1), 64)
         self.products = _squares_of_counts(X)
         self.scatters = is_scattered(self.products, self.n, self.m)
 
     def scores(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Outputs at ``v = (w, b)``, shape (n,); into `out`, if it is given."""
+        """Outputs at ``v = (w, b)``, shape (n,); into `out` if given."""
         out = np.empty(self.n) if out is None else out
         w, b = v[:-1], float(v[-1] - self.shift @ v[:-1])
         if is_sparse(self.X):
@@ -85,7 +75,7 @@ class Rows:
         return out
 
     def pull(self, V: Vector) -> Vector:
-        """The rows added up with the weights in each column of V (n, k): shape (m+1, k)."""
+        """Sums of the rows weighted by each column of V (n, k): shape (m+1, k)."""
         out = np.zeros((self.m + 1, V.shape[1]))
         if is_sparse(self.X):
             for rows, starts in self._stretches(1):
@@ -98,13 +88,10 @@ class Rows:
         return out
 
     def normal(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
-        """The normal matrix for the weights d, shape (m+1, m+1), and :meth:`pull` of V.
-
-        Where d is zero, V has to be.
-        """
+        """Normal matrix for the weights d, shape (m+1, m+1), and :meth:`pull` of V, which is 0 where d is."""
         if self.scatters:
             return self._scattered(d, V)
-        # V over the root of d is appended to the rows times it: one product then makes it all.
+        # V / √d is appended to the rows times √d: one product computes everything.
         width = self.m + 1 + V.shape[1]
         M, buffer = np.zeros((width, width), order="F"), np.empty((min(self._block, self.n), width))
         for rows in self._parts(self._block):
@@ -118,7 +105,7 @@ class Rows:
         return _mirrored(M[: self.m + 1, : self.m + 1]), M[self.m + 1 :, : self.m + 1].T
 
     def _scattered(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
-        """The same for rows so sparse that their few products are best added one by one."""
+        """The same for very sparse rows."""
         assert is_sparse(self.X)
         pulled = self.pull(np.column_stack([V, d]))
         total = pulled[-1, -1]
@@ -127,13 +114,13 @@ class Rows:
             _csr_normal(self.X.data, self.X.indices, starts, d[rows], M)
         M[-1] = pulled[:, -1]
         M = _mirrored(M)
-        # Sum of d_i (x_i - shift)(x_i - shift)' from that of d_i x_i x_i' and of d_i (x_i - shift).
+        # Σ d_i (x_i - shift)(x_i - shift)' from Σ d_i x_i x_i' and Σ d_i (x_i - shift).
         moment = np.outer(pulled[:-1, -1], self.shift)
         M[:-1, :-1] -= moment + moment.T + total * np.outer(self.shift, self.shift)
         return M, pulled[:, :-1]
 
     def _wide(self) -> Iterator[tuple[slice, Vector]]:
-        """Dense rows in float64, some at a time, all in the same memory: new memory would cost more."""
+        """Yield dense rows in float64, some at a time, in the same memory."""
         if self.X.dtype == np.float64 and isinstance(self.X, np.ndarray):
             yield slice(None), self.X
             return
@@ -144,14 +131,15 @@ class Rows:
             yield rows, block
 
     def _stretches(self, power: int) -> Iterator[tuple[slice, Any]]:
-        """Sparse rows, some at a time, and where their entries begin.
+        """Yield sparse rows, some at a time, with their row pointers.
 
         power: the work of a row is this power of its number of entries.
         """
         assert is_sparse(self.X)
         starts = self.X.indptr
         work = np.cumsum(np.diff(starts).astype(float) ** power)
-        ends = np.unique(np.append(np.searchsorted(work, np.arange(_WORK, work[-1:].sum(), _WORK)), self.n))
+        cuts = np.searchsorted(work, np.arange(_MAX_CALL_WORK, work[-1:].sum(), _MAX_CALL_WORK))
+        ends = np.unique(np.append(cuts, self.n))
         for first, last in zip([0, *ends[:-1]], ends, strict=True):
             yield slice(first, last), starts[first : last + 1]
 
@@ -160,7 +148,7 @@ class Rows:
 
 
 def _squares_of_counts(X: Matrix) -> float:
-    """The squares of the numbers of entries of all rows, added up."""
+    """Sum of the squared numbers of entries of the rows."""
     if not is_sparse(X):
         return X.shape[0] * float(X.shape[1]) ** 2
     in_row = np.diff(X.indptr).astype(float)
@@ -168,11 +156,11 @@ def _squares_of_counts(X: Matrix) -> float:
 
 
 def is_scattered(products: float, n: int, m: int) -> bool:
-    """Return True if so many single products are less work than n rows of m numbers by BLAS."""
-    return _SCATTER * products < n * float(m) ** 2
+    """Return True if so many single products cost less than n rows of m numbers by BLAS."""
+    return _SCATTER_COST * products < n * float(m) ** 2
 
 
 def _mirrored(M: Vector) -> Vector:
-    """The symmetric matrix whose lower triangle is given."""
+    """Symmetric matrix from its lower triangle."""
     lower = np.tril(M)
     return lower + np.tril(M, -1).T
