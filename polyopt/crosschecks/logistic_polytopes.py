@@ -12,8 +12,9 @@ from formulations.class_faces import Owners
 from formulations.language.clock import Clock
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
+from polyopt.polyhedral.logistic_descent import descend
+from polyopt.polyhedral.logistic_loss import FaceLoss
 from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
-from polyopt.polyhedral.logistic_solver import FaceLoss, descend
 
 if TYPE_CHECKING:
     from polyopt.crosschecks.registry import Pair, Vector

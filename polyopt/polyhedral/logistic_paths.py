@@ -18,8 +18,9 @@ from formulations.class_faces import Owners, shortfall
 from formulations.language.clock import Clock, is_out_of_time
 from formulations.language.types import Matrix
 from formulations.polyhedral import scores
+from polyopt.polyhedral.logistic_descent import descend, eliminate, numbers_of
+from polyopt.polyhedral.logistic_loss import FaceLoss, Units
 from polyopt.polyhedral.logistic_polytopes import random_start
-from polyopt.polyhedral.logistic_solver import FaceLoss, Units, descend, eliminate, numbers_of
 
 Array = NDArray[np.float64]
 

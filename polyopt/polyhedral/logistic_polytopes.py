@@ -20,7 +20,9 @@ from polyopt.linalg.used_features import present_features
 from polyopt.optim.alternating import AlternatingProblem
 from polyopt.optim.rounds import Stage, run_stages
 from polyopt.optim.starts import best_of, continued, generators_of, number_of_best
-from polyopt.polyhedral.logistic_solver import FaceLoss, descend, eliminate, numbers_of, polish
+from polyopt.polyhedral.logistic_descent import descend, eliminate, numbers_of
+from polyopt.polyhedral.logistic_loss import FaceLoss
+from polyopt.polyhedral.logistic_newton import polish
 
 Array = NDArray[np.float64]
 Assignment = NDArray[np.int64]
@@ -61,7 +63,7 @@ def solve_logistic_polytopes(
     time_limit: seconds, for everything together.
     begin (K, m+1): faces of a start more, the first.
     max_numbers: weights and biases other than 0 at most: the best end loses weights until no more are left
-        (:mod:`polyopt.polyhedral.logistic_solver.eliminate`).
+        (:func:`polyopt.polyhedral.logistic_descent.eliminate`).
     knots (m,): numbers that a feature itself takes, once for all faces.
     Returns: ``primal`` has ``W`` and ``assignment`` and, where weights were held at 0 for their number alone,
         ``support``, which may differ from it; ``duals`` has ``margin``. CONVERGED where the end is
