@@ -49,7 +49,7 @@ from scipy.special import entr, expit, softmax
 from formulations import mixture
 from formulations.class_faces import BIAS, Owners, natural_assignment
 from formulations.face_penalty import FacePenalty
-from formulations.language.arguments import positive, tolerance, whole
+from formulations.language.arguments import positive, real_array, tolerance, whole
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polyhedral import belonging, check_positives, hard_loss, pull, scores
@@ -57,7 +57,7 @@ from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, cap_of, numeral, numerals
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.given import checked_faces, checked_vector
+from polyopt.certificates.given import checked_faces
 from polyopt.cpm.claim import priced, state_faces
 from polyopt.cpm.penalty_term import left_squares, price_of
 from polyopt.linalg.rounding import UNIT, Ball, product, strongly_convex_bound, transposed_product
@@ -337,7 +337,7 @@ def certify_logistic_polytopes(
     if alpha is None:
         candidates = [_suggested(s.mid, xi.mid, costs, others, t) for t in _TIE_SOFTNESS]
     else:
-        given = np.where(others, checked_vector("alpha", alpha, others.shape), 0.0)
+        given = np.where(others, real_array("alpha", alpha, others.shape), 0.0)
         residuals = [residual("sign", "alpha", -given.min(axis=1), 1.0)]
         candidates = [np.maximum(given, 0.0)]
     program = _FixedAssignment(X, Z, costs, rho, eta, penalty, free, owners.classes)

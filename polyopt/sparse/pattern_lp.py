@@ -139,7 +139,7 @@ class PatternLP:
         data, self._columns = self.data, columns
         nothing, caps = np.zeros(len(columns)), np.full(len(columns), data.C)
         self._lp = expansion_lp(
-            data.K[:, columns], data.y, data.centres[columns], caps, nothing, data.weights, _AnchoredLP
+            _AnchoredLP, data.K[:, columns], data.y, data.centres[columns], caps, nothing, data.weights
         )
         return self._lp
 
