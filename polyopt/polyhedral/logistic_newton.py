@@ -3,8 +3,8 @@
 For an assignment and a soft maximum of softness t the objective is convex, and smooth but for its penalties.
 Its optimum is above that of the assignment's program by no more than t Σ α ln L over the samples whose
 multiplier two faces of the other class share, and those are few: as t falls, so does the gap to the bound
-    that
-the multipliers give. Between two steps every sample takes its best face, which lowers the objective, too.
+that the multipliers give. Between two steps every sample takes its best face, which lowers the objective,
+too.
 
 Kinks of the ℓ1 penalty and of signs are met by steps within an orthant (:func:`step_within`). With a group
 penalty a step goes to the minimum of the quadratic model with the penalty as it is (:func:`least_of_model`),
